@@ -169,7 +169,7 @@ def report_command(
         return _compare(stores, options, say, show)
     store = stores[0]
     if len(stores) > 1:
-        from reports.combine.write import combine
+        from reports.combine.combine import combine
 
         store = combine(stores, options.name, say)
     if options.follow:
@@ -217,7 +217,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say) -> int:
-    from reports.combine.merge import labels
+    from reports.combine.combine import labels
     from reports.statistics.comparing import compare
 
     reports = [report_on(store, options, say) for store in stores]

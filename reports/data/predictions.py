@@ -31,7 +31,6 @@ class Prediction:
         dropped: excluded files of the raw patch.
         resolved: the verdict in the prediction file itself, which the older layout has.
         chosen: False for the patch of an attempt that is evaluated without being predicted.
-        edits_test_configuration: whether the patch was recorded to change how existing tests run.
         patch_known: False if the files of another harness hold no patch.
     """
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, Candidate, attempt_status
 from bench.attempts.records import status_of
-from bench.instances.instance import instance_id_of
+from bench.instances.instance import derived_image, instance_id_of, split_row
 from bench.repos.patches import patch_paths
+from core.errors import UserError
 from core.money import known_sum, total
 from llm.chat import Usage
 from reports.data.jsonvalues import (
@@ -33,15 +37,24 @@ from reports.data.predictions import (
     predicted_patch,
     read_predictions,
 )
-from reports.data.rows import Row, gold_files_of, image_of, repository_of, year_of
 from reports.data.turns import fill_turns, turn_order
-from reports.data.verdicts import Verdict, VerdictStatus, known_verdict, presumed, read_verdict_file
+from reports.data.verdicts import (
+    NO_VERDICT,
+    Verdict,
+    VerdictStatus,
+    known_verdict,
+    presumed,
+    read_verdict_file,
+)
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger
 from runs.calls.ledger import total as ledger_total
 from runs.progress.overview import overview
 from runs.progress.run_status import InstanceEntry
 from runs.storage.jsonlines import DamagedLine
 from runs.storage.store import RunStore
+
+Row = Mapping[str, Any]
+"""A row of the dataset."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +97,15 @@ def totals_of(value: object) -> StepTotals:
 
 @dataclass(frozen=True)
 class AttemptData:
-    """One attempt.
+    """One attempt of any harness.
 
     Attributes:
-        attempt: its number over the whole instance, from 1.
         try_: its number among the attempts of its model, from 1.
-        edit_format: None without a trajectory.
+        edit_format: None without a trajectory, as ``calls`` is empty.
         status: a value of ``AttemptStatus``; in the older layout derived from the outcomes.
-        calls: empty without a trajectory.
         patch: the raw patch, with edits to tests.
         verdict: on ``submittable_patch``, if it is not predicted and was evaluated as well.
         totals: stand for ``calls`` in attempts of other harnesses; without dollars.
-        patch_known: False if the files of another harness hold no patch.
         outcomes_known: False in attempts of other harnesses, of which none is known as plausible.
     """
 
@@ -168,7 +178,15 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
         lint=lint,
         test=test,
         reflections=whole(data.get("reflections")),
-        calls=tuple(map(_call, objects(data.get("calls")))),
+        calls=tuple(
+            CallData(
+                usage=usage(call.get("usage")),
+                cost=dollars(call.get("cost")),
+                seconds=number(call.get("seconds")) or 0.0,
+                model=text(call.get("model")),
+            )
+            for call in objects(data.get("calls"))
+        ),
         cost=dollars(data.get("cost")),
         seconds=number(data.get("seconds")),
         patch=patch,
@@ -182,15 +200,6 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
         totals=totals_of(data.get("totals")) if data.get(IMPORTED) is True else None,
         patch_known=data.get("patch_known") is not False,
         outcomes_known=data.get("outcomes_known") is not False,
-    )
-
-
-def _call(data: Mapping[str, Any]) -> CallData:
-    return CallData(
-        usage=usage(data.get("usage")),
-        cost=dollars(data.get("cost")),
-        seconds=number(data.get("seconds")) or 0.0,
-        model=text(data.get("model")),
     )
 
 
@@ -215,20 +224,17 @@ class InstanceData:
     """One predicted instance.
 
     Attributes:
-        repo: ``owner/name``; derived from the id if the dataset row is not available.
         year: of the issue's pull request.
         status: a value of ``InstanceStatus``.
         attempt: the number of the attempt that the prediction file names, with or without a patch.
         winner: the same number; None if the patch is empty.
-        patch: the predicted patch; empty if nothing was generated.
-        raw_patch: the patch with excluded files, such as edits to tests.
+        raw_patch: ``patch`` with excluded files, such as edits to tests.
         plausible: None in runs of other harnesses, which do not say.
         resolved: None if it was not evaluated; False for an empty patch.
-        cost: dollars of all attempts; None if unknown.
+        cost: dollars of all attempts.
         map_files: files in the repository maps that models were shown; None if unknown.
-        image: the name of the image for its tests, even if none ran in it.
+        image: for its tests, even if none ran in it.
         origin: in a combined run, the run that it comes from; else empty.
-        test_note: what limits the outcome of its tests.
         patch_known: False if the files of another harness hold no patch.
     """
 
@@ -295,7 +301,6 @@ class RunData:
 
     Attributes:
         described: ``run.json``; empty if there is none.
-        instances: those with a prediction, sorted by id.
         models: in the order of their turns; empty if unknown.
         unfinished: instances that were started and have no prediction.
         ledger: every call that cost something; empty for runs without a ledger.
@@ -351,80 +356,107 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     label = predictions[0].model_name_or_path
     models = turn_order(described, (label, store.run), contents.values())
     ledger = read_ledger(store.ledger)
-    lines = ledger.whole
     grouped: dict[str, list[LedgerLine]] = {}
-    for line in lines:
+    for line in ledger.whole:
         grouped.setdefault(line.instance_id, []).append(line)
-    reading = _Reading(store, models, {instance_id_of(r): r for r in rows}, grouped)
-    instances = tuple(reading.instance(p, contents[p.instance_id]) for p in predictions)
+    by_id = {instance_id_of(row): row for row in rows}
+    instances = []
+    for prediction in predictions:
+        name, content = prediction.instance_id, contents[prediction.instance_id]
+        filled, row = fill_turns(content, models), by_id.get(name, {})
+        found = _instance(store, prediction, content, filled, row)
+        if own := grouped.get(name):
+            found = replace(found, cost=ledger_total(own))
+        instances.append(found)
     asked = texts(described.get("selected"))
     return RunData(
         name=store.run,
         folder=store.folder,
         model_name_or_path=label,
         described=described,
-        instances=instances,
+        instances=tuple(instances),
         selected=tuple(sorted({*asked, *(p.instance_id for p in predictions)})),
         models=models,
-        unfinished=overview(store, by_instance(lines)).unfinished,
-        ledger=lines,
+        unfinished=overview(store, by_instance(ledger.whole)).unfinished,
+        ledger=ledger.whole,
         damaged=ledger.damaged,
     )
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """Reads the instances of one run."""
-
-    store: RunStore
-    models: Sequence[str]
-    rows: Mapping[str, Row]
-    ledger: Mapping[str, Sequence[LedgerLine]]
-
-    def instance(self, prediction: Prediction, content: Mapping[str, Any]) -> InstanceData:
-        name = prediction.instance_id
-        chosen, results = fill_turns(content, self.models)
-        trajectory = self.store.read_trajectory(name)
-        verdict = known_verdict(self.store, prediction)
-        if verdict is None and not prediction.patch.strip() and prediction.patch_known:
-            verdict = presumed(prediction)
-        if not results and not trajectory:
-            only = {key: part for key, part in chosen.items() if key not in ("status", "reason")}
-            results = (only,)
-        own = self.ledger.get(name)
-        row = self.rows.get(name, {})
-        kept = read_verdict_file(self.store.verdict(name)) or {}
-        return InstanceData(
-            instance_id=name,
-            repo=text(row.get("repo")) or text(kept.get("repo")) or repository_of(name),
-            year=year_of(text(row.get("created_at")) or text(kept.get("created_at"))),
-            status=status_of(content),
-            reason=text(content.get("reason")),
-            plausible=None if content.get("outcomes_known") is False else prediction.plausible,
-            attempt=chosen["attempt"],
-            winner=chosen["attempt"] if text(content.get("model_patch")).strip() else None,
-            model=chosen["model"] or None,
-            patch=prediction.patch,
-            raw_patch=text(content.get("model_patch")),
-            attempts=tuple(
-                self._with_verdict(attempt, prediction)
-                for attempt in attempts_of(results, trajectory)
-            ),
-            verdict=verdict,
-            resolved=resolved_of(verdict),
-            cost=ledger_total(own) if own else dollars(content.get("cost")),
-            gold_files=gold_files_of(row, kept, content),
-            map_files=map_files(trajectory),
-            image=image_of(name, row, kept),
-            origin=text(mapping(content.get("origin")).get("run")),
-            edits_test_configuration=prediction.edits_test_configuration,
-            test_note=text(content.get("test_note")),
-            patch_known=prediction.patch_known,
-        )
-
-    def _with_verdict(self, attempt: AttemptData, prediction: Prediction) -> AttemptData:
+def _instance(
+    store: RunStore,
+    prediction: Prediction,
+    content: Mapping[str, Any],
+    filled: tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]],
+    row: Row,
+) -> InstanceData:
+    name = prediction.instance_id
+    chosen, results = filled
+    trajectory = store.read_trajectory(name)
+    verdict = known_verdict(store, prediction)
+    if verdict is None and not prediction.patch.strip() and prediction.patch_known:
+        verdict = presumed(prediction)
+    if not results and not trajectory:
+        results = [{key: chosen[key] for key in chosen if key not in ("status", "reason")}]
+    attempts = []
+    for attempt in attempts_of(results, trajectory):
         patch = attempt.submittable_patch
-        if not patch.strip() or patch == prediction.patch:
-            return attempt
-        other = other_patch(prediction.instance_id, prediction.model_name_or_path, patch)
-        return replace(attempt, verdict=known_verdict(self.store, other))
+        if patch.strip() and patch != prediction.patch:
+            other = other_patch(name, prediction.model_name_or_path, patch)
+            attempt = replace(attempt, verdict=known_verdict(store, other))
+        attempts.append(attempt)
+    saved = read_verdict_file(store.verdict(name)) or NO_VERDICT
+    # The image of the dataset, of the verdict or of swebench.
+    image = text(row.get("image")) or saved.image.partition("@")[0]
+    if row and not image:
+        with suppress(UserError):
+            image = split_row(row)[0].shown_image
+    year = re.match(r"\d{4}", text(row.get("created_at")) or saved.created_at)
+    gold_files = saved.gold_files or texts(content.get("gold_files")) or None
+    raw_patch = text(content.get("model_patch"))
+    return InstanceData(
+        instance_id=name,
+        repo=text(row.get("repo")) or saved.repo or repository_of(name),
+        year=int(year[0]) if year else None,
+        status=status_of(content),
+        reason=text(content.get("reason")),
+        plausible=None if content.get("outcomes_known") is False else prediction.plausible,
+        attempt=chosen["attempt"],
+        winner=chosen["attempt"] if raw_patch.strip() else None,
+        model=chosen["model"] or None,
+        patch=prediction.patch,
+        raw_patch=raw_patch,
+        attempts=tuple(attempts),
+        verdict=verdict,
+        resolved=resolved_of(verdict),
+        cost=dollars(content.get("cost")),
+        gold_files=patch_paths(text(row["patch"])) if row.get("patch") else gold_files,
+        map_files=map_files(trajectory),
+        image=image or derived_image(name),
+        origin=text(mapping(content.get("origin")).get("run")),
+        edits_test_configuration=prediction.edits_test_configuration,
+        test_note=text(content.get("test_note")),
+        patch_known=prediction.patch_known,
+    )
+
+
+def repository_of(instance_id: str) -> str:
+    """Return the repository in an id: ``owner/name`` for ``owner__name-123``."""
+    return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
+
+
+def rounds(run: RunData) -> tuple[tuple[Prediction, ...], ...]:
+    """Return all patches of attempts that are not predicted, without duplicates.
+
+    Evaluators take one patch per instance at a time, so each round has at most one per instance.
+    """
+    label = run.model_name_or_path
+    columns = [
+        [
+            other_patch(instance.instance_id, label, patch)
+            for patch in dict.fromkeys(a.submittable_patch for a in instance.attempts)
+            if patch.strip() and patch != instance.patch
+        ]
+        for instance in run.instances
+    ]
+    return tuple(tuple(filter(None, found)) for found in zip_longest(*columns))

@@ -8,10 +8,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, InstanceOf, StrictBool, StrictStr, ValidationError
+
 from bench.instances.instance import Evaluation
 from bench.repos.patches import patch_paths
 from core.atomic import write_json_atomic, write_text_atomic
-from core.parsing.untrusted import damage_at, read_object
+from core.parsing.untrusted import damage_at, invalid, read_object
 from reports.data.predictions import Prediction
 from runs.storage.layouts import shown
 from runs.storage.store import RunStore
@@ -36,7 +38,16 @@ OFFICIAL_TOOLS = (
 
 
 class VerdictStatus(str, Enum):
-    """The result of evaluating one prediction."""
+    """The verdict on one prediction.
+
+    Attributes:
+        reason: why it was not evaluated, or what swebench could not read, in one line.
+        log: the test output; empty if there is none.
+        report: swebench's report on the instance.
+        image: the image of the tests, as ``NAME@DIGEST``; empty if they ran in none.
+        evaluated: the time in UTC; empty if it was not recorded.
+        swebench: the version that graded the output; empty if another ``tool`` did.
+    """
 
     RESOLVED = "resolved"
     UNRESOLVED = "unresolved"
@@ -90,30 +101,62 @@ OTHERS = "attempts"
 """The folder for verdicts on patches that are not predicted."""
 
 FIX = "delete it and evaluate again"
-_NO_FACTS: dict[str, Any] = {"gold_files": [], "repo": None, "created_at": ""}
-_TEXTS = ("reason", "image", "evaluated", "swebench", "tool")
+
+
+class VerdictFile(BaseModel):
+    """The file of a verdict: what it says, the patch it is on, and facts of the instance's row."""
+
+    model_config = ConfigDict(frozen=True)
+
+    instance_id: StrictStr
+    status: VerdictStatus
+    resolved: StrictBool = False
+    evaluator: StrictStr
+    official: StrictBool = False
+    reason: StrictStr = ""
+    image: StrictStr = ""
+    evaluated: StrictStr = ""
+    swebench: StrictStr = ""
+    tool: StrictStr = ""
+    patch_sha256: StrictStr = ""
+    # Paths need not be UTF-8.
+    dropped_files: tuple[InstanceOf[str], ...] = ()
+    gold_files: tuple[InstanceOf[str], ...] = ()
+    repo: StrictStr | None = None
+    created_at: StrictStr = ""
+
+    @classmethod
+    def of(cls, prediction: Prediction, verdict: Verdict, facts: Mapping[str, Any]) -> VerdictFile:
+        """Return the file of the verdict on a prediction; ``facts`` are those of ``facts_of``."""
+        return cls(
+            **{name: getattr(verdict, name) for name in _OF_VERDICT},
+            resolved=verdict.status is VerdictStatus.RESOLVED,
+            official=verdict.official,
+            patch_sha256=prediction.patch_sha256,
+            dropped_files=prediction.dropped,
+            **facts,
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        return Verdict(**{name: getattr(self, name) for name in _OF_VERDICT})
+
+    def write(self, path: Path) -> None:
+        write_json_atomic(path, self.model_dump())
+
+
+NO_VERDICT = VerdictFile(instance_id="", status=VerdictStatus.NOT_EVALUATED, evaluator="")
+_OF_VERDICT = (
+    "instance_id", "status", "evaluator", "reason", "image", "evaluated", "swebench", "tool",
+)  # fmt: skip
 
 
 def save_verdict(
     store: RunStore, prediction: Prediction, verdict: Verdict, evaluation: Evaluation | None
 ) -> None:
     """Write a verdict, and its log and report under ``logs/<run>/``."""
-    content = {
-        "instance_id": verdict.instance_id,
-        "status": verdict.status.value,
-        "resolved": verdict.status is VerdictStatus.RESOLVED,
-        "evaluator": verdict.evaluator,
-        "official": verdict.official,
-        "reason": verdict.reason,
-        "image": verdict.image,
-        "evaluated": verdict.evaluated,
-        "swebench": verdict.swebench,
-        "tool": verdict.tool,
-        "patch_sha256": prediction.patch_sha256,
-        "dropped_files": list(prediction.dropped),
-        **(facts_of(evaluation) if evaluation else _NO_FACTS),
-    }
-    write_verdict_file(verdict_path(store, prediction), content)
+    facts = facts_of(evaluation) if evaluation else {}
+    VerdictFile.of(prediction, verdict, facts).write(verdict_path(store, prediction))
     # Files of an earlier patch must not be taken for those of this patch.
     log, report = eval_log(store, prediction), eval_report(store, prediction)
     log.unlink(missing_ok=True)
@@ -127,7 +170,7 @@ def save_verdict(
 def facts_of(evaluation: Evaluation) -> dict[str, Any]:
     """Return what a verdict repeats of its instance's row."""
     return {
-        "gold_files": list(patch_paths(evaluation.patch)),
+        "gold_files": patch_paths(evaluation.patch),
         "repo": evaluation.row.get("repo"),
         "created_at": str(evaluation.row.get("created_at") or ""),
     }
@@ -175,12 +218,12 @@ def log_name(instance_id: str, model_name_or_path: str) -> str:
 def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     """Return the saved verdict on this patch, or the one in a prediction of the older layout."""
     path = verdict_path(store, prediction)
-    data = read_verdict_file(path)
-    if data is not None and data.get("patch_sha256") == prediction.patch_sha256:
-        if (name := data.get("instance_id")) != prediction.instance_id:
+    saved = read_verdict_file(path)
+    if saved is not None and saved.patch_sha256 == prediction.patch_sha256:
+        if (name := saved.instance_id) != prediction.instance_id:
             words = f"is the verdict on {shown(name)}, and not on {prediction.instance_id}"
             raise damage_at(path, ("instance_id",), words, FIX)
-        return _verdict(path, data)
+        return saved.verdict
     if prediction.resolved is None:
         return None
     status = VerdictStatus.RESOLVED if prediction.resolved else VerdictStatus.UNRESOLVED
@@ -195,34 +238,14 @@ def presumed(prediction: Prediction) -> Verdict:
     return Verdict(prediction.instance_id, status, "none", why)
 
 
-def write_verdict_file(path: Path, content: Mapping[str, Any]) -> None:
-    """Write what is known of a patch, in the layout that ``read_verdict_file`` returns."""
-    write_json_atomic(path, content)
-
-
-def read_verdict_file(path: Path) -> Mapping[str, Any] | None:
+def read_verdict_file(path: Path) -> VerdictFile | None:
     """Return the content of a verdict file, on any patch; None if there is none."""
     try:
-        return read_object(path, FIX)
+        return VerdictFile.model_validate(read_object(path, FIX))
     except FileNotFoundError:
         return None
-
-
-def _verdict(path: Path, data: Mapping[str, Any]) -> Verdict:
-    for key in ("instance_id", "status", "evaluator"):
-        if key not in data:
-            raise damage_at(path, (), f"is not a verdict: it lacks '{key}'", FIX)
-    evaluator = data["evaluator"]
-    try:
-        status = VerdictStatus(data["status"])
-    except ValueError as error:
-        words = f"is not a verdict: {shown(data['status'])} is not a status"
-        raise damage_at(path, ("status",), words, FIX) from error
-    if not isinstance(evaluator, str):
-        words = "is not a verdict: `evaluator` is not a text"
-        raise damage_at(path, ("evaluator",), words, FIX)
-    texts: dict[str, Any] = {key: str(data.get(key) or "") for key in _TEXTS}
-    return Verdict(data["instance_id"], status, evaluator, **texts)
+    except ValidationError as error:
+        raise invalid(path, error, "a verdict", FIX) from error
 
 
 def leaderboard_lists(

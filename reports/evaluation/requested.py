@@ -18,9 +18,8 @@ from core.errors import InfrastructureError, UserError
 from core.plaintext import counted
 from environments.docker.engine import connect
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
-from reports.data.otherpatches import rounds
 from reports.data.predictions import Prediction, run_id
-from reports.data.rundata import RunData
+from reports.data.rundata import RunData, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     Verdict,

@@ -21,7 +21,7 @@ from core.git import git_result
 from core.plaintext import counted, one_line, shortened
 from reports.cli.options import ReportOptions
 from reports.data.jsonvalues import mapping, text
-from reports.foreign.model import Action, AgentAttempt, AgentStep, AttemptedRun, RunLayout
+from reports.foreign.model import Action, AgentAttempt, AttemptedRun, RunLayout
 from reports.foreign.recognise import read_any
 from reports.submission.hidden import (
     Hidden,
@@ -50,24 +50,22 @@ class LeakKind(str, Enum):
 
 @dataclass(frozen=True)
 class Leak:
-    """One finding."""
+    """One finding: a text that was shown, or a command."""
 
     kind: LeakKind
     instance_id: str
     attempt: int
     file: Path
     place: str  # of the step in the file, such as ``messages[3]``
-    text: str  # that was shown, or the command
+    text: str
     more: int = 0  # further lines of the same kind in the same step
 
     def line(self) -> str:
-        """Return the finding in one line."""
         more = f" and {counted(self.more, 'more line')}" if self.more else ""
         where = one_line(f"{self.file}: {self.instance_id}, attempt {self.attempt}, {self.place}")
         return f"{where}: {self.kind.value}: {shortened(self.text, _SHOWN)!r}{more}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the finding for programs."""
         text = shortened(self.text, _SHOWN)
         return {**vars(self), "kind": self.kind.value, "file": str(self.file), "text": text}
 
@@ -107,7 +105,6 @@ class RunAudit:
             yield f"               {count:5d}  {kind}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the audit for programs."""
         return {
             "run": self.run,
             "layout": self.layout,
@@ -159,7 +156,7 @@ def audit(
             known, hidden = split_row(rows[name])
             base = base_lookup(known, mirrors)
             unmirrored |= {known.repo} if base is None else set()
-            looked = Looked(known.repo, known.base_commit, _ancestors(known, mirrors))
+            looked = Looked(known, mirrors)
             fields = hidden_of(known, hidden)
             for attempt in instance.attempts:
                 leaks += shown_leaks(name, attempt, fields, base)
@@ -174,18 +171,6 @@ def audit(
         unknown=tuple(unknown),
         unmirrored=tuple(sorted(unmirrored)),
     )
-
-
-def _ancestors(instance: Instance, mirrors: Mirrors | None) -> IsAncestor:
-    mirror = mirrors.find(instance.repo) if mirrors else None
-    base = instance.base_commit
-
-    def is_ancestor(commit: str) -> bool | None:
-        if mirror is None or not has_commit(mirror, base) or not has_commit(mirror, commit):
-            return None
-        return git_result("merge-base", "--is-ancestor", commit, base, cwd=mirror).returncode == 0
-
-    return is_ancestor
 
 
 # Arguments of tools that run something or look something up. Texts that are written into files
@@ -228,7 +213,10 @@ def command_texts(action: Action) -> Iterator[str]:
 def simple_commands(text: str) -> Iterator[tuple[str, ...]]:
     """Yield the words of each simple command in a script, without what runs it (``sudo``)."""
     for part in _SEPARATORS.split(text):
-        words = _words(part)
+        try:
+            words = shlex.split(part, comments=True)
+        except ValueError:  # half of a quoted text
+            words = part.replace('"', " ").replace("'", " ").split()
         while words and (words[0] in _RUNNERS or "=" in words[0] or words[0][:1].isdigit()):
             words = words[1:]
         if words:
@@ -238,13 +226,6 @@ def simple_commands(text: str) -> Iterator[tuple[str, ...]]:
                 for word in words[1:]:
                     if " " in word:
                         yield from simple_commands(word)
-
-
-def _words(part: str) -> list[str]:
-    try:
-        return shlex.split(part, comments=True)
-    except ValueError:  # half of a quoted text
-        return part.replace('"', " ").replace("'", " ").split()
 
 
 def git_calls(text: str) -> Iterator[GitCall]:
@@ -258,9 +239,6 @@ def git_calls(text: str) -> Iterator[GitCall]:
         if rest:
             yield GitCall(rest[0], tuple(rest[1:]), " ".join(words))
 
-
-IsAncestor = Callable[[str], bool | None]
-"""Tells whether a commit is before the base commit or is it; None if it is unknown."""
 
 # Options that select commits of all references, by the subcommands that know them.
 _HISTORY = frozenset({"log", "rev-list", "shortlog", "whatchanged", "show", "grep", "diff"})
@@ -293,16 +271,24 @@ _INSTALLERS = {
 
 @dataclass(frozen=True)
 class Looked:
-    """The repository of an instance, with which lookups are compared."""
+    """The instance with which lookups are compared: its base commit may be known."""
 
-    repo: str  # ``owner/name``
-    base_commit: str  # the agent may know it, and all commits before it
-    is_ancestor: IsAncestor
+    instance: Instance
+    mirrors: Mirrors | None
 
     @property
     def name(self) -> str:
         """The repository's own name."""
-        return self.repo.partition("/")[2]
+        return self.instance.repo.partition("/")[2]
+
+    def is_ancestor(self, commit: str) -> bool | None:
+        """Return whether a commit is before the base commit or is it; None if it is unknown."""
+        mirror = self.mirrors.find(self.instance.repo) if self.mirrors else None
+        base = self.instance.base_commit
+        if mirror is None or not has_commit(mirror, base) or not has_commit(mirror, commit):
+            return None
+        ended = git_result("merge-base", "--is-ancestor", commit, base, cwd=mirror)
+        return ended.returncode == 0
 
 
 def lookup_leaks(name: str, attempt: AgentAttempt, looked: Looked) -> Iterator[Leak]:
@@ -314,23 +300,18 @@ def lookup_leaks(name: str, attempt: AgentAttempt, looked: Looked) -> Iterator[L
     seen: set[str] = set()
     for step in attempt.steps or () if not attempt.literal else ():
         found: dict[LeakKind, str] = {}
-        for kind, words in _of_step(step, looked, seen) if step.by_model else ():
-            found.setdefault(kind, words)
+        actions = step.actions if step.by_model else ()
+        for action, words in ((a, words) for a in actions for words in command_texts(a)):
+            future = (c.text for c in git_calls(words) if _reads_future(c, looked, seen))
+            if call := next(future, ""):
+                found.setdefault(LeakKind.FUTURE, call)
+            if network := _network(action, words, looked):
+                found.setdefault(LeakKind.NETWORK, network)
         for kind, words in found.items():
             yield Leak(kind, name, attempt.attempt, attempt.source, step.place, words)
         if LeakKind.FUTURE not in found:
             said = [step.text if not step.by_model else "", *(o.text for o in step.observations)]
             seen |= {match[:7] for words in said for match in _HASH.findall(words)}
-
-
-def _of_step(step: AgentStep, looked: Looked, seen: set[str]) -> Iterator[tuple[LeakKind, str]]:
-    for action in step.actions:
-        for words in command_texts(action):
-            for call in git_calls(words):
-                if _reads_future(call, looked, seen):
-                    yield LeakKind.FUTURE, call.text
-            if found := _network(action, words, looked):
-                yield LeakKind.NETWORK, found
 
 
 def _reads_future(call: GitCall, looked: Looked, seen: set[str]) -> bool:
@@ -344,7 +325,7 @@ def _reads_future(call: GitCall, looked: Looked, seen: set[str]) -> bool:
     if any(_REMOTE_REF.fullmatch(part) for word in words for part in re.split(r"\.{2,3}|:", word)):
         return True
     for commit in (commit for word in words for commit in _HASH.findall(word)):
-        if looked.base_commit.startswith(commit):
+        if looked.instance.base_commit.startswith(commit):
             continue
         ancestor = looked.is_ancestor(commit)
         if not ancestor and (ancestor is False or commit[:7] not in seen):
@@ -354,7 +335,7 @@ def _reads_future(call: GitCall, looked: Looked, seen: set[str]) -> bool:
 
 def _network(action: Action, words: str, looked: Looked) -> str:
     """Return the command, or what was looked up, that asks for the repository; else nothing."""
-    hosted = rf"{_HOSTS}(/repos)?[/:]{re.escape(looked.repo)}\b"
+    hosted = rf"{_HOSTS}(/repos)?[/:]{re.escape(looked.instance.repo)}\b"
     if re.search(hosted, words, re.IGNORECASE) and (
         _NETWORK.search(words) or _WEB_TOOL.search(action.name)
     ):

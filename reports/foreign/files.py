@@ -73,9 +73,9 @@ def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
     A literal ``\\n`` between objects also ends a line: SWE-agent's documented converter writes it.
     """
+    number = 0
     try:
         with path.open("rb") as stream:
-            number = 0
             while line := stream.readline(_LONGEST_LINE + 1):
                 number += 1
                 if len(line) > _LONGEST_LINE:
@@ -86,15 +86,10 @@ def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     part = part.removesuffix(b"\\n")
                     start = b"" if line.startswith(part) else b"{"
                     end = b"" if line.removesuffix(b"\\n").endswith(part) else b"}"
-                    yield number, _object_of(path, number, start + part + end)
+                    yield number, object_of(start + part + end)
     except OSError as error:
         words = f"cannot be read ({error.strerror or error})"
         raise DamagedFileError(path, words, FIX) from error
-
-
-def _object_of(path: Path, number: int, data: bytes) -> dict[str, Any]:
-    try:
-        return object_of(data)
     except DamagedError as error:
         words = str(error).removeprefix("line 1").lstrip(":, ")
         raise DamagedFileError(path, f"is broken (line {number}: {words})", FIX) from error
@@ -166,6 +161,11 @@ def called(calls: object) -> tuple[Action, ...]:
         name = nested if isinstance(nested, str) else inner.get("name")
         found.append(action_of(name, inner.get("arguments"), call.get("id")))
     return tuple(found)
+
+
+def answer(message: Mapping[str, Any], key: str = "tool_call_id") -> tuple[Action, ...]:
+    """Return the action of a tool's message, which holds the id of the action that it answers."""
+    return (Action("", {}, text(message.get(key))),)
 
 
 def as_text(value: object) -> str:

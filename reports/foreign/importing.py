@@ -162,7 +162,11 @@ def _save_conversation(store: RunStore, instance: AttemptedInstance) -> None:
         "attempts": [_trajectory(attempt) for attempt in instance.attempts],
     }
     write_json_atomic(store.trajectory(name), store.redact.of(trajectory))
-    write_text_atomic(store.transcript(name), store.redact("\n".join(_transcript(instance)) + "\n"))
+    attempts = counted(len(instance.attempts), "attempt")
+    seen, lines = SeenTexts(), [f"# {name}\n", f"- choice: {instance.reason}"]
+    lines.append(f"- {attempts}, cost: {in_words(instance.cost)}")
+    lines += (line for attempt in instance.attempts for line in _said(attempt, seen))
+    write_text_atomic(store.transcript(name), store.redact("\n".join(lines) + "\n"))
 
 
 def _trajectory(attempt: AgentAttempt) -> dict[str, Any]:
@@ -196,15 +200,6 @@ def messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
     yield message
     for seen in step.observations:
         yield {"role": "tool", "content": seen.text, "tool_call_id": seen.action_id}
-
-
-def _transcript(instance: AttemptedInstance) -> Iterator[str]:
-    yield f"# {instance.instance_id}\n"
-    yield f"- choice: {instance.reason}"
-    yield f"- {counted(len(instance.attempts), 'attempt')}, cost: {in_words(instance.cost)}"
-    seen = SeenTexts()
-    for attempt in instance.attempts:
-        yield from _said(attempt, seen)
 
 
 def _said(attempt: AgentAttempt, seen: SeenTexts) -> Iterator[str]:

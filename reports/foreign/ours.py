@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.money import total
 from reports.data.jsonvalues import mapping, objects, text, whole
-from reports.data.rundata import AttemptData, CallData, InstanceData, RunData, StepTotals, read_run
-from reports.foreign.files import called
+from reports.data.rundata import (
+    UNKNOWN_TOTALS,
+    AttemptData,
+    CallData,
+    InstanceData,
+    RunData,
+    StepTotals,
+    read_run,
+)
+from reports.foreign.files import answer, called
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
-    Action,
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
@@ -83,26 +91,19 @@ def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> 
 
 def attempt_totals(data: AttemptData) -> StepTotals:
     """Return the totals of an attempt; unknown without a trajectory."""
-    if data.totals is None and data.edit_format is None:
-        return StepTotals(cost=data.cost)
-    found = _of_calls(data.calls) if data.totals is None else data.totals
-    counts = (found.calls, found.prompt_tokens, found.cached_tokens, found.completion_tokens)
-    return StepTotals(*counts, cost=data.cost)
+    if data.totals is not None:
+        return replace(data.totals, cost=data.cost)
+    found = UNKNOWN_TOTALS if data.edit_format is None else _of_calls(data.calls)
+    return replace(found, cost=data.cost)
 
 
 def _of_calls(calls: Sequence[CallData]) -> StepTotals:
-    usages = [call.usage for call in calls]
-    known = [usage for usage in usages if usage is not None]
-    cost = total(call.cost for call in calls)
-    if len(known) < len(usages):
-        return StepTotals(len(calls), cost=cost)
-    return StepTotals(
-        len(calls),
-        sum(usage.prompt_tokens for usage in known),
-        sum(usage.cached_tokens for usage in known),
-        sum(usage.completion_tokens for usage in known),
-        cost,
-    )
+    known = [call.usage for call in calls if call.usage is not None]
+    found = StepTotals(len(calls), cost=total(call.cost for call in calls))
+    if len(known) < len(calls):
+        return found
+    names = ("prompt_tokens", "cached_tokens", "completion_tokens")
+    return replace(found, **{name: sum(getattr(used, name) for used in known) for name in names})
 
 
 def _steps(messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]) -> Iterator[AgentStep]:
@@ -113,18 +114,14 @@ def _steps(messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]) -> 
     for nth, message in enumerate(messages):
         role = text(message.get("role")) or "unknown"
         call = next(waiting, None) if role == ASSISTANT else None
-        actions = called(message.get("tool_calls"))
-        if role == TOOL:
-            actions = (Action("", {}, text(message.get("tool_call_id"))),)
-        found.append(
-            AgentStep(
-                role=role,
-                text=text(message.get("content")),
-                reasoning=text(message.get("reasoning")),
-                actions=actions,
-                totals=_of_calls([call]) if call else StepTotals(),
-                seconds=call.seconds if call else None,
-                place=f"messages[{nth}]",
-            )
+        step = AgentStep(
+            role=role,
+            text=text(message.get("content")),
+            reasoning=text(message.get("reasoning")),
+            actions=answer(message) if role == TOOL else called(message.get("tool_calls")),
+            totals=_of_calls([call]) if call else UNKNOWN_TOTALS,
+            seconds=call.seconds if call else None,
+            place=f"messages[{nth}]",
         )
+        found.append(step)
     yield from folded(found)

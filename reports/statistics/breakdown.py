@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reports.data.rows import repository_of
-from reports.data.rundata import InstanceData, RunData, evaluated
+from reports.data.rundata import InstanceData, RunData, evaluated, repository_of
 from reports.statistics.methods.intervals import Share
 
 UNKNOWN = "unknown"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from reports.submission.meta import template
+from reports.submission.entry import template
 
 if __name__ == "__main__":
     sys.stdout.write(template())

@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from bench.instances.dataset import ALIASES
 from core.errors import UserError
 from core.parsing.untrusted import MIB, DamagedError, json_of, key_path, text_of
 from reports.data.predictions import ALL_PREDS
 
+T = TypeVar("T")
 _ENTRY = re.compile(r"(\d{8})_[A-Za-z0-9][\w.+-]*")
 # The day of this rule in the leaderboard's README.
 RESEARCH_RULE_DAY = date(2025, 11, 18)
@@ -235,6 +238,15 @@ class PackageFolder:
         except DamagedError as error:
             problem = f"is not JSON ({error})"
             raise self.unusable(Kind.UNREADABLE, place, problem, "write it as JSON") from error
+
+    def typed(self, name: str, kind: TypeAdapter[T], fault: Kind, fix: str) -> T:
+        """Return the value of the JSON file ``name``, of the type ``kind``."""
+        try:
+            return kind.validate_python(self.json(name))
+        except ValidationError as error:
+            first = error.errors()[0]
+            keys, problem = first["loc"], first["msg"]
+            raise self.unusable(fault, name, f"is not valid: {problem}", fix, *keys) from error
 
     def unpacked(self, name: str) -> Iterator[bytes]:
         """Yield the content of a gzip file in blocks."""

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
 
 from bench.instances.instance import split_row
 from bench.repos.mirrors import Mirrors
 from core.parsing.untrusted import MIB
 from core.redaction import Redactor
+from reports.data.jsonvalues import mapping
 from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE
+from reports.submission.artifacts import (
+    Expected,
+    PatchLine,
+    check_predictions,
+    check_trajectories,
+    read_lines,
+)
 from reports.submission.entry import attempts_tag, check_entry
 from reports.submission.package import (
     Kind,
@@ -26,8 +37,7 @@ from reports.submission.package import (
     findings_of,
     locate,
 )
-from reports.submission.predictions import PatchLine, check_predictions, read_lines
-from reports.submission.summary import (
+from reports.submission.readme import (
     BY_REPO_FILE,
     BY_TIME_FILE,
     Lists,
@@ -38,7 +48,6 @@ from reports.submission.summary import (
     lists_of,
     resolved_line,
 )
-from reports.submission.trajectories import Expected, check_trajectories
 from runs.storage.layouts import RESULTS_FILE
 
 
@@ -191,31 +200,42 @@ def read_verdicts(
     """
     logs = artifacts.below("logs")
     verdicts: dict[str, bool] = {}
-    faults = list(_strangers(logs, known))
+    faults = []
+    if logs.sort() is not PathType.FOLDER:
+        faults.append(
+            logs.fault(Kind.MISSING, "", "is missing", "add logs/<id>/ for each prediction")
+        )
+    for name in logs.names():
+        if name not in known:
+            problem = f"{name} is not in the dataset"
+            faults.append(logs.fault(Kind.UNKNOWN_ID, name, problem, "delete it"))
     for line in {line.instance_id: line for line in lines if line.generated}.values():
-        if line.instance_id not in known:
-            continue
-        folder = logs.below(line.instance_id)
-        faults += findings_of(_patch(folder, line))
-        if folder.sort(REPORT_FILE) is PathType.NOTHING:
-            continue
-        try:
-            verdicts[line.instance_id] = _verdict(folder, line.instance_id)
-        except UnusableError as error:
-            faults.append(error.finding)
-        if not any(folder.sort(name) is PathType.FILE for name in _OUTPUTS):
-            fix = "add swebench's test output, compressed"
-            faults.append(folder.fault(Kind.MISSING, _OUTPUTS[0], "is missing", fix))
+        if line.instance_id in known:
+            folder = logs.below(line.instance_id)
+            faults += findings_of(_evaluation(folder, line, verdicts))
     return verdicts, faults
 
 
-def _strangers(logs: PackageFolder, known: Collection[str]) -> Iterator[PackageFinding]:
-    if logs.sort() is not PathType.FOLDER:
-        fix = "add logs/<id>/ for each prediction"
-        yield logs.fault(Kind.MISSING, "", "is missing", fix)
-    for name in logs.names():
-        if name not in known:
-            yield logs.fault(Kind.UNKNOWN_ID, name, f"{name} is not in the dataset", "delete it")
+def _evaluation(
+    folder: PackageFolder, line: PatchLine, verdicts: dict[str, bool]
+) -> Iterator[PackageFinding]:
+    """Yield the faults of the logs of one prediction; add its verdict to ``verdicts``."""
+    name = line.instance_id
+    yield from findings_of(_patch(folder, line))
+    if folder.sort(REPORT_FILE) is PathType.NOTHING:
+        return
+    if not any(folder.sort(output) is PathType.FILE for output in _OUTPUTS):
+        fix = "add swebench's test output, compressed"
+        yield folder.fault(Kind.MISSING, _OUTPUTS[0], "is missing", fix)
+    resolved = mapping(mapping(folder.json(REPORT_FILE)).get(name)).get("resolved")
+    if isinstance(resolved, bool):
+        verdicts[name] = resolved
+    else:
+        problem, place = (
+            f"does not say whether {name} is resolved, true or false",
+            folder.spot(REPORT_FILE, name, "resolved"),
+        )
+        yield PackageFinding(Kind.LOGS, place, problem, "use swebench's own report")
 
 
 def _patch(folder: PackageFolder, line: PatchLine) -> Iterator[PackageFinding]:
@@ -228,21 +248,28 @@ def _patch(folder: PackageFolder, line: PatchLine) -> Iterator[PackageFinding]:
         yield PackageFinding(Kind.LOGS, place, problem, "evaluate the prediction")
 
 
-def _verdict(folder: PackageFolder, name: str) -> bool:
-    data = folder.json(REPORT_FILE)
-    own = data.get(name) if isinstance(data, dict) else None
-    resolved = own.get("resolved") if isinstance(own, dict) else None
-    if not isinstance(resolved, bool):
-        problem = f"does not say whether {name} is resolved, true or false"
-        fix = "use swebench's own report"
-        raise folder.unusable(Kind.LOGS, REPORT_FILE, problem, fix, name, "resolved")
-    return resolved
-
-
 _FOLDER = "results"
 _README = "README.md"
 _RESOLVED = re.compile(r"\bResolved \d+ instances \([\d.]+%\)")
-_RESULT_NAMES = ("no_generation", "no_logs", "resolved")
+_STRICT = ConfigDict(strict=True, extra="forbid")
+
+
+class _Lists(BaseModel):
+    model_config = _STRICT
+
+    no_generation: list[str]
+    no_logs: list[str]
+    resolved: list[str]
+
+
+class _Share(TypedDict):
+    __pydantic_config__ = _STRICT  # type: ignore[misc]
+
+    resolved: int
+    total: int
+
+
+_LISTS, _SHARES = TypeAdapter(_Lists), TypeAdapter(dict[str, _Share])
 
 
 def check_results(
@@ -256,40 +283,22 @@ def check_results(
     ids = [str(row["instance_id"]) for row in rows]
     wanted = lists_of(ids, {line.instance_id for line in lines if line.generated}, verdicts)
     yield from findings_of(_compare(folder, wanted))
-    yield from _readme(entry, resolved_line(len(wanted.resolved), len(rows)))
+    with suppress(UnusableError):  # reported by ``check_entry``
+        right = resolved_line(len(wanted.resolved), len(rows))
+        for wrong in sorted({*_RESOLVED.findall(entry.text(_README))} - {right}):
+            problem = f"says {wrong!r}, but predictions and reports give {right!r}"
+            yield entry.fault(Kind.README, _README, problem, "count again")
     dated = all(row.get("created_at") for row in rows)
     years = by_time(rows, wanted.resolved) if dated else None
     yield from findings_of(_shares(folder, BY_REPO_FILE, by_repo(rows, wanted.resolved)))
     yield from findings_of(_shares(folder, BY_TIME_FILE, years))
 
 
-def _lists(folder: PackageFolder) -> dict[str, list[str]]:
-    data = folder.json(RESULTS_FILE)
-    if not isinstance(data, dict) or sorted(data) != sorted(_RESULT_NAMES):
-        problem = f"does not contain exactly {', '.join(_RESULT_NAMES)}"
-        raise folder.unusable(Kind.RESULTS, RESULTS_FILE, problem, "write these three lists")
-    for name, value in data.items():
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            problem = f"{name} is not a list of ids"
-            fix = "write a list of texts"
-            raise folder.unusable(Kind.RESULTS, RESULTS_FILE, problem, fix, name)
-    return data
-
-
-def _readme(entry: PackageFolder, right: str) -> Iterator[PackageFinding]:
-    try:
-        text = entry.text(_README)
-    except UnusableError:
-        return  # reported by ``check_entry``
-    for wrong in sorted(set(_RESOLVED.findall(text)) - {right}):
-        problem = f"says {wrong!r}, but predictions and reports give {right!r}"
-        yield entry.fault(Kind.README, _README, problem, "count again")
-
-
 def _compare(folder: PackageFolder, wanted: Lists) -> Iterator[PackageFinding]:
-    given = _lists(folder)
+    fix = f"write {', '.join(wanted.as_json())}, each a list of ids"
+    given = folder.typed(RESULTS_FILE, _LISTS, Kind.RESULTS, fix)
     for name, right in wanted.as_json().items():
-        ids, place = given[name], folder.spot(RESULTS_FILE, name)
+        ids, place = getattr(given, name), folder.spot(RESULTS_FILE, name)
         if ids != sorted(set(ids)):
             problem = f"{name} is not sorted, or contains an id twice"
             yield PackageFinding(Kind.RESULTS, place, problem, "sort it")
@@ -306,29 +315,14 @@ def _compare(folder: PackageFolder, wanted: Lists) -> Iterator[PackageFinding]:
 def _shares(
     folder: PackageFolder, name: str, wanted: Mapping[str, Share] | None
 ) -> Iterator[PackageFinding]:
-    data = folder.json(name)
-    if not isinstance(data, dict):
-        wrong: tuple[str, ...] | None = ()
-    else:
-        wrong = next(((str(key),) for key, value in data.items() if not _is_share(value)), None)
-    if wrong is not None:
-        problem = "does not contain `resolved` and `total` by name"
-        fix = 'write {"name": {"resolved": 1, "total": 2}}'
-        yield PackageFinding(Kind.RESULTS, folder.spot(name, *wrong), problem, fix)
-        return
-    for key in sorted({*wanted, *data}) if wanted is not None else ():
-        if data.get(key) != wanted.get(key):  # type: ignore[union-attr]
-            problem = f"{key}: {_words(data.get(key))}, but predictions, reports and dataset give "
-            problem += _words(wanted.get(key))  # type: ignore[union-attr]
+    fix = 'write {"name": {"resolved": 1, "total": 2}}'
+    found = folder.typed(name, _SHARES, Kind.RESULTS, fix)
+    for key in sorted({*wanted, *found}) if wanted is not None else ():
+        own, right = (
+            f"{share['resolved']} of {share['total']}" if share else "nothing"
+            for share in (found.get(key), wanted.get(key))  # type: ignore[union-attr]
+        )
+        if own != right:
+            problem = f"{key}: {own}, but predictions, reports and dataset give {right}"
             fix = "count all instances of the split again"
             yield PackageFinding(Kind.RESULTS, folder.spot(name, key), problem, fix)
-
-
-def _is_share(value: Any) -> bool:  # noqa: ANN401 - any JSON value
-    if not isinstance(value, dict) or sorted(value) != ["resolved", "total"]:
-        return False
-    return all(type(number) is int for number in value.values())
-
-
-def _words(share: Mapping[str, int] | None) -> str:
-    return f"{share['resolved']} of {share['total']}" if share else "nothing"

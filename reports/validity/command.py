@@ -21,7 +21,7 @@ from bench.instances.validity import VALIDITY_FIX, VALIDITY_SCHEMA, Validity, re
 from bench.selection import Selection
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import InfrastructureError, UserError
-from core.parsing.untrusted import damage_at, read_object
+from core.parsing.untrusted import invalid, read_object
 from core.plaintext import counted, one_line
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.data.predictions import Prediction
@@ -103,8 +103,11 @@ class ValidityFile:
     instances: Mapping[str, InstanceTrials]
 
 
+_FILE = TypeAdapter(ValidityFile)
+
+
 def write_validity(path: Path, content: ValidityFile) -> None:
-    write_json_atomic(path, _adapter().dump_python(content, mode="json"))
+    write_json_atomic(path, _FILE.dump_python(content, mode="json"))
 
 
 def read_trials(path: Path) -> ValidityFile | None:
@@ -113,12 +116,9 @@ def read_trials(path: Path) -> ValidityFile | None:
         return None
     read_validity(path)
     try:
-        return _adapter().validate_python(read_object(path, VALIDITY_FIX))
+        return _FILE.validate_python(read_object(path, VALIDITY_FIX))
     except ValidationError as error:
-        first = error.errors()[0]
-        keys = tuple(first["loc"])
-        words = f"is broken: `{'.'.join(map(str, keys))}`: {first['msg']}"
-        raise damage_at(path, keys, words, VALIDITY_FIX) from error
+        raise invalid(path, error, "a validity file", VALIDITY_FIX) from error
 
 
 def check_same(path: Path, known: ValidityFile, dataset: DatasetIdentity, evaluator: str) -> None:
@@ -135,11 +135,7 @@ def check_same(path: Path, known: ValidityFile, dataset: DatasetIdentity, evalua
 
 def validity_schema() -> dict[str, Any]:
     """Return the JSON schema of the file (docs/validity.schema.json)."""
-    return _adapter().json_schema(mode="serialization")
-
-
-def _adapter() -> TypeAdapter[ValidityFile]:
-    return TypeAdapter(ValidityFile)
+    return _FILE.json_schema(mode="serialization")
 
 
 _PATIENCE = 0.5
@@ -177,8 +173,11 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
         workers = options.workers if kind in _AT_ONCE else 1
         _measure(measurement, keeper, rows, workers)
     found = {name: keeper.content.instances[name] for name in rows}
-    for line in _summary(found):
-        say(line)
+    for state in Validity:
+        names = [name for name, one in found.items() if one.state is state]
+        say(f"{state.value.replace('_', ' '):13s}  {len(names):5d}")
+        for name in names if state is not Validity.VALID else ():
+            say(f"  {name}: {one_line(found[name].reason)}")
     say(f"validity       {path}")
     return int(any(one.state is Validity.NOT_EVALUATED for one in found.values()))
 
@@ -240,14 +239,6 @@ def _measure(
             raise
     if errors and len(errors) == len(todo):
         raise errors[0]
-
-
-def _summary(found: Mapping[str, InstanceTrials]) -> Iterator[str]:
-    for state in Validity:
-        names = [name for name, one in found.items() if one.state is state]
-        yield f"{state.value.replace('_', ' '):13s}  {len(names):5d}"
-        if state is not Validity.VALID:
-            yield from (f"  {name}: {one_line(found[name].reason)}" for name in names)
 
 
 @dataclass

@@ -86,8 +86,9 @@ def judged(gold: Sequence[Trial], empty: Sequence[Trial], repeat: int) -> Validi
         words = "results of an empty patch differ"
         flaky = ValidityFinding(Validity.FLAKY, words, tests)
         return flaky if tests else ValidityFinding(Validity.VALID)
-    always = _always(gold)
-    if always == () and changing(gold):
+    failed = [{*trial.failed} for trial in gold if trial.failed is not None]
+    always = failed[0].intersection(*failed) if len(failed) == len(gold) else None
+    if always == set() and changing(gold):
         words = "the gold patch never resolves it, but no test fails each time"
         return ValidityFinding(Validity.FLAKY, words + _why(gold, changing(gold)), tests)
     words = "the gold patch does not resolve it"
@@ -98,14 +99,6 @@ def changing(trials: Iterable[Trial]) -> set[str]:
     """Return the tests that passed in some trials of one patch and failed in others."""
     failed = [{*trial.failed} for trial in trials if trial.failed is not None]
     return failed[0].union(*failed) - failed[0].intersection(*failed) if failed else set()
-
-
-def _always(trials: Sequence[Trial]) -> tuple[str, ...] | None:
-    """Return the tests that failed each time; None if a trial reported no tests."""
-    failed = [{*trial.failed} for trial in trials if trial.failed is not None]
-    if len(failed) < len(trials):
-        return None
-    return tuple(sorted(failed[0].intersection(*failed)))
 
 
 def _why(trials: Iterable[Trial], tests: Iterable[str]) -> str:

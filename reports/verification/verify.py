@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent.conversation.base import Reflections
 from bench.config import RunConfig
+from bench.instances.dataset import Dataset
 from bench.instances.instance import split_row
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.parsing.untrusted import read_object
@@ -24,15 +25,14 @@ from llm.chat import Call
 from llm.replay import reply_of_json
 from reports.cli.options import ReportOptions, Say
 from reports.data.jsonvalues import mapping, objects
-from reports.data.otherpatches import rounds
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds, read_predictions
 from reports.data.provenance import evaluation
-from reports.data.rows import Row
-from reports.data.rundata import RunData, read_run
+from reports.data.rundata import Row, RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
     Verdict,
+    VerdictFile,
     VerdictStatus,
     eval_log,
     eval_report,
@@ -100,172 +100,81 @@ class _Verification:
             found += readable(check.differences(path))
         yield from found
         if not any(difference.unreadable for difference in found):
-            yield from readable(self._derived(described))
+            yield from readable(self._of_run(described))
 
-    def _derived(self, described: Mapping[str, Any]) -> Iterator[Difference]:
-        predictions = read_predictions(self.store)
+    def _of_run(self, described: Mapping[str, Any]) -> Iterator[Difference]:
         run = read_run(self.store)
         requested = RequestedEvaluation(self.store, self.options, described, self.say)
         dataset = None
         with suppress(UserError, InfrastructureError):
             dataset = requested.dataset
         sha256 = dataset.identity().sha256 if dataset and not self.options.dataset else ""
-        for words in run_differences(described, run, sha256):
+        for words in _run_differences(described, run, sha256):
             yield Difference(self.store.run_file, words)
-        yield from ledger_differences(self.store, run)
-        others = list(chain.from_iterable(rounds(run)))
+        yield from _ledger_differences(self.store, run)
+        yield from self._of_report(run, dataset, requested)
+
+    def _of_report(
+        self, run: RunData, dataset: Dataset | None, requested: RequestedEvaluation
+    ) -> Iterator[Difference]:
+        """Yield what differs in the files of a report; files that do not exist are skipped."""
+        folder, every = self.store.folder, read_predictions(self.store)
         rows = dataset.rows if dataset else ()
-        by_id = dataset.by_id if dataset else {}
-        official = dataset.official_ids if dataset else {}
+
+        def lists() -> Iterator[Mapping[str, Any]]:
+            known = {p.instance_id: known_verdict(self.store, p) or presumed(p) for p in every}
+            yield leaderboard_lists(every, known)
 
         def stats() -> Iterator[Mapping[str, Any]]:
-            # The report may not have had the rows.
             used = None
-            with suppress(DamagedFileError, OSError):  # ``DerivedCheck`` says so
-                used = validity_of(read_object(self.store.folder / STATS_FILE, ""))
+            with suppress(DamagedFileError, OSError):  # ``_json`` says so
+                used = validity_of(read_object(folder / STATS_FILE, ""))
+            # The report may not have had the rows.
             for some in [rows, ()] if rows else [()]:
                 split = requested.split_with(len(some))
                 yield stats_json(collect(read_run(self.store, some), split, used))
 
-        regrade = Regrading(self.store, make_swebench(self.store, self.options))
-        derived = DerivedCheck(self.store, predictions, others, by_id, stats, regrade, official)
-        yield from derived.differences()
-
-
-_CONFIG = TypeAdapter(RunConfig)
-
-
-def run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: str) -> Iterator[str]:
-    """Yield what differs in ``run.json``; ``rows_sha256`` is that of the dataset, if at hand."""
-    if selected := described.get("selected"):
-        for name in sorted({i.instance_id for i in run.instances}.difference(selected)):
-            yield f"selected lacks {name}, which is predicted"
-    if "evaluation" in described:
-        now = evaluation(run.instances)
-        yield from all_differences(described["evaluation"], now, ("evaluation",))
-    if "deciding" not in described:  # imported, or combined
-        return
-    dataset = mapping(described.get("dataset")).get("sha256")
-    if rows_sha256 and dataset != rows_sha256:
-        yield f"dataset.sha256 is not that of the rows, which is {rows_sha256}"
-    if not described.get("starts"):
-        yield "starts is empty, but the run was started"
-    try:
-        yield from _from_config(described)
-    except (ValidationError, KeyError, TypeError, ValueError) as error:
-        yield f"config is not what a run records: {error}"
-    returned = mapping(described.get("models_returned"))
-    for attempt in (a for i in run.instances for a in i.attempts):
-        for name in sorted({c.model for c in attempt.calls if c.model}):
-            if name not in returned.get(attempt.model, ()):
-                yield f"models_returned.{attempt.model} lacks {name!a}, which a reply names"
-
-
-def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
-    recorded = described["config"]
-    reflections = Reflections.parse(recorded["max_reflections"])
-    config = _CONFIG.validate_python({**recorded, "max_reflections": reflections})
-    deciding, own = described["deciding"], mapping(described.get("versions"))
-    unknown = {key: deciding.get(key) for key in _unknown(config, own)}
-    sha256 = str(mapping(described.get("dataset")).get("sha256"))
-    expected = {
-        "run": config.run_name,
-        "model_name_or_path": config.model_name_or_path,
-        "deciding": {**config.deciding(sha256), **unknown, "harness": own.get("harness")},
-    }
-    yield from all_differences({key: described.get(key) for key in expected}, expected)
-    for option, value in mapping(described.get("options")).items():
-        keys, name = ("options", option), option.replace("-", "_")
-        if name == "models":
-            given = [model.partition("@")[0].strip() for model in str(value).split(",")]
-            models = [model.given.partition("@")[0] for model in config.models]
-            yield from all_differences(given, models, keys)
-        elif name in deciding and isinstance(recorded.get(name), (bool, int, float, str)):
-            yield from all_differences(str(value), str(recorded[name]), keys)
-
-
-def _unknown(config: RunConfig, own: Mapping[str, Any]) -> Iterator[str]:
-    yield "replay_sha256"
-    if config.replay is None:  # the settings are recorded with what litellm knew of the model
-        yield "model_settings_sha256"
-    if not own.get("harness_commit") or own["harness_commit"] != versions()["harness_commit"]:
-        yield "prompts_sha256"
-
-
-@dataclass(frozen=True)
-class DerivedCheck:
-    """Checks the files of a report on one run.
-
-    Attributes:
-        others: patches of attempts that are not predicted.
-        rows: the dataset's rows by id; empty if the dataset is not available.
-        stats: yields the valid contents of ``stats.json``: with and without the dataset's rows.
-        official: the set's own ids by those of the run, where they differ.
-    """
-
-    store: RunStore
-    predictions: Sequence[Prediction]
-    others: Sequence[Prediction]
-    rows: Mapping[str, Row]
-    stats: Callable[[], Iterator[Mapping[str, Any]]]
-    regrade: Callable[[EvaluationTask, Verdict | None], Verdict | None]
-    official: Mapping[str, str] = field(default_factory=dict)
-
-    def differences(self) -> Iterator[Difference]:
-        """Yield what differs; files that do not exist yet are skipped."""
-        folder = self.store.folder
-        yield from readable(self._all_preds(folder / ALL_PREDS))
-        yield from readable(self._verdicts())
-        yield from readable(_json(folder / RESULTS_FILE, self._lists))
-        yield from readable(_json(folder / STATS_FILE, self.stats))
-
-    def _lists(self) -> Iterator[Mapping[str, Any]]:
-        every = self.predictions
-        known = {p.instance_id: known_verdict(self.store, p) or presumed(p) for p in every}
-        yield leaderboard_lists(every, known)
-
-    def _all_preds(self, path: Path) -> Iterator[Difference]:
-        if not path.is_file():
-            return
-        text = path.read_bytes().decode("utf-8", "replace")
-        yield from first_line(path, text, all_preds(self.predictions, self.official))
-
-    def _verdicts(self) -> Iterator[Difference]:
-        every = (*self.predictions, *self.others)
-        by_path = {verdict_path(self.store, prediction): prediction for prediction in every}
+        preds = folder / ALL_PREDS
+        if preds.is_file():
+            text = preds.read_bytes().decode("utf-8", "replace")
+            yield from first_line(
+                preds, text, all_preds(every, dataset.official_ids if dataset else {})
+            )
+        patches = (*every, *chain.from_iterable(rounds(run)))
+        by_path = {verdict_path(self.store, patch): patch for patch in patches}
         for path in sorted(self.store.verdict("x").parent.rglob("*.json")):
-            prediction = by_path.get(path)
-            if prediction is None:
-                yield Difference(path, "belongs to no patch of this run")
+            if path in by_path:
+                by_id = dataset.by_id if dataset else {}
+                row = by_id.get(by_path[path].instance_id)
+                yield from readable(self._of_verdict(path, by_path[path], row))
             else:
-                yield from self._wrong(path, prediction, read_verdict_file(path) or {})
+                yield Difference(path, "belongs to no patch of this run")
+        yield from readable(_json(folder / RESULTS_FILE, lists))
+        yield from readable(_json(folder / STATS_FILE, stats))
 
-    def _wrong(
-        self, path: Path, prediction: Prediction, data: Mapping[str, Any]
+    def _of_verdict(
+        self, path: Path, prediction: Prediction, row: Row | None
     ) -> Iterator[Difference]:
-        if data.get("patch_sha256") != prediction.patch_sha256:
+        saved = read_verdict_file(path)
+        if saved is None or saved.patch_sha256 != prediction.patch_sha256:
             about = "patch_sha256 is about another patch, not the predicted one"
             yield Difference(path, f"{about}; evaluate again")
             return
         verdict = known_verdict(self.store, prediction)
         assert verdict is not None
-        expected = {
-            "resolved": verdict.status is VerdictStatus.RESOLVED,
-            "official": verdict.official,
-            "dropped_files": list(prediction.dropped),
-        }
-        row = self.rows.get(prediction.instance_id)
         instance, evaluation = split_row(row) if row is not None else (None, None)
-        if evaluation and data.get("repo") is not None:  # else it was evaluated without a row
-            expected |= facts_of(evaluation)
-        found = {key: data.get(key) for key in expected}
-        if words := first_difference(found, expected):
+        facts = {name: getattr(saved, name) for name in ("gold_files", "repo", "created_at")}
+        if evaluation and saved.repo is not None:  # else it was evaluated without a row
+            facts = facts_of(evaluation)
+        expected = VerdictFile.of(prediction, verdict, facts)
+        if words := first_difference(saved.model_dump(), expected.model_dump()):
             yield Difference(path, words)
         graded = None
         if instance and evaluation and verdict.swebench == version("swebench"):
             instance = replace(instance, instance_id=prediction.instance_id)
             task = EvaluationTask(prediction, instance, evaluation)
-            graded = self.regrade(task, verdict)
+            regrading = Regrading(self.store, make_swebench(self.store, self.options))
+            graded = regrading(task, verdict)
         yield from self._against_report(path, prediction, verdict, graded)
 
     def _against_report(
@@ -301,10 +210,63 @@ def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> It
     yield from (Difference(path, words) for words in nearest[:1])
 
 
-_REPLIED = ("answered", REPLAYED)
+_CONFIG = TypeAdapter(RunConfig)
 
 
-def ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
+def _run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: str) -> Iterator[str]:
+    """Yield what differs in ``run.json``; ``rows_sha256`` is that of the dataset, if at hand."""
+    if selected := described.get("selected"):
+        for name in sorted({i.instance_id for i in run.instances}.difference(selected)):
+            yield f"selected lacks {name}, which is predicted"
+    if "evaluation" in described:
+        now = evaluation(run.instances)
+        yield from all_differences(described["evaluation"], now, ("evaluation",))
+    if "deciding" not in described:  # imported, or combined
+        return
+    dataset = mapping(described.get("dataset")).get("sha256")
+    if rows_sha256 and dataset != rows_sha256:
+        yield f"dataset.sha256 is not that of the rows, which is {rows_sha256}"
+    if not described.get("starts"):
+        yield "starts is empty, but the run was started"
+    try:
+        yield from _from_config(described)
+    except (ValidationError, KeyError, TypeError, ValueError) as error:
+        yield f"config is not what a run records: {error}"
+    returned = mapping(described.get("models_returned"))
+    for attempt in (a for i in run.instances for a in i.attempts):
+        for name in sorted({c.model for c in attempt.calls if c.model}):
+            if name not in returned.get(attempt.model, ()):
+                yield f"models_returned.{attempt.model} lacks {name!a}, which a reply names"
+
+
+def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
+    recorded = described["config"]
+    reflections = Reflections.parse(recorded["max_reflections"])
+    config = _CONFIG.validate_python({**recorded, "max_reflections": reflections})
+    deciding, own = described["deciding"], mapping(described.get("versions"))
+    # The settings are recorded with what litellm knew of the model.
+    unknown = ["replay_sha256", *(["model_settings_sha256"] if config.replay is None else [])]
+    if not own.get("harness_commit") or own["harness_commit"] != versions()["harness_commit"]:
+        unknown.append("prompts_sha256")
+    same = {key: deciding.get(key) for key in unknown}
+    sha256 = str(mapping(described.get("dataset")).get("sha256"))
+    expected = {
+        "run": config.run_name,
+        "model_name_or_path": config.model_name_or_path,
+        "deciding": {**config.deciding(sha256), **same, "harness": own.get("harness")},
+    }
+    yield from all_differences({key: described.get(key) for key in expected}, expected)
+    for option, value in mapping(described.get("options")).items():
+        keys, name = ("options", option), option.replace("-", "_")
+        if name == "models":
+            given = [model.partition("@")[0].strip() for model in str(value).split(",")]
+            models = [model.given.partition("@")[0] for model in config.models]
+            yield from all_differences(given, models, keys)
+        elif name in deciding and isinstance(recorded.get(name), (bool, int, float, str)):
+            yield from all_differences(str(value), str(recorded[name]), keys)
+
+
+def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
     """Yield the faults of the ledger and the journals of ``run``."""
     path, ours = store.ledger, "versions" in run.described
     if not path.is_file():
@@ -315,7 +277,7 @@ def ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
         return
     for damage in run.damaged:
         yield Difference(path, f"line {damage.number}: {damage.problem}")
-    yield from (Difference(path, words) for words in _missing(run.ledger, run))
+    yield from _lacking(path, run)
     for name in sorted({line.instance_id for line in run.ledger}.difference(run.selected)):
         yield Difference(path, f"has calls of {name!a}, which is not an instance of this run")
     if not ours:
@@ -366,18 +328,15 @@ def _unasked(
                 yield Difference(place, words)
 
 
-def _missing(lines: Sequence[LedgerLine], run: RunData) -> Iterator[str]:
-    """Yield calls that the ledger lacks; it may contain more calls, of redone attempts."""
+def _lacking(path: Path, run: RunData) -> Iterator[Difference]:
+    # The ledger may contain more calls, of attempts that were redone.
     paid: Counter[tuple[Any, ...]] = Counter(
         (line.instance_id, line.attempt, line.model, line.usage, line.cost)
-        for line in lines
-        if line.kind in _REPLIED
+        for line in run.ledger
+        if line.kind in ("answered", REPLAYED)
     )
-    for instance in run.instances:
-        name = instance.instance_id
-        for attempt in instance.attempts:
-            number, model = attempt.attempt, attempt.model
-            shown = Counter((name, number, model, c.usage, c.cost) for c in attempt.calls)
-            if lacking := shown - paid:
-                count = counted(lacking.total(), "call")
-                yield f"lacks {count} of {name}, attempt {number}, as its trajectory has them"
+    for name, attempt in ((i.instance_id, a) for i in run.instances for a in i.attempts):
+        key = name, attempt.attempt, attempt.model
+        if lacking := Counter((*key, call.usage, call.cost) for call in attempt.calls) - paid:
+            what = f"{counted(lacking.total(), 'call')} of {name}, attempt {attempt.attempt}"
+            yield Difference(path, f"lacks {what}, as its trajectory has them")

@@ -19,10 +19,10 @@ from reports.pages.markdown import run_tables
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
+from reports.submission.artifacts import read_lines
 from reports.submission.commands import submission_command
 from reports.submission.package import PackageFolder, locate
-from reports.submission.predictions import read_lines
-from reports.submission.summary import by_repo, by_time, lists_of
+from reports.submission.readme import by_repo, by_time, lists_of
 from reports.submission.validation import read_verdicts
 from runs.storage.store import RunStore
 from tests.reports.evaluated_run import demo, judge, judge_others, make_run, write_meta

@@ -15,9 +15,8 @@ from bench.config import ModelChoice, RunConfig
 from bench.instances.dataset import Dataset, load_dataset
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind
-from reports.data.otherpatches import rounds
 from reports.data.predictions import read_predictions
-from reports.data.rundata import read_run
+from reports.data.rundata import read_run, rounds
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from runs.storage.store import RunStore
 

@@ -73,51 +73,34 @@ def _instance(path: Path, data: Mapping[str, Any]) -> AttemptedInstance:
     rewards = mapping(mapping(trial.get("verifier_result")).get("rewards"))
     reward = number(rewards.get("reward"))
     resolved = None if reward is None else reward >= 1
-    name = checked_id(path, _name(path, data, trial))
+    # As recorded, else by the task, the session or the file.
+    extra, task = mapping(data.get("extra")), text(trial.get("task_name")).rpartition("/")[2]
+    stem = path.parent.name if path.stem == "trajectory" else path.stem
+    names = (extra.get("instance_id"), task, data.get("session_id"))
+    name = checked_id(path, next((str(name) for name in names if is_safe_key(name)), stem))
     return instance_of(name, [_attempt(path, data, 1)], {**kept, "resolved": resolved})
-
-
-def _name(path: Path, data: Mapping[str, Any], trial: Mapping[str, Any]) -> str:
-    """Return the instance: as recorded, else by the task, the session or the file."""
-    extra = mapping(data.get("extra"))
-    task = text(trial.get("task_name")).rpartition("/")[2]
-    for name in (extra.get("instance_id"), task, data.get("session_id")):
-        if is_safe_key(name):
-            return str(name)
-    return path.parent.name if path.stem == "trajectory" else path.stem
 
 
 def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
     extra, agent = mapping(data.get("extra")), mapping(data.get("agent"))
     kept = mapping(extra.get(KEPT))
     steps = tuple(_all_steps(path, data, "", 0))
+    final, totals = mapping(data.get("final_metrics")), summed(steps)
+    # What the final metrics lack is the sum of all steps.
+    counts = {name: whole(final.get(f"total_{name}")) for name in totals.counts()}
+    known = {name: count for name, count in counts.items() if count is not None}
+    cost = dollars(final.get("total_cost_usd"))
+    totals = StepTotals(**{**totals.counts(), **known}, cost=totals.cost if cost is None else cost)
     attempt = AgentAttempt(
         attempt=nth,
         model=text(agent.get("model_name")) or None,
         steps=steps,
-        totals=_totals(mapping(data.get("final_metrics")), summed(steps)),
+        totals=totals,
         patch=patch_of(path, extra.get("patch")),
         exit_status=None,
         source=path,
     )
     return with_kept(attempt, kept)
-
-
-def _totals(final: Mapping[str, Any], sums: StepTotals) -> StepTotals:
-    """Return the final metrics; what they lack is the sum of all steps."""
-
-    def of(key: str, added: int | None) -> int | None:
-        said = whole(final.get(key))
-        return added if said is None else said
-
-    cost = dollars(final.get("total_cost_usd"))
-    return StepTotals(
-        calls=sums.calls,
-        prompt_tokens=of("total_prompt_tokens", sums.prompt_tokens),
-        cached_tokens=of("total_cached_tokens", sums.cached_tokens),
-        completion_tokens=of("total_completion_tokens", sums.completion_tokens),
-        cost=sums.cost if cost is None else cost,
-    )
 
 
 def _all_steps(path: Path, data: Mapping[str, Any], place: str, depth: int) -> Iterator[AgentStep]:
@@ -134,24 +117,22 @@ def made_id(step: object, nth: int) -> str:
     return f"{step}-{nth}"
 
 
-def _given(call: Mapping[str, Any], step: Mapping[str, Any], nth: int) -> str:
-    given = text(call.get("tool_call_id"))
-    return "" if given == made_id(step.get("step_id"), nth) else given
-
-
 def _step(step: Mapping[str, Any], place: str) -> AgentStep:
     metrics = mapping(step.get("metrics"))
     results = objects(mapping(step.get("observation")).get("results"))
     role = _ROLES.get(text(step.get("source")), "unknown")
-    calls = whole(step.get("llm_call_count"))
+    calls = [
+        (call, text(call.get("tool_call_id")), made_id(step.get("step_id"), nth))
+        for nth, call in enumerate(objects(step.get("tool_calls")), 1)
+    ]
     extra = mapping(step.get("extra"))
     return AgentStep(
         role=text(extra.get("role")) or role,
         text=content_text(step.get("message")),
         reasoning=text(step.get("reasoning_content")),
         actions=tuple(
-            action_of(c.get("function_name"), c.get("arguments"), _given(c, step, nth))
-            for nth, c in enumerate(objects(step.get("tool_calls")), 1)
+            action_of(c.get("function_name"), c.get("arguments"), "" if id == made else id)
+            for c, id, made in calls
         ),
         observations=tuple(
             Observation(
@@ -162,7 +143,7 @@ def _step(step: Mapping[str, Any], place: str) -> AgentStep:
             for nth, result in enumerate(results)
         ),
         totals=StepTotals(
-            calls=calls,
+            calls=whole(step.get("llm_call_count")),
             prompt_tokens=whole(metrics.get("prompt_tokens")),
             cached_tokens=whole(metrics.get("cached_tokens")),
             completion_tokens=whole(metrics.get("completion_tokens")),

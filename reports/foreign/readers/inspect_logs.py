@@ -17,11 +17,19 @@ from core.money import total
 from core.parsing.untrusted import MIB, MOST_BYTES, DamagedError, json_of
 from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
 from reports.data.rundata import StepTotals
-from reports.foreign.files import FIX, RunFiles, called, checked_id, content_text, json_at, patch_of
+from reports.foreign.files import (
+    FIX,
+    RunFiles,
+    answer,
+    called,
+    checked_id,
+    content_text,
+    json_at,
+    patch_of,
+)
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
-    Action,
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
@@ -42,17 +50,12 @@ def is_inspect(value: object) -> bool:
     return isinstance(found.get("eval"), dict) and "status" in found
 
 
-def log_of(files: RunFiles) -> Path | None:
-    """Return the log below a folder; None without any."""
-    found = files.ending(ENDING)
-    if len(found) > 1:
-        raise UserError(f"{files.root} holds several logs, as {found[0]} and {found[1]}; name one")
-    return found[0] if found else None
-
-
 def read_inspect(files: RunFiles) -> Iterator[AttemptedInstance]:
     """Yield the instances of a log; the epochs of a sample are its attempts."""
-    path = files.root if files.root.is_file() else log_of(files) or files.root
+    logs = files.ending(ENDING)
+    if len(logs) > 1 and not files.root.is_file():
+        raise UserError(f"{files.root} holds several logs, as {logs[0]} and {logs[1]}; name one")
+    path = logs[0] if logs and not files.root.is_file() else files.root
     if path.suffix == ENDING:
         _check_size(path)
     elif not is_inspect(json_at(path)):
@@ -104,13 +107,13 @@ def _plainly(path: Path) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]
         head = "header.json" if "header.json" in packed.namelist() else "_journal/start.json"
         header = mapping(_member(path, packed, head))
     _check_version(path, header)
-    return header, _samples(path, names)
 
+    def samples() -> Iterator[Mapping[str, Any]]:
+        with zipfile.ZipFile(path) as packed:
+            for name in names:
+                yield _resolved(mapping(_member(path, packed, name)))
 
-def _samples(path: Path, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    with zipfile.ZipFile(path) as packed:
-        for name in names:
-            yield _resolved(mapping(_member(path, packed, name)))
+    return header, samples()
 
 
 def _member(path: Path, packed: zipfile.ZipFile, name: str) -> Any:  # noqa: ANN401 - any JSON value
@@ -156,7 +159,14 @@ def _instance(
     attempts = tuple(_attempt(path, epoch, model, sample) for epoch, sample in epochs)
     first = attempts[0]
     winner = None if first.patch == "" else first.attempt
-    return AttemptedInstance(name, model, attempts, winner, _score(epochs[0][1]))
+    # The first score: a letter, a truth value, or 1.
+    scores = mapping(epochs[0][1].get("scores")).values()
+    value = mapping(next(iter(scores), None)).get("value")
+    share = number(value)
+    resolved = None if share is None else share >= 1
+    if isinstance(value, (str, bool)):
+        resolved = _LETTERS.get(value) if isinstance(value, str) else value
+    return AttemptedInstance(name, model, attempts, winner, resolved)
 
 
 def _attempt(path: Path, epoch: int, model: str | None, sample: Mapping[str, Any]) -> AgentAttempt:
@@ -200,9 +210,7 @@ def _totals(usages: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) ->
 
 def _step(message: Mapping[str, Any], nth: int) -> AgentStep:
     role = text(message.get("role")) or "unknown"
-    actions = called(message.get("tool_calls"))
-    if role == TOOL:
-        actions = (Action("", {}, text(message.get("tool_call_id"))),)
+    actions = answer(message) if role == TOOL else called(message.get("tool_calls"))
     parts = objects(message.get("content"))
     reasoning = "\n".join(text(part.get("reasoning")) for part in parts if "reasoning" in part)
     error = text(mapping(message.get("error")).get("message"))
@@ -222,17 +230,4 @@ def _patch(path: Path, sample: Mapping[str, Any]) -> str | None:
         answer = text(mapping(score).get("answer"))
         if answer.startswith("diff --git "):
             return answer
-    return None
-
-
-def _score(sample: Mapping[str, Any]) -> bool | None:
-    """Return whether the first score counts as resolved: a letter, a truth value, or 1."""
-    for score in mapping(sample.get("scores")).values():
-        value = mapping(score).get("value")
-        if isinstance(value, str):
-            return _LETTERS.get(value)
-        if isinstance(value, bool):
-            return value
-        found = number(value)
-        return None if found is None else found >= 1
     return None

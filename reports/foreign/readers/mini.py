@@ -16,6 +16,7 @@ from reports.data.rundata import StepTotals
 from reports.foreign.files import (
     RunFiles,
     action_of,
+    answer,
     called,
     checked_id,
     content_text,
@@ -25,7 +26,6 @@ from reports.foreign.files import (
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
-    Action,
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
@@ -99,12 +99,25 @@ def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
         yield _of_responses(message, place)
         return
     if role != ASSISTANT and "response" in extra:
-        yield _rejected(extra, f"{place}.extra.response")
-    actions = called(message.get("tool_calls")) or _actions(extra)
+        choices = objects(mapping(extra.get("response")).get("choices"))
+        said = mapping(choices[0].get("message")) if choices else {}
+        yield AgentStep(
+            role=ASSISTANT,
+            text=content_text(said.get("content")) or text(extra.get("model_response")),
+            actions=called(said.get("tool_calls")),
+            totals=_billed(extra),
+            place=f"{place}.extra.response",
+        )
+    actions = called(message.get("tool_calls"))
+    found = extra.get("actions")
+    if not actions and isinstance(found, list):
+        ran = (one if isinstance(one, Mapping) else {"command": one} for one in found)
+        pairs = (({"command": one.get("command")}, one.get("tool_call_id")) for one in ran)
+        actions = tuple(action_of("bash", arguments, id) for arguments, id in pairs)
     if role == "user" and any(key in extra for key in _ANSWERED):
         role = TOOL
     if role == TOOL:
-        actions = (Action("", {}, text(message.get("tool_call_id"))),)
+        actions = answer(message)
     written = content_text(message.get("content"))
     repeated = ("", text(extra.get("exit_status")), text(extra.get("submission")).strip())
     if role == _EXIT and written.strip() in repeated:
@@ -120,39 +133,22 @@ def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
     yield step_with_kept(step, message)
 
 
-def _rejected(extra: Mapping[str, Any], place: str) -> AgentStep:
-    choices = objects(mapping(extra.get("response")).get("choices"))
-    said = mapping(choices[0].get("message")) if choices else {}
-    written = content_text(said.get("content")) or text(extra.get("model_response"))
-    actions = called(said.get("tool_calls"))
-    return AgentStep(ASSISTANT, written, actions=actions, totals=_billed(extra), place=place)
-
-
 def _of_responses(message: Mapping[str, Any], place: str) -> AgentStep:
     """Return a message in the form of OpenAI's responses: its ``output`` has typed parts."""
     if message.get("type") == "function_call_output":
-        answered = (Action("", {}, text(message.get("call_id"))),)
-        return AgentStep(TOOL, content_text(message.get("output")), actions=answered, place=place)
+        seen, actions = content_text(message.get("output")), answer(message, "call_id")
+        return AgentStep(TOOL, seen, actions=actions, place=place)
     parts = objects(message.get("output"))
     written = [content_text(p.get("content")) for p in parts if p.get("type") == "message"]
-    actions = (p for p in parts if p.get("type") == "function_call")
+    calls = (p for p in parts if p.get("type") == "function_call")
     return AgentStep(
         role=ASSISTANT,
         text="\n".join(written),
         actions=tuple(
-            action_of(p.get("name"), p.get("arguments"), p.get("call_id")) for p in actions
+            action_of(p.get("name"), p.get("arguments"), p.get("call_id")) for p in calls
         ),
         totals=_billed({"response": message, **mapping(message.get("extra"))}),
         place=place,
-    )
-
-
-def _actions(extra: Mapping[str, Any]) -> tuple[Action, ...]:
-    found = extra.get("actions")
-    every = found if isinstance(found, list) else []
-    commands = (a if isinstance(a, Mapping) else {"command": a} for a in every)
-    return tuple(
-        action_of("bash", {"command": c.get("command")}, c.get("tool_call_id")) for c in commands
     )
 
 

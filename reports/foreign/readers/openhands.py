@@ -8,7 +8,7 @@ of them (``evaluation/utils/shared.py``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from reports.data.rundata import StepTotals
 from reports.foreign.files import (
     RunFiles,
     action_of,
+    answer,
     as_text,
     called,
     checked_id,
@@ -29,7 +30,6 @@ from reports.foreign.files import (
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
-    Action,
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
@@ -67,17 +67,13 @@ def read_openhands(files: RunFiles) -> Iterator[AttemptedInstance]:
         every = waiting.setdefault(name, [])
         every.append(one)
         if len(every) == counts[name]:
-            yield _merged(path, waiting.pop(name))
-
-
-def _merged(path: Path, every: Sequence[AttemptedInstance]) -> AttemptedInstance:
-    """Return the attempts on an instance as one; the last attempt is the predicted one."""
-    ordered = sorted(every, key=lambda one: one.attempts[0].attempt)
-    numbers = [one.attempts[0].attempt for one in ordered]
-    if len({*numbers}) < len(numbers):
-        words = f"has attempt {numbers[0]} on {every[0].instance_id} twice"
-        raise DamagedFileError(path, words, "keep one line")
-    return replace(ordered[-1], attempts=tuple(a for one in ordered for a in one.attempts))
+            # The last attempt is the predicted one.
+            ordered = sorted(waiting.pop(name), key=lambda one: one.attempts[0].attempt)
+            attempts = tuple(attempt for one in ordered for attempt in one.attempts)
+            if len({attempt.attempt for attempt in attempts}) < len(attempts):
+                words = f"has attempt {attempts[0].attempt} on {name} twice"
+                raise DamagedFileError(path, words, "keep one line")
+            yield replace(ordered[-1], attempts=attempts)
 
 
 def _instance(path: Path, number: int, line: Mapping[str, Any]) -> AttemptedInstance:
@@ -86,11 +82,21 @@ def _instance(path: Path, number: int, line: Mapping[str, Any]) -> AttemptedInst
     patch = patch_of(path, result.get("git_patch", line.get("git_patch")))
     config = mapping(metadata.get("llm_config")) or mapping(metadata.get("llm"))
     error = as_text(line["error"]) if line.get("error") else ""
+    metrics = mapping(line.get("metrics"))
+    tokens = mapping(metrics.get("accumulated_token_usage"))
+    prompt = whole(tokens.get("prompt_tokens"))
+    calls = metrics.get("token_usages") or metrics.get("costs")
     attempt = AgentAttempt(
         attempt=whole(line.get("attempt")) or 1,
         model=text(config.get("model")) or None,
         steps=_steps(line, number),
-        totals=_totals(mapping(line.get("metrics"))),
+        totals=StepTotals(
+            calls=len(calls) if isinstance(calls, list) else None,
+            prompt_tokens=prompt,
+            cached_tokens=whole(tokens.get("cache_read_tokens")),
+            completion_tokens=whole(tokens.get("completion_tokens")),
+            cost=priced(dollars(metrics.get("accumulated_cost")), prompt),
+        ),
         patch=patch,
         exit_status="error" if error else None,
         error=error,
@@ -102,19 +108,6 @@ def _instance(path: Path, number: int, line: Mapping[str, Any]) -> AttemptedInst
         attempts=(attempt,),
         winner=attempt.attempt if patch and patch.strip() else None,
         resolved=flag(mapping(result.get("report")).get("resolved")),
-    )
-
-
-def _totals(metrics: Mapping[str, Any]) -> StepTotals:
-    tokens = mapping(metrics.get("accumulated_token_usage"))
-    calls = metrics.get("token_usages") or metrics.get("costs")
-    prompt = whole(tokens.get("prompt_tokens"))
-    return StepTotals(
-        calls=len(calls) if isinstance(calls, list) else None,
-        prompt_tokens=prompt,
-        cached_tokens=whole(tokens.get("cache_read_tokens")),
-        completion_tokens=whole(tokens.get("completion_tokens")),
-        cost=priced(dollars(metrics.get("accumulated_cost")), prompt),
     )
 
 
@@ -172,27 +165,21 @@ def _of_sdk(event: Mapping[str, Any], place: str) -> AgentStep | None:
         return AgentStep("system", content_text(event["system_prompt"]), place=place)
     if "tool_call_id" in event:
         seen = event.get("observation") or event.get("error") or event.get("rejection_reason")
-        parts = [_observed(seen), content_text(event.get("extended_content"))]
-        answered = (Action("", {}, text(event.get("tool_call_id"))),)
-        return AgentStep(TOOL, "\n".join(filter(None, parts)), actions=answered, place=place)
+        shown = seen if isinstance(seen, str) else ""
+        if isinstance(seen, dict):  # its content, else all its texts
+            shown = content_text(seen.get("content")) or text(seen.get("output"))
+            texts = (v for k, v in seen.items() if isinstance(v, str) and k != "kind")
+            shown = shown or "\n".join(texts)
+        parts = [shown, content_text(event.get("extended_content"))]
+        seen = "\n".join(filter(None, parts))
+        return AgentStep(TOOL, seen, actions=answer(event), place=place)
     return None
-
-
-def _observed(seen: object) -> str:
-    """Return what an observation shows: its content, else all its texts."""
-    if isinstance(seen, str):
-        return seen
-    found = mapping(seen)
-    shown = content_text(found.get("content")) or text(found.get("output"))
-    return shown or "\n".join(v for k, v in found.items() if isinstance(v, str) and k != "kind")
 
 
 def _of_runtime(event: Mapping[str, Any], place: str) -> AgentStep | None:
     args = mapping(event.get("args"))
     if "observation" in event:
-        return AgentStep(
-            TOOL, content_text(event.get("content")), actions=(Action("", {}),), place=place
-        )
+        return AgentStep(TOOL, content_text(event.get("content")), actions=answer({}), place=place)
     action = text(event.get("action"))
     if action in ("message", "system"):
         role = "system" if action == "system" else ""

@@ -7,6 +7,7 @@ retry write their ``attempts``, and no other key until one is chosen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,12 +76,15 @@ def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:
 
 
 def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
-    info = mapping(data.get("info"))
+    info, config = mapping(data.get("info")), data.get("replay_config")
     stats = mapping(info.get("model_stats"))
+    with suppress(DamagedError):
+        config = json_of(config) if isinstance(config, str) else config
+    model = mapping(mapping(mapping(config).get("agent")).get("model"))
     sent = whole(stats.get("tokens_sent"))
     attempt = AgentAttempt(
         attempt=nth,
-        model=_model(data),
+        model=text(model.get("name")) or None,
         steps=_steps(data),
         totals=StepTotals(
             calls=whole(stats.get("api_calls")),
@@ -93,15 +97,6 @@ def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
         source=path,
     )
     return with_kept(attempt, mapping(info.get(KEPT)))
-
-
-def _model(data: Mapping[str, Any]) -> str | None:
-    config = data.get("replay_config")
-    try:
-        config = json_of(config) if isinstance(config, str) else config
-    except DamagedError:
-        return None
-    return text(mapping(mapping(mapping(config).get("agent")).get("model")).get("name")) or None
 
 
 def _steps(data: Mapping[str, Any]) -> tuple[AgentStep, ...]:
@@ -117,17 +112,14 @@ def _steps(data: Mapping[str, Any]) -> tuple[AgentStep, ...]:
         found += rest[:at]
         rest = rest[at:]
         if rest and rest[0].text.strip() == step.text.strip():
-            found.append(_completed(rest.pop(0), step, rest[:1]))
-        else:
-            found.append(step)
+            said = rest.pop(0)
+            # The observation of the step, unless the messages show it.
+            shown = [o.text for o in said.observations]
+            shown += [s.text for s in rest[:1] if not s.by_model]
+            new = [o for o in step.observations if not any(o.text.strip() in t for t in shown)]
+            step = replace(said, observations=(*said.observations, *new))
+        found.append(step)
     return (*found, *rest)
-
-
-def _completed(step: AgentStep, taken: AgentStep, following: Sequence[AgentStep]) -> AgentStep:
-    """Return a step with the observation of ``taken`` unless its messages show it."""
-    shown = [o.text for o in step.observations] + [s.text for s in following if not s.by_model]
-    new = [o for o in taken.observations if not any(o.text.strip() in text for text in shown)]
-    return replace(step, observations=(*step.observations, *new)) if new else step
 
 
 def _taken(one: Mapping[str, Any], nth: int) -> AgentStep:

@@ -13,7 +13,7 @@ import pytest
 from bench.attempts.candidates import Candidate, choose
 from core.errors import UserError
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.combine.write import combine
+from reports.combine.combine import combine
 from reports.command_line import report_command
 from reports.data.predictions import read_predictions
 from reports.data.rundata import read_run

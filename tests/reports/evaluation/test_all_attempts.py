@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.combine.write import combine
+from reports.combine.combine import combine
 from reports.command_line import report_command
-from reports.data.otherpatches import rounds
-from reports.data.rundata import read_run
+from reports.data.rundata import read_run, rounds
 from reports.data.verdicts import VerdictStatus, eval_log, verdict_path
 from runs.storage.store import RunStore
 from tests.reports.evaluated_run import judge, judge_others, make_run

@@ -60,10 +60,10 @@ ENTRY_FAULTS: dict[str, Fault] = {
         lambda p: append(p.entry / "README.md", "- [ ] more\n"), Kind.README, "open",
     ),
     "another list": (
-        in_results("results.json", lambda d: d.update(generated=[])), Kind.RESULTS, "exactly",
+        in_results("results.json", lambda d: d.update(generated=[])), Kind.RESULTS, "Extra inputs",
     ),
     "no list": (
-        in_results("results.json", lambda d: d.update(resolved=3)), Kind.RESULTS, "not a list",
+        in_results("results.json", lambda d: d.update(resolved=3)), Kind.RESULTS, "valid list",
     ),
     "not sorted": (
         in_results("results.json", lambda d: d["resolved"].reverse()), Kind.RESULTS, "not sorted",
@@ -91,6 +91,6 @@ ENTRY_FAULTS: dict[str, Fault] = {
     ),
     "shares of another shape": (
         in_results("resolved_by_repo.json", lambda d: d.update({"demo/bank": 0.5})),
-        Kind.RESULTS, "does not contain `resolved`",
+        Kind.RESULTS, "valid dictionary",
     ),
 }  # fmt: skip

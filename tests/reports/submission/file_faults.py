@@ -48,7 +48,7 @@ FILE_FAULTS: dict[str, Fault] = {
         Kind.UNREADABLE, "aliases",
     ),
     "half a character": (
-        in_prediction(lambda row: row.update(model_patch="\ud800")), Kind.UNREADABLE, "half a",
+        in_prediction(lambda row: row.update(model_patch="\ud800")), Kind.UNREADABLE, "three keys",
     ),
     "a number for a patch": (
         in_prediction(lambda row: row.update(model_patch=5)), Kind.UNREADABLE, "not a prediction",

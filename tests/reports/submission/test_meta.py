@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.submission.meta import read_meta, template
+from reports.submission.entry import read_meta, template
 from tests.reports.submission.packages import Build
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from core.errors import UserError
-from reports.submission.summary import lists_of, summary_lines
+from reports.submission.readme import lists_of, summary_lines
 from runs.storage.store import RunStore
 from tests.reports.evaluated_run import change_json, judge_others
 from tests.reports.submission.packages import IDS, RESOLVED, Build, entry_of

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from core.errors import UserError
-from reports.submission.order import EvidenceFinder
+from reports.submission.build import EvidenceFinder
 from reports.submission.package import Split, entry_date
-from reports.submission.summary import by_repo, by_time, lists_of
+from reports.submission.readme import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
 from tests.reports.evaluated_run import whole_output
 from tests.reports.submission.packages import IDS, RESOLVED, Build, entry_of, said_of

@@ -1,17 +1,31 @@
-"""Check ``trajs/``: every prediction, all attempts, the choice, and no hidden knowledge."""
+"""Check ``all_preds.jsonl``, and ``trajs/``: all attempts, the choice, no hidden knowledge."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictStr,
+    ValidationError,
+)
 
 from bench.instances.instance import Evaluation, Instance
-from bench.repos.mirrors import Mirrors
+from bench.repos.mirrors import Mirrors, has_commit
+from bench.repos.patches import applies_to, is_excluded, split_patch
+from core.git import GitError
 from reports.data.jsonvalues import mapping
-from reports.data.predictions import predicted_patch
+from reports.data.predictions import ALL_PREDS, predicted_patch
 from reports.submission.hidden import (
     TrajectoryTexts,
     base_lookup,
@@ -21,7 +35,6 @@ from reports.submission.hidden import (
     trajectory_of_json,
 )
 from reports.submission.package import Kind, PackageFinding, PackageFolder, PathType, UnusableError
-from reports.submission.predictions import PatchLine
 
 Halves = Mapping[str, tuple[Instance, Evaluation]]
 # Words of which every trajectory of several attempts contains one, in any harness.
@@ -82,7 +95,10 @@ def _by_instance(
     names: dict[str, list[str]] = {}
     faults = []
     for name in trajs.names():
-        owner = _owner(name, known)
+        # Ids and extensions may contain dots.
+        parts = name.split(".")
+        stems = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+        owner = next((stem for stem in stems if stem in known), None)
         if trajs.sort(name) is PathType.FOLDER:
             problem, fix = "is a folder", "put all trajectories directly into trajs/"
             faults.append(trajs.fault(Kind.TRAJECTORY, name, problem, fix))
@@ -95,16 +111,6 @@ def _by_instance(
     return names, faults
 
 
-def _owner(name: str, known: Halves) -> str | None:
-    """Return the id in a file's name; ids and extensions may contain dots."""
-    stem = name
-    while "." in stem:
-        stem = stem.rpartition(".")[0]
-        if stem in known:
-            return stem
-    return None
-
-
 def _read(trajs: PackageFolder, names: Sequence[str]) -> tuple[list[File], list[PackageFinding]]:
     files, faults = [], []
     for name in names:
@@ -112,20 +118,14 @@ def _read(trajs: PackageFolder, names: Sequence[str]) -> tuple[list[File], list[
             text = trajs.text(name)
             if not text.strip():
                 raise trajs.unusable(Kind.TRAJECTORY, name, "is empty", "add the run's trajectory")
-            files.append(File(trajs.place(name), text, _data(trajs, name, text)))
+            suffix, data = PurePosixPath(name).suffix, None
+            if suffix in (".json", ".traj"):
+                with nullcontext() if suffix == ".json" else suppress(UnusableError):
+                    data = trajs.parsed(name, text)  # a ``.traj`` may be a text, too
+            files.append(File(trajs.place(name), text, data))
         except UnusableError as error:
             faults.append(error.finding)
     return files, faults
-
-
-def _data(trajs: PackageFolder, name: str, text: str) -> Any:  # noqa: ANN401 - any JSON value
-    suffix = PurePosixPath(name).suffix
-    if suffix == ".json":
-        return trajs.parsed(name, text)
-    try:
-        return trajs.parsed(name, text) if suffix == ".traj" else None
-    except UnusableError:
-        return None  # a text file
 
 
 def _one(files: Sequence[File], line: PatchLine, expected: Expected) -> Iterator[PackageFinding]:
@@ -168,7 +168,14 @@ def _choice(files: Sequence[File], line: PatchLine, tag: str) -> Iterator[Packag
             place, fix = f"{PurePosixPath(file.place).with_suffix('.md')}", "copy that of the run"
             yield PackageFinding(Kind.TRAJECTORY, place, "is missing", fix)
         for other in transcripts:
-            yield from _transcript(other, file.data)
+            reason, copy = file.data.get("reason"), "copy the transcript of the run"
+            for number in range(1, len(file.data["attempts"]) + 1):
+                if f"\n## Attempt {number}: " not in other.text:
+                    problem = f"does not show attempt {number}"
+                    yield PackageFinding(Kind.ATTEMPTS, other.place, problem, copy)
+            if isinstance(reason, str) and reason not in other.text:
+                problem = "does not show the choice"
+                yield PackageFinding(Kind.ATTEMPTS, other.place, problem, copy)
     if files and not ours and tag == "2+":
         text = "\n".join(file.text for file in files)
         if not _ATTEMPTS.search(text) or not _CHOICE.search(text):
@@ -217,14 +224,115 @@ def _patch_of(attempts: Sequence[Mapping[str, Any]], number: object) -> str | No
     return None
 
 
-def _transcript(file: File, data: Mapping[str, Any]) -> Iterator[PackageFinding]:
-    for number in range(1, len(data["attempts"]) + 1):
-        if f"\n## Attempt {number}: " not in file.text:
-            problem = f"does not show attempt {number}"
+_KEYS = ("instance_id", "model_name_or_path", "model_patch")
+_PLAIN_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
+
+
+def _encodable(value: str) -> str:
+    value.encode("utf-8")  # JSON may hold half a character
+    return value
+
+
+Key = Annotated[StrictStr, BeforeValidator(lambda value: value or ""), AfterValidator(_encodable)]
+
+
+class PatchLine(BaseModel):
+    """One prediction of the package; ``place`` is its file and line."""
+
+    model_config = ConfigDict(frozen=True)
+
+    place: str
+    instance_id: Key = ""
+    model: Key = Field("", validation_alias="model_name_or_path")
+    patch: Key = Field("", validation_alias="model_patch")
+
+    @property
+    def generated(self) -> bool:
+        """Whether there is a patch."""
+        return bool(self.patch.strip())
+
+
+def read_lines(artifacts: PackageFolder) -> tuple[list[PatchLine], list[PackageFinding]]:
+    """Return the predictions, and the faults of the other lines."""
+    try:
+        text = artifacts.text(ALL_PREDS)
+    except UnusableError as error:
+        return [], [error.finding]
+    lines, faults = [], []
+    for number, part in enumerate(text.removesuffix("\n").split("\n"), 1):
+        name = f"{ALL_PREDS}:{number}"
+        try:
+            if not part.strip():
+                raise artifacts.unusable(Kind.UNREADABLE, name, "is blank", "delete the line")
+            data = artifacts.parsed(name, part)
+            lines.append(PatchLine.model_validate({**data, "place": artifacts.place(name)}))
+        except UnusableError as error:
+            faults.append(error.finding)
+        except (ValidationError, TypeError):
+            problem = f"is not a prediction with the texts {', '.join(_KEYS)}"
+            fault = artifacts.fault(Kind.UNREADABLE, name, problem, "write these three keys")
+            faults.append(fault)
+    return lines, faults
+
+
+def check_predictions(
+    lines: Sequence[PatchLine], instances: Mapping[str, Instance], mirrors: Mirrors | None
+) -> Iterator[PackageFinding]:
+    """Yield the faults of predictions; without mirrors, patches are not applied."""
+    yield from _ids(lines, instances)
+    yield from _model(lines)
+    for line in lines:
+        yield from _tests(line)
+        instance = instances.get(line.instance_id)
+        if line.generated and instance and mirrors:
+            yield from _applies(line, instance, mirrors)
+
+
+def _ids(lines: Sequence[PatchLine], known: Mapping[str, Instance]) -> Iterator[PackageFinding]:
+    first: dict[str, PatchLine] = {}
+    for line in lines:
+        if line.instance_id not in known:
+            problem = f"{line.instance_id or 'an empty id'} is not in the dataset"
+            yield PackageFinding(Kind.UNKNOWN_ID, line.place, problem, "delete the line")
+        elif (other := first.setdefault(line.instance_id, line)) is not line:
+            problem = f"2 predictions for {line.instance_id}: the other is at {other.place}"
             yield PackageFinding(
-                Kind.ATTEMPTS, file.place, problem, "copy the transcript of the run"
+                Kind.DUPLICATE, line.place, problem, "keep the one that was evaluated"
             )
-    reason = data.get("reason")
-    if isinstance(reason, str) and reason not in file.text:
-        problem = "does not show the choice"
-        yield PackageFinding(Kind.ATTEMPTS, file.place, problem, "copy the transcript of the run")
+
+
+def _model(lines: Sequence[PatchLine]) -> Iterator[PackageFinding]:
+    names = Counter(line.model for line in lines)
+    usual = names.most_common(1)[0][0] if names else ""
+    for line in lines:
+        if line.model != usual or not line.model:
+            problem = f"the model is named {line.model!r}, others {usual!r}"
+            fix = "use one name in all predictions and evaluate again"
+            yield PackageFinding(Kind.MODEL_NAME, line.place, problem, fix)
+
+
+def _tests(line: PatchLine) -> Iterator[PackageFinding]:
+    if not line.generated:
+        return
+    parts = [(part.path, part.new) for part in split_patch(line.patch.encode())]
+    parts = parts or [(path, False) for path in _PLAIN_HEADER.findall(line.patch)]
+    if not parts or any(not path.strip("/. ") for path, _ in parts):
+        problem = "the patch names no file"
+        yield PackageFinding(Kind.PATCH, line.place, problem, "use git's format")
+    elif paths := [path for path, new in parts if is_excluded(path, new=new)]:
+        problem = f"the patch edits {', '.join(paths[:3])}"
+        fix = "remove tests, test configuration and build output, and evaluate again"
+        yield PackageFinding(Kind.TEST_EDIT, line.place, problem, fix)
+
+
+def _applies(line: PatchLine, instance: Instance, mirrors: Mirrors) -> Iterator[PackageFinding]:
+    mirror = mirrors.find(instance.repo)
+    if mirror is None or not has_commit(mirror, instance.base_commit):
+        return
+    try:
+        fits = applies_to(mirror, instance.base_commit, line.patch)
+    except GitError:
+        return  # the mirror's fault, not the package's
+    if not fits:
+        problem = f"the patch does not apply to {instance.base_commit[:12]} of {instance.repo}"
+        yield PackageFinding(Kind.PATCH, line.place, problem, "predict a patch that applies")

@@ -1,26 +1,41 @@
-"""The content of a package to build, and the checks that the run may be packaged.
-
-Only official verdicts are packaged.
-"""
+"""Build a package from a run with official verdicts, after the checks that it may be packaged."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from core.errors import UserError
 from core.parsing.untrusted import damage_at, read_object
+from core.plaintext import some
 from core.redaction import Redactor
 from reports.data.jsonvalues import mapping
+from reports.data.predictions import ALL_PREDS
 from reports.data.rundata import InstanceData, RunData
 from reports.data.verdicts import log_name
 from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE, RUN_LOG
-from reports.submission.meta import Meta
+from reports.submission.entry import Meta
 from reports.submission.package import Split
-from reports.submission.summary import Row
+from reports.submission.readme import (
+    BY_REPO_FILE,
+    BY_TIME_FILE,
+    Lists,
+    Readme,
+    Row,
+    by_repo,
+    by_time,
+    lists_of,
+)
+from runs.storage.layouts import RESULTS_FILE
 from runs.storage.store import RunStore
 
 COPIED = ("eval.sh", RUN_LOG)
@@ -150,9 +165,8 @@ def _check_official(patched: Sequence[InstanceData]) -> None:
 
 
 def _some(instances: Sequence[InstanceData]) -> str:
-    names = ", ".join(i.instance_id for i in instances[:3])
-    rest = f" and {len(instances) - 3} more" if len(instances) > 3 else ""
-    return f"{names}{rest}: {'is' if len(instances) == 1 else 'are'}"
+    names = some([instance.instance_id for instance in instances], 3)
+    return f"{names}: {'is' if len(instances) == 1 else 'are'}"
 
 
 def _with_report(instance: InstanceData, finder: EvidenceFinder) -> EvaluatedPatch:
@@ -175,3 +189,102 @@ def _report(path: Path, name: str) -> Mapping[str, Any]:
         words = f"is not a report on {name}: `resolved` is neither true nor false"
         raise damage_at(path, (name, "resolved"), words, "evaluate it again")
     return own
+
+
+ARTIFACTS = "artifacts"
+ENTRY = "entry"
+
+
+def build(store: RunStore, run: RunData, order: Order, folder: Path) -> Lists:
+    """Write the package of an officially evaluated run into the new folder ``folder``.
+
+    The artifact repository is ``folder/artifacts`` and the entry is below ``folder/entry``. The
+    same run always gives the same bytes. An incomplete package is removed.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"--submission {folder} exists already: delete it or name another folder")
+    found = evaluated_patches(store, run, order)
+    verdicts = {
+        e.instance.instance_id: bool(e.report["resolved"]) for e in found if e.report is not None
+    }
+    ids = [str(row["instance_id"]) for row in order.rows]
+    lists = lists_of(ids, [e.instance.instance_id for e in found], verdicts)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        package = scratch / "package"
+        _Writer(store, run, order, package).write(found, lists)
+        package.replace(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return lists
+
+
+@dataclass(frozen=True)
+class _Writer:
+    store: RunStore
+    run: RunData
+    order: Order
+    root: Path
+
+    def write(self, found: Sequence[EvaluatedPatch], lists: Lists) -> None:
+        artifacts = self.root / ARTIFACTS
+        _write(artifacts / ALL_PREDS, self._predictions().encode())
+        for one in found:
+            self._logs(artifacts / "logs", one)
+        for instance in self.run.instances:
+            self._trajectory(artifacts / "trajs", instance.instance_id)
+        meta = self.order.meta
+        name = f"{meta.date:%Y%m%d}_{meta.folder}"
+        self._entry(self.root / ENTRY / "evaluation" / self.order.split.value / name, lists)
+
+    def _predictions(self) -> str:
+        label = self.run.model_name_or_path
+        keys = ("instance_id", "model_name_or_path", "model_patch")
+        parts = sorted((i.instance_id, label, i.patch) for i in self.run.instances)
+        return "".join(f"{json.dumps(dict(zip(keys, p, strict=True)))}\n" for p in parts)
+
+    def _logs(self, logs: Path, one: EvaluatedPatch) -> None:
+        folder = logs / one.instance.instance_id
+        _write(folder / PATCH_FILE, one.instance.patch.encode("utf-8", "surrogateescape"))
+        if one.evidence.report:
+            _write(folder / REPORT_FILE, self._clean(one.evidence.report))
+        if one.evidence.test_output:
+            output = self._clean(one.evidence.test_output)
+            _write(folder / "test_output.txt.gz", gzip.compress(output, mtime=0))
+        for name, path in zip(COPIED, (one.evidence.script, one.evidence.run_log), strict=True):
+            if path:
+                _write(folder / name, self._clean(path))
+
+    def _trajectory(self, trajs: Path, name: str) -> None:
+        for path in (self.store.folder / f"{name}.md", self.store.trajectory(name)):
+            if not path.is_file():
+                raise UserError(
+                    f"{path} is missing: a package needs the trajectory of every instance"
+                )
+            _write(trajs / f"{name}{path.suffix}", self._clean(path))
+
+    def _clean(self, path: Path) -> bytes:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        return self.order.redact(text).encode("utf-8", "surrogateescape")
+
+    def _entry(self, folder: Path, lists: Lists) -> None:
+        meta, rows, split = self.order.meta, self.order.rows, self.order.split.value
+        readme = Readme(meta, self.run, rows, lists, folder.name, split)
+        metadata = meta.metadata(several_attempts=readme.several).model_dump()
+        text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=10_000)
+        _write(folder / "metadata.yaml", text.encode())
+        _write(folder / "README.md", self.order.redact(readme.text()).encode())
+        _write(folder / meta.logo_name, self.order.logo.read_bytes())
+        results = {
+            RESULTS_FILE: lists.as_json(),
+            BY_REPO_FILE: by_repo(rows, lists.resolved),
+            BY_TIME_FILE: by_time(rows, lists.resolved),
+        }
+        for name, value in results.items():
+            _write(folder / "results" / name, (json.dumps(value, indent=1) + "\n").encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
