@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from agent.workspace import Workspace
 from bench.instances.instance import Instance
-from bench.regression.related import directives, related_tests
+from bench.regression.related import RelatedTests, directives
 from bench.regression.runners import Runner, runner_of
 from bench.regression.testlogs import Results, read_run, with_report_file
 from bench.repos.patches import is_test_path
@@ -79,7 +79,7 @@ class Executed:
         read = Workspace(self.checks.base.root).read
         left = self.seconds
         places: set[tuple[str, int]] = set()
-        for test in related_tests([path], files, read):
+        for test in RelatedTests(files, read).of([path]):
             found, seconds = self._of_test(test, left)
             places |= found
             left -= seconds

@@ -28,7 +28,7 @@ import typer
 from agent.workspace import Workspace
 from bench.cli.cli import run_cli
 from bench.instances.instance import Instance, split_row
-from bench.regression.related import directives, related_tests
+from bench.regression.related import RelatedTests, directives
 from bench.regression.runners import Runner, runner_of
 from bench.regression.suite import TestLimits
 from bench.repos.mirrors import Mirrors
@@ -155,7 +155,7 @@ def noticed(breakage: Breakage, checks: InstanceTests, seconds: float) -> bool:
     """Say whether the bare test command ends differently with a breakage, for any related file."""
     session, files = checks.session, checks.base.tracked_files()
     runner = runner_of(session.test_command) or Runner.PYTEST
-    related = related_tests(list(breakage.changes), files, Workspace(checks.base.root).read)
+    related = RelatedTests(files, Workspace(checks.base.root).read).of([*breakage.changes])
     for test in related:
         command = f"{session.test_command} {shlex.quote(directives(runner, test))}"
         with_it, without = (

@@ -47,11 +47,19 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
                 kind = type(value).__name__
                 raise UserError(f"the field `{key}` must be a text, not {kind}; fix the dataset")
         evaluation = evaluation_of(row, name, plants_bug="patch" in adapter.visible)
-        instance = adapter.read(_visible(row, adapter, evaluation.test_patch))
-        instance = replace(instance, set_name=adapter.name)
-        _check(instance)
+        # The adapter sees its columns, and of a script what it does not have of the others.
+        shown = {key: value for key, value in row.items() if key in adapter.visible}
+        if TEST_SETUP in adapter.visible and row.get("eval_script"):
+            shown[TEST_SETUP] = bare_setup(row["eval_script"], patch_paths(evaluation.test_patch))
+        instance = replace(adapter.read(shown), set_name=adapter.name)
+        if not is_safe_key(instance.instance_id):
+            raise UserError("an id holds only letters, digits and ._+-, and names no file of a run")
+        if not _COMMIT.fullmatch(instance.base_commit):
+            raise UserError("`base_commit` is not a commit hash")
+        if not _REPO.fullmatch(instance.repo):
+            raise UserError("`repo` is not of the form owner/name")
     except UserError as error:
-        raise UserError(f"instance {name}: {error}{_looks(adapter)}") from error
+        raise UserError(f"instance {name}: {error} (the row looks like {adapter.name})") from error
     return instance, evaluation
 
 
@@ -59,10 +67,6 @@ def instance_id_of(row: Mapping[str, Any]) -> str:
     """Return the id under which the harness knows ``row``, also if ``row`` is damaged."""
     adapter = adapter_of(row)
     return adapter.identify(row) if adapter else own_id(row)
-
-
-def _looks(adapter: SetAdapter) -> str:
-    return f" (the row looks like {adapter.name})"
 
 
 def _adapter(row: Mapping[str, Any]) -> SetAdapter:
@@ -84,26 +88,10 @@ def _adapter(row: Mapping[str, Any]) -> SetAdapter:
         name = row.get("instance_id") or "?"
         words = missing[0].replace("|", "` or `")
         raise UserError(
-            f"instance {name}: the field `{words}` is missing; fix the dataset{_looks(adapter)}"
+            f"instance {name}: the field `{words}` is missing; fix the dataset (the row looks like "
+            f"{adapter.name})"
         )
     return adapter
-
-
-def _visible(row: Mapping[str, Any], adapter: SetAdapter, test_patch: str) -> dict[str, Any]:
-    """Return the columns that the adapter may see; a script without what it has of the others."""
-    shown = {key: value for key, value in row.items() if key in adapter.visible}
-    if TEST_SETUP in adapter.visible and row.get("eval_script"):
-        shown[TEST_SETUP] = bare_setup(row["eval_script"], patch_paths(test_patch))
-    return shown
-
-
-def _check(instance: Instance) -> None:
-    if not is_safe_key(instance.instance_id):
-        raise UserError("an id holds only letters, digits and ._+-, and names no file of a run")
-    if not _COMMIT.fullmatch(instance.base_commit):
-        raise UserError("`base_commit` is not a commit hash")
-    if not _REPO.fullmatch(instance.repo):
-        raise UserError("`repo` is not of the form owner/name")
 
 
 _PATCHES = ("patch", "fix_patch")
@@ -161,25 +149,19 @@ def _first(row: Mapping[str, Any], keys: tuple[str, ...]) -> str:
 
 
 def _all_names(row: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[str, ...]:
-    found = (name for key in keys for name in _names(row, key))
-    return tuple(dict.fromkeys(found))
-
-
-def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value: Any = row.get(key) or []
-    try:
-        if isinstance(value, str):
-            value = _list_of(value)
-        return tuple(str(name) for name in value)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
-        raise UserError(f"`{key}` is not a list") from error
-
-
-def _list_of(value: str) -> object:
-    try:
-        return json.loads(value)
-    except ValueError:
-        return ast.literal_eval(value.strip())
+    found: dict[str, None] = {}
+    for key in keys:
+        value: Any = row.get(key) or []
+        try:
+            if isinstance(value, str):
+                try:
+                    value = json.loads(value)
+                except ValueError:
+                    value = ast.literal_eval(value.strip())
+            found |= dict.fromkeys(str(name) for name in value)
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+            raise UserError(f"`{key}` is not a list") from error
+    return tuple(found)
 
 
 def reversed_patch(patch: str) -> str:

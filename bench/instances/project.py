@@ -159,11 +159,8 @@ def _conda_requirements(text: str) -> Iterator[str]:
         if isinstance(entry, dict):
             yield from (str(line) for line in entry.get("pip") or [] if "://" not in str(line))
         elif str(entry).split("=")[0].split(">")[0].split("<")[0].strip() not in _NOT_ON_PYPI:
-            yield str(entry).replace("=", "==", 1) if _conda_pin(str(entry)) else str(entry)
-
-
-def _conda_pin(entry: str) -> bool:
-    return "=" in entry and not any(sign in entry for sign in ("==", ">=", "<=", "!=", "~="))
+            pinned = not any(sign in str(entry) for sign in ("==", ">=", "<=", "!=", "~="))
+            yield str(entry).replace("=", "==", 1) if pinned else str(entry)
 
 
 def local_command(spec: Spec) -> str:

@@ -102,14 +102,10 @@ def bare_command(line: str) -> str | None:
         if word.startswith("-") or takes:
             kept.append(word)
     command = " ".join([head.strip(), *kept])
-    return command if _balanced(command) else None
-
-
-def _balanced(command: str) -> bool:
     try:
-        return bool(shlex.split(command))
+        return command if shlex.split(command) else None
     except ValueError:
-        return False
+        return None
 
 
 __all__ = ["ImagePlace", "Instance", "Spec", "TestSetup", "derived_image"]

@@ -9,7 +9,7 @@ import secrets
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -100,7 +100,7 @@ class TestFiles:
         return " ".join([self.test_command, *names])
 
     def reported(self, path: str, token: str) -> str:
-        """Return the command whose output holds the results; see ``with_report_file``."""
+        """Return the command whose output ``read_run`` reads."""
         return with_report_file(self.command(path), self.runner, token, self.show)
 
     @property
@@ -126,14 +126,10 @@ class TestFiles:
         found = read_run(result.output, self.instance, self.runner, token, self.files)
         # A parser of the row knows a script's output; our own know more of a known runner's.
         if self.instance.parser_source and (self.runner is Runner.SCRIPT or not found.results):
-            found = replace(found, results=self._read_by_row(found.log) or found.results)
+            with suppress(UnavailableError):
+                by_row = parsed_log(self.instance.parser_source, found.log, parser_folders())
+                found = replace(found, results=by_row or found.results)
         return result, found
-
-    def _read_by_row(self, log: str) -> Results:
-        try:
-            return parsed_log(self.instance.parser_source, log, parser_folders())
-        except UnavailableError:
-            return {}
 
 
 @contextmanager

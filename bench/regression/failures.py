@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, islice, takewhile
 
 from agent.conversation.testreport import Failure
 from bench.regression.runners import OF_PYTHON, Runner
@@ -62,28 +62,23 @@ class _Log:
             return Failure(name, without_noise(told).strip("\n"))
         if self.runner not in OF_PYTHON:
             return Failure(name, self._error)
-        blocks = self._blocks_of(name)
+        titled = [block for block in self._blocks if any(_is_title(t, name) for t in block.titles)]
+        path = name.partition("::")[0]
+        # Tests in different files may have the same title.
+        here = [block for block in titled if "::" in name and path in "\n".join(block.lines)]
+        blocks = here or titled
         reasons = list(dict.fromkeys(relevant_lines(block.lines) for block in blocks))
         if not reasons:
-            return Failure(name, self._summary(name) or self._end)
+            summary = re.search(rf"^(?:FAILED|ERROR) {re.escape(name)} - (.+)$", self.text, re.M)
+            return Failure(name, summary[1] if summary else self._end)
         more = len(reasons) - _MOST_BLOCKS
         detail = "\n\n".join([*reasons[:_MOST_BLOCKS], *([f"… and {more} more"] * (more > 0))])
         return Failure(name, detail, cause(blocks[0].lines) if len(reasons) == 1 else "")
 
-    def _blocks_of(self, name: str) -> list[FailureBlock]:
-        found = [block for block in self._blocks if any(_is_title(t, name) for t in block.titles)]
-        path = name.partition("::")[0]
-        # Tests in different files may have the same title.
-        here = [block for block in found if "::" in name and path in "\n".join(block.lines)]
-        return here or found
-
     @cached_property
     def _blocks(self) -> list[FailureBlock]:
-        return blocks_of(self.text, self.runner)[:_MOST_READ]
-
-    def _summary(self, name: str) -> str:
-        match = re.search(rf"^(?:FAILED|ERROR) {re.escape(name)} - (.+)$", self.text, re.M)
-        return match.group(1) if match else ""
+        read = {Runner.PYTEST: _pytest, Runner.SYMPY: _sympy}.get(self.runner, _unittest)
+        return list(islice(read(self.text.split("\n")), _MOST_READ))
 
     @cached_property
     def _error(self) -> str:
@@ -132,15 +127,6 @@ _SYMPY_END = re.compile(r"^[= ]*tests finished:|^_{40,}$")
 class FailureBlock:
     titles: tuple[str, ...]
     lines: tuple[str, ...]
-
-
-def blocks_of(output: str, runner: Runner) -> list[FailureBlock]:
-    lines = output.split("\n")
-    if runner is Runner.PYTEST:
-        return list(_pytest(lines))
-    if runner is Runner.SYMPY:
-        return list(_sympy(lines))
-    return list(_unittest(lines))
 
 
 def _pytest(lines: Sequence[str]) -> Iterator[FailureBlock]:
@@ -212,7 +198,13 @@ def relevant_lines(lines: Sequence[str]) -> str:
     links = _links(lines)
     earlier = [_last_frame(link) for link in links[-2:-1]]
     before = [line for link in earlier for line in [*link, "which led to:"]]
-    return "\n".join([*before, *_shortened(_frames(links[-1]))])
+    frames = _frames(links[-1])
+    between = len(frames) - 1 - _LAST_FRAMES
+    if between >= 1:
+        gap = f"… ({between} frame{'s' if between > 1 else ''} left out)"
+        last = [line for frame in frames[-_LAST_FRAMES:] for line in _trimmed(frame)]
+        return "\n".join([*before, *_trimmed(frames[0]), gap, *last])
+    return "\n".join([*before, *(line for frame in frames for line in _trimmed(frame))])
 
 
 def cause(lines: Sequence[str]) -> str:
@@ -244,15 +236,6 @@ def _frames(lines: Sequence[str]) -> list[list[str]]:
         else:
             frames[-1].append(line)
     return [frame for frame in frames if frame] or [[]]
-
-
-def _shortened(frames: Sequence[list[str]]) -> list[str]:
-    between = len(frames) - 1 - _LAST_FRAMES
-    if between < 1:
-        return [line for frame in frames for line in _trimmed(frame)]
-    last = [line for frame in frames[-_LAST_FRAMES:] for line in _trimmed(frame)]
-    gap = f"… ({between} frame{'s' if between > 1 else ''} left out)"
-    return [*_trimmed(frames[0]), gap, *last]
 
 
 def _trimmed(frame: Sequence[str]) -> list[str]:

@@ -88,7 +88,9 @@ class RelatedTests:
 
     @cached_property
     def _tests(self) -> Mapping[str, tuple[list[str], list[str]]]:
-        patterns = _patterns(self.read)
+        settings = (_PYTHON_FILES.search(self.read(name) or "") for name in _SETTINGS)
+        value = next((re.sub("#.*", "", match[1]) for match in settings if match), "")
+        patterns = re.findall(r"[^\s,\"'\[\]]+", value) or _USUAL
         common = _LEVELS | {*_words(PurePosixPath(pattern).stem for pattern in patterns)}
         found = {}
         for path in filter(lambda path: path.endswith(".py"), self.files):
@@ -107,12 +109,6 @@ class RelatedTests:
             for word in {*_WORD.findall(self.read(path) or "")}:
                 found[word].append(path)
         return found
-
-
-def _patterns(read: Read) -> Sequence[str]:
-    found = filter(None, (_PYTHON_FILES.search(read(name) or "") for name in _SETTINGS))
-    value = next((re.sub("#.*", "", match[1]) for match in found), "")
-    return re.findall(r"[^\s,\"'\[\]]+", value) or _USUAL
 
 
 def _place(test: list[str], module: Sequence[str], *, flat: bool) -> int:
@@ -149,11 +145,6 @@ def directives(runner: Runner, path: str) -> str:
     return path
 
 
-def related_tests(edited: Iterable[str], files: Sequence[str], read: Read) -> tuple[str, ...]:
-    """Return ``RelatedTests.of`` for one use."""
-    return RelatedTests(files, read).of(edited)
-
-
 EXACT, PREFIX, USE, PACKAGE, NEAR = 8, 4, 3, 2, 1
 """Scores: the name of the file, its beginning, a use of the file, its folder's name, its place."""
 
@@ -174,17 +165,9 @@ _WORD_BREAKS = re.compile(r"[^a-z0-9]")
 
 
 def conventions_of(edited: Iterable[str]) -> Mapping[str, Convention]:
-    found = ((path, _convention(path)) for path in edited)
+    by_suffix = {suffix: one for one in CONVENTIONS for suffix in one.sources}
+    found = ((path, by_suffix.get(PurePosixPath(path).suffix.lower())) for path in edited)
     return {path: convention for path, convention in found if convention}
-
-
-def _convention(path: str) -> Convention | None:
-    suffix = PurePosixPath(path).suffix.lower()
-    return next((one for one in CONVENTIONS if suffix in one.sources), None)
-
-
-def _is_other_test(convention: Convention, path: str) -> bool:
-    return convention.test.search(path) is not None and not _NOT_TESTS.search(path)
 
 
 def scores_by_convention(edited: Iterable[str], files: Sequence[str], read: Read) -> dict[str, int]:
@@ -193,7 +176,8 @@ def scores_by_convention(edited: Iterable[str], files: Sequence[str], read: Read
     sources = conventions_of(edited)
     for convention in {id(one): one for one in sources.values()}.values():
         group = [path for path, one in sources.items() if one is convention]
-        tests = [path for path in files if _is_other_test(convention, path)]
+        found = (path for path in files if convention.test.search(path))
+        tests = [path for path in found if not _NOT_TESTS.search(path)]
         patterns = [[_use(form, source) for form in convention.uses] for source in group]
         for test in tests:
             text = read(test) or ""

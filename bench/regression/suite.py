@@ -31,7 +31,7 @@ from bench.regression.runners.commands import find_runner
 from bench.regression.statements import doubt, shadowing
 from bench.regression.testconfig import tree_under_test
 from bench.regression.testlogs import TestRun, broken
-from environments import Changes, CommandResult, Prepared, Session, Setup
+from environments import Changes, Prepared, Session, Setup
 
 # The rest is for candidates that are slower than the baseline.
 _SHARE_OF_TIMEOUT = 0.5
@@ -267,8 +267,18 @@ class RegressionTests:
             self._compare(baseline, run)
             return ()
         names = sorted(failed) or [path or "the test suite"]
-        found = failures_of(run.log, runner, names, self._ended(result), run.details)
-        return tuple(replace(one, name=_full_name(runner, path, one.name)) for one in found)
+        ended = ""
+        if result.timed_out:
+            ended = f"The run did not end within {self.limits.test:.0f} seconds."
+        elif died(result):
+            ended = f"The run was ended by a signal (exit code {result.exit_code})."
+        found = failures_of(run.log, runner, names, ended, run.details)
+        if runner is Runner.SYMPY:  # gives only the names of functions
+            found = tuple(
+                replace(one, name=f"{path}:{one.name}" if path not in one.name else one.name)
+                for one in found
+            )
+        return found
 
     def _confirmed(
         self, proven: ProvenSetup, path: str, baseline: Baseline, failed: set[str], *, dead: bool
@@ -287,15 +297,3 @@ class RegressionTests:
         if self._tests.runner in OF_PYTHON:
             found = doubt(baseline.stated, run.stated, run.report)
             self._doubt = self._doubt or found
-
-    def _ended(self, result: CommandResult) -> str:
-        if result.timed_out:
-            return f"The run did not end within {self.limits.test:.0f} seconds."
-        if died(result):
-            return f"The run was ended by a signal (exit code {result.exit_code})."
-        return ""
-
-
-def _full_name(runner: Runner, path: str, name: str) -> str:
-    """Return a test's name that is unique over files: sympy's runner gives the function only."""
-    return f"{path}:{name}" if runner is Runner.SYMPY and path and path not in name else name

@@ -1,4 +1,9 @@
-"""The tree under test: a candidate without its changes of tests and of how tests run. Pure."""
+"""The tree under test: a candidate without its changes of tests and of how tests run. Pure.
+
+Settings are put back by our own readers, which refuse what parsers read differently: ConfigUpdater
+takes a section behind a form feed or a lone return, and text behind a section's head; tomlkit takes
+six to thirteen times as long as tomllib.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,7 @@ else:
 _MOST_DOTS = 150
 # Elements of arrays look similar, but are indented or end in a comma.
 _TABLE = re.compile(r"\[[^,\n]*\]\s*(#.*)?$")
-# As in inisettings.py; tox's dependencies are in the same tables as its commands.
+# As for ini files below; tox's dependencies are in the same tables as its commands.
 _TABLES = (
     ("tool", "pytest"),
     ("tool", "coverage"),
@@ -150,7 +155,14 @@ Watched = Callable[[_Block], bool]
 def with_ini_settings_of(base: str, new: str) -> str:
     """Return ``new`` with the sections that test runners read taken from ``base``."""
     before, after = _blocks(base), _blocks(new)
-    watched = _watching({name.strip() for name in _REFERENCE.findall(base + new)} - {""})
+    referenced = {name.strip() for name in _REFERENCE.findall(base + new)} - {""}
+
+    def watched(block: _Block) -> bool:
+        name, key = block.section, block.key
+        of_tox = name in _TOX or name.startswith(_TOX_ENVIRONMENT) or name in referenced
+        whole = name in _SECTIONS or name.startswith(_COVERAGE)
+        return whole or (of_tox and key not in _DEPENDENCIES) or (name, key) in _KEYS
+
     settings = _settings(before, watched)
     if _settings(after, watched) == settings:
         return new
@@ -167,7 +179,10 @@ def _blocks(text: str) -> list[_Block]:
     for line in text.splitlines(keepends=True):
         section, key, lines = found[-1]
         if line[:1] == "[":
-            found.append((_head(line), "", [line]))
+            head = _HEADER.match(line.rstrip())
+            if not head or head[1] != head[1].strip():
+                raise ValueError(f"not the head of a section: {line[:80]!r}")
+            found.append((head[1], "", [line]))
         elif not line.strip() or line.lstrip()[0] in "#;" or (line[0].isspace() and key):
             lines.append(line)
         elif section and (option := _OPTION.match(line)):
@@ -178,23 +193,6 @@ def _blocks(text: str) -> list[_Block]:
     if len({*names}) < len(names):
         raise ValueError("a section or an option stands there twice")
     return [_Block(section, key, "".join(lines)) for section, key, lines in found]
-
-
-def _head(line: str) -> str:
-    match = _HEADER.match(line.rstrip())
-    if not match or match[1] != match[1].strip():
-        raise ValueError(f"not the head of a section: {line[:80]!r}")
-    return match[1]
-
-
-def _watching(referenced: set[str]) -> Watched:
-    def watched(block: _Block) -> bool:
-        name, key = block.section, block.key
-        of_tox = name in _TOX or name.startswith(_TOX_ENVIRONMENT) or name in referenced
-        whole = name in _SECTIONS or name.startswith(_COVERAGE)
-        return whole or (of_tox and key not in _DEPENDENCIES) or (name, key) in _KEYS
-
-    return watched
 
 
 def _settings(blocks: Sequence[_Block], watched: Watched) -> dict[tuple[str, str], str]:
@@ -275,13 +273,13 @@ def plugins_of(patch: str) -> frozenset[str]:
     parts = tuple(split_patch(patch.encode("utf-8", "surrogateescape")))
     edits = b"\n".join(part.data for part in parts if may_configure_tests(part.path))
     new = [part.path for part in parts if part.new and part.path.endswith(".py")]
-    return frozenset(path for path in new if edits and _module(path).search(edits))
-
-
-def _module(path: str) -> re.Pattern[bytes]:
-    names = PurePosixPath(path.removesuffix("/__init__.py")).with_suffix("").parts
-    dotted = ".".join(names[1:] if names[0] in SOURCE_ROOTS and len(names) > 1 else names)
-    return re.compile(rb"(?<![\w.])" + re.escape(os.fsencode(dotted)) + rb"(?!\w)")
+    found = set()
+    for path in new if edits else ():
+        names = PurePosixPath(path.removesuffix("/__init__.py")).with_suffix("").parts
+        dotted = ".".join(names[1:] if names[0] in SOURCE_ROOTS and len(names) > 1 else names)
+        if re.search(rb"(?<![\w.])" + re.escape(os.fsencode(dotted)) + rb"(?!\w)", edits):
+            found.add(path)
+    return frozenset(found)
 
 
 def tree_under_test(changes: Changes, files: Collection[str], read: Read) -> TreeUnderTest:
@@ -307,8 +305,11 @@ def _kept_file(path: str, base: str | None, data: bytes | None) -> Changes:
     """Return the change of a file with the base's test configuration; empty if nothing is left."""
     if data is not None and TextFile.decode(data).text == base:
         return {path: data}
-    text = _text(data)
-    if base is None or text is None or not is_shared(path):
+    try:
+        text = "" if data is None else data.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return {}
+    if base is None or not is_shared(path):
         return {}
     found = with_settings_of(path, base, text)
     if found == text:
@@ -316,13 +317,6 @@ def _kept_file(path: str, base: str | None, data: bytes | None) -> Changes:
     # A deleted file can only be restored completely.
     kept = None not in (found, data) and found != base
     return {path: found.encode()} if kept and found else {}
-
-
-def _text(data: bytes | None) -> str | None:
-    try:
-        return "" if data is None else data.decode("utf-8").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        return None
 
 
 # Characters. Real files have up to 30,000; longer ones could slow down a parser.
@@ -336,7 +330,7 @@ def with_settings_of(path: str, base: str, new: str) -> str | None:
     if max(len(base), len(new)) > _LARGEST:
         return None
     try:
-        found = _FORMATS[_name(path)](base, new)
+        found = _FORMATS[PurePosixPath(path).name](base, new)
     except (ValueError, RecursionError):
         return None
     brought_in = len(_TELLING.findall(found)) > len(_TELLING.findall(base))
@@ -345,11 +339,7 @@ def with_settings_of(path: str, base: str, new: str) -> str | None:
 
 def is_shared(path: str) -> bool:
     """Tell whether ``path`` may hold settings of test runners beside others."""
-    return _name(path) in _FORMATS
-
-
-def _name(path: str) -> str:
-    return PurePosixPath(path).name
+    return PurePosixPath(path).name in _FORMATS
 
 
 _FORMATS: Mapping[str, Callable[[str, str], str]] = {

@@ -1,10 +1,17 @@
-"""From test output to results per test: by report files, swebench's parsers or those for others."""
+"""From test output to results per test: by report files, swebench's parsers or those for others.
+
+pytest writes its report outside the tree under a random name, and it is printed after the run. Code
+in pytest's process could still find the file: see docs/environments.md. Other runners of Python mix
+their lines with the output of the code under test, which can only add lines: they also count the
+tests at the end and print a heading per failure, and their results are checked against these.
+"""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -41,24 +48,13 @@ _XFAIL = "pytest.xfail"
 _OLD_XFAIL = "expected test failure"  # pytest before 4.1 gives no type, and this message
 
 
-def with_report(command: str, token: str, show: Sequence[str] = ()) -> str:
-    """Return shell lines that run a pytest ``command``, print its report and exit with its code.
+def with_report(command: str, token: str, show: Sequence[str] = (), script: str = _SCRIPT) -> str:
+    """Return shell lines that run ``command``, print its report and exit with its code.
 
     The lines ``show`` run in between.
     """
-    return _SCRIPT.format(command=command, token=token, show=_lines(show))
-
-
-def _lines(show: Sequence[str]) -> str:
-    return "".join(f"\n{line}" for line in show)
-
-
-def with_reports(command: str, token: str, show: Sequence[str] = ()) -> str:
-    """Return shell lines that run ``command`` and print the reports that Maven or Gradle wrote.
-
-    They are read with ``split_report`` as well.
-    """
-    return _SCRIPT_OF_MANY.format(command=command, token=token, show=_lines(show))
+    shown = "".join(f"\n{line}" for line in show)
+    return script.format(command=command, token=token, show=shown)
 
 
 def split_report(output: str, token: str) -> tuple[str, str]:
@@ -158,18 +154,10 @@ def cross_checked(results: Mapping[str, str], output: str, runner: Runner) -> di
     more tests passed or were skipped than the runner counted, or without exactly one count.
     """
     if runner is Runner.SYMPY:
-        return _sympy(results, output)
-    return _unittest(results, output)
-
-
-def _sympy(results: Mapping[str, str], output: str) -> dict[str, str]:
-    names = {name for pair in _SYMPY_HEADING.findall(output) for name in pair}
-    kept = _with_failed(results, names)
-    counts = [int(number) for number in _SYMPY_END.findall(output)]
-    return kept if len(counts) == 1 and _count(kept, _PASSES) <= counts[0] else {}
-
-
-def _unittest(results: Mapping[str, str], output: str) -> dict[str, str]:
+        names = {name for pair in _SYMPY_HEADING.findall(output) for name in pair}
+        kept = _with_failed(results, names)
+        counts = [int(number) for number in _SYMPY_END.findall(output)]
+        return kept if len(counts) == 1 and _count(kept, _PASSES) <= counts[0] else {}
     headings = [heading.splitlines() for heading in _UNITTEST_HEADING.findall(output)]
     failed = {_SUBTEST.sub(r"\1", lines[0]) for lines in headings}
     # In one of the two places the first line of a docstring may replace the name.
@@ -240,7 +228,7 @@ def with_report_file(command: str, runner: Runner, token: str, show: Sequence[st
     The shell lines ``show`` print what the command has written elsewhere.
     """
     if SUPPORT[runner].writes_reports:
-        return with_reports(command, token, show)
+        return with_report(command, token, show, _SCRIPT_OF_MANY)
     if runner is Runner.PYTEST:
         return with_report(stating(command, token, runner), token, show)
     if runner in OF_PYTHON:
@@ -258,36 +246,25 @@ def read_run(
     if runner is Runner.PYTEST:
         log, report = split_report(output, token)
         return TestRun(log, report_results(report, files), stated=stated, report=report)
-    text = limited_output(output)
-    parsed = _parsed(one_per_line(text, runner), instance, runner)
+    text, parsers = limited_output(output), _registry()
+    usual = SUPPORT[runner].swebench_parser
+    parser = parsers.get(instance.log_parser or usual, parsers[usual])
+    parsed = parser(one_per_line(text, runner), _Parsed(instance.repo, instance.version))
     return TestRun(output, cross_checked(parsed, text, runner), stated=stated)
 
 
 def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> TestRun:
-    """Read the output of a runner of another language: its reports, or else what it printed."""
     log, reports = split_report(output, token) if SUPPORT[runner].writes_reports else (output, "")
     parsed = parse_xml(reports)
     # The set knows better than a guess what a script prints.
     if not parsed.results and runner is Runner.SCRIPT and instance.log_parser in _registry():
-        parsed = ParsedOutput(_by_name(log, instance))
+        parser = _registry()[instance.log_parser]
+        with suppress(ValueError, LookupError, TypeError, AttributeError, SyntaxError):
+            found = parser(limited_output(log), _Parsed(instance.repo, instance.version))
+            parsed = ParsedOutput(dict(found))
     if not parsed.results:
         parsed = parse_output(log, runner)
     return TestRun(log, parsed.results, parsed.details)
-
-
-def _by_name(output: str, instance: Instance) -> dict[str, str]:
-    parser = _registry()[instance.log_parser]
-    try:
-        return dict(parser(limited_output(output), _Parsed(instance.repo, instance.version)))
-    except (ValueError, LookupError, TypeError, AttributeError, SyntaxError):
-        return {}
-
-
-def _parsed(output: str, instance: Instance, runner: Runner) -> dict[str, str]:
-    parsers = _registry()
-    usual = SUPPORT[runner].swebench_parser
-    parser = parsers.get(instance.log_parser or usual, parsers[usual])
-    return dict(parser(output, _Parsed(instance.repo, instance.version)))
 
 
 @cache

@@ -23,9 +23,9 @@ def adapter_of(row: Row) -> SetAdapter | None:
 
 def nearest(row: Row) -> SetAdapter:
     """Return the adapter of the set with the greatest share of its needed columns in ``row``."""
-    return max(ADAPTERS, key=lambda adapter: _share(adapter, row))
 
+    def share(adapter: SetAdapter) -> float:
+        held = sum(any(name in row for name in key.split("|")) for key in adapter.required)
+        return held / len(adapter.required)
 
-def _share(adapter: SetAdapter, row: Row) -> float:
-    held = sum(any(name in row for name in key.split("|")) for key in adapter.required)
-    return held / len(adapter.required)
+    return max(ADAPTERS, key=share)

@@ -6,8 +6,6 @@ Multimodal: ``image_assets["problem_statement"]``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from bench.instances.adapters.base import (
     TEST_SETUP,
     Row,
@@ -24,6 +22,12 @@ from core.errors import UserError
 
 
 def _read(row: Row) -> Instance:
+    try:
+        spec = Spec.of(row["spec"]) if row.get("spec") else None
+    except (ValueError, TypeError) as error:
+        raise UserError(f"`spec` cannot be read: {error}") from error
+    # The pictures of the patches are hidden.
+    pictures = mapping(row, "image_assets").get("problem_statement")
     return Instance(
         instance_id=row["instance_id"],
         repo=row["repo"],
@@ -32,24 +36,11 @@ def _read(row: Row) -> Instance:
         version=str(row.get("version") or ""),
         image=text(row, "image") or derived_image(row["instance_id"]),
         log_parser=text(row, "log_parser"),
-        spec=_spec(row) if row.get("spec") else None,
+        spec=spec,
         test_setup=row.get(TEST_SETUP),
         created_at=date_of(row.get("created_at")),
-        image_urls=_pictures(row),
+        image_urls=lines({"pictures": pictures}, "pictures"),
     )
-
-
-def _spec(row: Row) -> Spec:
-    try:
-        return Spec.of(row["spec"])
-    except (ValueError, TypeError) as error:
-        raise UserError(f"`spec` cannot be read: {error}") from error
-
-
-def _pictures(row: Row) -> tuple[str, ...]:
-    """Return the addresses of the issue's pictures; those of the patches are hidden."""
-    shown: dict[str, Any] = {"pictures": mapping(row, "image_assets").get("problem_statement")}
-    return lines(shown, "pictures")
 
 
 CLASSIC = SetAdapter(

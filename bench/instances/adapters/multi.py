@@ -46,44 +46,31 @@ def _read(row: Row) -> Instance:
     number = str(row["number"])
     if not number.isdecimal():
         raise UserError("`number` is not the number of a pull request")
-    return Instance(
-        instance_id=_identify(row),
-        repo=f"{org}/{repo}",
-        base_commit=text(base, "sha"),
-        problem_statement=_statement(row),
-        version="",
-        image=_image(org, repo, number, language),
-        test_setup=None if _of_swebench(language) else TestSetup((), "bash /home/run.sh"),
-        place=_place(repo, language),
-        language=_LANGUAGES.get(language, language),
-    )
-
-
-def _of_swebench(language: str) -> bool:
-    return language in ("python", "py")
-
-
-def _image(org: str, repo: str, number: str, language: str) -> str:
-    if _of_swebench(language):
-        return eval_image("swebench", f"{org}__{repo}-{number}") + ":latest"
-    return f"mswebench/{org}_m_{repo}".lower() + f":pr-{number}"
-
-
-def _place(repo: str, language: str) -> ImagePlace:
-    if _of_swebench(language):
-        return ImagePlace(activation=CONDA, one_commit=True, removed=_HIDDEN_FILES)
-    return ImagePlace(f"/home/{repo}", keeps_home=True, one_commit=True, removed=_HIDDEN_FILES)
-
-
-def _statement(row: Row) -> str:
+    of_swebench = language in ("python", "py")
+    if of_swebench:
+        image = eval_image("swebench", f"{org}__{repo}-{number}") + ":latest"
+        place = ImagePlace(activation=CONDA, one_commit=True, removed=_HIDDEN_FILES)
+    else:
+        image = f"mswebench/{org}_m_{repo}".lower() + f":pr-{number}"
+        place = ImagePlace(f"/home/{repo}", keeps_home=True, one_commit=True, removed=_HIDDEN_FILES)
     issues: Any = row["resolved_issues"]
     first = issues[0] if isinstance(issues, list) and issues else None
     if not isinstance(first, Mapping):
         raise UserError("`resolved_issues` is not a list of issues")
-    found = f"{text(first, 'title')}\n{text(first, 'body')}"
-    if not found.strip():
+    statement = f"{text(first, 'title')}\n{text(first, 'body')}"
+    if not statement.strip():
         raise UserError("`resolved_issues` has an empty first issue")
-    return found
+    return Instance(
+        instance_id=_identify(row),
+        repo=f"{org}/{repo}",
+        base_commit=text(base, "sha"),
+        problem_statement=statement,
+        version="",
+        image=image,
+        test_setup=None if of_swebench else TestSetup((), "bash /home/run.sh"),
+        place=place,
+        language=_LANGUAGES.get(language, language),
+    )
 
 
 MULTI = SetAdapter(

@@ -61,10 +61,6 @@ def _read(row: Row) -> Instance:
     )
 
 
-def _plants_bugs(row: Row) -> bool:
-    return "swesmith" in f"{row.get('image_name')} {row.get('repo')}".lower()
-
-
 SMITH = SetAdapter(
     name="SWE-smith",
     marks=marks("image_name", "instance_id repo"),
@@ -72,5 +68,5 @@ SMITH = SetAdapter(
     # The only visible patch: it is the bug, and made part of the tree.
     visible=columns("instance_id repo patch image_name base_commit problem_statement created_at"),
     read=_read,
-    fits=_plants_bugs,
+    fits=lambda row: "swesmith" in f"{row.get('image_name')} {row.get('repo')}".lower(),
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.regression.related import RelatedTests, directives, related_tests
+from bench.regression.related import RelatedTests, directives
 from bench.regression.runners import Runner, runner_of
 from bench.regression.testlogs import broken, read_run
 from tests.conftest import an_instance
@@ -44,7 +44,7 @@ FILES = {
     ],
 )
 def test_tests_that_point_at_a_file(edited: str, expected: tuple[str, ...]) -> None:
-    found = related_tests([edited], sorted(FILES), FILES.get)
+    found = RelatedTests(sorted(FILES), FILES.get).of([edited])
     assert found[: len(expected)] == expected
     assert bool(found) is bool(expected)
     assert "tests/conftest.py" not in found
@@ -96,7 +96,7 @@ def test_tests_that_point_at_a_file(edited: str, expected: tuple[str, ...]) -> N
 def test_name_place_and_mention_decide(
     edited: str, files: dict[str, str], expected: list[str]
 ) -> None:
-    assert list(related_tests([edited], [*files], files.get)) == expected
+    assert list(RelatedTests([*files], files.get).of([edited])) == expected
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_the_project_says_what_a_test_file_is(name: str, settings: str) -> None:
         "tests/checkers/unittest_misc.py": "",
         "tests/checkers/misc.py": "",
     }
-    found = related_tests(["pylint/checkers/misc.py"], [*files], {**files, name: settings}.get)
+    found = RelatedTests([*files], {**files, name: settings}.get).of(["pylint/checkers/misc.py"])
     assert found == ("tests/checkers/unittest_misc.py",)
-    assert related_tests(["pylint/checkers/misc.py"], [*files], files.get) == ()
+    assert RelatedTests([*files], files.get).of(["pylint/checkers/misc.py"]) == ()
 
 
 def test_each_test_file_is_read_once() -> None:
