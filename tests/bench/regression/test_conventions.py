@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from bench.regression.related import has_convention, related_tests
+from bench.regression.related import RelatedTests, has_convention
 
 # Edited file, files of the checkout with their texts, and the related tests in order.
 CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {
@@ -132,25 +132,25 @@ CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_tests_belong_to_a_file_by_name_place_and_use(name: str) -> None:
     edited, files, expected = CASES[name]
-    assert list(related_tests([edited], [*files], files.get)) == expected
+    assert list(RelatedTests([*files], files.get).of([edited])) == expected
     assert has_convention([edited])
 
 
 def test_an_edited_test_selects_nothing() -> None:
     files = {"a_test.go": "", "a.go": ""}
-    assert related_tests(["a_test.go"], [*files], files.get) == ()
+    assert RelatedTests([*files], files.get).of(["a_test.go"]) == ()
     assert not has_convention(["a_test.go", "README.md", "data.json"])
 
 
 def test_tests_that_are_only_near_count_where_no_other_does() -> None:
     files = {"a/src/test/java/x/OneTest.java": "", "a/src/test/java/y/TwoTest.java": ""}
-    found = related_tests(["a/src/main/java/x/Codec.java"], [*files], files.get)
+    found = RelatedTests([*files], files.get).of(["a/src/main/java/x/Codec.java"])
     assert found == ("a/src/test/java/x/OneTest.java",)
 
 
 def test_python_and_another_language_are_selected_together() -> None:
     files = {"web/a.test.js": "", "tests/test_b.py": ""}
-    found = related_tests(["web/a.js", "pkg/b.py"], [*files], files.get)
+    found = RelatedTests([*files], files.get).of(["web/a.js", "pkg/b.py"])
     assert set(found) == {*files}
 
 
@@ -159,4 +159,4 @@ def test_python_and_another_language_are_selected_together() -> None:
 )
 def test_what_tests_use_is_no_test(path: str) -> None:
     source = f"x{PurePosixPath(path).suffix}"
-    assert related_tests([source], [path], {path: "require('x')"}.get) == ()
+    assert RelatedTests([path], {path: "require('x')"}.get).of([source]) == ()
