@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from agent.conversation.base import Reflections
 from agent.formats.base import Matching, OnFailure
-from agent.prompts import prompts_hash
-from core.address import recorded_address
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
 from environments.options import TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
-from llm.settings import settings_sha256
-from runs.options import RUN, RunOptions, temperature_option, tries_option
-from runs.storage.versions import HARNESS_VERSION
+from runs.options import RUN, RunOptions, model_slug, temperature_option, tries_option
 
 __all__ = ["AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "TestChoice", "validated"]
 
 # Three tries of one model at temperature 0 with one prompt would repeat one try.
 DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
-_RUN_NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
-# In run.json, in the order in which earlier versions wrote them.
-_RECORDED = (
-    "models", "tries", "run", "label", "environment", "tests", "temperatures", "max_reflections",
-    "matching", "on_failed_edit", "map_tokens", "max_output_tokens", "api_base", "call_timeout",
-    "test_timeout", "baseline_timeout", "replay", "all_attempts", "require_tests", "agent",
-    "agent_env", "agent_timeout", "agent_sandbox", "agent_sandbox_read", "max_seconds_per_attempt",
-)  # fmt: skip
 
 
 class TestChoice(str, Enum):
@@ -84,21 +68,24 @@ class RunConfig(RunOptions):
         "How the lines of an edit are looked for; reference: as in the run of May 2024.",
         "--matching",
         panel=MODELS,
+        decides=True,
     )
     on_failed_edit: OnFailure = option(
         OnFailure.KEEP,
         "What becomes of a reply's good edits when others of it fail.",
         "--on-failed-edit",
         panel=MODELS,
+        decides=True,
     )
     tests: TestChoice = option(
-        TestChoice.RELATED, "Which pre-existing tests run.", "--tests", panel=TESTS
+        TestChoice.RELATED, "Which pre-existing tests run.", "--tests", panel=TESTS, decides=True
     )
     require_tests: bool = option(
         False,
         "A candidate that no test could judge does not end the attempts.",
         "--require-tests",
         panel=TESTS,
+        decides=True,
     )
     baseline_timeout: float = option(
         600.0,
@@ -106,6 +93,7 @@ class RunConfig(RunOptions):
         "--baseline-timeout",
         panel=TESTS,
         least=1,
+        decides=True,
     )
     max_reflections: Reflections = option(
         None,
@@ -115,23 +103,23 @@ class RunConfig(RunOptions):
         factory=Reflections,
         shown=str(Reflections()),
         given=str,
+        decides=True,
         read=_reflections,
     )
     map_tokens: int = option(
-        2048, "Size of the repository map.", "--map-tokens", panel=LIMITS, least=0
+        2048, "Size of the repository map.", "--map-tokens", panel=LIMITS, least=0, decides=True
     )
     all_attempts: bool = option(
-        False, "Go on after a plausible attempt (for studies).", "--all-attempts", panel=RUN
+        False,
+        "Go on after a plausible attempt (for studies).",
+        "--all-attempts",
+        panel=RUN,
+        decides=True,
     )
 
     def temperature(self, try_: int) -> float:
         """Return the temperature of a model's ``try_`` (from 1); the last one is repeated."""
         return self.temperatures[min(try_, len(self.temperatures)) - 1]
-
-    @property
-    def _uncut_temperatures(self) -> tuple[float, ...]:
-        default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
-        return DEFAULT_TEMPERATURES if default else self.temperatures
 
     @property
     def run_name(self) -> str:
@@ -143,76 +131,21 @@ class RunConfig(RunOptions):
         """The one model name of the run's predictions, as the leaderboard wants it."""
         return self.label or f"retry--{model_slug(self.models)}"
 
-    def as_json(self) -> dict[str, Any]:
-        plain = {name: _plain(getattr(self, name)) for name in _RECORDED}
-        # A replay calls no model, and needs no litellm to say what it would know.
-        plain["models"] = [
-            model.as_json(known=self.replay is None, api_base=self.api_base)
-            for model in self.models
-        ]
-        plain["api_base"] = recorded_address(self.api_base)
-        return plain
-
-    def deciding(self, dataset_sha256: str) -> dict[str, Any]:
-        """Return what a continued run must repeat, because it decides results."""
-        return {
-            "dataset_sha256": dataset_sha256,
-            "models": [f"{model.name}@{model.edit_format}" for model in self.models],
-            "model_settings_sha256": settings_sha256({m.name: m.settings for m in self.models}),
-            "tries": self.tries,
-            "harness": HARNESS_VERSION,
-            "agent": self.agent,
+    def deciding(self) -> dict[str, Any]:
+        default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
+        return super().deciding() | {
             "agent_env": sorted(self.agent_env),
             "agent_timeout": self.agent_timeout if self.outside_agent else None,
-            # None as in runs of versions that had no sandbox.
-            "agent_sandbox": self.agent_sandbox and self.agent_sandbox.value,
-            "agent_sandbox_read": [str(path) for path in self.agent_sandbox_read] or None,
-            "prompts_sha256": prompts_hash(),
-            "environment": self.environment.value,
-            "tests": self.tests.value,
-            "temperatures": [f"{value:g}" for value in self._uncut_temperatures],
-            "max_reflections": str(self.max_reflections),
-            "matching": self.matching.value,
-            "on_failed_edit": self.on_failed_edit.value,
-            "map_tokens": self.map_tokens,
-            "max_output_tokens": self.max_output_tokens,
-            "test_timeout": self.test_timeout,
-            "baseline_timeout": self.baseline_timeout,
-            "all_attempts": self.all_attempts,
-            "require_tests": self.require_tests,
-            "replay_sha256": folder_sha256(self.replay) if self.replay else None,
+            # Of the default they are cut to the tries, which decide by themselves.
+            "temperatures": list(DEFAULT_TEMPERATURES if default else self.temperatures),
         }
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - of any field
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    return str(value) if isinstance(value, (Path, Reflections)) else value
-
-
-def folder_sha256(folder: Path) -> str:
-    """Return the hash over the trajectories in ``folder``, a run or a folder of them."""
-    digest = hashlib.sha256()
-    place = folder / "trajectories" if (folder / "trajectories").is_dir() else folder
-    for path in sorted(place.glob("*.json")):
-        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def model_slug(models: Sequence[ModelChoice]) -> str:
-    """Return a folder name made of the models' names: ``gpt-4o--claude-opus-4``."""
-    names = (re.sub(r"[^\w.+-]+", "-", model.name.rsplit("/", 1)[-1]) for model in models)
-    return "--".join(names)
 
 
 def validated(config: RunConfig) -> RunConfig:
     """Return ``config`` when its values fit together."""
     if not config.models:
         raise UserError(f"--models is empty; give for example {DEFAULT_MODELS}")
-    if not _RUN_NAME.match(config.run_name):
-        raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
+    config.check_name()
     if config.temperatures == DEFAULT_TEMPERATURES:
         config = replace(config, temperatures=DEFAULT_TEMPERATURES[: config.tries])
     _check_temperatures(config)

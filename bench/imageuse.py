@@ -48,7 +48,7 @@ class ImageUse:
     def order(
         self, jobs: Sequence[InstanceJob], seconds: Mapping[str, float]
     ) -> Sequence[InstanceJob]:
-        """Return the jobs in the order in which they start; see ``JobKind``."""
+        """Return the jobs in the order in which they start; see ``Benchmark``."""
         ordered = longest_first(jobs, seconds)
         return by_layers(ordered) if self._limited else ordered
 

@@ -11,12 +11,11 @@ from bench.instances.dataset import BUNDLED, Bundled
 from bench.selection import INSTANCES, Selection, since_option, until_option
 from core.options import Folder, option, option_group
 from environments.options import AGENT, ImageOptions
-from llm.settings import SettingsBook, our_settings
-from runs.options import CallRetries, RunFolders, Scale, Spending, Start
+from runs.options import RunSettings, Start
 
 
 @option_group
-class Options(Start, RunFolders, CallRetries):
+class Options(Start, RunSettings):
     """The options of ``harness.py`` that are not part of the run's configuration.
 
     Attributes:
@@ -58,9 +57,6 @@ class Options(Start, RunFolders, CallRetries):
         given=Path,
     )
     images: ImageOptions = field(default_factory=ImageOptions)
-    scale: Scale = field(default_factory=Scale)
-    money: Spending = field(default_factory=Spending)
-    settings: SettingsBook = field(default_factory=our_settings)
     given: Mapping[str, Any] = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
 

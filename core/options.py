@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from enum import Enum
 from functools import wraps
 from keyword import iskeyword
 from pathlib import Path
@@ -43,6 +44,7 @@ class Option:
         read: makes the field's value of the option's name, what was given, and the context that
             ``built`` passes on. An empty text, or an empty list, leaves the field's default.
         recorded: the option is a part of the run, not of one start.
+        decides: it decides results, so a continued run must repeat it.
         argument: it has a position, and no name.
     """
 
@@ -54,6 +56,7 @@ class Option:
     shown: Any
     read: ReadOption | None
     recorded: bool
+    decides: bool
     argument: bool
 
     @property
@@ -79,6 +82,7 @@ def option(
     shown: Any = None,  # noqa: ANN401
     read: ReadOption | None = None,
     recorded: bool = True,
+    decides: bool = False,
     argument: bool = False,
 ) -> Any:  # noqa: ANN401
     """Declare an option as a field of an ``option_group``; see ``Option``.
@@ -86,7 +90,7 @@ def option(
     ``default`` and ``help`` come first, then the names; ``factory`` makes the default instead,
     and ``least`` is the smallest number.
     """
-    mark = Option(names, help, panel, least, given, shown, read, recorded, argument)
+    mark = Option(names, help, panel, least, given, shown, read, recorded, decides, argument)
     said: dict[str, Any] = {"description": help, "json_schema_extra": {_MARK: mark}}
     said |= {"default_factory": factory} if factory else {"default": default}
     said |= {} if least is None or read else {"ge": least}
@@ -153,6 +157,24 @@ def _values(
             continue
         else:
             yield name, mark.read(mark.name, value, context) if mark and mark.read else value
+
+
+def plain_values(group: Any, *, deciding: bool = False) -> dict[str, Any]:  # noqa: ANN401
+    """Return the fields of a group as JSON values; ``deciding``: only those that decide results."""
+    marks = {name: _mark(info) for name, info in _fields(type(group)).items()}
+    return {
+        name: _plain(getattr(group, name))
+        for name, mark in marks.items()
+        if not deciding or (mark and mark.decides)
+    }
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - of any field
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
 def options_of(*groups: type[Any]) -> Iterator[tuple[Option, FieldInfo]]:

@@ -26,7 +26,7 @@ def environment_option(
     given: Any = None,  # noqa: ANN401 - a type
 ) -> Any:  # noqa: ANN401 - as of option
     """Declare ``--environment`` of a command."""
-    return option(default, help, "--environment", panel=panel, given=given)
+    return option(default, help, "--environment", panel=panel, given=given, decides=True)
 
 
 @option_group
@@ -46,7 +46,12 @@ class EnvironmentOptions(EnvironmentChoice):
     """Where tests run, and for how long."""
 
     test_timeout: float = option(
-        300.0, "Seconds for a run of a candidate's tests.", "--test-timeout", panel=TESTS, least=1
+        300.0,
+        "Seconds for a run of a candidate's tests.",
+        "--test-timeout",
+        panel=TESTS,
+        least=1,
+        decides=True,
     )
 
 
@@ -110,12 +115,14 @@ class AgentOptions:
         "{message_file}, {model}, {temperature}, {result_file} (docs/agents.md).",
         "--agent",
         panel=AGENT,
+        decides=True,
     )
     agent_env: tuple[str, ...] = option(
         (),
         "Environment variables that reach a command: NAME,NAME; repeatable.",
         "--agent-env",
         panel=AGENT,
+        decides=True,
         given=list[str],
         read=_names,
     )
@@ -124,6 +131,7 @@ class AgentOptions:
         "Seconds that a command has for an attempt.",
         "--agent-timeout",
         panel=AGENT,
+        decides=True,
         least=1,
     )
     agent_sandbox: AgentSandbox | None = option(
@@ -132,12 +140,14 @@ class AgentOptions:
         "checkout alone and sees no home folder (docs/agents.md).",
         "--agent-sandbox",
         panel=AGENT,
+        decides=True,
     )
     agent_sandbox_read: tuple[Path, ...] = option(
         (),
         "Path that a command sees in the sandbox, read-only; repeatable.",
         "--agent-sandbox-read",
         panel=AGENT,
+        decides=True,
         given=list[Path],
         read=absolute,
     )

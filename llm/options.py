@@ -162,6 +162,7 @@ class ModelOptions:
         "--max-output-tokens",
         panel=LIMITS,
         least=1,
+        decides=True,
     )
     call_timeout: float = option(
         300.0, "Seconds for a call to a model.", "--call-timeout", panel=LIMITS, least=1

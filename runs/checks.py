@@ -7,16 +7,23 @@ from collections.abc import Iterator
 
 from agent.formats import get_format
 from core.address import has_password, recorded_address
+from core.atomic import check_folder
 from core.errors import UserError
 from llm.client import LiteLLMModel
 from llm.options import ModelChoice
 from llm.prices import cheapest_price, dearest_price
 from llm.registry import filled, map_entry, missing_key, provider_of
-from runs.options import RunBasics, Spending
+from runs.options import RunBasics, RunFolders, Spending
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
 _MODES = ("chat", "responses", "completion")
 """Litellm's modes of models that answer conversations."""
+
+
+def check_folders(options: RunFolders) -> None:
+    """Check that a run can write its folders."""
+    for option, folder in (("--out", options.out), ("--cache", options.cache)):
+        check_folder(option, folder)
 
 
 def check_models(config: RunBasics, money: Spending) -> None:
@@ -27,20 +34,20 @@ def check_models(config: RunBasics, money: Spending) -> None:
     """
     if not config.calls_models:
         return
-    missing = {m.given: missing_key(m.name, config.api_base) for m in config.models}
+    missing = {m.given: missing_key(m.name, config.api_base) for m in config.called_models}
     if lacking := [f"{given} needs {key}" for given, key in missing.items() if key]:
         raise UserError(f"API keys are missing: {', '.join(lacking)}; set them or put them in .env")
     _check_addresses(config)
-    for model in config.models:
+    for model in config.called_models:
         _check_tools(model, config)
-    unpriced = [m.given for m in config.models if _is_unpriced(m, money)]
+    unpriced = [m.given for m in config.called_models if _is_unpriced(m, money)]
     if unpriced:
         options = " ".join(f"--price {given}=IN,OUT" for given in unpriced)
         raise UserError(
             f"no price is known for {', '.join(unpriced)}: give {options} (dollars per million "
             "tokens), or --allow-unpriced"
         )
-    for model in config.models:
+    for model in config.called_models:
         known = filled(model.settings, model.name, config.api_base)
         if money.in_dollars and not (config.max_output_tokens or known.max_output):
             raise UserError(
@@ -54,7 +61,7 @@ def check_models(config: RunBasics, money: Spending) -> None:
 
 def assumed(config: RunBasics, money: Spending) -> Iterator[str]:
     """Yield what litellm's map says of names that a server of the user may give to any model."""
-    for model in config.models if config.api_base else ():
+    for model in config.called_models if config.api_base else ():
         where = f"{model.given} at {recorded_address(config.api_base)}: assumed"
         price, window = cheapest_price(model.name), map_entry(model.name).get("max_input_tokens")
         if price and model.name not in money.prices:
@@ -66,7 +73,7 @@ def assumed(config: RunBasics, money: Spending) -> Iterator[str]:
 
 def _check_addresses(config: RunBasics) -> None:
     """Refuse an address with a password: every call would fail for the second login header."""
-    providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
+    providers = {provider_of(model.name, config.api_base)[1] for model in config.called_models}
     for name in _OPENAI_ADDRESSES if "openai" in providers and not config.api_base else ():
         if has_password(os.environ.get(name, "")):
             raise UserError(

@@ -1,42 +1,30 @@
-"""Jobs, the pieces of a run's work, and the order in which they start."""
+"""Jobs, the pieces of a run's work: what one has, how it ends, and in which order they start."""
 
 from __future__ import annotations
 
 import logging
+import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
+from core.errors import InfrastructureError, StoppedError, UserError
 from core.shutdown import Shutdown
-from runs.calls.coordinator import CallCoordinator, WorkerCalls
-from runs.progress.state import Steps
-from runs.progress.statuses import InstanceStatus
-from runs.slots import Slots
+from llm.chat import Call
+from runs.calls.coordinator import WorkerCalls
+from runs.calls.gate import AttemptGate, recorded_calls
+from runs.calls.journal import JournalEntry
+from runs.progress.state import JobStatus, Steps, WorkStep
+from runs.slots import Slot, Slots
 from runs.storage.layouts import is_safe_key
 
 T_co = TypeVar("T_co", covariant=True)
 J = TypeVar("J", bound="Job")
-
-
-@dataclass(frozen=True)
-class Finished(Generic[T_co]):
-    """How a job ended.
-
-    Attributes:
-        reason: why it has this status.
-        value: what ``JobKind.save`` saves; None when nothing is known of the job's work.
-        seconds: wall-clock time.
-    """
-
-    key: str
-    status: InstanceStatus
-    reason: str
-    value: T_co | None = None
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,12 +51,90 @@ class WorkerAccess:
 
 
 @dataclass(frozen=True)
-class JobAccess:
-    """How a job reaches its run: for permission to call a model, its progress and its log."""
+class JobContext:
+    """What a job in work has of its run and of its process."""
 
+    key: str
+    worker: WorkerAccess
     calls: WorkerCalls
     steps: Steps
     log: logging.Logger
+
+    @cached_property
+    def entries(self) -> Sequence[JournalEntry]:
+        """The job's journal as it was when the work began."""
+        return self.calls.entries(self.key)
+
+    @cached_property
+    def slot(self) -> Slot:
+        return Slot(self.worker.slots)
+
+    def step(self, attempt: int, model: str, step: WorkStep) -> None:
+        self.steps.step(self.key, attempt, model, step)
+
+    def gate(self, attempt: int, seconds: float | None = None) -> AttemptGate:
+        """Return the gate of an attempt, which replays the calls that were paid for."""
+        recorded = recorded_calls(self.entries, attempt)
+        return AttemptGate(self.calls, self.key, attempt, recorded, self.worker.stop.wait, seconds)
+
+
+class KeptAttempt(Protocol):
+    """What the run keeps of an attempt of a job."""
+
+    @property
+    def attempt(self) -> int: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def calls(self) -> Sequence[Call]: ...
+
+    def as_trajectory(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class End(Generic[T_co]):
+    """How the work on a job ended.
+
+    Attributes:
+        value: what ``Benchmark.save`` saves; None for a job that must be redone.
+        word: the benchmark's own word for the status.
+    """
+
+    status: JobStatus
+    reason: str
+    value: T_co | None = None
+    word: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.word or self.status.value
+
+
+@dataclass(frozen=True)
+class Finished(Generic[T_co]):
+    """A job that ended, after so many seconds of wall-clock time."""
+
+    key: str
+    end: End[T_co]
+    attempts: tuple[KeptAttempt, ...] = ()
+    seconds: float = 0.0
+
+    @classmethod
+    def without_log(cls, key: str, error: OSError) -> Finished[Any]:
+        """Return the end of a job whose log cannot be written; others may need less disk."""
+        return cls(key, End(JobStatus.INFRA_ERROR, f"cannot write its log: {error}"))
+
+
+class JobWork(Protocol[T_co]):
+    """The work on one job."""
+
+    def run(self) -> End[T_co]:
+        """Do the work; an exception becomes the end in ``work_on``."""
+
+    def attempts(self, end: End[Any]) -> Sequence[KeptAttempt]:
+        """Return what was done so far, also after an exception."""
 
 
 class Job(Protocol):
@@ -89,8 +155,28 @@ class Job(Protocol):
     def portable(self) -> Job:
         """Return the job with everything that it reads on the driver's machine."""
 
-    def work(self, services: Any, access: JobAccess) -> Finished[Any]:  # noqa: ANN401
-        """Do the work; ``services`` is what ``JobKind.services`` built in this process."""
+    def start(self, services: Any, context: JobContext) -> JobWork[Any]:  # noqa: ANN401
+        """Return the work; ``services`` is what ``Benchmark.services`` built in this process."""
+
+
+def work_on(job: Job, services: Any, context: JobContext) -> Finished[Any]:  # noqa: ANN401
+    """Work on a job; only what the user has to fix leaves it as an exception."""
+    started = time.monotonic()
+    work = job.start(services, context)
+    try:
+        end = work.run()
+    except UserError:
+        raise
+    except StoppedError as error:
+        end = End(JobStatus.INTERRUPTED, f"interrupted: {error}")
+    except (InfrastructureError, OSError) as error:
+        context.log.error("%s", traceback.format_exc())
+        end = End(JobStatus.INFRA_ERROR, f"infrastructure failed: {error}")
+    except Exception as error:  # a fault of the harness must not end the others
+        context.log.error("%s", traceback.format_exc())
+        end = End(JobStatus.ERROR, f"the harness failed: {error!r}")
+    context.log.info("%s: %s", end.shown, end.reason)
+    return Finished(job.key, end, tuple(work.attempts(end)), time.monotonic() - started)
 
 
 def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
@@ -113,38 +199,6 @@ def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
         return seconds.get(job.key, typical.get(job.group, usual))
 
     return sorted(jobs, key=expected, reverse=True)
-
-
-@dataclass(frozen=True)
-class JobKind:
-    """What a run has to know about its kind of job.
-
-    Attributes:
-        services: builds what jobs need, once in each process; can be pickled.
-        save: writes the result of a job, in the process that holds the run's lock. A job whose
-            prediction file exists afterwards is done.
-        finish: called after the last job, also after an exception.
-        packages: imported by a worker on another machine, beside those of the runs.
-        cpus: reserved by Ray for a job.
-        containers: whether a worker that was killed may leave containers.
-        words: the display's words for statuses, where they are not the statuses' names.
-        order: orders the jobs by the seconds that they and others took before.
-        around: a context for the jobs in their order; it may show lines to the user.
-        more: lines on the run as a whole, which a terminal shows below the first.
-    """
-
-    services: Callable[[WorkerAccess], Any]
-    save: Callable[[Finished[Any], CallCoordinator], None]
-    finish: Callable[[], None] = lambda: None
-    packages: tuple[str, ...] = ()
-    cpus: float = 1.0
-    containers: bool = False
-    words: Mapping[InstanceStatus, str] = field(default_factory=dict)
-    more: Callable[[], Sequence[str]] = tuple
-    order: Callable[[Sequence[Any], Mapping[str, float]], Sequence[Job]] = longest_first
-    around: Callable[[Sequence[Any], Callable[[str], None]], AbstractContextManager[None]] = (
-        lambda _, __: nullcontext()
-    )
 
 
 def check_keys(jobs: Sequence[Job]) -> None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Mapping
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from core.options import Folder, option, option_group
+from agent.prompts import prompts_hash
+from core.address import recorded_address
+from core.errors import UserError
+from core.options import Folder, option, option_group, plain_values
 from environments.options import AgentOptions, EnvironmentChoice, EnvironmentOptions
-from llm.options import LIMITS, MODELS, ModelOptions
+from llm.options import LIMITS, MODELS, ModelChoice, ModelOptions
 from llm.prices import Price
 from llm.provider_errors import RetryPolicy
+from llm.settings import SettingsBook, our_settings, settings_sha256
 from runs.calls.amounts import parse_prices
 from runs.calls.budget import MONEY, BudgetLimits
 from runs.calls.rate_limiter import SCALE, Rates
+from runs.storage.layouts import is_safe_name
+from runs.storage.versions import HARNESS_VERSION
 
 TOP = Path(__file__).resolve().parents[1]
 RUN = "The run"
@@ -134,6 +143,40 @@ class RunBasics(EnvironmentChoice, ModelOptions):
     )
 
     @property
+    @abstractmethod
+    def run_name(self) -> str:
+        """The folder under ``predictions/``: ``--run``, or made of the models' names."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the configuration as ``run.json`` and trajectories hold it."""
+        # A replay calls no model, and needs no litellm to say what it would know.
+        known, base = self.replay is None, self.api_base
+        models = [model.as_json(known=known, api_base=base) for model in self.models]
+        return plain_values(self) | {"models": models, "api_base": recorded_address(base)}
+
+    def deciding(self) -> dict[str, Any]:
+        """Return what a continued run must repeat, because it decides results."""
+        return {
+            "models": [f"{model.label}@{model.edit_format}" for model in self.models],
+            "model_settings_sha256": settings_sha256(
+                {model.name: model.settings for model in self.called_models}
+            ),
+            "harness": HARNESS_VERSION,
+            "prompts_sha256": prompts_hash(),
+            "replay_sha256": folder_sha256(self.replay) if self.replay else None,
+            **plain_values(self, deciding=True),
+        }
+
+    def check_name(self) -> None:
+        if not is_safe_name(self.run_name):
+            raise UserError(f"--run {self.run_name!r}: letters, digits and ._+- only")
+
+    @property
+    def called_models(self) -> tuple[ModelChoice, ...]:
+        """The models one by one, those of pairs too."""
+        return tuple(part for model in self.models for part in model.parts)
+
+    @property
     def outside_agent(self) -> bool:
         """Whether a command edits, which calls its models itself."""
         return False
@@ -144,6 +187,21 @@ class RunBasics(EnvironmentChoice, ModelOptions):
         return self.replay is None and not self.outside_agent
 
 
+def folder_sha256(folder: Path) -> str:
+    """Return the hash over the trajectories in ``folder``, a run or a folder of them."""
+    digest = hashlib.sha256()
+    place = folder / "trajectories" if (folder / "trajectories").is_dir() else folder
+    for path in sorted(place.glob("*.json")):
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def model_slug(models: Iterable[ModelChoice]) -> str:
+    """Return a folder name made of the models' names: ``gpt-4o--claude-opus-4``."""
+    names = (re.sub(r"[^\w.+-]+", "-", model.name.rsplit("/", 1)[-1]) for model in models)
+    return "--".join(names)
+
+
 @option_group
 class RunOptions(EnvironmentOptions, AgentOptions, RunBasics):
     """What the configuration of a run of agents on instances holds."""
@@ -151,12 +209,12 @@ class RunOptions(EnvironmentOptions, AgentOptions, RunBasics):
 
 def tries_option(default: int, help: str) -> Any:  # noqa: ANN401 - as of core.options.option
     """Declare ``--tries`` of a benchmark, each of which has its own number."""
-    return option(default, help, "--tries", panel=MODELS, least=1)
+    return option(default, help, "--tries", panel=MODELS, least=1, decides=True)
 
 
 def temperature_option(default: Any, help: str, **more: Any) -> Any:  # noqa: ANN401 - as above
     """Declare ``--temperature`` of a benchmark: one for each try, or one for all completions."""
-    return option(default, help, "--temperature", panel=MODELS, **more)
+    return option(default, help, "--temperature", panel=MODELS, decides=True, **more)
 
 
 @option_group
@@ -199,6 +257,17 @@ class RunFolders:
 
     out: Folder = out_option("Where predictions/ and logs/ lie.", RUN)
     cache: Folder = cache_option("Folder for mirrors, environments and baselines.", RUN)
+
+
+@option_group
+class RunSettings(RunFolders, CallRetries):
+    """What the options of every benchmark hold that decide no result."""
+
+    scale: Scale = field(default_factory=Scale)
+    money: Spending = field(default_factory=Spending)
+    settings: SettingsBook = field(default_factory=our_settings)
+    redo: str = ""
+    as_json: bool = False
 
 
 @option_group

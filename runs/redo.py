@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.atomic import write_json_atomic
@@ -12,45 +12,44 @@ from core.parsing.untrusted import read_object
 from runs.calls.budget import BudgetLimits
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind, Journal, last_denial
-from runs.progress.statuses import InstanceStatus
+from runs.progress.state import COMMON_WORDS, JobStatus
 from runs.storage.store import RunStore
 
-NOT_PLAUSIBLE = "not_plausible"
 # These continue from their journals: nothing that was paid for is bought again.
-_GO_ON = frozenset({InstanceStatus.BUDGET, InstanceStatus.INFRA_ERROR, InstanceStatus.INTERRUPTED})
-WORDS = (NOT_PLAUSIBLE, *(status.value for status in InstanceStatus))
+_GO_ON = frozenset({JobStatus.BUDGET, JobStatus.INFRA_ERROR, JobStatus.INTERRUPTED})
+_ERROR = JobStatus.ERROR.value
 
 
 @dataclass(frozen=True)
 class Redo:
-    """What ``--redo`` names: statuses, and ids of instances."""
+    """What ``--redo`` names: statuses, and keys of jobs; ``good`` is the status of success."""
 
     words: frozenset[str]
     ids: frozenset[str]
+    good: str
 
     @classmethod
-    def parse(cls, text: str, ids: Collection[str]) -> Redo:
-        """Read a comma list of statuses and of ``ids``."""
+    def parse(cls, text: str, ids: Collection[str], statuses: Sequence[str]) -> Redo:
+        """Read a comma list of ``ids`` and of statuses; ``statuses`` are the benchmark's own."""
+        known = (f"not_{statuses[0]}", *statuses, *COMMON_WORDS)
         words = {word.strip() for word in text.split(",") if word.strip()}
-        if unknown := sorted(words - {*WORDS, *ids}):
+        if unknown := sorted(words - {*known, *ids}):
             raise UserError(
-                f"--redo {unknown[0]!r}: give {', '.join(WORDS)}, or ids of the selected instances"
+                f"--redo {unknown[0]!r}: give {', '.join(known)}, or ids of the selected instances"
             )
-        return cls(frozenset(words & {*WORDS}), frozenset(words & {*ids}))
+        return cls(frozenset(words & {*known}), frozenset(words & {*ids}), statuses[0])
 
     def takes(self, instance_id: str, result: Mapping[str, Any]) -> bool:
         """Return whether to redo an instance with this prediction or unfinished trajectory."""
         status = str(result.get("status", ""))
         if instance_id in self.ids or status in self.words:
             return True
-        if status == InstanceStatus.PLAUSIBLE.value:
+        if status == self.good:
             return False
         attempts = result.get("all_results") or result.get("attempts") or []
-        failed = any(a.get("status") == InstanceStatus.ERROR.value for a in attempts)
+        failed = any(a.get("status") == _ERROR for a in attempts)
         finished = "all_results" in result
-        return (NOT_PLAUSIBLE in self.words and finished) or (
-            InstanceStatus.ERROR.value in self.words and failed
-        )
+        return (f"not_{self.good}" in self.words and finished) or (_ERROR in self.words and failed)
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,15 @@ class Plan:
     errors: tuple[str, ...]
     broken: Mapping[str, str] = field(default_factory=dict)
 
+    def without(self, keys: Collection[str]) -> Plan:
+        """Return the plan without the jobs ``keys``, which another run has done."""
+        return replace(
+            self,
+            todo=tuple(key for key in self.todo if key not in keys),
+            over_budget={key: why for key, why in self.over_budget.items() if key not in keys},
+            errors=tuple(key for key in self.errors if key not in keys),
+        )
+
 
 def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
     """Return what the plain command does with the instances ``ids``."""
@@ -81,12 +89,12 @@ def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
         except DamagedFileError as error:
             broken[name] = str(error)
             continue
-        open_ = status in (None, InstanceStatus.BUDGET.value)
+        open_ = status in (None, JobStatus.BUDGET.value)
         if open_ and (option := _stopped_by(store, name, limits, predicted=status is not None)):
             over[name] = option
         elif open_:
             todo.append(name)
-        elif status == InstanceStatus.ERROR.value:
+        elif status == _ERROR:
             errors.append(name)
         done += not open_
     return Plan(tuple(todo), done, over, tuple(errors), broken)
@@ -154,15 +162,16 @@ class _LastRedo:
         return {n for n in self.chosen if not (self.put_aside and store.prediction(n).exists())}
 
     def write(self, store: RunStore) -> None:
-        content = {"words": sorted(self.redo.words), "ids": sorted(self.redo.ids)}
-        plain = {**content, "chosen": self.chosen, "put_aside": self.put_aside}
+        redo = {"words": sorted(self.redo.words), "ids": sorted(self.redo.ids)}
+        last = {"good": self.redo.good, "chosen": self.chosen, "put_aside": self.put_aside}
+        plain = {**redo, **last}
         write_json_atomic(store.redo, plain)
 
     @classmethod
     def read(cls, store: RunStore) -> _LastRedo | None:
         try:
             raw = read_object(store.redo, "delete it")
-            redo = Redo(frozenset(raw["words"]), frozenset(raw["ids"]))
+            redo = Redo(frozenset(raw["words"]), frozenset(raw["ids"]), raw["good"])
             return cls(redo, tuple(raw["chosen"]), bool(raw["put_aside"]))
         except (OSError, UserError, KeyError, TypeError):
             return None

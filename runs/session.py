@@ -1,44 +1,49 @@
-"""The work of one process on a run: coordinate its calls, run its jobs, stop, and clean up."""
+"""The work of one process on a run: coordinate its calls, run its jobs, save them, and clean up.
+
+Everything under ``predictions/`` and ``logs/`` is written by one thread of this process.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from core.address import recorded_address
 from core.money import known_sum
 from core.shutdown import Shutdown
 from llm.registry import provider_of
+from runs.benchmark import Benchmark, Say
 from runs.calls.budget import Budget
 from runs.calls.coordinator import CallCoordinator, charge_budget
 from runs.calls.damage import ledger_was_damaged, owner_of, set_damage_aside
-from runs.calls.journal import Journal
-from runs.calls.ledger import Ledger
+from runs.calls.journal import Journal, last_denial
+from runs.calls.ledger import Ledger, tokens, total
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy
 from runs.checks import assumed
-from runs.engines import Driver, make_engine
+from runs.engines import Driver, Engine, make_engine
 from runs.engines.ray.nodes import clean
-from runs.jobs import Job, JobKind, check_keys
+from runs.jobs import End, Finished, Job, check_keys
 from runs.leftovers import marked_children, run_key
 from runs.options import RunBasics, Scale, Spending
 from runs.progress.display import Display, make_display, stream_of
-from runs.progress.state import ProgressState
+from runs.progress.state import JobStatus, ProgressState
 from runs.progress.summary_json import RunSummary
 from runs.redo import Plan
-from runs.run import Run
 from runs.signals import heeding_signals
 from runs.slots import prepare_process
-from runs.storage.manifest import note_start, prices_used
+from runs.storage.manifest import check_remains, note_end, note_start, prices_used
 from runs.storage.run_log import run_log
 from runs.storage.runlock import forget
 from runs.storage.store import RunStore
 from runs.storage.timings import Timings
+from runs.upkeep import held_run
 
-Say = Callable[[str], None]
 # A probe of a provider may take as long as a call may.
 _PATIENCE = 30.0
 
@@ -66,8 +71,8 @@ def model_use(config: RunBasics, money: Spending) -> ModelUse:
     address = recorded_address(config.api_base)
     if not config.calls_models:
         return ModelUse(timeout=config.call_timeout, address=address)
-    providers = {provider_of(model.name, config.api_base)[1] for model in config.models}
-    prices = prices_used((model.name for model in config.models), money.prices)
+    providers = {provider_of(model.name, config.api_base)[1] for model in config.called_models}
+    prices = prices_used((model.name for model in config.called_models), money.prices)
     lines = tuple(assumed(config, money))
     return ModelUse(sorted(providers), config.call_timeout, prices, address, lines)
 
@@ -101,40 +106,41 @@ class Voice:
             self.log(text)
 
 
+def start_run(benchmark: Benchmark[Any]) -> int:
+    """Work on a run until its jobs are done, say how it ended, and return the exit code."""
+    store, options, say = benchmark.store, benchmark.options, benchmark.say
+    check_remains(store)
+    with held_run(store, options.cache, say, containers=benchmark.containers):
+        summary = RunSession(benchmark, model_use(benchmark.config, options.money)).run()
+    for line in [summary.text()] if options.as_json else benchmark.conclusion(summary):
+        say(line)
+    return summary.exit_code
+
+
 @dataclass(frozen=True)
 class RunSession:
-    """One process's work on a run whose lock it holds.
+    """One process's work on a run whose lock it holds."""
 
-    Attributes:
-        choose: opens the run, and returns the jobs to do and the plan that they belong to.
-    """
-
-    store: RunStore
-    cache: Path
-    scale: Scale
-    money: Spending
-    kind: JobKind
+    benchmark: Benchmark[Any]
     models: ModelUse
-    choose: Callable[[CallCoordinator, Say], tuple[Sequence[Job], Plan]]
-    say: Say
 
     def run(self) -> RunSummary:
         prepare_process()
-        stop = Shutdown()
+        stop, store, say = Shutdown(), self.benchmark.store, self.benchmark.say
         try:
             with (
-                marked_children(run_key(self.store.folder)),
-                run_log(self.store.log_file, self.store.redact) as log,
+                marked_children(run_key(store.folder)),
+                run_log(store.log_file, store.redact) as log,
             ):
-                voice = Voice(_both(self.say, log.info), log.info)
-                for line in set_damage_aside(self.store):
+                voice = Voice(_both(say, log.info), log.info)
+                for line in set_damage_aside(store):
                     voice(line)
 
                 def end_at_once() -> None:
                     if voice.display is not None:
                         voice.display.close()
                     self._clean()
-                    forget(self.store.folder)
+                    forget(store.folder)
 
                 with heeding_signals(stop, voice, end_at_once):
                     return self._execute(stop, log, voice)
@@ -142,42 +148,109 @@ class RunSession:
             self._clean()
 
     def _execute(self, stop: Shutdown, log: logging.Logger, voice: Voice) -> RunSummary:
+        benchmark, options = self.benchmark, self.benchmark.options
         coordinator = make_coordinator(
-            self.store, self.scale, self.money, self.models, stop, log.warning
+            benchmark.store, options.scale, options.money, self.models, stop, log.warning
         )
-        jobs, plan = self.choose(coordinator, voice)
+        jobs, plan = benchmark.choose(coordinator, voice)
         for line in self.models.assumed:
             voice(line)
         check_keys(jobs)
         coordinator.ledger.mark()
         progress = ProgressState(len(jobs))
         progress.descriptions = {job.key: job.description for job in jobs}
-        progress.words, progress.more = self.kind.words, self.kind.more
+        progress.word, progress.more = benchmark.words[0], benchmark.more
         coordinator.called = progress.called
 
         def spent() -> Decimal:
             return known_sum(line.cost for line in coordinator.ledger.since_mark())
 
-        display = make_display(stream_of(self.say), progress, spent)
+        display = make_display(stream_of(benchmark.say), progress, spent)
         warn_once = Once(_both(display.note, log.warning))
-        engine = make_engine(
-            Driver(
-                self.kind, self.scale, self.cache, self.store, coordinator, stop, progress,
-                run_key(self.store.folder), warn_once, log,
-            )
-        )  # fmt: skip
-        timings = Timings(self.cache / "timings.json")
-        note_start(self.store, self.models.prices, self.models.address)
+        engine = make_engine(Driver(benchmark, coordinator, progress, warn_once, log))
+        note_start(benchmark.store, self.models.prices, self.models.address)
         voice.display = display
         try:
-            run = Run(self.store, coordinator, engine, display, timings, self.kind)
-            return run.execute(jobs, plan)
+            return JobRun(benchmark, coordinator, display).execute(engine, jobs, plan)
         finally:
             voice.display = None
-            self.kind.finish()
+            benchmark.finish()
 
     def _clean(self) -> None:
-        clean(self.store, self.cache, containers=self.kind.containers)
+        benchmark = self.benchmark
+        clean(benchmark.store, benchmark.options.cache, containers=benchmark.containers)
+
+
+@dataclass
+class JobRun:
+    """Has an engine work on jobs and saves each as it ends."""
+
+    benchmark: Benchmark[Any]
+    coordinator: CallCoordinator
+    display: Display
+    _counts: Counter[str] = field(default_factory=Counter)
+    _over_budget: dict[str, str] = field(default_factory=dict)
+    _errors: list[str] = field(default_factory=list)
+
+    def execute(self, engine: Engine, jobs: Sequence[Job], plan: Plan) -> RunSummary:
+        """Work on ``jobs`` of a run that is open; ``plan`` names what is left alone."""
+        benchmark, coordinator = self.benchmark, self.coordinator
+
+        def may_start() -> bool:
+            return not coordinator.stopping() and not coordinator.budget_used
+
+        started = time.monotonic()
+        timings = Timings(benchmark.options.cache / "timings.json")
+        ordered = benchmark.order(jobs, timings.load())
+        try:
+            with self.display, benchmark.around(ordered, self.display.note):
+                for finished in engine.run(ordered, may_start):
+                    # Before it is saved: a finished job is not taken up again after a kill.
+                    with suppress(OSError):  # it only decides an order
+                        timings.note(finished.key, finished.seconds)
+                    self._take(finished)
+        finally:
+            coordinator.ledger.sync()
+            with suppress(OSError):  # a full disk must not hide what went wrong first
+                note_end(benchmark.store)
+        lines = coordinator.ledger.lines()
+        over = {**plan.over_budget, **self._over_budget}
+        left = (job.key for job in jobs if not self._is_done(job.key))
+        return RunSummary(
+            run=benchmark.store.run,
+            folder=benchmark.store.folder,
+            counts=self._counts,
+            dollars=total(lines),
+            calls=len(lines),
+            tokens=tokens(lines),
+            seconds=time.monotonic() - started,
+            unfinished=tuple(key for key in left if key not in over),
+            over_budget=over,
+            errors=(*plan.errors, *self._errors),
+            broken=plan.broken,
+            stopped=coordinator.stopping() or coordinator.budget_used,
+            interrupted=bool(coordinator.stopping()),
+            words=benchmark.words,
+        )
+
+    def _is_done(self, key: str) -> bool:
+        return self.benchmark.store.prediction(key).exists()
+
+    def _take(self, finished: Finished[Any]) -> None:
+        key, end = finished.key, finished.end
+        try:
+            self.benchmark.take(finished, self.coordinator)
+        except OSError as error:  # a full disk must not take what others do
+            end = End(JobStatus.INFRA_ERROR, f"cannot save it: {error}")
+        if end.status is JobStatus.BUDGET:
+            denial = last_denial(self.coordinator.entries(key))
+            self._over_budget[key] = denial.scope.value if denial else "the budget"
+        elif end.status is JobStatus.ERROR and self._is_done(key):
+            self._errors.append(key)
+        self._counts[end.shown] += 1
+        cost = self.coordinator.ledger.spent_on(key)
+        reason = self.benchmark.store.redact(end.reason)
+        self.display.finished(key, end.status, end.shown, reason, cost)
 
 
 def make_coordinator(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,11 +35,16 @@ def held_run(store: RunStore, cache: Path, say: Say, *, containers: bool) -> Ite
 
 
 def status_command(
-    store: RunStore, say: Say, status_of: StatusOf = recorded_status, *, as_json: bool = False
+    store: RunStore,
+    say: Say,
+    status_of: StatusOf = recorded_status,
+    words: Sequence[str] = (),
+    *,
+    as_json: bool = False,
 ) -> int:
     """Print the table of a run, without starting anything; return 1 when a file is broken."""
     dollars = by_instance(read_ledger(store.checked().ledger).whole)
-    seen = overview(store, dollars, damaged_lines(store), status_of)
+    seen = overview(store, dollars, damaged_lines(store), status_of, words)
     for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
         say(line)
     return int(bool(seen.broken))

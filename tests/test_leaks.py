@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from bench.assembly import Options
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig, TestChoice
 from bench.instances.dataset import load_dataset
+from bench.options import Options
 from core.processes import run_limited
 from demo.images import build_images
 from demo.setup import build_mirrors

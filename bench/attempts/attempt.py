@@ -6,6 +6,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,31 +21,54 @@ from agent.lint import (
     OwnCompiler,
     RememberingCompiler,
 )
-from agent.protocol import AgentResult, Task, Transcript
-from agent.repomap import RenderedMaps
+from agent.protocol import Agent, AgentResult, Task, Transcript
+from agent.repomap import RenderedMaps, TagStore
 from agent.workspace import TextFile
 from bench.attempts.candidates import BROKEN, AttemptStatus, Candidate, attempt_status
 from bench.attempts.predicted import Examined, base_reader, examine, files_in_submodules
 from bench.attempts.records import AttemptRecord
-from bench.attempts.services import Services
+from bench.config import RunConfig
 from bench.instances.instance import Instance
 from bench.regression.suite import RegressionTests
 from bench.regression.testconfig import ConfigurationEdits
-from bench.repos.checkout import Checkout
+from bench.repos.checkout import Checkout, Snapshots
 from bench.repos.lefttree import UnusableTreeError, take_over
+from bench.repos.mirrors import Mirrors
 from bench.repos.patches import submittable_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.git import git
 from core.worktree import Changes
+from environments import Environment
 from environments.base import EnvironmentKind
+from environments.docker.imagestore.store import ImageStore
 from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, Message, request_sha256
 from llm.gate import Answered, Failed, PlannedCall
-from runs.calls.gate import AttemptGate, PaidCall
-from runs.jobs import JobAccess
-from runs.modelsource import NotRecordedError, Turn
+from runs.calls.gate import AttemptGate
+from runs.jobs import JobContext
+from runs.modelsource import ModelSource, NotRecordedError, Turn
 from runs.progress.state import WorkStep
-from runs.slots import Slot, WaitingModel
+from runs.slots import WaitingModel
+
+
+@dataclass(frozen=True)
+class Services:
+    """The run's configuration, and what this process has once for all its instances."""
+
+    config: RunConfig
+    mirrors: Mirrors
+    snapshots: Snapshots
+    tags: TagStore
+    environment: Environment
+    models: ModelSource
+    agent: Agent = field(default_factory=BuiltinAgent)
+    images: ImageStore | None = None
+
+    def pinned(self, instance: Instance) -> AbstractContextManager[None]:
+        """Keep the image of ``instance`` meanwhile; raises as ``ImageStore.pinned``."""
+        if self.images is None or instance.test_setup is None:
+            return nullcontext()
+        return self.images.pinned(instance.image)
 
 
 @dataclass(frozen=True)
@@ -55,8 +79,6 @@ class Attempt:
         number: from 1 over the whole instance.
         repo_map: maps of the base commit; None where no model reads them.
         linter: checks edited files with the compiler of the instance's Python.
-        slot: given back while a model is waited for.
-        recorded: calls that an earlier process made for this attempt.
         ran: the changes of each tree whose tests ran, in their order.
     """
 
@@ -68,10 +90,8 @@ class Attempt:
     repo_map: RenderedMaps | None
     tests: RegressionTests | None
     linter: Linter
-    access: JobAccess
+    context: JobContext
     save: Callable[[AttemptRecord], None]
-    slot: Slot
-    recorded: list[PaidCall]
     ran: list[Changes] = field(default_factory=list)
 
     def run(self) -> AttemptRecord:
@@ -103,14 +123,7 @@ class Attempt:
         return replace(record, seconds=time.monotonic() - started)
 
     def _gate(self) -> AttemptGate:
-        return AttemptGate(
-            coordinator=self.access.calls,
-            instance_id=self.instance.instance_id,
-            attempt=self.number,
-            recorded_calls=self.recorded,
-            sleep=self.services.worker.stop.wait,
-            seconds=self.services.config.max_seconds_per_attempt,
-        )
+        return self.context.gate(self.number, self.services.config.max_seconds_per_attempt)
 
     def _task(self, record: AttemptRecord, turn: Turn) -> Task:
         config = self.services.config
@@ -130,7 +143,7 @@ class Attempt:
             repo_map=repo_map,
             files=self.files,
             model=WaitingModel(
-                turn.model, self.slot, partial(self._step, turn.name), self.checkout.settle
+                turn.model, self.context.slot, partial(self._step, turn.name), self.checkout.settle
             ),
             model_name=turn.name,
             edit_format=turn.edit_format,
@@ -142,7 +155,7 @@ class Attempt:
             on_failure=config.on_failed_edit,
             submodules=frozenset(self.checkout.snapshot.submodules),
             transcript=Transcript(),
-            log=self.access.log.info,
+            log=self.context.log.info,
             image_urls=self.instance.image_urls,
         )
 
@@ -175,12 +188,12 @@ class Attempt:
         """Run a command: it calls models itself, so the run is charged with what it reports."""
         asked = request_sha256([Message("user", task.message)])
         # Like a call of a model, it is mostly waiting.
-        with self.slot.given_back():
+        with self.context.slot.given_back():
             ticket = gate.begin(PlannedCall(task.model_name, "command", asked, 0, None))
             try:
                 work = self.services.agent.work(task)
                 # Killed at a forced shutdown: it did not end, and may be billed.
-                self.services.worker.stop.check_at_once()
+                self.context.worker.stop.check_at_once()
             except BaseException as error:
                 gate.end(ticket, Failed(str(error), transient=False, billed=True))
                 raise
@@ -188,11 +201,11 @@ class Attempt:
             return work
 
     def _step(self, model: str, step: WorkStep) -> None:
-        self.access.steps.step(self.instance.instance_id, self.number, model, step)
+        self.context.step(self.number, model, step)
 
     def _tested(self, model: str, changes: Changes) -> TestReport:
         assert self.tests is not None
-        self.services.worker.stop.check()
+        self.context.worker.stop.check()
         self._step(model, WorkStep.TESTING)
         report = self.tests.run(changes)
         self.ran.append(self.tests.tested)
@@ -207,7 +220,7 @@ class Attempt:
             words = "; ".join(filter(None, (work.error, str(error))))
             return replace(_said(record, task.transcript, status), error=words)
         for one in left:
-            self.access.log.info("dropped: %s", one)
+            self.context.log.info("dropped: %s", one)
         result = work.result or check_outcomes(self.checkout, task.linter, task.run_tests)
         if work.ending is not None:
             result = replace(result, ending=work.ending)

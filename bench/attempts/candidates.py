@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from core.plaintext import counted
-from runs.progress.statuses import InstanceStatus
+from runs.progress.state import JobStatus
 
 _GOODNESS: dict[bool | None, int] = {True: 0, None: 1, False: 2}
 _TIERS = (
@@ -17,6 +17,29 @@ _TIERS = (
     "all edits were applied",
     "there is a patch",
 )
+
+
+class InstanceStatus(str, Enum):
+    """The status of an instance with a prediction, as it stands there."""
+
+    PLAUSIBLE = "plausible"
+    FALLBACK = "fallback"
+    EMPTY = "empty"
+    BUDGET = "budget"
+    ERROR = "error"
+
+    @property
+    def job(self) -> JobStatus:
+        return _JOBS.get(self, JobStatus.FAILED)
+
+
+_JOBS = {
+    InstanceStatus.PLAUSIBLE: JobStatus.DONE,
+    InstanceStatus.BUDGET: JobStatus.BUDGET,
+    InstanceStatus.ERROR: JobStatus.ERROR,
+}
+RESULTS = ("plausible", "fallback", "empty")
+"""The words for instances that ended by their outcomes; the first is success."""
 
 
 class AttemptStatus(str, Enum):

@@ -8,13 +8,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, AttemptStatus, Candidate
+from bench.attempts.candidates import (
+    NEVER_PLAUSIBLE,
+    PLAUSIBLE,
+    AttemptStatus,
+    Candidate,
+    InstanceStatus,
+)
 from bench.repos.patches import submittable_patch
 from core.money import as_number, total
 from llm.chat import Call, Message, ToolCall, Traits
 from llm.replay import reply_of_json
 from runs.progress.overview import recorded_status
-from runs.progress.statuses import InstanceStatus
 from runs.storage.store import RunStore
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from agent.builtin import BuiltinAgent
 from agent.conversation.mentions import FileIndex
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
-from bench.attempts.attempt import Attempt, linter_for
-from bench.attempts.candidates import AttemptStatus, CandidateChoice, choose
-from bench.attempts.records import AttemptRecord
-from bench.attempts.services import Services
+from bench.attempts.attempt import Attempt, Services, linter_for
+from bench.attempts.candidates import AttemptStatus, CandidateChoice, InstanceStatus, choose
+from bench.attempts.records import AttemptRecord, total_cost
 from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
@@ -29,16 +27,14 @@ from bench.repos.checkout import (
     make_spread,
     renew_checkout,
 )
-from core.errors import InfrastructureError, StoppedError, UserError
+from core.errors import InfrastructureError
+from core.money import as_number
 from core.processes import remove_tree
 from environments import UnavailableError
 from environments.base import EnvironmentKind
-from runs.calls.gate import recorded_calls
-from runs.jobs import Finished, JobAccess
+from runs.jobs import End, JobContext
 from runs.modelsource import ReplayedModels
-from runs.progress.state import WorkStep
-from runs.progress.statuses import InstanceStatus
-from runs.slots import Slot
+from runs.progress.state import JobStatus, WorkStep
 
 
 @dataclass(frozen=True)
@@ -54,31 +50,59 @@ class Solved:
         chosen = self.choice.winner
         return next((a for a in self.attempts if chosen and a.attempt == chosen.attempt), None)
 
+    def as_prediction(self, model_name_or_path: str) -> dict[str, Any]:
+        """Return the prediction in the layout of docs/predictions.md."""
+        name = self.instance.instance_id
+        results = [record.as_prediction(name, model_name_or_path) for record in self.attempts]
+        winner = self.winner
+        nothing = {"model_patch": "", "edited_files": [], "edits_test_configuration": False}
+        return {
+            **(winner.as_prediction(name, model_name_or_path) if winner else results[0] | nothing),
+            "tries": max(record.try_ for record in self.attempts),
+            "status": self.choice.status.value,
+            "reason": self.choice.reason,
+            "cost": as_number(total_cost(self.attempts)),
+            "all_results": results,
+        }
+
 
 @dataclass
 class Solver:
-    """Solves one instance.
-
-    Attributes:
-        folders: where it worked; the caller removes them.
-    """
+    """The work on one instance."""
 
     instance: Instance
     services: Services
-    access: JobAccess
-    slot: Slot
+    context: JobContext
     records: list[AttemptRecord] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
 
-    def solve(self) -> Solved:
+    def attempts(self, end: End[Any]) -> Sequence[AttemptRecord]:
+        return self.records
+
+    def run(self) -> End[Solved]:
+        try:
+            # First: a job that waits for room must not hold a slot that the user of another
+            # image needs.
+            with self.services.pinned(self.instance), self.context.slot:
+                solved = self._solve()
+        except LeakError as error:
+            raise InfrastructureError(str(error)) from error
+        finally:
+            # Without a slot: a disk is waited for, and others can work meanwhile.
+            for folder in self.folders:
+                remove_tree(folder)
+        choice = solved.choice
+        if choice.status is InstanceStatus.BUDGET and not any(r.calls for r in solved.attempts):
+            return End(JobStatus.BUDGET, f"not started: {solved.attempts[-1].error}")
+        return End(choice.status.job, choice.reason, solved, choice.status.value)
+
+    def _solve(self) -> Solved:
         """Make attempts until one is plausible or all are used up, and choose."""
-        config, instance = self.services.config, self.instance
-        self.access.steps.step(instance.instance_id, 0, "", WorkStep.CHECKOUT)
+        config, instance, work = self.services.config, self.instance, self.context.worker.work
+        self.context.step(0, "", WorkStep.CHECKOUT)
         snapshot = snapshot_of(instance, self.services.mirrors, self.services.snapshots)
-        make_spread(self.services.worker.work)
-        folder = Path(
-            tempfile.mkdtemp(dir=self.services.worker.work, prefix=f"{instance.instance_id}.")
-        )
+        make_spread(work)
+        folder = Path(tempfile.mkdtemp(dir=work, prefix=f"{instance.instance_id}."))
         self.folders.append(folder)
         tests = self._tests(snapshot, folder / "base")
         try:
@@ -98,10 +122,9 @@ class Solver:
         outside, tags = config.outside_agent, self.services.tags
         maps = None if outside else RenderedMaps(snapshot.blobs, tags)
         linter = linter_for(self.instance)
-        entries = self.access.calls.entries(self.instance.instance_id)
         checkout: Checkout | None = None
         for number in range(1, len(config.models) * config.tries + 1):
-            self.services.worker.stop.check()
+            self.context.worker.stop.check()
             checkout = self._checkout(snapshot, folder / f"attempt-{number}", checkout)
             record = Attempt(
                 instance=self.instance,
@@ -112,13 +135,11 @@ class Solver:
                 repo_map=maps,
                 tests=tests,
                 linter=linter,
-                access=self.access,
+                context=self.context,
                 save=self.records.append,
-                slot=self.slot,
-                recorded=recorded_calls(entries, number),
             ).run()
             self.records.append(record)
-            self.access.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
+            self.context.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
             if self._enough(record) and not config.all_attempts:
                 break
             last = self.records[-len(config.models) :]
@@ -149,10 +170,9 @@ class Solver:
         try:
             session = self.services.environment.start(project_of(self.instance, base))
         except UnavailableError as error:
-            self.services.worker.warn_once(
-                f"{self.instance.repo}: {error}; test outcomes are unknown"
-            )
-            self.access.log.warning("no tests: %s", error)
+            words = f"{self.instance.repo}: {error}; test outcomes are unknown"
+            self.context.worker.warn_once(words)
+            self.context.log.warning("no tests: %s", error)
             return None
         return RegressionTests(
             instance=self.instance,
@@ -161,11 +181,11 @@ class Solver:
             limits=TestLimits(config.test_timeout, config.baseline_timeout),
             files=base.tracked_files(),
             read=Workspace(base.root).read,
-            cache=self.services.worker.cache / "baselines",
+            cache=self.context.worker.cache / "baselines",
             identity=session.identity,
-            log=self.access.log,
-            check=self.services.worker.stop.check,
-            spare=self.services.worker.slots.spare,
+            log=self.context.log,
+            check=self.context.worker.stop.check,
+            spare=self.context.worker.slots.spare,
         )
 
 
@@ -180,14 +200,6 @@ def explained(choice: CandidateChoice, records: Sequence[AttemptRecord]) -> Cand
         return choice
     reason = f"{choice.reason}; the budget ended attempt {ended[0]}"
     return replace(choice, status=InstanceStatus.BUDGET, reason=reason)
-
-
-@dataclass(frozen=True)
-class InstanceWork:
-    """What was done on an instance; without a choice (``solved``) it must be redone."""
-
-    records: tuple[AttemptRecord, ...]
-    solved: Solved | None
 
 
 @dataclass(frozen=True)
@@ -216,43 +228,7 @@ class InstanceJob:
         read = {self.key: self.recordings.attempts(self.key)}
         return replace(self, recordings=replace(self.recordings, read=read))
 
-    def work(self, services: Services, access: JobAccess) -> Finished[InstanceWork]:
-        started = time.monotonic()
-        instance = self.instance
+    def start(self, services: Services, context: JobContext) -> Solver:
         if self.recordings is not None:
             services = replace(services, models=self.recordings)
-        solver = Solver(instance, services, access, Slot(services.worker.slots))
-
-        def ended(
-            status: InstanceStatus, reason: str, solved: Solved | None = None
-        ) -> Finished[InstanceWork]:
-            work = InstanceWork(tuple(solver.records), solved)
-            seconds = time.monotonic() - started
-            return Finished(instance.instance_id, status, reason, work, seconds)
-
-        try:
-            try:
-                # First: a job that waits for room must not hold a slot that the user of
-                # another image needs.
-                with services.pinned(instance), solver.slot:
-                    solved = solver.solve()
-            finally:
-                # Without a slot: a disk is waited for, and others can work meanwhile.
-                for folder in solver.folders:
-                    remove_tree(folder)
-        except UserError:
-            raise
-        except StoppedError as error:
-            return ended(InstanceStatus.INTERRUPTED, f"interrupted: {error}")
-        except (InfrastructureError, LeakError, OSError) as error:
-            access.log.error("%s", traceback.format_exc())
-            return ended(InstanceStatus.INFRA_ERROR, f"infrastructure failed: {error}")
-        except Exception as error:  # a fault of the harness must not end the others
-            access.log.error("%s", traceback.format_exc())
-            return ended(InstanceStatus.ERROR, f"the harness failed: {error!r}")
-        access.log.info("%s", solved.choice.reason)
-        if solved.choice.status is InstanceStatus.BUDGET and not any(
-            r.calls for r in solved.attempts
-        ):
-            return ended(InstanceStatus.BUDGET, f"not started: {solved.attempts[-1].error}")
-        return ended(solved.choice.status, solved.choice.reason, solved)
+        return Solver(self.instance, services, context)

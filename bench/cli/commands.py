@@ -7,32 +7,20 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 from agent.formats import get_format
 from agent.prompts import render
-from bench.assembly import (
-    Options,
-    Say,
-    make_agent,
-    make_kind,
-    make_mirrors,
-    make_recordings,
-)
-from bench.attempts.records import plausible_instances
-from bench.attempts.solving import InstanceJob
+from bench.benchmark import InstanceBenchmark, make_agent, make_mirrors
 from bench.config import ModelChoice, RunConfig, validated
-from bench.imageuse import ImageUse
-from bench.instances.dataset import Dataset, DatasetIdentity, load_dataset
+from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance
-from bench.instances.validity import Validity, not_valid
+from bench.instances.validity import not_valid
+from bench.options import Options
 from bench.repos.mirrors import Mirrors, has_commit
 from bench.selection import dated
-from core.address import recorded_address
-from core.atomic import check_folder
 from core.errors import UserError
 from core.money import as_text, in_words
 from core.plaintext import counted
@@ -43,18 +31,13 @@ from environments.docker.images import missing_images
 from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, dearest_price
 from llm.registry import filled, missing_key
-from runs.calls.coordinator import CallCoordinator
-from runs.checks import check_models
-from runs.leftovers import run_key
+from runs.benchmark import Say
+from runs.checks import check_folders, check_models
 from runs.modelsource import recorded_label, recorded_of, replay_folder
 from runs.options import Spending
-from runs.progress.summary_json import over_budget_words, summary_words
-from runs.redo import Plan, Redo, plan, prepare
-from runs.run import changed_address, check_remains, open_run, recorded_differences
-from runs.session import RunSession, model_use
-from runs.storage.manifest import all_versions, note_images, note_left_out, timestamp
+from runs.session import start_run
+from runs.storage.manifest import recorded_differences
 from runs.storage.store import RunStore
-from runs.upkeep import held_run
 
 
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
@@ -72,15 +55,12 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     left_out = not_valid(options.only_valid, [i.instance_id for i in selected], notes)
     selected = [i for i in selected if i.instance_id not in left_out]
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
-    for option, folder in (("--out", options.out), ("--cache", options.cache)):
-        check_folder(option, folder)
+    benchmark = InstanceBenchmark(config, options, store, say, dataset, selected, left_out)
+    check_folders(options)
     if options.dry_run:
-        return _dry_run(config, options, store, dataset, selected, say)
+        return _dry_run(benchmark)
     check_models(config, options.money)
-    check_remains(store)
-    containers = config.environment is EnvironmentKind.DOCKER
-    with held_run(store, options.cache, say, containers=containers):
-        return _Session(config, options, store, dataset, selected, left_out, say).run()
+    return start_run(benchmark)
 
 
 def _recorded(
@@ -99,126 +79,14 @@ def _recorded(
     return recorded
 
 
-def _planned(store: RunStore, options: Options, ids: Sequence[str], say: Say) -> Plan:
-    found = plan(store, options.money.limits, ids)
-    earlier = plausible_instances(options.prior)
-    todo = tuple(name for name in found.todo if name not in earlier)
-    over = {name: option for name, option in found.over_budget.items() if name not in earlier}
-    errors = tuple(name for name in found.errors if name not in earlier)
-    say(
-        f"{counted(len(ids), 'instance')} selected, {found.done} done before, "
-        f"{len(found.todo) - len(todo)} plausible in earlier runs, {len(todo)} to do"
-    )
-    if over:
-        say(over_budget_words(over))
-    for words in found.broken.values():
-        say(f"left alone: {words}")
-    return replace(found, todo=todo, over_budget=over, errors=errors)
-
-
-@dataclass(frozen=True)
-class _Session:
-    config: RunConfig
-    options: Options
-    store: RunStore
-    dataset: Dataset
-    selected: Sequence[Instance]
-    left_out: Mapping[str, Validity]
-    say: Say
-
-    def run(self) -> int:
-        config, options, store = self.config, self.options, self.store
-        kind = make_kind(config, options, store, self.say)
-        if config.environment is EnvironmentKind.DOCKER:
-            shown = {instance.image: instance.shown_image for instance in self.selected}
-            kind = replace(kind, finish=partial(note_images, store, shown, shown))
-        summary = RunSession(
-            store, options.cache, options.scale, options.money, kind,
-            model_use(config, options.money), self._choose, self.say,
-        ).run()  # fmt: skip
-        self.say(summary.text() if options.as_json else summary_words(summary))
-        return summary.exit_code
-
-    def _choose(self, coordinator: CallCoordinator, say: Say) -> tuple[Sequence[InstanceJob], Plan]:
-        if changed := changed_address(self.store, recorded_address(self.config.api_base)):
-            say(changed)
-        plan = self._plan(coordinator, say)
-        todo = [i for i in self.selected if i.instance_id in {*plan.todo}]
-        ImageUse(self.config, self.options).pull_first(run_key(self.store.folder), todo, say)
-        recordings = make_recordings(self.config, self.options)
-        return [InstanceJob(instance, recordings) for instance in todo], plan
-
-    def _plan(self, coordinator: CallCoordinator, say: Say) -> Plan:
-        ids = [instance.instance_id for instance in self.selected]
-        if self.options.redo:
-            # Another configuration must not put the files of this run aside.
-            self._open(ids)
-            redo = Redo.parse(self.options.redo, ids)
-            chosen = prepare(self.store, coordinator, redo, ids)
-            say(f"{counted(len(ids), 'instance')} selected, {len(chosen)} to redo")
-            rest = [name for name in ids if name not in chosen]
-            left = plan(self.store, self.options.money.limits, rest)
-            return replace(left, todo=tuple(chosen))
-        found = _planned(self.store, self.options, ids, say)
-        self._open(ids)
-        return found
-
-    def _open(self, ids: Sequence[str]) -> None:
-        identity = self.dataset.identity()
-        if changed := changed_dataset(self.store, identity):
-            self.say(changed)
-        description = describe_run(self.config, identity)
-        open_run(self.store, description, ids, self.options.given)
-        if self.options.only_valid:
-            states = {name: state.value for name, state in self.left_out.items()}
-            note_left_out(self.store, self.options.only_valid.name, states)
-
-
-def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
-    """Return in words that the set has another revision with the same rows; empty if it has not."""
-    recorded = (store.read_run() or {}).get("dataset") or {}
-    before = recorded.get("revision")
-    same_set = recorded.get("name") == dataset.name and recorded.get("split") == dataset.split
-    known = same_set and before and dataset.revision and store.has_results()
-    if not known or before == dataset.revision:
-        return ""
-    if recorded.get("sha256") == dataset.sha256:
-        return (
-            f"the dataset {dataset.name} has the same rows at revision {dataset.revision} as at "
-            f"{before}, with which the run was started"
-        )
-    raise UserError(
-        f"the rows of {dataset.name} changed since the run was started, from revision {before} to "
-        f"{dataset.revision}: go on with --dataset {dataset.name}@{before}, or choose another --run"
-    )
-
-
-def describe_run(config: RunConfig, dataset: DatasetIdentity) -> dict[str, Any]:
-    """Return what ``run.json`` says of a new run."""
-    return {
-        "run": config.run_name,
-        "model_name_or_path": config.model_name_or_path,
-        "dataset": dataset.as_json(),
-        "config": config.as_json(),
-        "deciding": config.deciding(dataset.sha256),
-        "versions": all_versions(),
-        "started": timestamp(),
-    }
-
-
-def _dry_run(
-    config: RunConfig,
-    options: Options,
-    store: RunStore,
-    dataset: Dataset,
-    selected: Sequence[Instance],
-    say: Say,
-) -> int:
+def _dry_run(benchmark: InstanceBenchmark) -> int:
+    config, options, say = benchmark.config, benchmark.options, benchmark.say
     notes: list[str] = []
-    plan = _planned(store, options, [i.instance_id for i in selected], notes.append)
+    plan = benchmark.planned(notes.append)
+    selected = benchmark.selected
     todo = [i for i in selected if i.instance_id in {*plan.todo}]
-    differences = recorded_differences(store, config.deciding(dataset.identity().sha256))
-    found = _forecast(config, options, store, todo, differences)
+    differences = recorded_differences(benchmark.store, benchmark.deciding())
+    found = _forecast(config, options, benchmark.store, todo, differences)
     if options.as_json:
         counts = {"selected": len(selected), "done": plan.done, "over_budget": plan.over_budget}
         say(json.dumps({**found, **counts}, default=as_text))

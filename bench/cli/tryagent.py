@@ -13,7 +13,7 @@ from agent.conversation.mentions import FileIndex
 from agent.lint import Linter
 from agent.protocol import AgentResult, Task, Transcript
 from agent.repomap import RenderedMaps, TagStore
-from bench.assembly import make_agent, make_mirrors
+from bench.benchmark import make_agent, make_mirrors
 from bench.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance

@@ -11,9 +11,8 @@ from typing import Any
 
 from agent.formats import get_format
 from agent.prompts import prompts_hash
-from bench.attempts.candidates import CandidateChoice, choose
+from bench.attempts.candidates import CandidateChoice, InstanceStatus, choose
 from bench.attempts.records import AttemptRecord
-from bench.attempts.saving import prediction
 from bench.attempts.solving import Solved, explained
 from bench.attempts.transcript import transcript
 from bench.instances.instance import Instance
@@ -29,7 +28,6 @@ from reports.verification.difference import (
     first_difference,
     first_line,
 )
-from runs.progress.statuses import InstanceStatus
 from runs.storage.store import RunStore
 
 Trajectory = Mapping[str, Any]
@@ -87,7 +85,7 @@ class InstanceCheck:
         if words := first_difference({key: trajectory[key] for key in expected}, expected):
             yield Difference(place, f"the choice from the recorded outcomes: {words}")
         solved = _solved_of(written["instance_id"], trajectory, records)
-        made = prediction(solved, str(written.get("model_name_or_path")))
+        made = solved.as_prediction(str(written.get("model_name_or_path")))
         if words := first_difference(written, made):
             yield Difference(path, words)
         page = self.store.transcript(written["instance_id"])

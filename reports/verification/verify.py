@@ -250,6 +250,7 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
         unknown.append("prompts_sha256")
     same = {key: deciding.get(key) for key in unknown}
     sha256 = str(mapping(described.get("dataset")).get("sha256"))
+    hashes = {"dataset_sha256": sha256, **unknown, "harness": own.get("harness")}
     expected = {
         "run": config.run_name,
         "model_name_or_path": config.model_name_or_path,

@@ -15,11 +15,12 @@ __all__ = ["Driver", "Engine", "make_engine"]
 
 def make_engine(driver: Driver) -> Engine:
     """Return the engine for ``--engine``."""
-    if driver.scale.engine is not EngineKind.RAY:
+    scale = driver.benchmark.options.scale
+    if scale.engine is not EngineKind.RAY:
         return ThreadEngine.of(driver)
     if find_spec("ray") is None:
         raise UserError("--engine ray needs Ray: install requirements-ray.txt")
-    if not driver.scale.ray_address:
+    if not scale.ray_address:
         # Ray reads it at its import: a node of this machine alone listens at 127.0.0.1 only.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     from runs.engines.ray.engine import RayEngine  # its import takes a second

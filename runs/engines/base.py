@@ -6,16 +6,15 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from core.shutdown import Shutdown
+from runs.benchmark import Benchmark
 from runs.calls.coordinator import CallCoordinator
-from runs.jobs import Finished, Job, JobKind
-from runs.options import Scale
+from runs.jobs import Finished, Job
+from runs.leftovers import run_key
 from runs.progress.state import Steps
 from runs.storage.run_log import instance_log
-from runs.storage.store import RunStore
 
 
 class Engine(Protocol):
@@ -35,22 +34,25 @@ class Driver:
     ``warn_once`` shows a text to the user, each text once.
     """
 
-    kind: JobKind
-    scale: Scale
-    cache: Path
-    store: RunStore
+    benchmark: Benchmark[Any]
     coordinator: CallCoordinator
-    stop: Shutdown
     progress: Steps
-    run_key: str
     warn_once: Callable[[str], None]
     log: logging.Logger
+
+    @property
+    def stop(self) -> Shutdown:
+        return self.coordinator.stop
+
+    @property
+    def run_key(self) -> str:
+        return run_key(self.benchmark.store.folder)
 
     @contextmanager
     def started(self, key: str) -> Iterator[logging.Logger]:
         """Give the log of a job while it is worked on; its earlier files are out of the way."""
-        self.store.begin(key)
-        path = self.store.logs / f"{key}.log"
-        with instance_log(path, key, self.log, self.store.redact) as log:
+        store = self.benchmark.store
+        store.begin(key)
+        with instance_log(store.logs / f"{key}.log", key, self.log, store.redact) as log:
             self.progress.started(key)
             yield log

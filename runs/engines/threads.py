@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runs.engines.base import Driver
-from runs.jobs import Finished, Job, JobAccess, WorkerAccess
-from runs.progress.statuses import InstanceStatus
+from runs.jobs import Finished, Job, JobContext, WorkerAccess, work_on
 from runs.slots import Slots
 
 
@@ -29,19 +28,20 @@ class ThreadEngine:
 
     @classmethod
     def of(cls, driver: Driver) -> ThreadEngine:
-        slots = Slots(driver.scale.jobs, driver.stop)
-        access = WorkerAccess(driver.cache, driver.run_key, slots, driver.stop, driver.warn_once)
-        services = driver.kind.services(access)
+        options, stop = driver.benchmark.options, driver.stop
+        slots = Slots(options.scale.jobs, stop)
+        worker = WorkerAccess(options.cache, driver.run_key, slots, stop, driver.warn_once)
+        services = driver.benchmark.services()(worker)
 
         def work(job: Job) -> Finished[Any]:
             try:
                 with driver.started(job.key) as log:
-                    return job.work(services, JobAccess(driver.coordinator, driver.progress, log))
-            except OSError as error:  # a full disk takes no log; the others may need less
-                reason = f"cannot write its log: {error}"
-                return Finished(job.key, InstanceStatus.INFRA_ERROR, reason)
+                    calls, steps = driver.coordinator, driver.progress
+                    return work_on(job, services, JobContext(job.key, worker, calls, steps, log))
+            except OSError as error:
+                return Finished.without_log(job.key, error)
 
-        return cls(driver.scale.workers, work, lambda error: driver.stop.request(str(error)))
+        return cls(options.scale.workers, work, lambda error: stop.request(str(error)))
 
     def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
         waiting, ended = deque(jobs), queue.SimpleQueue[Finished[Any] | BaseException | None]()

@@ -17,8 +17,7 @@ from tqdm import tqdm
 
 from core.money import in_words
 from core.plaintext import one_line
-from runs.progress.state import ProgressState, headline, running_lines
-from runs.progress.statuses import InstanceStatus
+from runs.progress.state import JobStatus, ProgressState, headline, running_lines
 
 
 class Spoken(io.TextIOBase):
@@ -72,13 +71,13 @@ class Display:
         self.close()
 
     def finished(
-        self, instance_id: str, status: InstanceStatus, reason: str, cost: Decimal | None
+        self, key: str, status: JobStatus, word: str, reason: str, cost: Decimal | None
     ) -> None:
-        """Note the end of an instance, and write ``[3/300] id: status; reason; $cost``."""
+        """Note the end of a job, and write ``[3/300] key: word; reason; $cost``."""
         progress = self._progress
-        number = progress.finished(instance_id, status)
-        shown = progress.descriptions.get(instance_id, instance_id)
-        said = "; ".join(filter(None, [progress.word(status), reason, in_words(cost)]))
+        number = progress.finished(key, status)
+        shown = progress.descriptions.get(key, key)
+        said = "; ".join(filter(None, [word, reason, in_words(cost)]))
         self.note(f"[{number}/{progress.total}] {shown}: {said}")
 
     def note(self, text: str) -> None:

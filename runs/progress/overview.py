@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -40,11 +40,12 @@ def overview(
     dollars: Mapping[str, Decimal],
     damaged: Iterable[DamagedLine] = (),
     status_of: StatusOf = recorded_status,
+    words: Sequence[str] = (),
 ) -> RunStatus:
     """Return the status of a run, with the names of its broken files.
 
     For an instance that ``dollars`` lacks, the cost in its file counts. ``status_of`` gives the
-    status of a finished job from its file.
+    status of a finished job from its file, and ``words`` are the benchmark's statuses in order.
 
     Raises:
         UserError: there is no such run.
@@ -70,7 +71,7 @@ def overview(
         name = store.name_of(path)
         entries[name] = reading.entry(name, path, reading.prediction)
     broken = [*reading.broken, *map(str, damaged)]
-    return summed(store.run, store.folder, entries.values(), dollars, broken, process)
+    return summed(store.run, store.folder, entries.values(), dollars, broken, process, words)
 
 
 @dataclass

@@ -10,13 +10,13 @@ from typing import Any
 
 from core.money import as_text, column, total
 from core.plaintext import one_line, shortened, table
-from runs.progress.statuses import InstanceStatus
+from runs.progress.state import COMMON_WORDS
 
 NOT_STARTED = "not_begun"
 IN_WORK = "in_work"
 KILLED = "killed"
 BROKEN = "broken"
-_ORDER = (*(status.value for status in InstanceStatus), IN_WORK, KILLED, BROKEN, NOT_STARTED)
+_LAST = (*COMMON_WORDS, IN_WORK, KILLED, BROKEN, NOT_STARTED)
 _HEADINGS = ("status", "instances", "attempts", "dollars")
 _LONGEST_REASON = 100
 
@@ -26,7 +26,7 @@ class InstanceEntry:
     """One instance of a run.
 
     Attributes:
-        status: of ``InstanceStatus``, or ``NOT_STARTED``, ``IN_WORK``, ``KILLED`` when its process
+        status: of the benchmark, or ``NOT_STARTED``, ``IN_WORK``, ``KILLED`` when its process
             was killed, ``BROKEN`` when its file is broken.
         finished: whether it has a prediction.
         cost: dollars by its own file, None where unknown.
@@ -99,10 +99,11 @@ def summed(
     dollars: Mapping[str, Decimal],
     broken: Sequence[str],
     process: str = "",
+    words: Sequence[str] = (),
 ) -> RunStatus:
-    """Return the status of the run of ``entries``; ``dollars`` as in ``overview``."""
+    """Return the status of the run of ``entries``; ``dollars`` and ``words`` as in ``overview``."""
     every = sorted(entries, key=lambda entry: entry.instance_id)
-    by_status: dict[str, list[InstanceEntry]] = {status: [] for status in _ORDER}
+    by_status: dict[str, list[InstanceEntry]] = {status: [] for status in (*words, *_LAST)}
     for entry in every:
         by_status.setdefault(entry.status, []).append(entry)
     started = (e for e in every if not e.finished and e.status not in (NOT_STARTED, BROKEN))

@@ -14,16 +14,27 @@ from typing import Protocol
 from tqdm.utils import disp_trim
 
 from core.plaintext import one_line
-from runs.progress.statuses import InstanceStatus
 
 _MINUTE = 60.0
-_NOT_FAILED = (
-    InstanceStatus.PLAUSIBLE,
-    InstanceStatus.FALLBACK,
-    InstanceStatus.EMPTY,
-    InstanceStatus.BUDGET,
-    InstanceStatus.INTERRUPTED,
-)
+
+
+class JobStatus(str, Enum):
+    """How a job ended.
+
+    ``done`` and ``failed`` have a result. So does ``budget`` after the first call, and ``error``
+    unless the harness itself failed.
+    """
+
+    DONE = "done"
+    FAILED = "failed"
+    BUDGET = "budget"
+    ERROR = "error"
+    INFRA_ERROR = "infra_error"
+    INTERRUPTED = "interrupted"
+
+
+COMMON_WORDS = ("budget", "error", "infra_error", "interrupted")
+"""The ends that every benchmark knows; its own words stand for ``done`` and ``failed``."""
 
 
 class WorkStep(str, Enum):
@@ -53,23 +64,23 @@ class ProgressSnapshot:
     """The run at one moment.
 
     Attributes:
-        failed: instances that ended without a prediction, unless the user interrupted them.
+        succeeded: jobs that are done, which ``word`` is said of.
+        failed: jobs that ended without a result, unless the user interrupted them.
         spent: dollars, None when unknown.
         projected: dollars for all at the mean of those done; None before one is done.
-        good: the word for ``plausible``.
         running: the longest running instance first.
     """
 
     done: int
     total: int
-    plausible: int
+    succeeded: int
     failed: int
     spent: Decimal | None
     projected: Decimal | None
     calls_per_minute: int
     seconds_left: float | None
     running: tuple[Running, ...]
-    good: str = InstanceStatus.PLAUSIBLE.value
+    word: str = JobStatus.DONE.value
 
 
 class Steps(Protocol):
@@ -86,19 +97,19 @@ class ProgressState:
 
     Attributes:
         descriptions: what is shown in place of an id.
-        words: what is shown in place of a status.
+        word: what is said of jobs that are done.
         more: returns further lines on the run.
     """
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = total
         self.descriptions: Mapping[str, str] = {}
-        self.words: Mapping[InstanceStatus, str] = {}
+        self.word = JobStatus.DONE.value
         self.more: Callable[[], Sequence[str]] = tuple
         self._clock = clock
         self._lock = Lock()
         self._running: dict[str, tuple[float, Running]] = {}
-        self._finished: dict[str, InstanceStatus] = {}
+        self._finished: dict[str, JobStatus] = {}
         self._durations: list[float] = []
         self._calls: deque[float] = deque()
         self._widest = 1
@@ -124,7 +135,7 @@ class ProgressState:
             self._calls.append(now)
             self._forget_calls(now)
 
-    def finished(self, instance_id: str, status: InstanceStatus) -> int:
+    def finished(self, instance_id: str, status: JobStatus) -> int:
         """Note the end of an instance; return how many have ended, this one included."""
         with self._lock:
             if instance_id in self._running:
@@ -147,19 +158,15 @@ class ProgressState:
             return ProgressSnapshot(
                 done=done,
                 total=self.total,
-                plausible=statuses.count(InstanceStatus.PLAUSIBLE),
-                failed=sum(status not in _NOT_FAILED for status in statuses),
+                succeeded=statuses.count(JobStatus.DONE),
+                failed=sum(s in (JobStatus.ERROR, JobStatus.INFRA_ERROR) for s in statuses),
                 spent=spent,
                 projected=spent / done * self.total if done and spent is not None else None,
                 calls_per_minute=len(self._calls),
                 seconds_left=self._seconds_left(done, [one.seconds for one in running]),
                 running=running,
-                good=self.word(InstanceStatus.PLAUSIBLE),
+                word=self.word,
             )
-
-    def word(self, status: InstanceStatus) -> str:
-        """Return what is shown of a status."""
-        return self.words.get(status, status.value)
 
     def _seconds_left(self, done: int, ages: list[float]) -> float | None:
         if not self._durations:
@@ -179,7 +186,7 @@ def headline(seen: ProgressSnapshot) -> str:
     """Return the progress in one line, without values that are unknown."""
     parts = [
         f"{seen.done}/{seen.total} done",
-        f"{seen.plausible} {seen.good}",
+        f"{seen.succeeded} {seen.word}",
         f"{seen.failed} failed",
         "cost unknown" if seen.spent is None else f"${seen.spent:.2f}",
     ]

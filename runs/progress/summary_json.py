@@ -12,7 +12,7 @@ from typing import Any
 from core.money import as_text, in_words
 from core.plaintext import counted
 from llm.chat import Usage
-from runs.progress.statuses import InstanceStatus
+from runs.progress.state import COMMON_WORDS
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class RunSummary:
     """The end of one start of a run (docs/run.md).
 
     Attributes:
-        counts: instances of this start by status; statuses that did not occur may be left out.
+        counts: jobs of this start by status; statuses that did not occur may be left out.
+        words: the benchmark's own statuses, the first of which is success.
         over_budget: ids of the selected instances that a limit stopped, of earlier starts too, with
             the option of the limit.
         errors: ids of the selected instances whose attempts all broke, of earlier starts too.
@@ -36,7 +37,7 @@ class RunSummary:
 
     run: str
     folder: Path
-    counts: Mapping[InstanceStatus, int]
+    counts: Mapping[str, int]
     dollars: Decimal | None
     calls: int
     tokens: Usage
@@ -47,6 +48,7 @@ class RunSummary:
     broken: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
     interrupted: bool = False
+    words: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -61,7 +63,7 @@ class RunSummary:
         return {
             "run": self.run,
             "folder": str(self.folder),
-            "counts": {status.value: self.counts.get(status, 0) for status in InstanceStatus},
+            "counts": {word: self.counts.get(word, 0) for word in (*self.words, *COMMON_WORDS)},
             "dollars": as_text(self.dollars),
             "calls": self.calls,
             "tokens": asdict(self.tokens),
@@ -79,14 +81,13 @@ class RunSummary:
         return json.dumps(self.as_json())
 
 
-def summary_words(summary: RunSummary, words: Mapping[InstanceStatus, str] | None = None) -> str:
-    """Return the end of a start in one line; ``words`` as in ``runs.jobs.JobKind``."""
-    return f"{summary.folder}: {'; '.join(_outcome(summary, words or {}))}"
+def summary_words(summary: RunSummary) -> str:
+    """Return the end of a start in one line."""
+    return f"{summary.folder}: {'; '.join(_outcome(summary))}"
 
 
-def _outcome(summary: RunSummary, words: Mapping[InstanceStatus, str]) -> Iterator[str]:
-    ended = ((count, words.get(status, status.value)) for status, count in summary.counts.items())
-    counts = ", ".join(f"{count} {word}" for count, word in ended)
+def _outcome(summary: RunSummary) -> Iterator[str]:
+    counts = ", ".join(f"{count} {word}" for word, count in summary.counts.items())
     yield f"this start: {counts or 'nothing to do'}"
     used = summary.tokens
     read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"

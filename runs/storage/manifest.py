@@ -9,7 +9,7 @@ from typing import Any
 
 from core.errors import InfrastructureError, UserError
 from core.money import as_number
-from core.plaintext import shortened
+from core.plaintext import counted, shortened
 from environments.docker.engine import connect
 from environments.docker.images import digest
 from llm.prices import Price
@@ -118,6 +118,71 @@ def note_images(
         store.save_run({**described, "images": {**described.get("images", {}), **known}})
 
 
+def open_run(
+    store: RunStore,
+    description: Mapping[str, Any],
+    selected: Iterable[str],
+    given: Mapping[str, Any] | None = None,
+) -> None:
+    """Write ``run.json``, or compare with the one that is there; note what is selected.
+
+    Args:
+        description: of a new run; what it has under ``deciding`` must not change.
+        selected: keys of jobs, added to those of earlier starts.
+        given: options as they were chosen, for ``--continue``; None keeps those of before.
+    """
+    recorded = store.read_run()
+    differ = recorded_differences(store, description["deciding"])
+    if recorded is None or not store.has_results():
+        kept = {key: value for key, value in (recorded or {}).items() if key == "starts"}
+        recorded = {**description, "selected": [], **kept}
+    elif differ:
+        raise UserError(
+            f"run {store.run} was started with different options: {'; '.join(differ)}; go back to "
+            "what it was started with or choose another --run"
+        )
+    every = sorted({*recorded.get("selected", ()), *selected})
+    store.save_run({**recorded, "selected": every, **({"options": dict(given)} if given else {})})
+
+
+def check_remains(store: RunStore) -> None:
+    """Refuse predictions or journals without a ``run.json``: they are of another run."""
+    if store.read_run() is not None:
+        return
+    if store.has_results():
+        raise UserError(
+            f"{store.folder} has predictions but no run.json: they were not made by this "
+            "harness; choose another --run"
+        )
+    if paid := sum(1 for _ in store.journals.glob("*.jsonl")):
+        verb = "is" if paid == 1 else "are"
+        raise UserError(
+            f"{store.folder} is gone, but {counted(paid, 'journal')} of an earlier run "
+            f"{store.run} {verb} left in {store.journals}: restore the folder, remove them with "
+            "--clean --all, or choose another --run"
+        )
+
+
+def changed_address(store: RunStore, address: str | None) -> str:
+    """Return in words how ``--api-base`` differs from the last start's; empty where it does not."""
+    described = store.read_run() or {}
+    last = (described.get("starts") or [{}])[-1].get("api_base")
+    before = last if last is not None else (described.get("config") or {}).get("api_base")
+    if not described.get("starts") or before == address:
+        return ""
+    return (
+        f"--api-base was {before or 'not given'} at the last start, and is {address or 'not given'}"
+    )
+
+
+def recorded_differences(store: RunStore, deciding: Mapping[str, Any]) -> list[str]:
+    """Return in words how a started run differs in what decides results."""
+    recorded = store.read_run()
+    if recorded is None or not store.has_results():
+        return []
+    return differences(recorded.get("deciding"), deciding)
+
+
 _OPTIONS = {
     "dataset_sha256": "--dataset (its rows)",
     "exercises_sha256": "--exercises (its files)",
@@ -129,6 +194,7 @@ _OPTIONS = {
     "prompts_sha256": "prompts",
     "replay_sha256": "--replay (its trajectories)",
     "temperatures": "--temperature",
+    "max_output_tokens": "--max-output-tokens",
 }
 _SHOWN = 60
 
@@ -150,7 +216,7 @@ def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
 
 def _value(value: object) -> str:
     if isinstance(value, list):
-        return ",".join(map(str, value)) or "none"
+        return ",".join(f"{v:g}" if isinstance(v, float) else str(v) for v in value) or "none"
     return "none" if value is None else shortened(str(value), _SHOWN)
 
 

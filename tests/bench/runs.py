@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.assembly import Options
 from bench.config import ModelChoice, RunConfig
+from bench.options import Options
 from bench.selection import Selection
 from core.options import built
 from demo.setup import DEMO_DATASET

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.assembly import Options
 from bench.instances.dataset import load_dataset
+from bench.options import Options
 from bench.selection import Selection
 from demo.__main__ import _run
 from demo.setup import REPOSITORIES, build_mirrors
@@ -137,7 +137,7 @@ def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> No
         Options(dataset="demo", selection=Selection(), out=tmp_path, cache=tmp_path)
     )
     code = (
-        "import pickle, sys; from bench.assembly import make_mirrors; "
+        "import pickle, sys; from bench.benchmark import make_mirrors; "
         "print(make_mirrors(pickle.loads(sys.stdin.buffer.read())).get('demo/bank', 'HEAD'))"
     )
     done = subprocess.run(

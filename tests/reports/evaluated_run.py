@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from bench.assembly import Options
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
 from bench.instances.dataset import Dataset, load_dataset
+from bench.options import Options
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind
 from reports.data.predictions import read_predictions

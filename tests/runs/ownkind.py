@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import StoppedError
+from core.options import option_group
 from environments import Session, run_once
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.confinement import Confined, find_confinement
@@ -19,17 +18,11 @@ from environments.local.environment import LocalSession
 from environments.local.venvs import Built
 from llm.chat import Message
 from llm.client import LiteLLMModel
-from runs.calls.coordinator import CallCoordinator
-from runs.calls.gate import AttemptGate, recorded_calls
-from runs.engines.ray.nodes import clean
-from runs.jobs import Finished, JobAccess, JobKind, WorkerAccess
-from runs.options import EngineKind, Scale, Spending
-from runs.progress.statuses import InstanceStatus
-from runs.redo import Plan, plan
-from runs.run import open_run
-from runs.session import ModelUse, RunSession
-from runs.slots import Slot
-from runs.storage.runlock import run_lock
+from runs.benchmark import Benchmark
+from runs.jobs import End, Finished, JobContext, KeptAttempt, WorkerAccess
+from runs.options import EngineKind, RunBasics, RunSettings, Scale
+from runs.progress.state import JobStatus
+from runs.session import start_run
 from runs.storage.store import RunStore
 
 RUN = "own"
@@ -69,54 +62,74 @@ class Question:
     def portable(self) -> Question:
         return self
 
-    def work(self, services: Services, access: JobAccess) -> Finished[str]:
-        started, stop = time.monotonic(), services.worker.stop
-        recorded = recorded_calls(access.calls.entries(self.key), 1)
-        gate = AttemptGate(access.calls, self.key, 1, recorded, stop.wait)
-        model = LiteLLMModel("gpt-4o", 0.0, 60.0, api_base=self.url, gate=gate)
-        try:
-            with Slot(services.worker.slots) as slot:
-                with slot.given_back():
-                    reply = model.complete([Message("user", self.description)])
-                written = {"reply": reply.content.encode()}
-                result = run_once(services.commands, written, "tr a-z A-Z < reply", 60)
-        except StoppedError as error:
-            return Finished(self.key, InstanceStatus.INTERRUPTED, f"interrupted: {error}")
-        access.log.info("exit code %s", result.exit_code)
-        seconds = time.monotonic() - started
-        return Finished(self.key, InstanceStatus.PLAUSIBLE, "answered", result.output, seconds)
+    def start(self, services: Services, context: JobContext) -> Asking:
+        return Asking(self, services, context)
 
 
 @dataclass(frozen=True)
-class Saver:
-    store: RunStore
+class Asking:
+    question: Question
+    services: Services
+    context: JobContext
 
-    def __call__(self, finished: Finished[str], coordinator: CallCoordinator) -> None:
-        content: dict[str, Any] = {
-            "instance_id": finished.key, "status": finished.status.value, "output": finished.value
+    def attempts(self, end: End[Any]) -> Sequence[KeptAttempt]:
+        return ()
+
+    def run(self) -> End[str]:
+        question, gate = self.question, self.context.gate(1)
+        model = LiteLLMModel("gpt-4o", 0.0, 60.0, api_base=question.url, gate=gate)
+        with self.context.slot as slot:
+            with slot.given_back():
+                reply = model.complete([Message("user", question.description)])
+            written = {"reply": reply.content.encode()}
+            result = run_once(self.services.commands, written, "tr a-z A-Z < reply", 60)
+        self.context.log.info("exit code %s", result.exit_code)
+        return End(JobStatus.DONE, "answered", result.output)
+
+
+@option_group
+class Config(RunBasics):
+    @property
+    def run_name(self) -> str:
+        return RUN
+
+    @property
+    def calls_models(self) -> bool:
+        return False
+
+
+@dataclass
+class Questions(Benchmark[str]):
+    """Asks some questions."""
+
+    packages = ("tests",)
+
+    selected: Mapping[str, Question]
+
+    @property
+    def jobs(self) -> Mapping[str, Question]:
+        return self.selected
+
+    def services(self) -> Callable[[WorkerAccess], Services]:
+        return services
+
+    def deciding(self) -> dict[str, Any]:
+        return {"count": len(self.jobs)}
+
+    def save(self, finished: Finished[str]) -> None:
+        content = {
+            "instance_id": finished.key, "status": finished.end.shown,
+            "output": finished.end.value,
         }  # fmt: skip
-        if finished.value is None:
-            self.store.save_unfinished(finished.key, content)
-        else:
-            coordinator.ledger.sync()
-            self.store.save_instance(finished.key, content, None, None)
+        self.store.save_instance(finished.key, content, None, None)
 
 
 def main(out: str, url: str, engine: str, count: str) -> None:
     """Work on questions; the exit code is 3 where a benchmark was loaded, else the run's."""
-    store, cache, money = RunStore(Path(out), RUN), Path(out, "cache"), Spending()
-    questions = {one.key: one for one in (Question(n, url) for n in range(int(count)))}
-
-    def choose(coordinator: CallCoordinator, say: Any) -> tuple[Sequence[Question], Plan]:
-        found = plan(store, money.limits, list(questions))
-        open_run(store, {"run": RUN, "deciding": {"count": count}}, questions)
-        return [questions[key] for key in found.todo], found
-
-    kind = JobKind(services, Saver(store), packages=("tests",))
     scale = Scale(workers=4, jobs=1, engine=EngineKind(engine))
-    with run_lock(store.folder):
-        clean(store, cache, containers=False)
-        summary = RunSession(store, cache, scale, money, kind, ModelUse(), choose, print).run()
-    print(summary.text())
+    options = RunSettings(out=Path(out), cache=Path(out, "cache"), scale=scale, as_json=True)
+    questions = {one.key: one for one in (Question(n, url) for n in range(int(count)))}
+    store = RunStore(Path(out), RUN)
+    code = start_run(Questions(Config(), options, store, print, questions))
     benchmarks = {name.partition(".")[0] for name in sys.modules} & {"bench", "reports", "demo"}
-    sys.exit(3 if benchmarks else summary.exit_code)
+    sys.exit(3 if benchmarks else code)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bench.attempts.candidates import RESULTS
 from bench.cli.commands import run_command
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
@@ -91,7 +92,7 @@ def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
     run = options(tmp_path, cache)
     use = model_use(live(provider), run.money)
     coordinator = make_coordinator(store, run.scale, run.money, use, Shutdown(), lambda _: None)
-    redo = Redo.parse(words, [PLAUSIBLE, NOT])
+    redo = Redo.parse(words, [PLAUSIBLE, NOT], RESULTS)
     assert prepare(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
     # As if the process had died here: one instance is done again, the other is not.
     provider.answers.clear()
@@ -118,7 +119,7 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
     run = options(tmp_path, cache)
     use = model_use(live(provider), run.money)
     coordinator = make_coordinator(store, run.scale, run.money, use, Shutdown(), lambda _: None)
-    redo = Redo.parse("plausible,empty", [])
+    redo = Redo.parse("plausible,empty", [], RESULTS)
     put_aside = RunStore.put_aside
 
     def dying(self: RunStore, instance_id: str) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agent.formats import format_names
 from agent.prompts import prompts_hash
-from bench.config import model_slug
-from core.address import recorded_address
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import EnvironmentKind
@@ -20,23 +18,13 @@ from exercises.canitedit.generation.editing import OPENING, SYSTEM
 from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, ProblemSource
 from exercises.canitedit.prompts import Prompt, edit_request
 from llm.options import LIMITS, MODELS, ModelBook, ModelChoice
-from llm.settings import load_settings, settings_sha256
+from llm.settings import load_settings
 from runs.given import models_given
-from runs.options import (
-    CallRetries,
-    RunActions,
-    RunBasics,
-    RunFolders,
-    Scale,
-    Spending,
-    temperature_option,
-)
+from runs.options import RunActions, RunBasics, RunSettings, model_slug, temperature_option
 from runs.storage.layouts import is_safe_name
-from runs.storage.versions import HARNESS_VERSION
 
 READER = "python -m exercises.canitedit report"
 """The command that ``run.json`` names for a run of completions."""
-_RUN_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
 
 
 def _kinds(name: str, text: str, _: object) -> tuple[InstructionKind, ...]:
@@ -88,11 +76,14 @@ class GenerationConfig(RunBasics):
         "--completions",
         panel=MODELS,
         least=1,
+        decides=True,
     )
     temperature: float = temperature_option(0.2, "Sampling temperature.", least=0)
-    top_p: float = option(0.95, "Sampling top-p, up to 1.", "--top-p", panel=MODELS, least=0)
+    top_p: float = option(
+        0.95, "Sampling top-p, up to 1.", "--top-p", panel=MODELS, least=0, decides=True
+    )
     max_output_tokens: int = option(
-        8192, "Output limit of a call.", "--max-tokens", panel=LIMITS, least=1
+        8192, "Output limit of a call.", "--max-tokens", panel=LIMITS, least=1, decides=True
     )
 
     @property
@@ -108,35 +99,12 @@ class GenerationConfig(RunBasics):
         """The prompt or edit format in a word, as files of completions hold it."""
         return f"via {self.via}" if self.via else self.whole.value
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the configuration as it stands in ``run.json``."""
-        named = {m.name: m.as_json(known=True, api_base=self.api_base) for m in self.models}
-        return {
-            "models": [*named.values()],
-            "prompt": self.asks,
-            "instruction": [kind.value for kind in self.kinds],
-            "completions": self.completions,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "max_tokens": self.max_output_tokens,
-            "api_base": recorded_address(self.api_base),
-            "call_timeout": self.call_timeout,
-        }
-
-    def deciding(self, problems_sha256: str) -> dict[str, Any]:
+    def deciding(self) -> dict[str, Any]:
         """Return what a continued run must repeat; instructions may be added later."""
-        return {
-            "problems_sha256": problems_sha256,
-            "models": [model.name for model in self.models],
-            "model_settings_sha256": settings_sha256({m.name: m.settings for m in self.models}),
-            "harness": HARNESS_VERSION,
-            "prompt": self.asks,
-            "prompts_sha256": _prompts_sha256(),
-            "completions": self.completions,
-            "temperature": f"{self.temperature:g}",
-            "top_p": f"{self.top_p:g}",
-            "max_tokens": self.max_output_tokens,
-        }
+        prompts = [repr(edit_request(prompt, "{before}", "{instruction}")) for prompt in Prompt]
+        texts = "\0".join([*prompts, SYSTEM, OPENING, prompts_hash()])
+        sha256 = hashlib.sha256(texts.encode()).hexdigest()
+        return super().deciding() | {"prompt": self.asks, "prompts_sha256": sha256}
 
 
 @option_group
@@ -147,17 +115,13 @@ class GenerationModels(ModelBook):
 
 
 @option_group
-class GenerationOptions(RunActions, RunFolders, CallRetries, ProblemSource):
+class GenerationOptions(RunActions, RunSettings, ProblemSource):
     """The options of ``generate`` that decide no result."""
-
-    scale: Scale = field(default_factory=Scale)
-    money: Spending = field(default_factory=Spending)
 
 
 def checked_config(config: GenerationConfig) -> GenerationConfig:
     """Return ``config`` with the edit format of its models, if its values fit together."""
-    if not _RUN_NAME.fullmatch(config.run_name):
-        raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
+    config.check_name()
     if config.temperature > 2:
         raise UserError(f"--temperature {config.temperature:g}: must lie between 0 and 2")
     if not 0 < config.top_p <= 1:
@@ -205,10 +169,3 @@ def problems_identity(problems: Iterable[Problem], source: str) -> dict[str, str
     path = Path(source).expanduser()
     name = str(path.resolve()) if source != HUB_ID and path.exists() else source
     return {"name": name, "split": "test", "sha256": digest.hexdigest()}
-
-
-def _prompts_sha256() -> str:
-    """Return the hash over all that models are sent beside a program and an instruction."""
-    asked = [repr(edit_request(prompt, "{before}", "{instruction}")) for prompt in Prompt]
-    texts = "\0".join([*asked, SYSTEM, OPENING, prompts_hash()])
-    return hashlib.sha256(texts.encode()).hexdigest()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from typing import Any
 
-from core.errors import InfrastructureError, StoppedError, UserError
 from core.money import as_text
 from core.plaintext import counted
 from exercises.canitedit.generation.config import GenerationConfig
@@ -21,22 +18,22 @@ from llm.chat import BudgetUsedError, Reply, RequestRefusedError, WindowExceeded
 from llm.client import LiteLLMModel
 from llm.options import ModelChoice, Sampling
 from llm.registry import takes
-from runs.calls.gate import AttemptGate, recorded_calls
-from runs.jobs import Finished, JobAccess, WorkerAccess
+from runs.calls.gate import AttemptGate
+from runs.jobs import End, JobContext, KeptAttempt
 from runs.modelsource import LiveModels
-from runs.progress.state import WorkStep
-from runs.progress.statuses import InstanceStatus
-from runs.slots import Slot, WaitingModel
+from runs.progress.state import JobStatus, WorkStep
+from runs.slots import WaitingModel
+
+GENERATED = "generated"
+"""The status of a job whose file is written."""
 
 
 @dataclass(frozen=True)
 class GenerationServices:
-    """What the jobs of one process share; ``place`` is an existing folder for edited files."""
+    """What the jobs of one process share."""
 
     config: GenerationConfig
-    worker: WorkerAccess
     models: LiveModels
-    place: Path
 
 
 @dataclass(frozen=True)
@@ -75,52 +72,45 @@ class CompletionJob:
     def portable(self) -> CompletionJob:
         return self
 
-    def work(self, services: GenerationServices, access: JobAccess) -> Finished[Generated]:
-        """Ask for the completions that the journal lacks; see ``runs.jobs.Job``."""
-        started, asking = time.monotonic(), _Asking(self, services, access)
-        try:
-            asking.ask_all()
-            status, reason = _ended(asking)
-        except UserError:
-            raise
-        except StoppedError as error:
-            return Finished(self.key, InstanceStatus.INTERRUPTED, f"interrupted: {error}")
-        except BudgetUsedError as error:
-            status, reason = InstanceStatus.BUDGET, str(error)
-        except (InfrastructureError, OSError) as error:
-            reason = f"infrastructure failed: {error}"
-            return Finished(self.key, InstanceStatus.INFRA_ERROR, reason)
-        except Exception as error:  # a fault of the harness must not end the others
-            access.log.error("%s", traceback.format_exc())
-            return Finished(self.key, InstanceStatus.ERROR, f"the harness failed: {error!r}")
-        seconds = time.monotonic() - started
-        return Finished(self.key, status, reason, asking.generated(), seconds)
+    def start(self, services: GenerationServices, context: JobContext) -> CompletionWork:
+        return CompletionWork(self, services, context)
 
 
 @dataclass
-class _Asking:
+class CompletionWork:
+    """Asks for the completions that the journal lacks."""
+
     job: CompletionJob
     services: GenerationServices
-    access: JobAccess
+    context: JobContext
     made: list[Completion] = field(default_factory=list)
     refused: list[RequestRefusedError] = field(default_factory=list)
 
-    def ask_all(self) -> None:
-        stop = self.services.worker.stop
-        entries = self.access.calls.entries(self.job.key)
+    def attempts(self, end: End[Any]) -> Sequence[KeptAttempt]:
+        return ()
+
+    def run(self) -> End[Generated]:
+        try:
+            self._ask_all()
+            status, reason = self._ended()
+        except BudgetUsedError as error:
+            status, reason = JobStatus.BUDGET, str(error)
+        generated = self._generated() if self.made else None
+        return End(status, reason, generated, GENERATED if status is JobStatus.DONE else "")
+
+    def _ask_all(self) -> None:
         for number in range(1, self.services.config.completions + 1):
-            stop.check()
-            recorded = recorded_calls(entries, number)
-            gate = AttemptGate(self.access.calls, self.job.key, number, recorded, stop.wait)
+            self.context.worker.stop.check()
+            gate = self.context.gate(number)
             try:
                 self.made.append(self._completion(number, gate))
             except RequestRefusedError as error:
-                self.access.log.warning("completion %d: %s", number, error)
+                self.context.log.warning("completion %d: %s", number, error)
                 self.refused.append(error)
                 cost = as_text(error.cost)
                 self.made.append(Completion(program="", reply="", truncated=False, cost=cost))
 
-    def generated(self) -> Generated:
+    def _generated(self) -> Generated:
         problem, kind = self.job.problem, self.job.kind
         content = ProblemFile(problem, kind, self._decoding(), tuple(self.made))
         return Generated(content, tuple(map(str, self.refused)))
@@ -151,7 +141,7 @@ class _Asking:
 
     def _completion(self, number: int, gate: AttemptGate) -> Completion:
         model = self._model(number, gate)
-        step = partial(self.access.steps.step, self.job.key, number, self.job.choice.name)
+        step = partial(self.context.step, number, self.job.choice.name)
         if self.services.config.via:
             return self._edited(model, step)
         step(WorkStep.ASKING)
@@ -162,18 +152,28 @@ class _Asking:
         return _completion(program, reply)
 
     def _edited(self, model: LiteLLMModel, step: Callable[[WorkStep], None]) -> Completion:
-        problem = self.job.problem
-        with Slot(self.services.worker.slots) as slot:
+        problem, work = self.job.problem, self.context.worker.work
+        work.mkdir(parents=True, exist_ok=True)
+        with self.context.slot as slot:
             edited = edit_program(
                 problem.before,
                 problem.instruction(self.job.kind),
                 self.job.choice,
                 WaitingModel(model, slot, step, lambda: None),
                 self.services.config.temperature,
-                self.services.place,
-                self.access.log.info,
+                work,
+                self.context.log.info,
             )
         return _completion(edited.program, edited.reply, applied=edited.applied)
+
+    def _ended(self) -> tuple[JobStatus, str]:
+        refused = self.refused
+        own = [error for error in refused if not isinstance(error, WindowExceededError)]
+        if len(own) == len(self.made):
+            # No result of the model: the request is wrong, or the provider takes none like it.
+            return JobStatus.ERROR, f"every request was refused: {own[0]}"
+        words = f", {counted(len(refused), 'request')} refused" if refused else ""
+        return JobStatus.DONE, f"{counted(len(self.made), 'completion')}{words}"
 
 
 def _completion(program: str, reply: Reply, *, applied: bool | None = None) -> Completion:
@@ -190,13 +190,3 @@ def _completion(program: str, reply: Reply, *, applied: bool | None = None) -> C
         cost=as_text(reply.cost),
         applied=applied,
     )
-
-
-def _ended(asking: _Asking) -> tuple[InstanceStatus, str]:
-    refused = asking.refused
-    own = [error for error in refused if not isinstance(error, WindowExceededError)]
-    if len(own) == len(asking.made):
-        # No result of the model: the request is wrong, or the provider takes none like it.
-        return InstanceStatus.ERROR, f"every request was refused: {own[0]}"
-    words = f", {counted(len(refused), 'request')} refused" if refused else ""
-    return InstanceStatus.PLAUSIBLE, f"{counted(len(asking.made), 'completion')}{words}"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,12 @@ import typer
 from agent.formats import format_names
 from bench.attempts.transcript import SeenTexts, fenced, message_block
 from bench.selection import INSTANCES
-from core.address import recorded_address, without_logins
-from core.atomic import check_folder
+from core.address import without_logins
 from core.errors import DamagedFileError, UserError
 from core.money import in_words, total
 from core.options import built, command
 from core.plaintext import counted, table
 from core.redaction import Redactor
-from environments.base import EnvironmentKind
 from environments.choice import default_environment
 from environments.options import TESTS
 from exercises.exercism.catalog import Catalog, fetched_catalog, read_catalog
@@ -36,44 +34,33 @@ from exercises.exercism.results import ExerciseStatus, read_result
 from exercises.exercism.running.config import (
     ExercismConfig,
     ExercismOptions,
-    RunColumn,
-    Say,
     in_formats,
     model_or_pair,
     validated,
 )
-from exercises.exercism.running.job import (
-    ATTEMPT,
-    ExerciseJob,
-    ExerciseServicesFactory,
-    ExerciseWork,
-)
+from exercises.exercism.running.job import ATTEMPT, ExerciseJob, ExerciseServices, SavedExercise
 from exercises.exercism.running.outcome import Played
 from exercises.exercism.running.progress import RunProgress
 from exercises.exercism.running.store import ExerciseStore, job_key
-from exercises.exercism.testing.tester import usable
+from exercises.exercism.testing.tester import ExerciseTester, make_tester, usable
 from exercises.exercism.testing.toolchains import IMAGE, prepare
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelFile, names_of
 from llm.provider_errors import ProviderRefusalError
 from llm.settings import load_settings
+from runs.benchmark import Benchmark, Say
 from runs.calls.budget import MONEY
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind
-from runs.calls.ledger import replayed_lines
 from runs.calls.rate_limiter import SCALE
-from runs.checks import check_models
+from runs.checks import check_folders, check_models
 from runs.given import address_given, models_given
-from runs.jobs import Finished, JobKind
-from runs.modelsource import ReplayedModels, recorded_of, replay_folder
+from runs.jobs import Finished, WorkerAccess
+from runs.modelsource import LiveModels, ReplayedModels, recorded_of, replay_folder
 from runs.options import RUN
-from runs.progress.statuses import InstanceStatus
-from runs.progress.summary_json import summary_words
-from runs.redo import Plan, plan
-from runs.run import changed_address, check_remains, open_run
-from runs.session import RunSession, model_use
-from runs.storage.manifest import all_versions, note_images, note_returned, timestamp
-from runs.storage.store import READ_WITH
-from runs.upkeep import held_run
+from runs.progress.summary_json import RunSummary
+from runs.session import start_run
+from runs.storage.manifest import note_images, timestamp
+from runs.storage.versions import HARNESS_VERSION
 
 GROUPS = (ExercismConfig, ModelFile, ExercismOptions)
 
@@ -94,19 +81,18 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     values["environment"] = values["environment"] or default_environment()
     config = built(ExercismConfig, {**values, "models": models})
     config = replace(config, models=in_formats(models, typed, config.formats))
-    options = built(ExercismOptions, values | {"settings": book}, names_of(config.called.models))
+    options = built(ExercismOptions, values | {"settings": book}, names_of(config.called_models))
     raise typer.Exit(run_command(config, options, print))
 
 
-# Top-level packages that a worker on another machine needs, beside those of the runs.
-_PACKAGES = ("bench", "reports", "exercises")
 _COMMAND = ("python", "-m", "exercises.exercism", "run")
-_WORDS = {InstanceStatus.PLAUSIBLE: "solved", InstanceStatus.FALLBACK: "failed"}
+# A provider that refuses so many first calls refuses all of them.
+_MOST_REFUSED = 5
 
 
 def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> int:
     config = validated(config)
-    check_models(config.called, options.money)
+    check_models(config, options.money)
     catalog = (
         read_catalog(config.exercises.expanduser())
         if config.exercises
@@ -115,12 +101,17 @@ def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> i
     selected = options.selection.of(catalog.exercises)
     exercises, tools = _usable(selected, config, options.cache, say)
     store = ExerciseStore(options.out, config.run_name, Redactor.of_environment(os.environ), READER)
-    for option, folder in (("--out", options.out), ("--cache", options.cache)):
-        check_folder(option, folder)
-    check_remains(store)
-    containers = config.environment is EnvironmentKind.DOCKER
-    with held_run(store, options.cache, say, containers=containers):
-        return _Session(config, options, store, catalog, exercises, tools, say).run()
+    check_folders(options)
+    benchmark = ExerciseBenchmark(config, options, store, say, catalog, exercises, tools)
+    try:
+        code = start_run(benchmark)
+    except ProviderRefusalError as error:
+        # It refuses every call: the run says so, and nothing is wrong with the command.
+        code, benchmark.gave_up = 1, str(error)
+    if not benchmark.gave_up:
+        return code
+    print(store.redact(f"error: {without_logins(benchmark.gave_up)}"), file=sys.stderr)
+    return 1
 
 
 def _usable(
@@ -143,97 +134,71 @@ def _usable(
     return kept, {one.language: tools[one.language] for one in kept}
 
 
-@dataclass(frozen=True)
-class _Session:
+def make_services(
+    config: ExercismConfig,
+    options: ExercismOptions,
+    testers: list[ExerciseTester],
+    worker: WorkerAccess,
+) -> ExerciseServices:
+    """Build what the jobs of one process share; its tester is added to ``testers``."""
+    tester = make_tester(
+        config.environment, config.test_settings, worker.cache, worker.key,
+        worker.stop.check, worker.warn_once,
+    )  # fmt: skip
+    testers.append(tester)
+    models = LiveModels(config, options.retries, worker.warn_once, options.money.prices)
+    return ExerciseServices(config, models, tester)
+
+
+@dataclass
+class ExerciseBenchmark(Benchmark[SavedExercise]):
+    """A run of exercises.
+
+    Results of calls that the provider refused wait for the first call that it answers: five of
+    them end the run, and then nothing is kept of them. ``gave_up`` has the provider's words then.
+    """
+
+    words = ("solved", "failed", "context", "refused")
+    noun = "exercise"
+    packages = ("bench", "reports", "exercises")
+
     config: ExercismConfig
     options: ExercismOptions
-    store: ExerciseStore
     catalog: Catalog
     exercises: Sequence[Exercise]
     tools: Mapping[str, str]
-    say: Say
+    gave_up: str = ""
+    _answered: bool = False
+    _refused: list[Finished[SavedExercise]] = field(default_factory=list)
+    _testers: list[ExerciseTester] = field(default_factory=list)
 
     @cached_property
-    def _jobs(self) -> dict[str, tuple[RunColumn, Exercise]]:
-        return {
-            job_key(column.name, exercise.key): (column, exercise)
-            for column in self.config.columns
-            for exercise in self.exercises
-        }
-
-    @cached_property
-    def _saver(self) -> ResultSaver:
-        described = {"config": self.config.as_json(), "versions": all_versions()}
-        names = [column.name for column in self.config.columns]
-        progress = RunProgress.of(names, len(self.exercises))
-        replayed = self.config.replay is not None
-        return ResultSaver(self.store, described, replayed, progress, self.say)
-
-    def run(self) -> int:
-        config, options = self.config, self.options
-        factory = ExerciseServicesFactory(config, options)
-        saver = self._saver
-        kind = JobKind(
-            services=factory,
-            save=saver,
-            finish=lambda: self._finish(factory),
-            packages=_PACKAGES,
-            containers=config.environment is EnvironmentKind.DOCKER,
-            words=_WORDS,
-            more=saver.progress.lines,
-        )
-        try:
-            summary = RunSession(
-                self.store, options.cache, options.scale, options.money, kind,
-                model_use(config.called, options.money), self._choose, self.say,
-            ).run()  # fmt: skip
-        except ProviderRefusalError as error:
-            # It refuses every call: the run says so, and nothing is wrong with the command.
-            return self._refused(str(error))
-        if saver.gave_up:
-            return self._refused(saver.gave_up)
-        if options.as_json:
-            self.say(summary.text())
-            return summary.exit_code
-        self.say(summary_words(summary, _WORDS))
-        for line in saver.progress.lines():
-            self.say(f"  {line}")
-        return summary.exit_code
-
-    def _refused(self, words: str) -> int:
-        print(self.store.redact(f"error: {without_logins(words)}"), file=sys.stderr)
-        return 1
-
-    def _finish(self, factory: ExerciseServicesFactory) -> None:
-        factory.close()
-        if self.config.environment is EnvironmentKind.DOCKER:
-            note_images(self.store, [IMAGE])
-        with suppress(OSError, UserError):  # it must not hide what went wrong first
-            write_run_records(read_columns([self.store.folder], self.say, allow_partial=True))
-
-    def _choose(self, coordinator: CallCoordinator, say: Say) -> tuple[Sequence[ExerciseJob], Plan]:
-        if changed := changed_address(self.store, recorded_address(self.config.api_base)):
-            say(changed)
-        recordings = None
+    def jobs(self) -> Mapping[str, ExerciseJob]:
+        columns, recordings = self.config.columns, None
+        keys = [job_key(column.name, one.key) for column in columns for one in self.exercises]
         if self.config.replay is not None:
             folder = replay_folder(self.config.replay)
-            recorded_of(folder, self._jobs)
+            recorded_of(folder, keys)
             recordings = ReplayedModels(folder, self.options.settings.aliases)
-        found = plan(self.store, self.options.money.limits, [*self._jobs])
-        self._open()
-        every = counted(len(self._jobs), "exercise")
-        say(f"{every} selected, {found.done} done before, {len(found.todo)} to do")
-        for words in found.broken.values():
-            say(f"left alone: {words}")
-        todo = {*found.todo}
-        for path in (self.store.prediction(key) for key in self._jobs if key not in todo):
-            if path.exists():
-                with suppress(DamagedFileError):
-                    self._saver.progress.add(read_result(path))
-        pairs = (self._jobs[key] for key in found.todo)
-        return [ExerciseJob(exercise, column, recordings) for column, exercise in pairs], found
+        pairs = [(exercise, column) for column in columns for exercise in self.exercises]
+        jobs = (ExerciseJob(exercise, column, recordings) for exercise, column in pairs)
+        return dict(zip(keys, jobs, strict=True))
 
-    def _open(self) -> None:
+    @cached_property
+    def progress(self) -> RunProgress:
+        names = [column.name for column in self.config.columns]
+        return RunProgress.of(names, len(self.exercises))
+
+    def services(self) -> Callable[[WorkerAccess], ExerciseServices]:
+        return partial(make_services, self.config, self.options, self._testers)
+
+    def deciding(self) -> dict[str, Any]:
+        return {**super().deciding(), "exercises_sha256": self.catalog.sha256}
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "test_tools": dict(self.tools)}
+
+    def open(self) -> None:
         """Write ``run.json``; exercises and repeats are added to those of earlier starts."""
         config = self.config
         facts = RunFacts(
@@ -247,7 +212,7 @@ class _Session:
             test_lines=config.lines,
             command=without_logins(shlex.join([*_COMMAND, *sys.argv[1:]])),
             started=timestamp()[:10],
-            version=all_versions()["harness"],
+            version=HARNESS_VERSION,
         )
         if self.store.has_results() and self.store.run_file.exists():
             before = read_facts(self.store.folder)
@@ -257,110 +222,68 @@ class _Session:
                     "exercises": tuple(dict.fromkeys((*before.exercises, *facts.exercises))),
                 }
             )
-        described = {
-            "run": config.run_name,
-            READ_WITH: READER,
-            "config": config.as_json(),
-            "deciding": config.deciding(self.catalog),
-            "versions": all_versions(),
-            "test_tools": dict(self.tools),
-            "started": timestamp(),
-        }
-        open_run(self.store, described, self._jobs)
+        super().open()
         self.store.save_run({**(self.store.read_run() or {}), KEY: facts.as_json()})
 
+    def prepared(self, jobs: Sequence[ExerciseJob], say: Say) -> Sequence[ExerciseJob]:
+        todo = {job.key for job in jobs}
+        for path in (self.store.prediction(key) for key in self.jobs if key not in todo):
+            if path.exists():
+                with suppress(DamagedFileError):
+                    self.progress.add(read_result(path))
+        return jobs
 
-# A provider that refuses so many first calls refuses all of them.
-_MOST_REFUSED = 5
+    def more(self) -> Sequence[str]:
+        return self.progress.lines()
 
+    def finish(self) -> None:
+        while self._testers:
+            self._testers.pop().close()
+        if self.containers:
+            note_images(self.store, [IMAGE])
+        with suppress(OSError, UserError):  # it must not hide what went wrong first
+            write_run_records(read_columns([self.store.folder], self.say, allow_partial=True))
 
-@dataclass
-class ResultSaver:
-    """Saves the results of one start of a run.
+    def conclusion(self, summary: RunSummary) -> Iterator[str]:
+        if not self.gave_up:
+            yield from super().conclusion(summary)
+            yield from (f"  {line}" for line in self.progress.lines())
 
-    Results of calls that the provider refused wait for the first call that it answers: five of
-    them end the run, and then nothing is kept of them. ``gave_up`` has the provider's words then.
-    """
-
-    store: ExerciseStore
-    described: Mapping[str, Any]
-    replayed: bool
-    progress: RunProgress
-    say: Callable[[str], None]
-    gave_up: str = ""
-    _answered: bool = False
-    _refused: list[Finished[ExerciseWork]] = field(default_factory=list)
-    _returned: set[tuple[str, str]] = field(default_factory=set)
-
-    def __call__(self, finished: Finished[ExerciseWork], coordinator: CallCoordinator) -> None:
-        work = finished.value
-        if work is None:
-            return
-        self._note_returned(work.played)
+    def take(self, finished: Finished[SavedExercise], coordinator: CallCoordinator) -> None:
+        lines = coordinator.ledger.lines()
         self._answered = (
             self._answered
-            or self.replayed
-            or bool(work.played.calls)
-            or any(line.kind == EntryKind.ANSWERED.value for line in coordinator.ledger.lines())
+            or self.config.replay is not None
+            or any(one.calls for one in finished.attempts)
+            or any(line.kind == EntryKind.ANSWERED.value for line in lines)
         )
-        if work.result is None:
-            self._keep_unfinished(finished, work.played)
-        elif self._answered or work.result.status is not ExerciseStatus.REFUSED:
-            self._save(finished, coordinator)
-        else:
-            self._refused.append(finished)
-            self._keep_unfinished(finished, work.played)
+        super().take(finished, coordinator)
         if self._answered:
             while self._refused:
-                self._save(self._refused.pop(0), coordinator)
+                super().complete(self._refused.pop(0), coordinator)
         elif self.gave_up or len(self._refused) == _MOST_REFUSED:
             for one in self._refused:
-                self.gave_up = self.gave_up or one.reason
+                self.gave_up = self.gave_up or one.end.reason
                 # The same command asks again: what was wrong may be corrected by then.
                 coordinator.journal(one.key).retire()
             self._refused.clear()
             coordinator.stop.request(self.gave_up)
 
-    def _save(self, finished: Finished[ExerciseWork], coordinator: CallCoordinator) -> None:
-        assert finished.value is not None and finished.value.result is not None
-        played, result = finished.value.played, finished.value.result
-        if self.replayed:
-            model = result.model
-            for line in replayed_lines(finished.key, ATTEMPT, model, played.calls):
-                coordinator.ledger.add(line)
-        coordinator.ledger.sync()
-        trajectory = {
-            "instance_id": finished.key,
-            "title": f"{played.exercise.key}: {played.column.name.label}",
-            "status": played.status.value,
-            "reason": played.reason,
-            "winner": ATTEMPT,
-            "attempts": [played.record().as_trajectory()],
-            **self.described,
-        }
+    def complete(self, finished: Finished[SavedExercise], coordinator: CallCoordinator) -> None:
+        if self._answered or finished.end.word != ExerciseStatus.REFUSED.value:
+            super().complete(finished, coordinator)
+        else:
+            self._refused.append(finished)
+            self.keep_unfinished(finished)
+
+    def save(self, finished: Finished[SavedExercise]) -> None:
+        saved = finished.end.value
+        assert saved is not None
+        played, result = saved.played, saved.result
+        title = f"{played.exercise.key}: {played.column.name.label}"
+        trajectory = self.trajectory(finished, title, ATTEMPT)
         self.store.save_instance(finished.key, result.as_json(), trajectory, transcript(played))
         self.progress.add(result)
-
-    def _keep_unfinished(self, finished: Finished[ExerciseWork], played: Played) -> None:
-        content = {
-            "instance_id": finished.key,
-            "status": played.status.value,
-            "reason": finished.reason,
-            "attempts": [played.record().as_trajectory()],
-        }
-        try:
-            self.store.save_unfinished(finished.key, content)
-        except OSError as error:  # a full disk must not hide what went wrong first
-            self.say(f"{finished.key}: cannot save what was done: {error}")
-
-    def _note_returned(self, played: Played) -> None:
-        """Note the names of models in replies at once, because the run may be killed."""
-        name = played.column.name.model
-        named = {(name, call.reply.model) for call in played.calls if call.reply.model}
-        if new := named - self._returned:
-            self._returned.update(new)
-            with suppress(OSError):  # a full disk must not take what others do
-                note_returned(self.store, new)
 
 
 _HEADINGS = ("try", "tests", "passed", "failed", "skipped", "seconds")

@@ -10,27 +10,20 @@ from typing import Any
 
 from agent.formats import format_names
 from agent.formats.base import Notation
-from agent.prompts import prompts_hash
-from bench.config import folder_sha256, model_slug
 from bench.selection import INSTANCES
-from core.address import recorded_address
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import EnvironmentKind
 from environments.options import TESTS
-from exercises.exercism.catalog import Catalog, ExerciseSelection
+from exercises.exercism.catalog import ExerciseSelection
 from exercises.exercism.facts import ColumnName
 from exercises.exercism.messages import PROFILES, Profile
 from exercises.exercism.results import column_folder
 from exercises.exercism.testing.tester import TestSettings
 from llm.options import MODELS, ModelChoice
-from llm.settings import SettingsBook, our_settings, settings_sha256
 from reports.cli.options import json_option, timeout_option
-from runs.options import CallRetries, RunBasics, RunFolders, Scale, Spending, tries_option
-from runs.storage.layouts import is_safe_name
-from runs.storage.versions import HARNESS_VERSION
+from runs.options import RunBasics, RunSettings, model_slug, tries_option
 
-Say = Callable[[str], None]
 _CURRENT = "current"
 ARCHITECT = "architect"
 """The edit format of a pair in results: the leaderboards' word."""
@@ -93,6 +86,7 @@ class ExercismConfig(RunBasics):
         "2023 or current: test runner, seconds, lines of output, markers and functions.",
         "--profile",
         panel=MODELS,
+        decides=True,
         shown=_CURRENT,
         given=str,
         read=_profile,
@@ -112,13 +106,8 @@ class ExercismConfig(RunBasics):
 
     @property
     def run_name(self) -> str:
-        models = {model.name: model for model in self.called.models}
+        models = {model.name: model for model in self.called_models}
         return self.run or f"exercism--{model_slug([*models.values()])}"
-
-    @property
-    def called(self) -> ExercismConfig:
-        """The same with the models of each pair one by one."""
-        return replace(self, models=tuple(part for m in self.models for part in m.parts))
 
     @property
     def notation(self) -> Notation:
@@ -146,54 +135,25 @@ class ExercismConfig(RunBasics):
         )
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "models": [
-                model.as_json(known=self.replay is None, api_base=self.api_base)
-                for model in self.models
-            ],
-            "run": self.run_name,
-            "exercises": self.exercises and str(self.exercises.expanduser().resolve()),
-            "profile": self.profile.name,
-            "tries": self.tries,
-            "repeats": self.repeats,
-            "timeout": self.seconds,
-            "test_lines": self.lines,
-            "environment": self.environment.value,
-            "max_output_tokens": self.max_output_tokens,
-            "call_timeout": self.call_timeout,
-            "max_seconds_per_attempt": self.max_seconds_per_attempt,
-            "api_base": recorded_address(self.api_base),
-            "replay": self.replay and str(self.replay),
-        }
+        exercises = self.exercises and str(self.exercises.expanduser().resolve())
+        return super().as_json() | self._profiled | {"run": self.run_name, "exercises": exercises}
 
-    def deciding(self, catalog: Catalog) -> dict[str, Any]:
+    def deciding(self) -> dict[str, Any]:
         """Return what a continued run must repeat: exercises and repeats may be added."""
+        return super().deciding() | self._profiled
+
+    @property
+    def _profiled(self) -> dict[str, Any]:
         return {
-            "exercises_sha256": catalog.sha256,
-            "models": [f"{model.label}@{model.edit_format}" for model in self.models],
-            "model_settings_sha256": settings_sha256(
-                {m.name: m.settings for m in self.called.models}
-            ),
-            "profile": self.profile.name,
-            "tries": self.tries,
-            "timeout": self.seconds,
-            "test_lines": self.lines,
-            "harness": HARNESS_VERSION,
-            "prompts_sha256": prompts_hash(),
-            "environment": self.environment.value,
-            "max_output_tokens": self.max_output_tokens,
-            "replay_sha256": folder_sha256(self.replay) if self.replay else None,
-        }
+            "profile": self.profile.name, "timeout": self.seconds, "test_lines": self.lines
+        }  # fmt: skip
 
 
 @option_group
-class ExercismOptions(RunFolders, CallRetries):
+class ExercismOptions(RunSettings):
     """The options that decide no result, and the choice of exercises."""
 
     selection: ExerciseSelection = field(default_factory=ExerciseSelection)
-    scale: Scale = field(default_factory=Scale)
-    money: Spending = field(default_factory=Spending)
-    settings: SettingsBook = field(default_factory=our_settings)
     as_json: bool = json_option("Print the summary as JSON.")
 
 
@@ -225,8 +185,7 @@ def in_formats(
 
 
 def validated(config: ExercismConfig) -> ExercismConfig:
-    if not is_safe_name(config.run_name):
-        raise UserError(f"--run {config.run_name!r}: letters, digits and ._+- only")
+    config.check_name()
     if config.environment is EnvironmentKind.NONE:
         raise UserError("--environment none runs no tests; choose local or docker")
     known = format_names(config.notation)

@@ -31,9 +31,9 @@ from runs.engines.base import Driver
 from runs.engines.ray.actor import JobStart, RunActor
 from runs.engines.ray.server import RunServer, serving
 from runs.engines.ray.worker import Returned, Worker, WorkerPlan
-from runs.jobs import Finished, Job, JobKind
+from runs.jobs import End, Finished, Job
 from runs.options import Scale
-from runs.progress.statuses import InstanceStatus
+from runs.progress.state import JobStatus
 
 # Seconds between two looks at whether the run is stopping.
 _LOOK = 0.5
@@ -76,26 +76,26 @@ class RayEngine:
     def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
         if not jobs:
             return
-        driver = self.driver
-        rooms = rooms_of(driver.scale, driver.kind, len(jobs))
-        address, packages = driver.scale.ray_address, driver.kind.packages
-        own = not address
+        driver, benchmark = self.driver, self.driver.benchmark
+        scale, packages = benchmark.options.scale, benchmark.packages
+        rooms = rooms_of(scale, benchmark.cpus, len(jobs))
+        address, own = scale.ray_address, not scale.ray_address
         with own_ray(len(rooms)) if own else connected(address, rooms[0].cpus, packages):
-            actor = make_run_actor(driver.scale.workers)
+            actor = make_run_actor(scale.workers)
             server = RunServer(driver, may_start)
-            kind = driver.kind
             plan = WorkerPlan(
-                kind.services, kind.containers, driver.cache, driver.run_key, own, actor
-            )
+                benchmark.services(), benchmark.containers, benchmark.options.cache,
+                driver.run_key, own, actor,
+            )  # fmt: skip
             with serving(actor, server):
                 yield from _Workers(driver, server, actor, ray.put(plan), rooms).run(jobs)
 
 
-def rooms_of(scale: Scale, kind: JobKind, jobs: int) -> list[Room]:
+def rooms_of(scale: Scale, cpus: float, jobs: int) -> list[Room]:
     """Return what the workers of a run of so many jobs take."""
     workers = min(scale.workers, jobs)
     if scale.ray_address:
-        return [Room(1, 1, scale.cpus_per_instance or kind.cpus)] * workers
+        return [Room(1, 1, scale.cpus_per_instance or cpus)] * workers
     count = min(workers, scale.jobs)
     shares = zip(_split(workers, count), _split(scale.jobs, count), strict=True)
     return [Room(in_work, slots, 1) for in_work, slots in shares]
@@ -244,11 +244,10 @@ class _Workers:
         text = "%s: its worker died (%s), for the %d. time"
         self.driver.log.log(logging.WARNING, text, job.key, why, count)
         if not self.server.may_start():
-            reason = "interrupted: its worker died"
-            yield Finished(job.key, InstanceStatus.INTERRUPTED, reason)
+            yield Finished(job.key, End(JobStatus.INTERRUPTED, "interrupted: its worker died"))
         elif count >= _STARTS:
             reason = f"infrastructure failed: its worker died {count} times ({why})"
-            yield Finished(job.key, InstanceStatus.INFRA_ERROR, reason)
+            yield Finished(job.key, End(JobStatus.INFRA_ERROR, reason))
         else:
             self._resting.append((time.monotonic() + _REST * count, job))
 

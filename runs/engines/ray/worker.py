@@ -26,10 +26,9 @@ from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import JournalEntry
 from runs.engines.ray.actor import DriverAnswer, JobStart, WorkerRequest
 from runs.engines.ray.nodes import claim, node_cache, node_name, sweep
-from runs.jobs import Finished, Job, JobAccess, WorkerAccess
+from runs.jobs import Finished, Job, JobContext, WorkerAccess, work_on
 from runs.leftovers import mark_children
 from runs.progress.state import WorkStep
-from runs.progress.statuses import InstanceStatus
 from runs.slots import Slots, prepare_process
 
 # Seconds in which requests of a worker's jobs gather, and at most until those without an answer are
@@ -39,7 +38,7 @@ _GATHER, _EVERY = 0.025, 0.2
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What all workers of a run need; see ``JobKind`` and ``Driver``."""
+    """What all workers of a run need; see ``Benchmark`` and ``Driver``."""
 
     services: Callable[[WorkerAccess], Any]
     containers: bool
@@ -73,7 +72,8 @@ class Worker:
         prepare_process()
         node = node_name(os.environ, ray.util.get_node_ip_address())
         try:
-            self._services = plan.services(self._access(plan, node, slots))
+            self._worker = self._access(plan, node, slots)
+            self._services = plan.services(self._worker)
         except UserError as error:
             return str(error) if plan.own_ray else f"on the node {node}: {error}"
         finally:
@@ -102,14 +102,14 @@ class Worker:
                 return Returned()
         except StoppedError:
             return Returned()
-        except OSError as error:  # a full disk takes no log; the others may need less
-            reason = f"cannot write its log: {error}"
-            return Returned(Finished(job.key, InstanceStatus.INFRA_ERROR, reason))
+        except OSError as error:
+            return Returned(Finished.without_log(job.key, error))
         log = logging.Logger(job.key, logging.INFO)
         log.addHandler(RemoteLog(self._connection, start, self._redact))
         try:
             try:
-                return Returned(job.work(self._services, JobAccess(calls, calls, log)))
+                context = JobContext(job.key, self._worker, calls, calls, log)
+                return Returned(work_on(job, self._services, context))
             finally:
                 # All that was sent before has been handled when this is answered.
                 self._connection.ask("close", start)

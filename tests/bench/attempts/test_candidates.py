@@ -7,8 +7,15 @@ from itertools import product
 
 import pytest
 
-from bench.attempts.candidates import AttemptStatus, Candidate, attempt_status, choose, rank, tier
-from runs.progress.statuses import InstanceStatus
+from bench.attempts.candidates import (
+    AttemptStatus,
+    Candidate,
+    InstanceStatus,
+    attempt_status,
+    choose,
+    rank,
+    tier,
+)
 
 OUTCOMES: tuple[bool | None, ...] = (True, None, False)
 

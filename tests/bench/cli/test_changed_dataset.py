@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.cli.commands import changed_dataset
+from bench.benchmark import changed_dataset
 from bench.instances.dataset import DatasetIdentity, load_dataset
 from core.errors import InfrastructureError, UserError
 from runs.storage.store import RunStore

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bench.assembly import Options
 from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
 from bench.instances.instance import instance_id_of, split_row
+from bench.options import Options
 from core.git import git
 from environments.base import EnvironmentKind
 from environments.docker.containers import Container

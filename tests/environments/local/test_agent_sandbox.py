@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.assembly import make_agent
+from bench.benchmark import make_agent
 from bench.cli.commands import run_command
 from bench.cli.tryagent import try_agent
 from bench.config import RunConfig, validated

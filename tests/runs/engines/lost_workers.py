@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from bench.assembly import Options
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
+from bench.options import Options
 from runs.calls.ledger import LedgerLine, read_ledger, total
 from tests.bench.runs import EDIT, live
 from tests.provider import Answer, Provider

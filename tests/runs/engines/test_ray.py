@@ -20,12 +20,10 @@ from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from core.errors import UserError
 from core.processes import RUN_VARIABLE
-from core.shutdown import Shutdown
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import total
 from runs.engines import Driver
 from runs.engines.ray.nodes import NODE_VARIABLE
-from runs.jobs import JobKind
 from runs.options import EngineKind, Scale, Spending
 from runs.progress.state import ProgressState, WorkStep
 from runs.storage.store import RunStore
@@ -173,8 +171,7 @@ def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
 ) -> None:
     from runs.engines.ray.engine import rooms_of
 
-    kind = JobKind(lambda _: None, lambda *_: None)
-    rooms = rooms_of(Scale(workers, jobs, engine=EngineKind.RAY), kind, 300)
+    rooms = rooms_of(Scale(workers, jobs, engine=EngineKind.RAY), 1.0, 300)
     assert [(room.jobs, room.slots) for room in rooms] == expected
 
 
@@ -183,10 +180,8 @@ def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     from runs.engines.ray.server import ReplacedError, RunServer
 
     progress, coordinator, log = ProgressState(1), Mock(), logging.Logger("run")
-    driver = Driver(
-        JobKind(lambda _: None, lambda *_: None), Scale(), tmp_path, RunStore(tmp_path, "r"),
-        coordinator, Shutdown(), progress, "key", print, log,
-    )  # fmt: skip
+    benchmark = Mock(store=RunStore(tmp_path, "r"))
+    driver = Driver(benchmark, coordinator, progress, print, log)
     server = RunServer(driver, lambda: True)
     first = server.start("job")
     assert server.open(first)

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from bench.attempts.candidates import RESULTS
 from bench.attempts.records import status_of
 from core.errors import UserError
 from llm.chat import Usage
 from runs.progress.overview import overview
 from runs.progress.run_status import lines
-from runs.progress.statuses import InstanceStatus
+from runs.progress.state import COMMON_WORDS
 from runs.progress.summary_json import RunSummary
 from runs.storage.store import RunStore
 
@@ -144,7 +145,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
     summary = RunSummary(
         run="r",
         folder=tmp_path,
-        counts={InstanceStatus.PLAUSIBLE: 2, InstanceStatus.INFRA_ERROR: 1},
+        counts={"plausible": 2, "infra_error": 1},
         dollars=Decimal("0.0000001"),
         calls=12,
         tokens=Usage(5, 4, 3),
@@ -153,12 +154,13 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         over_budget={"c": "--max-calls"},
         errors=("d",),
         stopped="--budget-usd",
+        words=RESULTS,
     )
     told = json.loads(summary.text())
     assert told == {
         "run": "r",
         "folder": str(tmp_path),
-        "counts": {s.value: 0 for s in InstanceStatus} | {"plausible": 2, "infra_error": 1},
+        "counts": dict.fromkeys((*RESULTS, *COMMON_WORDS), 0) | {"plausible": 2, "infra_error": 1},
         "dollars": "0.0000001",
         "calls": 12,
         "tokens": {"prompt_tokens": 5, "completion_tokens": 4, "cached_tokens": 3},

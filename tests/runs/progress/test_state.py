@@ -9,8 +9,14 @@ from threading import Thread
 import pytest
 
 from core.plaintext import one_line, shortened
-from runs.progress.state import ProgressState, WorkStep, duration, headline, running_lines
-from runs.progress.statuses import InstanceStatus
+from runs.progress.state import (
+    JobStatus,
+    ProgressState,
+    WorkStep,
+    duration,
+    headline,
+    running_lines,
+)
 
 
 class Clock:
@@ -28,11 +34,11 @@ def clock() -> Clock:
 
 def test_instances_are_counted_by_what_became_of_them(clock: Clock) -> None:
     progress = ProgressState(9, clock)
-    for number, status in enumerate(InstanceStatus):
+    for number, status in enumerate(JobStatus):
         progress.started(str(number))
         assert progress.finished(str(number), status) == number + 1
     seen = progress.snapshot(None)
-    assert (seen.done, seen.plausible, seen.failed) == (len(InstanceStatus), 1, 2)
+    assert (seen.done, seen.succeeded, seen.failed) == (len(JobStatus), 1, 2)
     assert seen.running == ()
 
 
@@ -52,7 +58,7 @@ def test_running_ones_are_sorted_by_how_long_they_run(clock: Clock) -> None:
 def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
     progress = ProgressState(2, clock)
     progress.started("a")
-    progress.finished("a", InstanceStatus.EMPTY)
+    progress.finished("a", JobStatus.FAILED)
     progress.step("a", 1, "m", WorkStep.EDITING)
     assert progress.snapshot(None).running == ()
 
@@ -60,8 +66,8 @@ def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
 def test_dollars_are_projected_from_what_is_done(clock: Clock) -> None:
     progress = ProgressState(300, clock)
     assert progress.snapshot(Decimal("0.1")).projected is None
-    progress.finished("a", InstanceStatus.PLAUSIBLE)
-    progress.finished("b", InstanceStatus.EMPTY)
+    progress.finished("a", JobStatus.DONE)
+    progress.finished("b", JobStatus.FAILED)
     assert progress.snapshot(Decimal("0.1")).projected == Decimal("15")
     assert progress.snapshot(None).projected is None
 
@@ -86,19 +92,19 @@ def test_time_left_is_shared_by_those_that_run_side_by_side(clock: Clock) -> Non
     assert progress.snapshot(None).seconds_left is None
     clock.now += 100
     for name in "abcd":
-        progress.finished(name, InstanceStatus.EMPTY)
+        progress.finished(name, JobStatus.FAILED)
     for name in "efgh":
         progress.started(name)
     clock.now += 40
     # Four are 60 s from their end, four take 100 s each, side by side.
     assert progress.snapshot(None).seconds_left == pytest.approx((4 * 60 + 4 * 100) / 4)
     for name in "efgh":
-        progress.finished(name, InstanceStatus.EMPTY)
+        progress.finished(name, JobStatus.FAILED)
     for name in "ijk":
         progress.started(name)
-    progress.finished("i", InstanceStatus.EMPTY)
-    progress.finished("j", InstanceStatus.EMPTY)
-    progress.finished("l", InstanceStatus.EMPTY)
+    progress.finished("i", JobStatus.FAILED)
+    progress.finished("j", JobStatus.FAILED)
+    progress.finished("l", JobStatus.FAILED)
     mean = (4 * 100 + 4 * 40) / 10
     assert progress.snapshot(None).seconds_left == pytest.approx(mean), "nobody shares the last one"
 
@@ -106,15 +112,15 @@ def test_time_left_is_shared_by_those_that_run_side_by_side(clock: Clock) -> Non
 def test_the_headline_says_what_is_unknown(clock: Clock) -> None:
     progress = ProgressState(300, clock)
     assert headline(progress.snapshot(None)) == (
-        "0/300 done, 0 plausible, 0 failed, cost unknown, 0 calls/min"
+        "0/300 done, 0 done, 0 failed, cost unknown, 0 calls/min"
     )
     progress.started("a")
     clock.now += 20
     progress.called()
     assert "$1.50, " in headline(progress.snapshot(Decimal("1.5")))
-    progress.finished("a", InstanceStatus.PLAUSIBLE)
+    progress.finished("a", JobStatus.DONE)
     assert headline(progress.snapshot(Decimal("1.5"))) == (
-        "1/300 done, 1 plausible, 0 failed, $1.50 of ~$450.00, 1:39:40 left, 1 calls/min"
+        "1/300 done, 1 done, 0 failed, $1.50 of ~$450.00, 1:39:40 left, 1 calls/min"
     )
 
 
@@ -168,7 +174,7 @@ def test_a_board_is_safe_among_threads() -> None:
             progress.step(f"{name}{number}", 1, "m", WorkStep.ASKING)
             progress.called()
             progress.snapshot(None)
-            progress.finished(f"{name}{number}", InstanceStatus.EMPTY)
+            progress.finished(f"{name}{number}", JobStatus.FAILED)
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

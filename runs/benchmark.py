@@ -1,0 +1,207 @@
+"""A benchmark as the run machinery sees it: its jobs, what they need, and how one is saved."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+from core.address import recorded_address
+from core.plaintext import counted
+from environments.base import EnvironmentKind
+from runs.calls.coordinator import CallCoordinator
+from runs.calls.ledger import replayed_lines
+from runs.jobs import Finished, Job, WorkerAccess, longest_first
+from runs.options import RunBasics, RunSettings
+from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
+from runs.redo import Plan, Redo, plan, prepare
+from runs.storage.manifest import (
+    all_versions,
+    changed_address,
+    note_returned,
+    open_run,
+    timestamp,
+)
+from runs.storage.store import READ_WITH, RunStore
+
+V = TypeVar("V")
+Say = Callable[[str], None]
+
+
+@dataclass
+class Benchmark(ABC, Generic[V]):
+    """One start of a run: subclasses say what its jobs are and how their results are saved.
+
+    Attributes:
+        words: the words for ends with a result, in files and for the user; the first is success.
+        noun: what a job is called.
+        packages: imported by a worker on another machine, beside those of the runs.
+    """
+
+    words: ClassVar[tuple[str, ...]] = ("done", "failed")
+    noun: ClassVar[str] = "job"
+    packages: ClassVar[tuple[str, ...]] = ()
+
+    config: RunBasics
+    options: RunSettings
+    store: RunStore
+    say: Say
+    _returned: set[tuple[str, str]] = field(default_factory=set, init=False)
+
+    @property
+    @abstractmethod
+    def jobs(self) -> Mapping[str, Job]:
+        """The selected jobs by key, in their order."""
+
+    @abstractmethod
+    def services(self) -> Callable[[WorkerAccess], Any]:
+        """Return what builds the services of jobs once in each process; it can be pickled."""
+
+    @abstractmethod
+    def save(self, finished: Finished[V]) -> None:
+        """Write the files of a job with a result; afterwards its prediction exists."""
+
+    @property
+    def containers(self) -> bool:
+        """Whether a worker that was killed may leave containers."""
+        return self.config.environment is EnvironmentKind.DOCKER
+
+    @property
+    def cpus(self) -> float:
+        """What Ray reserves for a job."""
+        return 1.0
+
+    def deciding(self) -> dict[str, Any]:
+        """Return what a continued run must repeat, because it decides results."""
+        return self.config.deciding()
+
+    def describe(self) -> dict[str, Any]:
+        """Return what ``run.json`` says of a new run."""
+        return {
+            "run": self.store.run,
+            **({READ_WITH: self.store.reader} if self.store.reader else {}),
+            "config": self.config.as_json(),
+            "deciding": self.deciding(),
+            "versions": all_versions(),
+            "started": timestamp(),
+        }
+
+    def given(self) -> Mapping[str, Any] | None:
+        """Return the options as they were chosen, for ``--continue``; None keeps those before."""
+        return None
+
+    def choose(self, coordinator: CallCoordinator, say: Say) -> tuple[Sequence[Job], Plan]:
+        """Open the run, and return the jobs to do and the plan that they belong to."""
+        if changed := changed_address(self.store, recorded_address(self.config.api_base)):
+            say(changed)
+        # First: another configuration must not put the files of this run aside.
+        self.open()
+        keys = [*self.jobs]
+        if self.options.redo:
+            redo = Redo.parse(self.options.redo, keys, self.words)
+            chosen = prepare(self.store, coordinator, redo, keys)
+            say(f"{counted(len(keys), self.noun)} selected, {len(chosen)} to redo")
+            rest = [key for key in keys if key not in chosen]
+            found = replace(plan(self.store, self.options.money.limits, rest), todo=tuple(chosen))
+        else:
+            found = self.planned(say)
+        return self.prepared([self.jobs[key] for key in keys if key in {*found.todo}], say), found
+
+    def open(self) -> None:
+        """Write ``run.json``, or compare with the one that is there."""
+        open_run(self.store, self.describe(), self.jobs, self.given())
+
+    def planned(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
+        """Return what is to do, without what ``earlier`` runs have, and say how much it is."""
+        keys = [*self.jobs]
+        every = plan(self.store, self.options.money.limits, keys)
+        found = every.without(earlier or ())
+        skipped = len(every.todo) - len(found.todo)
+        before = "" if earlier is None else f"{skipped} {self.words[0]} in earlier runs, "
+        selected = counted(len(keys), self.noun)
+        say(f"{selected} selected, {found.done} done before, {before}{len(found.todo)} to do")
+        if found.over_budget:
+            say(over_budget_words(found.over_budget))
+        for words in found.broken.values():
+            say(f"left alone: {words}")
+        return found
+
+    def prepared(self, jobs: Sequence[Any], say: Say) -> Sequence[Job]:
+        """Do what comes before the first of ``jobs``, and return them as they are worked on."""
+        return jobs
+
+    def order(self, jobs: Sequence[Any], seconds: Mapping[str, float]) -> Sequence[Job]:
+        """Order the jobs by the seconds that they and others took before."""
+        return longest_first(jobs, seconds)
+
+    def around(self, jobs: Sequence[Any], say: Say) -> AbstractContextManager[None]:
+        """Return a context for the jobs in their order; it may show lines to the user."""
+        return nullcontext()
+
+    def more(self) -> Sequence[str]:
+        """Return lines on the run as a whole, which a terminal shows below the first."""
+        return ()
+
+    def finish(self) -> None:
+        """Do what comes after the last job, also after an exception."""
+
+    def conclusion(self, summary: RunSummary) -> Iterator[str]:
+        """Yield what the user reads at the end."""
+        yield summary_words(summary)
+
+    def take(self, finished: Finished[V], coordinator: CallCoordinator) -> None:
+        """Save a job in the process that holds the run's lock."""
+        try:
+            if finished.end.value is None:
+                self.keep_unfinished(finished)
+            else:
+                self.complete(finished, coordinator)
+        finally:
+            named = {
+                (one.model, call.reply.model)
+                for one in finished.attempts
+                for call in one.calls
+                if call.reply.model
+            }
+            # Names of models in replies are noted at once, because the run may be killed.
+            if new := named - self._returned:
+                self._returned.update(new)
+                with suppress(OSError):  # a full disk must not take what others do
+                    note_returned(self.store, new)
+
+    def complete(self, finished: Finished[V], coordinator: CallCoordinator) -> None:
+        """Save a job with a result, after its calls."""
+        if self.config.replay is not None:
+            for one in finished.attempts:
+                for line in replayed_lines(finished.key, one.attempt, one.model, one.calls):
+                    coordinator.ledger.add(line)
+        coordinator.ledger.sync()
+        self.save(finished)
+
+    def keep_unfinished(self, finished: Finished[V]) -> None:
+        """Write what was done on a job that must be redone."""
+        content = {
+            "instance_id": finished.key,
+            "status": finished.end.shown,
+            "reason": finished.end.reason,
+            "attempts": [one.as_trajectory() for one in finished.attempts],
+        }
+        try:
+            self.store.save_unfinished(finished.key, content)
+        except OSError as error:  # a full disk must not hide what went wrong first
+            self.say(f"{finished.key}: cannot save what was done: {error}")
+
+    def trajectory(self, finished: Finished[V], title: str, winner: int | None) -> dict[str, Any]:
+        """Return the trajectory of a job (docs/trajectory.md)."""
+        return {
+            "instance_id": finished.key,
+            "title": title,
+            "status": finished.end.shown,
+            "reason": finished.end.reason,
+            "winner": winner,
+            "attempts": [one.as_trajectory() for one in finished.attempts],
+            "config": self.config.as_json(),
+            "versions": all_versions(),
+        }
