@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.attempts.solving import InstanceJob
-from bench.imageuse import ImageUse, by_layers, used_images
+from bench.benchmark import ImageUse, by_layers, used_images
 from environments.base import EnvironmentKind
 from environments.options import ImageOptions
 from tests.bench.runs import config, options

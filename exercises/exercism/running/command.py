@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,13 +16,13 @@ from typing import Any
 import typer
 
 from agent.formats import format_names
-from bench.attempts.transcript import SeenTexts, fenced, message_block
+from bench.attempts.records import AttemptRecord
 from bench.selection import INSTANCES
 from core.address import without_logins
 from core.errors import DamagedFileError, UserError
-from core.money import in_words, total
 from core.options import built, command
-from core.plaintext import counted, table
+from core.plaintext import counted
+from core.processes import remove_tree
 from core.redaction import Redactor
 from environments.choice import default_environment
 from environments.options import TESTS
@@ -30,16 +31,18 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import KEY, READER, RunFacts, read_facts
 from exercises.exercism.reporting.columns import read_columns
 from exercises.exercism.reporting.commands import write_run_records
-from exercises.exercism.results import ExerciseStatus, read_result
+from exercises.exercism.results import ExerciseResult, ExerciseStatus, read_result
 from exercises.exercism.running.config import (
     ExercismConfig,
     ExercismOptions,
+    RunColumn,
     in_formats,
     model_or_pair,
     validated,
 )
-from exercises.exercism.running.job import ATTEMPT, ExerciseJob, ExerciseServices, SavedExercise
-from exercises.exercism.running.outcome import Played
+from exercises.exercism.running.conversation import ExerciseConversation
+from exercises.exercism.running.outcome import Played, played_of, transcript
+from exercises.exercism.running.pair import alike
 from exercises.exercism.running.progress import RunProgress
 from exercises.exercism.running.store import ExerciseStore, job_key
 from exercises.exercism.testing.tester import ExerciseTester, make_tester, usable
@@ -54,11 +57,21 @@ from runs.calls.journal import EntryKind
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
 from runs.given import address_given, models_given
-from runs.jobs import Finished, WorkerAccess
-from runs.modelsource import LiveModels, ReplayedModels, recorded_of, replay_folder
+from runs.jobs import End, Finished, JobContext, WorkerAccess
+from runs.modelsource import (
+    LiveModels,
+    ModelSource,
+    NotRecordedError,
+    ReplayedModels,
+    Turn,
+    recorded_of,
+    replay_folder,
+)
 from runs.options import RUN
+from runs.progress.state import JobStatus, WorkStep
 from runs.progress.summary_json import RunSummary
 from runs.session import start_run
+from runs.slots import WaitingModel
 from runs.storage.manifest import note_images, timestamp
 from runs.storage.versions import HARNESS_VERSION
 
@@ -132,6 +145,135 @@ def _usable(
     if not kept:
         raise UserError("no exercise is left; install the tools, or choose other --languages")
     return kept, {one.language: tools[one.language] for one in kept}
+
+
+# What the machinery of runs does with an end; `failed` has a result.
+_STATUSES = {
+    ExerciseStatus.SOLVED: JobStatus.DONE,
+    ExerciseStatus.BUDGET: JobStatus.BUDGET,
+    ExerciseStatus.INFRASTRUCTURE: JobStatus.INFRA_ERROR,
+    ExerciseStatus.INTERRUPTED: JobStatus.INTERRUPTED,
+}
+# The conversation about an exercise is one attempt, with all its tries.
+ATTEMPT = 1
+
+
+@dataclass(frozen=True)
+class ExerciseServices:
+    config: ExercismConfig
+    models: ModelSource
+    tester: ExerciseTester
+
+
+@dataclass(frozen=True)
+class SavedExercise:
+    """A result with the conversation that it is of."""
+
+    played: Played
+    result: ExerciseResult
+
+
+@dataclass(frozen=True)
+class ExerciseJob:
+    """An exercise in a column; ``recordings`` are replayed, None where models are called."""
+
+    exercise: Exercise
+    column: RunColumn
+    recordings: ReplayedModels | None = None
+
+    @property
+    def key(self) -> str:
+        return job_key(self.column.name, self.exercise.key)
+
+    @property
+    def description(self) -> str:
+        return f"{self.exercise.key} {self.column.name.label}"
+
+    @property
+    def group(self) -> str:
+        """The exercise: its tests take equally long in all columns."""
+        return self.exercise.key
+
+    def portable(self) -> ExerciseJob:
+        if self.recordings is None:
+            return self
+        read = {self.key: self.recordings.attempts(self.key)}
+        return replace(self, recordings=replace(self.recordings, read=read))
+
+    def start(self, services: ExerciseServices, context: JobContext) -> ExerciseWork:
+        return ExerciseWork(self, services, context)
+
+
+@dataclass
+class ExerciseWork:
+    """The work on an exercise; all its tries are one attempt."""
+
+    job: ExerciseJob
+    services: ExerciseServices
+    context: JobContext
+    _turn: Turn | None = None
+    _conversation: ExerciseConversation | None = None
+
+    def run(self) -> End[SavedExercise]:
+        work = self.context.worker.work
+        work.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=work, prefix=f"{self.job.exercise.name}."))
+        try:
+            with self.context.slot:
+                self._play(folder)
+        except NotRecordedError:
+            words = f"--replay {self.services.config.replay} has no recording of it"
+            return End(JobStatus.INFRA_ERROR, words)
+        finally:
+            remove_tree(folder)
+        played = self._played()
+        status = _STATUSES.get(played.status, JobStatus.FAILED)
+        if not played.status.is_result or played.not_started:
+            return End(status, played.reason)
+        kinds = (EntryKind.REFUSED.value, EntryKind.FAILED.value)
+        entries = self.context.calls.entries(self.job.key)
+        errors = sum(entry.get("kind") in kinds for entry in entries)
+        saved = SavedExercise(played, played.result(errors))
+        return End(status, played.reason, saved, played.status.value)
+
+    def attempts(self, end: End[Any]) -> Sequence[AttemptRecord]:
+        played = self._played()
+        if end.value is None and end.status is not JobStatus.BUDGET:
+            interrupted = end.status is JobStatus.INTERRUPTED
+            status = ExerciseStatus.INTERRUPTED if interrupted else ExerciseStatus.INFRASTRUCTURE
+            played = replace(played, status=status, reason=end.reason, error=end.reason)
+        return [played.record()]
+
+    def _play(self, folder: Path) -> None:
+        job, config, slot = self.job, self.services.config, self.context.slot
+        source = job.recordings or self.services.models
+        gate = self.context.gate(ATTEMPT, config.max_seconds_per_attempt)
+        turn = source.turn(job.key, ATTEMPT, job.column.choice, 0.0, gate)
+        models = (turn.model, turn.architect) if turn.architect else (turn.model,)
+        asking = [
+            WaitingModel(one, slot, self._step, lambda: None)
+            for one in alike(models, job.column.name.model)
+        ]
+        self._turn = turn
+        self._conversation = ExerciseConversation(
+            exercise=job.exercise,
+            config=config,
+            edit_format=turn.edit_format,
+            model=asking[0],
+            architect=asking[1] if turn.architect else None,
+            tester=self.services.tester,
+            root=folder,
+            log=self.context.log.info,
+            testing=partial(self._step, WorkStep.TESTING),
+        )
+        self._conversation.run()
+
+    def _step(self, step: WorkStep) -> None:
+        tries = len(self._conversation.works) if self._conversation else 0
+        self.context.step(tries + 1, "", step)
+
+    def _played(self) -> Played:
+        return played_of(self.job.exercise, self.job.column, self._turn, self._conversation)
 
 
 def make_services(
@@ -284,37 +426,3 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
         trajectory = self.trajectory(finished, title, ATTEMPT)
         self.store.save_instance(finished.key, result.as_json(), trajectory, transcript(played))
         self.progress.add(result)
-
-
-_HEADINGS = ("try", "tests", "passed", "failed", "skipped", "seconds")
-
-
-def transcript(played: Played) -> str:
-    return "\n".join(_lines(played)) + "\n"
-
-
-def _lines(played: Played) -> Iterator[str]:
-    cost = total(call.reply.cost for call in played.calls)
-    yield f"# {played.exercise.key}: {played.column.name.label}\n"
-    yield f"- {played.status.value}: {played.reason}"
-    yield f"- calls: {len(played.calls)}, cost: {in_words(cost)}, seconds: {played.seconds:g}\n"
-    rows: list[tuple[object, ...]] = []
-    for number, one in enumerate(played.tried, 1):
-        verdict = "solved" if one.solved else "timed out" if one.timed_out else "failed"
-        counts = (one.tests_passed, one.tests_failed, one.tests_skipped)
-        shown = ("unknown" if count is None else count for count in counts)
-        rows.append((number, verdict, *shown, f"{one.seconds:.1f}"))
-    yield from table(_HEADINGS, rows, numbers=(0, 2, 3, 4, 5), markdown=True)
-    seen = SeenTexts()
-    for place, message in enumerate(played.messages, 1):
-        yield f"\n## {place}. {message.role.upper()}\n"
-        if message.content or not message.tool_calls:
-            yield message_block(message.content, f"message {place}", seen)
-        for call in message.tool_calls:
-            yield f"Call of `{call.name.replace('`', '')}`:\n\n{fenced(call.arguments, 'json')}"
-    if played.error:
-        yield f"\n## ERROR\n\n{fenced(played.error, 'text')}"
-    if last := played.tried[-1:]:
-        if not last[0].solved:
-            yield f"\n## OUTPUT OF THE LAST TESTS\n\n{fenced(last[0].output, 'text')}"
-        yield f"\n## SOLUTION\n\n{fenced(last[0].patch, 'diff')}"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent.conversation.base import Ending, ReplyCounts
 from agent.protocol import AgentResult
 from bench.attempts.candidates import AttemptStatus, Candidate
 from bench.attempts.records import AttemptRecord
-from core.money import total
+from bench.attempts.transcript import SeenTexts, fenced, message_block
+from core.money import in_words, total
+from core.plaintext import table
 from exercises.exercism.counters import (
     indentation_errors,
     lazy_comments,
@@ -183,3 +186,37 @@ def _ended(works: list[AgentResult], tried: tuple[TryResult, ...]) -> tuple[Exer
         reason = f"{what} in try {len(tried)}"
     status = _ENDINGS.get(last.result.ending, ExerciseStatus.FAILED)  # type: ignore[union-attr]
     return status, last.error or _WORDS.get(status, reason)
+
+
+_HEADINGS = ("try", "tests", "passed", "failed", "skipped", "seconds")
+
+
+def transcript(played: Played) -> str:
+    return "\n".join(_lines(played)) + "\n"
+
+
+def _lines(played: Played) -> Iterator[str]:
+    cost = total(call.reply.cost for call in played.calls)
+    yield f"# {played.exercise.key}: {played.column.name.label}\n"
+    yield f"- {played.status.value}: {played.reason}"
+    yield f"- calls: {len(played.calls)}, cost: {in_words(cost)}, seconds: {played.seconds:g}\n"
+    rows: list[tuple[object, ...]] = []
+    for number, one in enumerate(played.tried, 1):
+        verdict = "solved" if one.solved else "timed out" if one.timed_out else "failed"
+        counts = (one.tests_passed, one.tests_failed, one.tests_skipped)
+        shown = ("unknown" if count is None else count for count in counts)
+        rows.append((number, verdict, *shown, f"{one.seconds:.1f}"))
+    yield from table(_HEADINGS, rows, numbers=(0, 2, 3, 4, 5), markdown=True)
+    seen = SeenTexts()
+    for place, message in enumerate(played.messages, 1):
+        yield f"\n## {place}. {message.role.upper()}\n"
+        if message.content or not message.tool_calls:
+            yield message_block(message.content, f"message {place}", seen)
+        for call in message.tool_calls:
+            yield f"Call of `{call.name.replace('`', '')}`:\n\n{fenced(call.arguments, 'json')}"
+    if played.error:
+        yield f"\n## ERROR\n\n{fenced(played.error, 'text')}"
+    if last := played.tried[-1:]:
+        if not last[0].solved:
+            yield f"\n## OUTPUT OF THE LAST TESTS\n\n{fenced(last[0].output, 'text')}"
+        yield f"\n## SOLUTION\n\n{fenced(last[0].patch, 'diff')}"

@@ -12,10 +12,9 @@ from agent.formats import get_format
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.facts import ColumnName
 from exercises.exercism.results import ExerciseStatus
-from exercises.exercism.running.command import transcript
 from exercises.exercism.running.config import ExercismConfig, RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation, patch_of
-from exercises.exercism.running.outcome import Played, played_of
+from exercises.exercism.running.outcome import Played, played_of, transcript
 from exercises.exercism.testing.tester import TestedTry
 from exercises.exercism.testing.verdict import TestCounts
 from llm.chat import Reply, ToolCall, Traits
