@@ -77,5 +77,5 @@ def test_jobs_of_another_kind_are_killed_and_continued(
     # Calls in flight at the kill are charged and made again; nothing that was answered is.
     assert kinds["answered"] == COUNT
     assert kinds.total() == len(provider.requests)
-    assert (store.logs / "question-0.log").read_text().endswith("exit code 0\n")
+    assert (store.logs / "question-0.log").read_text().endswith("INFO done: answered\n")
     assert kill_processes(run_key(store.folder)) == []

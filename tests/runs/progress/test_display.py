@@ -181,7 +181,7 @@ def test_the_size_is_asked_for_at_each_refresh() -> None:
     seen = [lines for lines in screens(written) if lines]
     assert max(map(len, seen)) == 4
     assert max(map(len, seen[0])) > 30
-    assert seen[-3][0] == "0/4 done, 0 done, 0 failed"
+    assert seen[-3][0] == "0/4 done, 0 done, 0 failed, $"
     assert "  … and 2 more" in {line for lines in seen for line in lines}
 
 

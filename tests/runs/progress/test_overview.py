@@ -50,7 +50,7 @@ SPENT = {"own__thing-1": Decimal("1.1"), "own__thing-4": Decimal("0.2"), "own__t
 
 
 def test_the_table_by_status(store: RunStore) -> None:
-    assert list(lines(overview(store, SPENT))) == [
+    assert list(lines(overview(store, SPENT, words=RESULTS))) == [
         f"r: {store.folder}",
         "status       instances  attempts  dollars",
         "plausible            2         3  $1.3500",
