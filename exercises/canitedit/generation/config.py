@@ -104,7 +104,9 @@ class GenerationConfig(RunBasics):
         prompts = [repr(edit_request(prompt, "{before}", "{instruction}")) for prompt in Prompt]
         texts = "\0".join([*prompts, SYSTEM, OPENING, prompts_hash()])
         sha256 = hashlib.sha256(texts.encode()).hexdigest()
-        return super().deciding() | {"prompt": self.asks, "prompts_sha256": sha256}
+        names = [model.name for model in self.models]
+        own = {"models": names, "prompt": self.asks, "prompts_sha256": sha256}
+        return super().deciding() | own
 
 
 @option_group

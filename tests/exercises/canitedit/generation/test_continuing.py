@@ -208,7 +208,7 @@ def test_status_json_and_removal(
         assert generate(monkeypatch, tmp_path, url, *LAZY, "--max-calls", "5", "--json") == 1
         *_, last = capsys.readouterr().out.splitlines()
         counts = json.loads(last)["counts"]
-        assert counts["plausible"] + counts["budget"] <= 6
+        assert counts["generated"] + counts["budget"] <= 6
         assert generate(monkeypatch, tmp_path, url, *LAZY) == 0
         capsys.readouterr()
         assert generate(monkeypatch, tmp_path, url, "--status") == 0

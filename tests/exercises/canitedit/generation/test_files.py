@@ -86,7 +86,7 @@ def test_what_is_odd_is_counted(
     counts = "48 completions, 12 truncated, 12 empty, 12 unchanged"
     assert f"{run_folder(varied) / 'gpt-4o'}: 12 of 12 files, {counts}\n" in said
     record = json.loads((run_folder(varied) / f"gpt-4o-{LAZY[:-8]}.json").read_text())
-    assert record["status"] == "plausible"
+    assert record["status"] == "generated"
     numbers = ("completions", "truncated", "empty", "unchanged", "refused", "not_applied")
     assert [record[name] for name in numbers] == [4, 1, 1, 1, 0, 0]
     assert record["cost"] == pytest.approx(0.0014250)
