@@ -250,11 +250,11 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
         unknown.append("prompts_sha256")
     same = {key: deciding.get(key) for key in unknown}
     sha256 = str(mapping(described.get("dataset")).get("sha256"))
-    hashes = {"dataset_sha256": sha256, **unknown, "harness": own.get("harness")}
+    own_facts = {"dataset_sha256": sha256, **same, "harness": own.get("harness")}
     expected = {
         "run": config.run_name,
         "model_name_or_path": config.model_name_or_path,
-        "deciding": {**config.deciding(sha256), **same, "harness": own.get("harness")},
+        "deciding": {**config.deciding(), **own_facts},
     }
     yield from all_differences({key: described.get(key) for key in expected}, expected)
     for option, value in mapping(described.get("options")).items():
