@@ -1,11 +1,11 @@
-"""Write changes of a tree to disk: beside the base tree for a sandbox, or in a copy of it."""
+"""Write trees to disk, and read files that a command left."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -14,35 +14,22 @@ from core.errors import InfrastructureError
 from core.processes import remove_tree
 from core.worktree import Changes
 
-FILES, DELETED = "files", "deleted"
-
-
-def lay_beside(folder: Path, template: Path, changes: Changes) -> None:
-    """Write new contents below ``folder``/FILES and NUL-terminated paths to remove to DELETED.
-
-    To remove are deleted paths, and links and folders of ``template`` in the place of new files.
-    """
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / FILES).mkdir(parents=True)
-        for path, data in changes.items():
-            check_path(path)
-            if data is not None:
-                _write(folder / FILES / path, data)
-        gone = [path for path, data in changes.items() if data is None]
-        gone += {found for path in set(changes) - {*gone} if (found := _in_the_way(template, path))}
-        (folder / DELETED).write_bytes(listed(gone))
-    except (OSError, UnsafePathError) as error:
-        raise InfrastructureError(f"cannot lay out {folder}: {error}") from error
-
 
 def lay_out(folder: Path, template: Path, changes: Changes) -> None:
-    """Make ``folder`` a copy of ``template`` with ``changes``; raises like ``lay_beside``."""
+    """Fill the empty or missing ``folder`` with a copy of ``template`` with ``changes``.
+
+    Raises:
+        InfrastructureError: the disk is full, or a path cannot be written.
+    """
     try:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(template, folder, symlinks=True)
-        for path, data in changes.items():
+        for path in changes:
             check_path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        copy = ["cp", "-dR", "--preserve=mode,timestamps,links", f"{template}/.", str(folder)]
+        done = subprocess.run(copy, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OSError((done.stderr.strip().splitlines() or ["cp failed"])[0])
+        for path, data in changes.items():
             # Paths below a link do not belong to this tree.
             if data is None and _in_the_way(folder, path) in ("", path):
                 remove_tree(folder / path)
@@ -52,7 +39,7 @@ def lay_out(folder: Path, template: Path, changes: Changes) -> None:
                     remove_tree(folder / found)
                 _write(folder / path, data)
     except (OSError, UnsafePathError) as error:
-        raise InfrastructureError(f"cannot lay out {folder}: {error}") from error
+        raise InfrastructureError(f"cannot lay out the tree: {error}") from error
 
 
 def listed(paths: Iterable[str]) -> bytes:
@@ -75,7 +62,7 @@ def size_of(folder: Path) -> int:
 def check_path(path: str) -> None:
     """Refuse paths that no git tree can hold; links are checked when a file is written."""
     if path.startswith("/") or "\0" in path or {"", ".", ".."} & {*path.split("/")}:
-        raise UnsafePathError(f"{path!a} is no path within a tree")
+        raise UnsafePathError(f"{path!a} is not a path within a tree")
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -34,14 +34,12 @@ class View:
             ``/dev/shm`` are writable.
         readable: visible at their own paths.
         environment: all variables of the command.
-        shown: visible at the paths below HARNESS that are the keys.
         options: further options of bubblewrap.
     """
 
     folder: Path
     readable: tuple[Path, ...]
     environment: Mapping[str, str]
-    shown: Mapping[str, Path] = field(default_factory=dict)
     options: tuple[str, ...] = ()
 
 
@@ -80,8 +78,6 @@ def bubblewrapped(
     argv = [*_base(limits, as_other), *_open_parents([*view.readable, view.folder])]
     for path in view.readable:
         argv += ["--ro-bind", str(path), str(path)]
-    for place, path in view.shown.items():
-        argv += ["--ro-bind", str(path), place]
     argv += view.options
     argv += _in_memory(str(view.folder), limits.written)
     # The root of the sandbox and /dev are in memory too, without a limit.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock
@@ -27,33 +25,22 @@ from environments.base import (
     SetupWay,
     UnavailableError,
 )
-from environments.layout import DELETED, FILES, lay_beside, lay_out, size_of
+from environments.layout import lay_out, size_of
 from environments.limits import ResourceLimits
-from environments.local.bubblewrap import HARNESS, HOME, View, bubblewrap_works, bubblewrapped
+from environments.local.bubblewrap import HOME, View, bubblewrap_works
 from environments.local.confinement import (
     Confined,
     command_variables,
     find_confinement,
     missing_limits,
 )
+from environments.local.folders import run_shut_in
 from environments.local.venvs import Built, Venvs, spec_key
 
 NO_SANDBOX = (
     "bubblewrap does not work here: tests still run, but with your rights and network; install it "
     "(package bubblewrap), or use --environment docker"
 )
-
-
-_TEMPLATE, _CHANGES = f"{HARNESS}/template", f"{HARNESS}/changes"
-# Deleted paths first: a folder may replace a file.
-_LAY_OUT = f"""set -e
-cp -dR --preserve=mode,timestamps,links {_TEMPLATE}/. .
-xargs -0 rm -rf -- <{_CHANGES}/{DELETED}
-cp -R {_CHANGES}/{FILES}/. .
-"""
-_HAND_OVER = f"chown -R {{user}}:{{user}} . {HOME}\n"
-_BECOME = "setpriv --reuid {user} --regid {user} --clear-groups "
-_SHOWN = 300
 
 
 @dataclass(frozen=True)
@@ -117,15 +104,7 @@ class LocalSession:
         self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
     ) -> Iterator[LocalPrepared]:
         paths = [str(self.built.testbed / root) for root in setup.roots]
-        with tempfile.TemporaryDirectory(
-            dir=self.built.testbed.parent, prefix="changes.", ignore_cleanup_errors=True
-        ) as name:
-            folder = Path(name) / "laid-out"
-            if self.shut_in:
-                lay_beside(folder, self.built.template, changes)
-                # The tests may run as another user.
-                folder.parent.chmod(0o755)
-            yield LocalPrepared(self, changes, folder, ":".join(paths))
+        yield LocalPrepared(self, changes, ":".join(paths))
 
     def stop(self) -> None:
         shutil.rmtree(self.built.testbed, ignore_errors=True)
@@ -134,54 +113,39 @@ class LocalSession:
 
 @dataclass(frozen=True)
 class LocalPrepared:
-    """The installed tree with ``changes``, which are in ``folder`` for the sandbox."""
+    """The installed tree with ``changes``; each command gets a copy."""
 
     session: LocalSession
     changes: Changes
-    folder: Path
     python_path: str
     failed: tuple[FailedCommand, ...] = ()
 
     def run(self, command: str, timeout: float) -> CommandResult:
-        try:
-            if self.session.shut_in:
-                return self._run_shut_in(command, timeout)
-            with self.session.alone:
-                return self._run_open(command, timeout)
-        except OSError as error:
-            raise InfrastructureError(f"cannot run the tests: {error}") from error
-
-    def _run_shut_in(self, command: str, timeout: float) -> CommandResult:
         built, confined = self.session.built, self.session.confined
-        variables, token = self._variables(HOME), secrets.token_hex(16)
-        user = confined.user()
-        script = f"{_LAY_OUT}echo {token}\nexec "
-        if user is not None:
-            script = f"{_LAY_OUT}{_HAND_OVER}echo {token}\nexec {_BECOME}".format(user=user)
-        script += f"bash -c '{confined.limited_bash()}' bash \"$1\""
-        shown = {_TEMPLATE: built.template, _CHANGES: self.folder}
-        view = View(built.testbed, built.readable, variables, shown)
-        words = ["bash", "-c", script, "bash", command]
-        shut_in = bubblewrapped(words, view, confined.limits, user is not None)
-        with confined.held(shut_in) as argv:
-            result = run_limited(argv, self.folder, variables, timeout, check=confined.check)
-        before, found, after = result.output.partition(f"{token}\n")
-        if not found and not result.timed_out:
-            said = before.strip().splitlines()[-1:] or [f"exit code {result.exit_code}"]
-            raise InfrastructureError(f"cannot start the sandbox: {said[0][:_SHOWN]}")
-        return replace(result, output=after)
+        if self.session.shut_in:
+            view = View(built.testbed, built.readable, self._variables(HOME))
+            return run_shut_in(
+                confined, view, lambda folder: lay_out(folder, built.template, self.changes),
+                ["bash", "-c", command], timeout,
+            )  # fmt: skip
+        with self.session.alone:
+            return self._run_open(command, timeout)
 
     def _run_open(self, command: str, timeout: float) -> CommandResult:
         # Nothing limits how much it writes, so that is polled.
         built, confined = self.session.built, self.session.confined
+        shutil.rmtree(built.testbed, ignore_errors=True)
         lay_out(built.testbed, built.template, self.changes)
         variables = self._variables(str(built.testbed.parent))
-        with confined.held(["bash", "-c", confined.limited_bash(), "bash", command]) as argv:
-            return run_limited(
-                argv, built.testbed, variables, timeout,
-                too_much=lambda: size_of(built.testbed) > confined.limits.written,
-                check=confined.check,
-            )  # fmt: skip
+        try:
+            with confined.held(["bash", "-c", confined.limited_bash(), "bash", command]) as argv:
+                return run_limited(
+                    argv, built.testbed, variables, timeout,
+                    too_much=lambda: size_of(built.testbed) > confined.limits.written,
+                    check=confined.check,
+                )  # fmt: skip
+        except OSError as error:
+            raise InfrastructureError(f"cannot run the tests: {error}") from error
 
     def _variables(self, home: str) -> dict[str, str]:
         more = {"PYTHONPATH": self.python_path} if self.python_path else {}

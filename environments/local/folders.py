@@ -1,4 +1,7 @@
-"""Local: commands in fresh folders, each in a bubblewrap sandbox of its own."""
+"""Local: commands in fresh folders, each in a bubblewrap sandbox of its own.
+
+``run_shut_in`` runs every command in a sandbox, for tests and for exercises.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from core.errors import InfrastructureError
-from core.processes import Tail
+from core.processes import RUN_VARIABLE, Tail
 from environments.base import UnavailableError
 from environments.folders import (
     FOLDER,
@@ -90,63 +93,70 @@ class LocalFolders:
     confined: Confined
 
     def run(self, command: FolderCommand) -> FolderResult:
-        self.confined.check()
-        user = self.confined.user()
-        limits = self.confined.limits
-        tails = limits.tail(), limits.tail() if command.separate else None
-
-        def argv(options: tuple[str, ...]) -> list[str]:
-            return self._argv(command, user, options)
-
-        try:
-            with self.confined.group() as group:
-                inside = group.add if group else lambda _: None
-                with gated(argv, FOLDER, command.stdin, command.separate, inside) as sandbox:
-                    self._fill(sandbox, command, user)
-                    return self._run(sandbox, command, tails)
-        except OSError as error:
-            raise InfrastructureError(f"cannot run a command in a sandbox: {error}") from error
+        variables = {**self.variables, **command.variables}
+        view = View(Path(FOLDER), self.readable, variables, options=("--hostname", HOST))
+        return run_shut_in(
+            self.confined, view, lambda folder: write_files(folder, command.files), command.argv,
+            command.timeout, command.stdin, command.collect, separate=command.separate,
+        )  # fmt: skip
 
     def stop(self) -> None:
         """Do nothing: a sandbox ends with its command."""
 
-    def _run(
-        self, sandbox: Gated, command: FolderCommand, tails: tuple[Tail, Tail | None]
-    ) -> FolderResult:
-        started = time.monotonic()
-        in_time = sandbox.run(*tails, command.timeout, self.confined.check)
-        seconds = time.monotonic() - started
-        sandbox.kill()
-        self.confined.check()
-        sandbox.drain(*tails)
-        code = sandbox.exit_code()
-        most = self.confined.limits.collected
-        found = {path: read_collected(sandbox.folder, path, most) for path in command.collect}
-        return FolderResult(
-            output=tails[0].text(),
-            exit_code=(NOT_STARTED if code is None else code) if in_time else None,
-            seconds=seconds,
-            errors=tails[1].text() if tails[1] else "",
-            files={path: data for path, data in found.items() if data is not None},
-        )
 
-    def _argv(
-        self, command: FolderCommand, user: int | None, options: tuple[str, ...]
-    ) -> list[str]:
-        variables = {**self.variables, **command.variables}
-        view = View(Path(FOLDER), self.readable, variables, options=(*options, "--hostname", HOST))
-        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-        words = [*(become if user is not None else ()), *command.argv]
-        return bubblewrapped(["--", *words], view, self.confined.limits, user is not None)
+def run_shut_in(
+    confined: Confined,
+    view: View,
+    fill: Callable[[Path], None],
+    argv: Sequence[str],
+    timeout: float,
+    stdin: bytes = b"",
+    collect: Sequence[str] = (),
+    *,
+    separate: bool = False,
+) -> FolderResult:
+    """Run ``argv`` in a new sandbox with ``view``, whose folder is filled by ``fill`` before.
 
-    def _fill(self, sandbox: Gated, command: FolderCommand, user: int | None) -> None:
-        sandbox.limit(self.confined.rlimits())
-        folder = Path(f"/proc/self/fd/{sandbox.folder}")
-        write_files(folder, command.files)
-        if user is not None:
-            home = Path(f"/proc/{sandbox.pid}/root{HOME}")
-            for path in (folder, home, *folder.rglob("*")):
-                os.chown(path, user, user)
+    The other arguments are those of ``FolderCommand``.
+    """
+    confined.check()
+    user, limits = confined.user(), confined.limits
+    output, errors = limits.tail(), limits.tail() if separate else None
+    become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    words = ["--", *(become if user is not None else ()), *argv]
+
+    def command_line(options: tuple[str, ...]) -> list[str]:
+        seen = replace(view, options=(*options, *view.options))
+        return bubblewrapped(words, seen, limits, user is not None)
+
+    try:
+        with confined.group() as group:
+            inside = group.add if group else lambda _: None
+            with gated(command_line, str(view.folder), stdin, separate, inside) as sandbox:
+                sandbox.limit(confined.rlimits())
+                folder = Path(f"/proc/{os.getpid()}/fd/{sandbox.folder}")
+                fill(folder)
+                if user is not None:
+                    home = f"/proc/{sandbox.pid}/root{HOME}"
+                    own = ["chown", "-Rh", f"{user}:{user}", f"{folder}/.", home]
+                    subprocess.run(own, check=True)
+                started = time.monotonic()
+                in_time = sandbox.run(output, errors, timeout, confined.check)
+                seconds = time.monotonic() - started
+                sandbox.kill()
+                confined.check()
+                sandbox.drain(output, errors)
+                code = sandbox.exit_code()
+                found = {p: read_collected(sandbox.folder, p, limits.collected) for p in collect}
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InfrastructureError(f"cannot run a command in a sandbox: {error}") from error
+    return FolderResult(
+        output=output.text(),
+        exit_code=(NOT_STARTED if code is None else code) if in_time else None,
+        seconds=seconds,
+        errors=errors.text() if errors else "",
+        files={path: data for path, data in found.items() if data is not None},
+    )
 
 
 _PIDFD_OPEN = 434  # asm-generic/unistd.h: the same on all architectures
@@ -259,6 +269,8 @@ def gated(
             passed.append(filtered)
         process = subprocess.Popen(
             make_argv(tuple(options)), pass_fds=passed, start_new_session=True, bufsize=0,
+            # Processes in the sandbox may read the variables that bubblewrap was started with.
+            env={name: os.environ[name] for name in ("PATH", RUN_VARIABLE) if name in os.environ},
             stdin=subprocess.DEVNULL if read is None else read, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if separate else subprocess.STDOUT,
         )  # fmt: skip

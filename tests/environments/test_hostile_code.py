@@ -221,7 +221,7 @@ def test_a_tree_that_does_not_fit_is_infrastructure(local: LocalSession) -> None
     if not local.shut_in:
         pytest.skip("bubblewrap is not installed")
     tiny = replace(local, confined=replace(local.confined, limits=replace(LIMITS, written=4096)))
-    with pytest.raises(InfrastructureError, match=r"cannot start the sandbox.*No space"):
+    with pytest.raises(InfrastructureError, match=r"cannot lay out the tree.*No space"):
         run_once(tiny, {}, "true", 20)
 
 

@@ -12,7 +12,7 @@ from bench.cli.tryagent import try_agent
 from bench.repos.patches import patch_paths
 from core.errors import InfrastructureError
 from environments.base import EnvironmentKind
-from environments.layout import DELETED, lay_beside, lay_out
+from environments.layout import lay_out
 from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.bench.runs import options, read
@@ -158,11 +158,8 @@ def test_links_and_folders_give_way(tmp_path: Path) -> None:
     assert laid == {"a.py", "turned", "folder", "out", "out/new.txt"}
     assert (tmp_path / "laid/a.py").read_text() == "a"
     assert [p.name for p in (outer / "there").iterdir()] == ["kept.txt"]
-    lay_beside(tmp_path / "beside", template, changes)
-    gone = set((tmp_path / "beside" / DELETED).read_bytes().decode().split("\0")) - {""}
-    assert gone == {"gone", "folder/below/f", "out/kept.txt", "turned", "folder", "out"}
     for path in ("../x", "/etc/x", "a/../../x"):
-        with pytest.raises(InfrastructureError, match="no path within a tree"):
+        with pytest.raises(InfrastructureError, match="not a path within a tree"):
             lay_out(tmp_path / "laid", template, {path: b""})
 
 
