@@ -27,7 +27,7 @@ def check_evaluator(name: str) -> None:
     """Raise ``UserError`` unless ``name`` is that of an evaluator."""
     if name in [*EvaluatorKind]:
         return
-    from reports.evaluation.evaluators.official import TOOLS
+    from reports.evaluation.evaluators.official.programs import TOOLS
 
     known = [*(kind.value for kind in EvaluatorKind), *TOOLS]
     if name not in known:
@@ -80,7 +80,7 @@ def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
 def _official(
     name: str, store: RunStore, options: ReportOptions, say: Say, dataset: str
 ) -> Evaluator:
-    from reports.evaluation.evaluators.official import TOOLS
+    from reports.evaluation.evaluators.official.programs import TOOLS
     from reports.evaluation.evaluators.official.running import OfficialEvaluator
     from reports.evaluation.evaluators.official.tool import ToolSettings
 

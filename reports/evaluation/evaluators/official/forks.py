@@ -1,15 +1,19 @@
-"""Forks of swebench 2 and 4: SWE-rebench (V1), SWE-Gym and the Python set of SWE-bench Live.
+"""Programs made from swebench, whose logs and reports are its own.
 
-They keep swebench's command and files (``swebench.harness.run_evaluation``).
+Forks of swebench 2 and 4 keep its command (``swebench.harness.run_evaluation``): SWE-rebench (V1),
+SWE-Gym and the Python set of SWE-bench Live. SWE-smith calls it as a library.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from reports.evaluation.evaluators.base import (
+    OUTPUT_FILE,
     REPORT_FILE,
+    RUN_LOG,
     EvaluationTask,
     VerdictStatus,
 )
@@ -19,17 +23,15 @@ from reports.evaluation.evaluators.official.tool import (
     OfficialTool,
     Tasks,
     ToolResult,
-    names_in,
     read_result,
+    read_text,
     resolved_if,
     row_id,
     shows_results,
     unclear,
-    write_json,
+    write_values,
 )
 from reports.evaluation.evaluators.swebench import first_error, patch_fault, saved_output
-
-_LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 
 
 class Fork(OfficialTool):
@@ -52,23 +54,8 @@ class Fork(OfficialTool):
     def start(self, folder: EvaluationFolder) -> Sequence[str]:
         return ["-m", "swebench.harness.run_evaluation"]
 
-    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
-        rows = []
-        for task in tasks:
-            row = task.evaluation.row
-            lists = {key: names_in(row.get(key)) for key in _LISTS}
-            own = {"patch": "", **lists, "instance_id": self.identifier(task)}
-            rows.append({"hints_text": "", **row, **own})
-        write_json(folder.rows(), rows)
-        predictions = [
-            {
-                "instance_id": self.identifier(task),
-                "model_name_or_path": MODEL,
-                "model_patch": task.prediction.patch,
-            }
-            for task in tasks
-        ]
-        write_json(folder.predictions(), predictions)
+    def row(self, task: EvaluationTask) -> Mapping[str, object]:
+        return {"hints_text": "", **super().row(task)}
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
@@ -172,7 +159,55 @@ class GymTool(Fork):
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         super().write(tasks, folder)
         images = {self.identifier(task): task.instance.image for task in tasks}
-        write_json(folder.inputs / "images.json", images)
+        write_values(folder.inputs / "images.json", images)
 
     def start(self, folder: EvaluationFolder) -> Sequence[str]:
         return ["-c", _GYM_PROGRAM, str(folder.inputs / "images.json")]
+
+
+_SMITH_REASON = re.compile(r"(?:FAILED|Error validating [^:]*): ?(.+)")
+
+
+class SmithTool(OfficialTool):
+    """SWE-smith: ``swesmith.harness.eval`` of a package, or of a checkout in its place.
+
+    It fetches the branch with the bug from GitHub in the container, so it needs a network.
+    """
+
+    name = "smith"
+    repository = "SWE-bench/SWE-smith"
+    entry = "swesmith/harness/eval.py"
+    package = "swesmith"
+    modules = ("swesmith", "swebench", "datasets", "docker", "dotenv", "ghapi", "unidiff")
+    needed = ("repo", "FAIL_TO_PASS")
+    gold = ()  # its patches make the bugs
+    predictions_by_id = True
+    # It derives the names of images itself, and they have changed since the set was published.
+    names_images = True
+
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
+        options = {
+            "--dataset_path": folder.rows(),
+            "--predictions_path": folder.predictions(),
+            "--run_id": folder.run_id,
+            "--workers": self.workers(tasks),
+            "--redo_existing": None,
+            "--instance_ids": [row_id(task) for task in tasks],
+        }
+        return [self.command(["-m", "swesmith.harness.eval"], options)]
+
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
+        own = folder.outputs / "logs" / "run_evaluation" / folder.run_id / row_id(task)
+        report, output = read_result(own / REPORT_FILE), read_text(own / OUTPUT_FILE)
+        if report is None:
+            if fault := patch_fault(own):
+                return ToolResult(VerdictStatus.UNRESOLVED, fault, output)
+            found = _SMITH_REASON.findall(read_text(own / RUN_LOG))
+            words = f"{self.name}: {found[-1]}"[:300] if found else ""
+            return ToolResult(VerdictStatus.NOT_EVALUATED, words) if found else None
+        if report.get("timed_out"):
+            words = f"the tests did not end within {report.get('timeout')} s"
+            return ToolResult(VerdictStatus.UNRESOLVED, words, output, report)
+        if "tests_status" in report and shows_results(output):
+            return resolved_if(report.get("resolved") is True, output, report)
+        return unclear(output)

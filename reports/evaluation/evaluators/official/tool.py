@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -75,11 +76,9 @@ class EvaluationFolder:
     patches_id: str  # the same for the same patches of a run
 
     def rows(self, suffix: str = "json") -> Path:
-        """Return the path of the rows that a tool reads."""
         return self.inputs / f"rows.{suffix}"
 
     def predictions(self, suffix: str = "json") -> Path:
-        """Return the path of the predictions that a tool reads."""
         return self.inputs / f"predictions.{suffix}"
 
 
@@ -97,38 +96,51 @@ Tasks = Sequence[EvaluationTask]
 
 
 class OfficialTool(ABC):
-    """An official evaluator.
+    """An official evaluator: states what it needs, writes its inputs, reads its results."""
 
-    Attributes:
-        name: the value of ``--evaluator``.
-        repository: of the code, OWNER/NAME; empty if it comes as a package alone.
-        entry: a file that its checkout has.
-        package: its name on the package index; empty if it comes as a checkout alone.
-        modules: that the interpreter needs.
-        needed: keys of a row that may not be empty.
-        links: the entries of the checkout that the working folder must have.
-        allowance: seconds that the commands may take beyond the tests.
-        uses_engine: whether it runs containers on the local engine.
-        names_images: whether it may use other images than those that the rows name.
-    """
-
-    name: ClassVar[str] = ""
-    repository: ClassVar[str] = ""
-    entry: ClassVar[str] = ""
-    package: ClassVar[str] = ""
-    modules: ClassVar[tuple[str, ...]] = ()
-    needed: ClassVar[tuple[str, ...]] = ()
-    links: ClassVar[tuple[str, ...]] = ()
-    allowance: ClassVar[float] = 0.0
-    uses_engine: ClassVar[bool] = True
-    names_images: ClassVar[bool] = False
+    name: ClassVar[str] = ""  # the value of ``--evaluator``
+    repository: ClassVar[str] = ""  # OWNER/NAME of the code
+    entry: ClassVar[str] = ""  # a file that a checkout has
+    package: ClassVar[str] = ""  # on the package index; empty if it comes as a checkout alone
+    modules: ClassVar[tuple[str, ...]] = ()  # that the interpreter needs
+    needed: ClassVar[tuple[str, ...]] = ()  # keys of a row that may not be empty
+    gold: ClassVar[tuple[str, ...]] = ("patch",)  # keys of a row that are written empty
+    row_format: ClassVar[str] = "json"  # a list of objects; jsonl: an object a line
+    prediction_format: ClassVar[str] = "json"
+    predictions_by_id: ClassVar[bool] = False  # in one object
+    links: ClassVar[tuple[str, ...]] = ()  # entries of the checkout that the working folder needs
+    allowance: ClassVar[float] = 0.0  # seconds that the commands may take beyond the tests
+    uses_engine: ClassVar[bool] = True  # whether it runs containers on the local engine
+    names_images: ClassVar[bool] = False  # whether it may use other images than the rows name
 
     def __init__(self, settings: ToolSettings) -> None:
         self.settings = settings
 
-    @abstractmethod
+    def row(self, task: EvaluationTask) -> Mapping[str, object]:
+        """Return the row for the tool, without the gold patch."""
+        row = task.evaluation.row
+        lists = {key: names_in(row.get(key)) for key in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+        gold = dict.fromkeys(self.gold, "")
+        return {**row, **gold, **lists, "instance_id": self.identifier(task)}
+
+    def prediction(self, task: EvaluationTask) -> Mapping[str, object]:
+        """Return the prediction for the tool."""
+        return {
+            "instance_id": self.identifier(task),
+            "model_name_or_path": MODEL,
+            "model_patch": task.prediction.patch,
+        }
+
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
-        """Write predictions and rows without the gold patch, one prediction for each row."""
+        """Write rows and predictions, one prediction for each row."""
+        write_values(folder.rows(self.row_format), [self.row(task) for task in tasks])
+        self.write_predictions(tasks, folder)
+
+    def write_predictions(self, tasks: Tasks, folder: EvaluationFolder) -> None:
+        made = [self.prediction(task) for task in tasks]
+        by_id = {self.identifier(task): one for task, one in zip(tasks, made, strict=True)}
+        path = folder.predictions(self.prediction_format)
+        write_values(path, by_id if self.predictions_by_id else made)
 
     @abstractmethod
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
@@ -156,7 +168,7 @@ class OfficialTool(ABC):
 
     def environment(self) -> Mapping[str, str]:
         """Return variables for the commands; rows are given as files, so no hub is asked."""
-        return {**self._paths(), "HF_HUB_OFFLINE": "1"}
+        return {**self._python_path, "HF_HUB_OFFLINE": "1"}
 
     @property
     def checkout(self) -> Path:
@@ -184,7 +196,8 @@ class OfficialTool(ABC):
             )
         return revision(checkout) if checkout is not None else f"{self.package} {version}"
 
-    def _paths(self) -> dict[str, str]:
+    @property
+    def _python_path(self) -> dict[str, str]:
         checkout = self.settings.checkout
         return {"PYTHONPATH": str(checkout)} if checkout is not None else {}
 
@@ -194,7 +207,7 @@ class OfficialTool(ABC):
         try:
             result = subprocess.run(
                 [python, "-c", _PROBE, self.package, *self.modules],
-                env={**without_secrets(os.environ), **self._paths()}, stdin=subprocess.DEVNULL,
+                env={**without_secrets(os.environ), **self._python_path}, stdin=subprocess.DEVNULL,
                 capture_output=True, check=True, timeout=_PROBE_SECONDS, cwd="/",
             )  # fmt: skip
             lacks, version = json.loads(result.stdout)
@@ -242,7 +255,7 @@ def row_id(task: EvaluationTask) -> str:
 
 
 def names_in(value: object) -> list[str]:
-    """Return the texts in a list, or in the JSON or Python text of one; empty if it is none.
+    """Return the texts in a list, or in the JSON or Python text of a list; else none.
 
     SWE-bench Pro writes lists as Python text and evaluates them.
     """
@@ -257,14 +270,12 @@ def names_in(value: object) -> list[str]:
     return [str(name) for name in value] if isinstance(value, Sequence) else []
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write ``value`` as JSON; dates of a dataset become texts."""
-    path.write_text(json.dumps(value, default=str), encoding="utf-8")
-
-
-def write_lines(path: Path, values: Sequence[object]) -> None:
-    """Write ``values`` as JSON, one a line."""
-    text = "".join(json.dumps(value, default=str) + "\n" for value in values)
+def write_values(path: Path, values: Collection[object]) -> None:
+    """Write JSON, or a line of it for each value if ``path`` ends with ``.jsonl``."""
+    # Dates of a dataset become texts.
+    dumps = partial(json.dumps, default=str)
+    lines = path.suffix == ".jsonl"
+    text = "".join(dumps(value) + "\n" for value in values) if lines else dumps(values)
     path.write_text(text, encoding="utf-8")
 
 

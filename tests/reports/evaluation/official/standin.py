@@ -13,7 +13,7 @@ from reports.evaluation.evaluators.official.tool import (
     read_result,
     resolved_if,
     row_id,
-    write_json,
+    write_values,
 )
 
 # Prints, writes results, and ends, waits or starts others as the words in the patches say.
@@ -56,7 +56,7 @@ class StandIn(OfficialTool):
 
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         patches = {row_id(task): task.prediction.patch for task in tasks}
-        write_json(folder.predictions(), patches)
+        write_values(folder.predictions(), patches)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         return [[sys.executable, "-c", PROGRAM, str(folder.predictions())]]

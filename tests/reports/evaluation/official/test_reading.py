@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import UserError
 from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, EvaluationTask
-from reports.evaluation.evaluators.official import TOOLS
+from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,

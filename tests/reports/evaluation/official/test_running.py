@@ -16,7 +16,7 @@ from core.errors import UserError
 from core.git import git
 from reports.command_line import report_command
 from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, Verdict, VerdictStatus
-from reports.evaluation.evaluators.official import TOOLS
+from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.official.running import ConsoleLog, OfficialEvaluator
 from tests.reports.evaluation.evaluating import BANK, TEXTKIT, UNITS, make_run, on_disk, options
 from tests.reports.evaluation.official import samples
