@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bench.instances.dataset import BUNDLED, Dataset, load_dataset
 from bench.instances.instance import split_row
 from core.errors import InfrastructureError, UserError
-from core.plaintext import counted
+from core.plaintext import counted, some
 from environments.docker.engine import connect
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
 from reports.data.predictions import Prediction, run_id
@@ -32,8 +32,7 @@ from reports.data.verdicts import (
 )
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator, make_images, make_swebench
-from reports.evaluation.evaluators.grading import grade_output
-from reports.evaluation.evaluators.localoutput import grade_saved, is_saved
+from reports.evaluation.evaluators.grading import grade_output, grade_saved, is_saved
 from reports.evaluation.evaluators.swebench import Swebench, saved_output, tests_ended
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.manifest import timestamp
@@ -42,9 +41,7 @@ from runs.storage.store import RunStore
 if TYPE_CHECKING:
     from environments.docker.imagestore.store import ImageStore
 
-# A process of swebench takes seconds to start, and all its images stay until it ends.
-_IMAGES_PER_WORKER = 2
-# They use no images of the rows, or fetch them themselves, or elsewhere.
+# Evaluators that use no images of the rows, or fetch them themselves or elsewhere.
 _WITHOUT_IMAGES = (*(set(EvaluatorKind) - {EvaluatorKind.DOCKER}), "smith", "sb-cli")
 
 
@@ -81,9 +78,9 @@ class RequestedEvaluation:
         return make_evaluator(self.kind, self.store, options, self.say, self._dataset_name)
 
     def _batches(self, tasks: Sequence[EvaluationTask]) -> Iterable[Sequence[EvaluationTask]]:
-        """Return the parts in which tasks are evaluated: all at once, unless images lack room."""
         store = self.limited_images
-        most = self.options.workers * _IMAGES_PER_WORKER
+        # A process of swebench takes seconds to start, and all its images stay until it ends.
+        most = self.options.workers * 2
         return image_batches(store, tasks, most) if store else (tasks,)
 
     @cached_property
@@ -215,24 +212,15 @@ class Regrading:
         return graded if tests_ended(text) else None
 
 
-Regrade = Callable[[EvaluationTask, Verdict | None], Verdict | None]
-"""Grades the saved output of a task with that known verdict; returns None without output."""
-
 Batches = Callable[[Sequence[EvaluationTask]], Iterable[Sequence[EvaluationTask]]]
-
-_NAMED = 5
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The verdicts on a run's predictions.
-
-    Attributes:
-        verdicts: one for each prediction, by instance id.
-        failed: ids of the instances whose evaluation failed, even if an older verdict is known.
-    """
+    """The verdict on each of a run's predictions, by instance id."""
 
     verdicts: Mapping[str, Verdict]
+    # Ids of the instances whose evaluation failed, even if an older verdict is known.
     failed: tuple[str, ...] = ()
 
 
@@ -249,7 +237,11 @@ class RunEvaluation:
     def evaluate(self, evaluator: Evaluator) -> Evaluated:
         """Evaluate what has no verdict that ``evaluator`` accepts; save new verdicts."""
         todo = [p for p in self.predictions if not evaluator.accepts(self._known[p.instance_id])]
-        self._say_kept(todo)
+        left = {prediction.instance_id for prediction in todo}
+        kept = [v for name, v in self._known.items() if v is not None and name not in left]
+        if todo and kept:
+            verdicts, official = counted(len(kept), "verdict"), sum(v.official for v in kept)
+            self.say(f"kept: {verdicts} on unchanged patches, {official} official")
         given = [self._saved(verdict) for verdict in self._given(todo, evaluator)]
         # An older verdict stands if the evaluation fails this time.
         failed = tuple(v.instance_id for v in given if not v.conclusive)
@@ -259,14 +251,15 @@ class RunEvaluation:
                 self.say(f"{name}: the verdict of {known.evaluator} stands")
         return Evaluated(self._merged(given), failed)
 
-    def regrade(self, regrade: Regrade) -> Evaluated:
+    def regrade(
+        self, regrade: Callable[[EvaluationTask, Verdict | None], Verdict | None]
+    ) -> Evaluated:
         """Grade the saved test output of these patches again, without running tests."""
         tasks, _ = self._tasks(self.predictions)
         patched = [task for task in tasks if task.prediction.patch.strip()]
         given = []
         for task in patched:
-            verdict = regrade(task, self._known[task.instance.instance_id])
-            if verdict is not None:
+            if verdict := regrade(task, self._known[task.instance.instance_id]):
                 given.append(self._saved(_stamped(verdict)))
         self.say(f"graded {len(given)} again; {len(patched) - len(given)} left no test output")
         for verdict in given:
@@ -278,15 +271,6 @@ class RunEvaluation:
     @cached_property
     def _known(self) -> Mapping[str, Verdict | None]:
         return {p.instance_id: known_verdict(self.store, p) for p in self.predictions}
-
-    def _say_kept(self, todo: Sequence[Prediction]) -> None:
-        left = {prediction.instance_id for prediction in todo}
-        kept = [v for name, v in self._known.items() if v is not None and name not in left]
-        official = sum(verdict.official for verdict in kept)
-        if todo and kept:
-            self.say(
-                f"kept: {counted(len(kept), 'verdict')} on unchanged patches, {official} official"
-            )
 
     def _given(self, todo: Sequence[Prediction], evaluator: Evaluator) -> Iterator[Verdict]:
         if not todo:
@@ -314,11 +298,11 @@ class RunEvaluation:
         self, predictions: Sequence[Prediction]
     ) -> tuple[list[EvaluationTask], dict[str, str]]:
         """Return the tasks, and by id the reason why a prediction with a patch has none."""
-        rows, dataset = self._rows, self.load()
+        dataset = self.load()
+        rows = dataset.by_any_id
         missing = [p.instance_id for p in self.predictions if p.instance_id not in rows]
         if missing:
-            more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-            words = f"not in the dataset {dataset.name}: {', '.join(missing[:_NAMED])}{more}"
+            words = f"not in the dataset {dataset.name}: {some(missing, 5)}"
             if len(missing) == len(self.predictions):
                 raise UserError(f"{words}; check --dataset")
             self.say(f"{counted(len(missing), 'instance')}: {words}")
@@ -329,28 +313,22 @@ class RunEvaluation:
                 instance, evaluation = split_row(row)
                 instance = replace(instance, instance_id=prediction.instance_id)
                 tasks.append(EvaluationTask(prediction, instance, evaluation))
-        reason = f"not in the dataset {dataset.name}"
-        patched = (p.instance_id for p in predictions if p.patch.strip())
-        return tasks, {name: reason for name in patched if name not in rows}
-
-    @property
-    def _rows(self) -> Mapping[str, Mapping[str, object]]:
-        return self.load().by_any_id
+        unknown = (p for p in predictions if p.patch.strip() and p.instance_id not in rows)
+        return tasks, {p.instance_id: f"not in the dataset {dataset.name}" for p in unknown}
 
     def _saved(self, verdict: Verdict) -> Verdict:
         """Save ``verdict``, unless only the known one is conclusive; return it."""
         known = self._known[verdict.instance_id]
         if verdict.conclusive or known is None or not known.conclusive:
             prediction = next(p for p in self.predictions if p.instance_id == verdict.instance_id)
-            row = self._rows.get(verdict.instance_id)
+            row = self.load().by_any_id.get(verdict.instance_id)
             evaluation = split_row(row)[1] if row is not None else None
             save_verdict(self.store, prediction, verdict, evaluation)
         return verdict
 
     def _merged(self, given: Sequence[Verdict]) -> dict[str, Verdict]:
-        merged = {
-            p.instance_id: self._known[p.instance_id] or presumed(p) for p in self.predictions
-        }
+        names = {p.instance_id: p for p in self.predictions}
+        merged = {name: self._known[name] or presumed(p) for name, p in names.items()}
         for verdict in given:
             if verdict.conclusive or not merged[verdict.instance_id].conclusive:
                 merged[verdict.instance_id] = verdict

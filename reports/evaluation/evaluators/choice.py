@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +13,14 @@ from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from reports.cli.options import EvaluatorKind, ReportOptions, Say
-from reports.evaluation.evaluators.base import Evaluator
-from reports.evaluation.evaluators.modal import ModalEvaluator
-from reports.evaluation.evaluators.none import NoEvaluator
-from reports.evaluation.evaluators.swebench import Swebench
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
+from reports.evaluation.evaluators.swebench import ModalEvaluator, Swebench
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
     from environments.docker.imagestore.store import ImageStore
-    from reports.evaluation.evaluators.images import ImagePreparation
+    from reports.evaluation.evaluators.docker import ImagePreparation
     from reports.evaluation.evaluators.local import LocalEvaluator
 
 
@@ -53,6 +54,23 @@ def make_evaluator(
     from reports.evaluation.evaluators.docker import DockerEvaluator
 
     return DockerEvaluator(swebench, _images(options, say, dataset), say)
+
+
+@dataclass(frozen=True)
+class NoEvaluator:
+    """Accepts every known verdict and gives none."""
+
+    name: str = field(default="none", init=False)
+
+    def accepts(self, verdict: Verdict | None) -> bool:
+        return True
+
+    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+        return {}
+
+    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+        for task in tasks:
+            yield Verdict(task.instance.instance_id, VerdictStatus.NOT_EVALUATED, self.name)
 
 
 def make_images(
@@ -98,7 +116,7 @@ def _official(
 
 
 def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:
-    from reports.evaluation.evaluators.images import ImagePreparation
+    from reports.evaluation.evaluators.docker import ImagePreparation
 
     bundled = BUNDLED.get(dataset)
     build = bundled.build_images if bundled else lambda _: None

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError
 from environments.docker.containers import Containers
-from environments.docker.engine import connect
+from environments.docker.engine import connect, engine_answers, engine_error_types
 from environments.docker.environment import label_of
+from environments.docker.images import digest, holds
+from environments.docker.imagestore.store import ImageStore
+from environments.docker.registries import Registries
 from environments.leftovers import remove_containers, remove_named
 from environments.limits import ResourceLimits
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.images import ImagePreparation, digests
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED, Swebench, check_rows
 
 # An engine may still work on the last request of a client that was ended.
@@ -33,6 +37,82 @@ _FAILS_TO_APPLY = f"""git apply {_PATCH} || git apply --3way {_PATCH} ||
 {{ git reset -q --hard; patch --batch --forward --fuzz=5 -p1 -i {_PATCH}; }} || exit 0
 echo the patch applies to it, though it did not when swebench tried; exit 1
 """
+
+
+@dataclass(frozen=True)
+class ImagePreparation:
+    """Checks the engine and its disk, and pulls missing images."""
+
+    # Builds the images of these instances that no registry has; called before pulling.
+    build: Callable[[Sequence[str]], None]
+    say: Callable[[str], None]
+    images: Callable[[Any], ImageStore]  # of a client's engine
+    registries: Registries = field(default_factory=Registries)
+
+    def prepare(
+        self, tasks: Sequence[EvaluationTask], first: Callable[[Any], None] = lambda _: None
+    ) -> Mapping[str, str]:
+        """Fetch the images of ``tasks``; return by id why one cannot be evaluated.
+
+        ``first`` is called with a client of the engine before anything is fetched.
+        """
+        names = [task.instance.instance_id for task in tasks]
+        client = connect()
+        if client is None:
+            reason = "no Docker engine answers: start one, or use --evaluator local"
+            self.say(f"engine: {reason}")
+            return dict.fromkeys(names, reason)
+        with closing(client):
+            try:
+                self._say_engine(client)
+                first(client)
+                self.build(names)
+                failed = self.images(client).fetch_each(self._absent(client, tasks))
+                missing = {
+                    task.instance.instance_id: failed[task.instance.image]
+                    for task in tasks
+                    if task.instance.image in failed
+                }
+            except engine_error_types(InfrastructureError) as error:
+                missing = dict.fromkeys(names, " ".join(str(error).split())[:300])
+        # While an engine shuts down, its errors do not give the real reason.
+        stopped = missing and not engine_answers()
+        return dict.fromkeys(missing, ENGINE_STOPPED) if stopped else missing
+
+    def _say_engine(self, client: Any) -> None:  # noqa: ANN401 - the SDK has no types
+        about = client.info()
+        root = Path(str(about["DockerRootDir"]))
+        # The engine may run on another machine, whose disk is not visible here.
+        free = f"{shutil.disk_usage(root).free / 1e9:.0f} GB" if root.is_dir() else "unknown space"
+        self.say(f"engine: version {about['ServerVersion']}, {free} free in {root}")
+
+    def _absent(self, client: Any, tasks: Sequence[EvaluationTask]) -> list[str]:  # noqa: ANN401
+        wanted = sorted({task.instance.image for task in tasks})
+        absent = [image for image in wanted if not holds(client, image)]
+        if not absent:
+            self.say(f"images: {len(wanted)} at hand")
+            return []
+        known = self.registries.sizes(absent)
+        unknown = len(absent) - len(known)
+        words = [f"{sum(known.values()) / 1e9:.1f} GB to download"] if known else []
+        words += [f"the size of {unknown} is unknown"] if unknown else []
+        self.say(
+            f"images: {len(wanted) - len(absent)} at hand, {len(absent)} to be pulled "
+            f"({', '.join(words)})"
+        )
+        return absent
+
+
+def digests(images: Iterable[str]) -> dict[str, str]:
+    """Return ``NAME@DIGEST`` by name, for the images of the engine."""
+    client = connect()
+    if client is None:
+        return {}
+    found: dict[str, str] = {}
+    with closing(client), suppress(InfrastructureError):
+        for image in sorted({*images}):
+            found[image] = f"{image}@{digest(client, image)}"
+    return found
 
 
 @dataclass(frozen=True)
@@ -57,7 +137,9 @@ class DockerEvaluator:
         images = digests(task.instance.image for task in tasks)
         try:
             failure = self.swebench.run(tasks, run_id)
-            verdicts = [*self._verdicts(tasks, run_id, failure)]
+            client = connect()
+            failure = failure if client else ENGINE_STOPPED
+            verdicts = [self._verdict(client, task, run_id, failure) for task in tasks]
         except BaseException:
             time.sleep(_SETTLE)
             raise
@@ -68,20 +150,13 @@ class DockerEvaluator:
         for task, verdict in zip(tasks, verdicts, strict=True):
             yield replace(verdict, image=images.get(task.instance.image, ""))
 
-    def _verdicts(
-        self, tasks: Sequence[EvaluationTask], run_id: str, failure: str
-    ) -> Iterator[Verdict]:
-        client = connect()
-        for task in tasks:
-            verdict = self.swebench.verdict(
-                task, run_id, self.name, failure if client else ENGINE_STOPPED
-            )
-            if why := _doubt(client, task, verdict, run_id):
-                self.swebench.forget(task, run_id)
-                verdict = replace(
-                    verdict, status=VerdictStatus.NOT_EVALUATED, reason=why, report=None
-                )
-            yield verdict
+    def _verdict(self, client: Any, task: EvaluationTask, run_id: str, failure: str) -> Verdict:  # noqa: ANN401
+        verdict = self.swebench.verdict(task, run_id, self.name, failure)
+        why = _doubt(client, task, verdict, run_id)
+        if not why:
+            return verdict
+        self.swebench.forget(task, run_id)
+        return replace(verdict, status=VerdictStatus.NOT_EVALUATED, reason=why, report=None)
 
     def _remove_left(self, client: Any, whose: str) -> None:  # noqa: ANN401 - no types
         for run_id in self.swebench.ended():

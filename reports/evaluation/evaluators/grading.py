@@ -1,14 +1,30 @@
-"""Grade test output with swebench's own functions."""
+"""Grade test output with swebench's own functions.
+
+The tests of a local evaluation can print anything. A test that swebench reads as passed counts only
+if pytest's own report, or the count at the end of another runner's output, confirms it.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.regression.testlogs import fallback_parser
-from reports.data.verdicts import Verdict
+from bench.instances.project import local_command
+from bench.instances.shape import END_MARKER, START_MARKER
+from bench.regression.runners import Runner, runner_of
+from bench.regression.testlogs import (
+    cross_checked,
+    fallback_parser,
+    limited_output,
+    report_results,
+    split_report,
+)
+from bench.repos.patches import patch_paths
+from core.plaintext import some
+from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
 
 Statuses = Mapping[str, str]
@@ -93,3 +109,87 @@ def _written(text: str, folder: Path) -> Path:
     path = folder / "test_output.txt"
     path.write_text(text, encoding="utf-8", errors="replace")
     return path
+
+
+_HEAD = "swe-retry-harness: the report of pytest follows on the line "
+_TIMED_OUT = ">>>>> Tests Timed Out"  # swebench reads no results from an output with these words
+_PASSING = ("PASSED", "XFAIL")
+
+
+def saved(output: str, token: str, *, timed_out: bool = False, doubt: str = "") -> str:
+    """Return ``output`` for the log; ``token`` marks pytest's report in it (``with_report_file``).
+
+    Results with a ``doubt`` resolve nothing.
+    """
+    output += f"\n{_TIMED_OUT}" if timed_out else ""
+    return f"{_HEAD}{token}\n{_marked(output)}{doubt}"
+
+
+def is_saved(log: str) -> bool:
+    """Return whether ``saved`` made ``log``."""
+    return log.startswith(_HEAD)
+
+
+def grade_saved(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
+    """Return the verdict on a log that ``saved`` made."""
+    verdict = _graded(task, log, evaluator)
+    doubt = log.rpartition(f"\n{END_MARKER}\n")[2]
+    if verdict.status is not VerdictStatus.RESOLVED or not doubt:
+        return verdict
+    return replace(verdict, status=VerdictStatus.UNRESOLVED, reason=doubt)
+
+
+def _graded(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
+    head, _, rest = log.partition("\n")
+    output = rest.partition(f"{START_MARKER}\n")[2].rpartition(f"\n{END_MARKER}\n")[0]
+    runner = runner_of(local_command(task.instance.spec)) if task.instance.spec else None
+    printed, report = split_report(output, head.removeprefix(_HEAD))
+    printed = limited_output(printed)
+    statuses = printed_statuses(task, _marked(printed))
+    if runner is Runner.PYTEST:
+        statuses, unreported = _confirmed(task, statuses, report)
+        return _with_note(grade_statuses(task, statuses, log, evaluator), task, unreported)
+    if runner is not None:
+        statuses = cross_checked(statuses, printed, runner)
+    return grade_statuses(task, statuses, log, evaluator)
+
+
+def _marked(output: str) -> str:
+    return f"{START_MARKER}\n{output}\n{END_MARKER}\n"
+
+
+def _confirmed(
+    task: EvaluationTask, statuses: Statuses, report: str
+) -> tuple[Statuses, Sequence[str]]:
+    """Return ``statuses``; passed tests that pytest's report does not confirm become failed.
+
+    The names that the report cannot contain follow; for them swebench's status is kept.
+    swebench's parser also takes parts of nested output for names, such as ``[100%]`` and the tests
+    of runs that a test of pytest starts. They name no file of this run, so the report can neither
+    confirm nor contradict them. Without a report no test is confirmed.
+    """
+    row = task.evaluation
+    own = map(_file, (*row.fail_to_pass, *row.pass_to_pass))
+    results = report_results(report, {*patch_paths(row.test_patch), *own})
+    lines = [f"{status} {name}" for name, status in results.items() if status in _PASSING]
+    # The parser shortens and rewrites names, so the names of the report pass through it as well.
+    passed = parser_of(task)("\n".join(lines)).keys()
+    doubted = {n for n, status in statuses.items() if status in _PASSING and n not in passed}
+    known = parser_of(task)("\n".join(f"PASSED {name}" for name in results)).keys()
+    ran = {_file(name) for name in (*results, *patch_paths(row.test_patch))}
+    unreported = {n for n in doubted if results and _file(n) not in ran and n not in known}
+    failed = doubted - unreported
+    return {n: "FAILED" if n in failed else s for n, s in statuses.items()}, sorted(unreported)
+
+
+def _file(name: str) -> str:
+    return name.partition("::")[0]
+
+
+def _with_note(verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]) -> Verdict:
+    wanted = {*task.evaluation.fail_to_pass, *task.evaluation.pass_to_pass}
+    names = [name for name in unreported if name in wanted]
+    if not names or verdict.reason:
+        return verdict
+    shown = some(names, 3)
+    return replace(verdict, reason=f"as swebench reads {shown}, which pytest's report cannot tell")

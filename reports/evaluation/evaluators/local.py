@@ -27,12 +27,11 @@ from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path, patch_paths
 from core.errors import InfrastructureError
 from core.git import git, git_result
+from core.plaintext import some
 from environments import Changes, CommandResult, Environment, Session, UnavailableError, run_once
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.localoutput import grade_saved, saved
-
-_NAMED = 3
+from reports.evaluation.evaluators.grading import grade_saved, saved
 
 
 class PatchError(Exception):
@@ -181,7 +180,7 @@ def _without_edits(fresh: Checkout, patch: str) -> tuple[Checkout, tuple[str, ..
 
 def _both(whole: Verdict, bare: Verdict, edits: Sequence[str]) -> Verdict:
     # ``whole``, with all edits, is resolved.
-    files = ", ".join(map(ascii, edits[:_NAMED])) + (", …" if len(edits) > _NAMED else "")
+    files = some([ascii(edit) for edit in edits], 3)
     if bare.status is VerdictStatus.RESOLVED:
         words = f"with and without its edits of test configuration in {files}"
         return replace(bare, reason="; ".join(filter(None, (whole.reason, words))))

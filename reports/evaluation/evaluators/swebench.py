@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -59,7 +59,7 @@ _INCOMPLETE = (
 # Where swebench keeps its files, and the line that it adds to scripts for what the tests returned.
 _LOGS = Path("logs/run_evaluation")
 _EXIT_CODE = ">>>>> Test Exit Code: "
-_NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS", "PASS_TO_PASS")
+_NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS")
 # Columns by which the rows of sets with an evaluator of their own are known.
 _TOOL_COLUMNS = (
     ("pro", ("before_repo_set_cmd",)),
@@ -199,29 +199,57 @@ class Swebench:
         return found
 
 
+@dataclass(frozen=True)
+class ModalEvaluator:
+    """Passes swebench's option for Modal on. It was never run, because it needs an account."""
+
+    swebench: Swebench
+    say: Callable[[str], None]
+    name: str = field(default="modal", init=False)
+
+    def accepts(self, verdict: Verdict | None) -> bool:
+        return verdict is not None and verdict.final
+
+    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+        lacking = check_rows(tasks)
+        self.say("note: --evaluator modal passes swebench's option on and is not tested")
+        try:
+            from swebench.harness.modal_eval.utils import validate_modal_credentials
+
+            validate_modal_credentials()
+        except Exception as error:  # swebench documents no exception
+            reason = str(error).splitlines()[0] if str(error) else repr(error)
+            return {task.instance.instance_id: reason for task in tasks}
+        return lacking
+
+    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+        # Verdicts of local containers must not be taken for those of Modal.
+        run_id = f"{run_id}-{self.name}"
+        failure = self.swebench.run(tasks, run_id, ["--modal", "true"])
+        for task in tasks:
+            yield self.swebench.verdict(task, run_id, self.name, failure)
+
+
 def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:
     """Return by id what the rows of some instances lack for swebench 5."""
-    lacking = {task.instance.instance_id: missing for task in tasks if (missing := _lacking(task))}
+    lacking = {}
+    for task in tasks:
+        if missing := [key for key in _NEEDED if not task.evaluation.row.get(key)]:
+            lacking[task.instance.instance_id] = ", ".join(missing)
     if tasks and len(lacking) == len({task.instance.instance_id for task in tasks}):
-        name, missing = next(iter(lacking.items()))
-        tools = {_tool_for(task) for task in tasks}
+        name, keys = next(iter(lacking.items()))
+        tools = {_tool_for(task.evaluation.row) for task in tasks}
         fix = "--dataset lite (or the hub id) or --evaluator none"
         raise UserError(
-            f"instance {name}: the dataset lacks {missing}, which the evaluator needs; "
+            f"instance {name}: the dataset lacks {keys}, which the evaluator needs; "
             f"give {fix if '' in tools else f'--evaluator {min(tools)} (docs/evaluators.md)'}"
         )
-    return {name: f"the dataset's row lacks {missing}" for name, missing in lacking.items()}
+    return {name: f"the dataset's row lacks {keys}" for name, keys in lacking.items()}
 
 
-def _tool_for(task: EvaluationTask) -> str:
+def _tool_for(row: Mapping[str, object]) -> str:
     """Return the value of ``--evaluator`` for the set that a row looks like; empty if unknown."""
-    row = task.evaluation.row
     return next((tool for tool, keys in _TOOL_COLUMNS if all(key in row for key in keys)), "")
-
-
-def _lacking(task: EvaluationTask) -> str:
-    row = task.evaluation.row
-    return ", ".join(key for key in _NEEDED if not row.get(key) and key != "PASS_TO_PASS")
 
 
 def tests_ended(output: str) -> bool:
@@ -244,21 +272,21 @@ def _model(task: EvaluationTask) -> str:
     return task.prediction.model_name_or_path.replace("/", "__")
 
 
-def _records(folder: Path) -> list[str]:
+def _records(folder: Path, pattern: re.Pattern[str]) -> list[str]:
     log = folder / RUN_LOG
-    return log.read_text("utf-8", "replace").splitlines() if log.is_file() else []
+    lines = log.read_text("utf-8", "replace").splitlines() if log.is_file() else []
+    return [match[1] for line in lines if (match := pattern.match(line))]
 
 
 def patch_fault(folder: Path) -> str:
     """Return the error of the patch in the log of an instance; empty if there is none."""
-    found = [match[1] for line in _records(folder) if (match := _PATCH_FAULT.match(line))]
-    return found[-1].strip()[:300] if found else ""
+    return "".join(_records(folder, _PATCH_FAULT)[-1:]).strip()[:300]
 
 
 def first_error(folder: Path) -> str:
     """Return the first error record in the log of an instance; empty if there is none."""
-    found = next((match for line in _records(folder) if (match := _ERROR.match(line))), None)
-    return _in_words("swebench could not evaluate it", found[1], folder / RUN_LOG) if found else ""
+    found = _records(folder, _ERROR)
+    return _in_words("swebench could not evaluate it", found[0], folder / RUN_LOG) if found else ""
 
 
 def _in_words(what: str, error: str, log: Path) -> str:

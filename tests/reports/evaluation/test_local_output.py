@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reports.data.verdicts import VerdictStatus
-from reports.evaluation.evaluators.localoutput import grade_saved, is_saved, saved
+from reports.evaluation.evaluators.grading import grade_saved, is_saved, saved
 from tests.reports.evaluation.evaluating import TEXTKIT, rows, task
 
 TESTS = ("test_lower_case", "test_space_becomes_dash", "test_runs_become_one_dash")

@@ -14,7 +14,7 @@ from core.errors import UserError
 from reports.data.predictions import read_predictions, run_id
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.none import NoEvaluator
+from reports.evaluation.evaluators.choice import NoEvaluator
 from reports.evaluation.requested import RunEvaluation
 from runs.storage.store import RunStore
 from tests.reports.evaluation.evaluating import (

@@ -17,7 +17,7 @@ from environments.docker.imagestore.store import ImageStore, make_image_store
 from environments.options import ImageOptions
 from reports.data.predictions import Prediction
 from reports.evaluation.evaluators.base import EvaluationTask, Verdict
-from reports.evaluation.evaluators.images import ImagePreparation
+from reports.evaluation.evaluators.docker import ImagePreparation
 from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.official.running import OfficialEvaluator
 from reports.evaluation.evaluators.official.tool import ToolSettings
