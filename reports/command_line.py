@@ -31,9 +31,8 @@ from reports.data.rundata import RunData, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
 from reports.evaluation.requested import RequestedEvaluation
 from reports.pages.markdown import comparison_table, percent, run_tables, within
-from reports.statistics.collect import RunStats, collect
+from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
-from reports.statistics.effort import Money
 from reports.statsfile import comparison_json, stats_json
 from runs.signals import sigterm_as_interrupt
 from runs.storage.layouts import RESULTS_FILE, STATS_FILE

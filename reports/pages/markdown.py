@@ -10,7 +10,7 @@ from core.plaintext import counted, one_line, table
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
 from reports.statistics.denominators import short_split
-from reports.statistics.methods.intervals import Interval, Share
+from reports.statistics.methods import Interval, Share
 
 Cells = Sequence[object]
 NONE = "–"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from core.money import UNKNOWN, column, dollars
 from reports.pages.markdown import NONE, of, percent, within
 from reports.statistics.breakdown import Group
-from reports.statistics.collect import RunStats
-from reports.statistics.effort import Amount, Money
+from reports.statistics.collect import Amount, Money, RunStats
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from decimal import Decimal
 from core.redaction import Redactor
 from reports.data.rundata import InstanceData, RunData
 from reports.statistics.breakdown import UNKNOWN
-from reports.statistics.collect import RunStats
+from reports.statistics.collect import Confusion, RunStats
 from reports.statistics.comparing import RunComparison
-from reports.statistics.confusion import Confusion
-from reports.statistics.methods.intervals import Interval, Share
+from reports.statistics.methods import Interval, Share
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ from reports.plots.style import (
     new_figure,
     percent_axis,
 )
-from reports.statistics.confusion import Confusion
-from reports.statistics.methods.intervals import Interval
+from reports.statistics.collect import Confusion
+from reports.statistics.methods import Interval
 
 Draw = Callable[[Theme], Figure]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reports.data.rundata import InstanceData, RunData, evaluated, repository_of
-from reports.statistics.methods.intervals import Share
+from reports.statistics.methods import Share
 
 UNKNOWN = "unknown"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from bench.attempts.candidates import AttemptStatus, choose
 from core.money import Dollars, total
-from core.plaintext import one_line, shortened
+from core.plaintext import shortened
 from reports.data.jsonvalues import mapping
 from reports.data.rundata import AttemptData, InstanceData, RunData
 from reports.statistics.breakdown import (
@@ -22,11 +22,8 @@ from reports.statistics.breakdown import (
     by_year,
     plausible_among,
 )
-from reports.statistics.confusion import Confusion, confusion
 from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, scores
-from reports.statistics.effort import Effort, effort
-from reports.statistics.methods.intervals import Share
-from reports.statistics.methods.passk import mean_pass_at_k
+from reports.statistics.methods import Share, mean_pass_at_k
 
 _UNFINISHED = {
     AttemptStatus.NOT_RECORDED, AttemptStatus.REPLAY_EXHAUSTED, AttemptStatus.INFRA_ERROR,
@@ -81,6 +78,41 @@ def _sample_counts(
     return counts
 
 
+@dataclass(frozen=True)
+class Confusion:
+    """Plausible against resolved, over the evaluated instances.
+
+    Attributes:
+        precision: share of plausible instances that are resolved; None without plausible ones.
+        recall: share of resolved instances that are plausible; None without resolved ones.
+    """
+
+    plausible_resolved: int
+    plausible_unresolved: int
+    implausible_resolved: int
+    implausible_unresolved: int
+    precision: float | None
+    recall: float | None
+
+
+def confusion(instances: Iterable[InstanceData]) -> Confusion:
+    """Return the confusion table of plausibility (the prediction) and the verdict (the truth).
+
+    C. J. van Rijsbergen, "Information Retrieval" (1979), chapter 7, for precision and recall.
+    """
+    pairs = [(i.plausible, i.resolved) for i in instances if i.resolved is not None]
+    hit, miss = pairs.count((True, True)), pairs.count((True, False))
+    lost, rest = pairs.count((False, True)), pairs.count((False, False))
+    return Confusion(
+        plausible_resolved=hit,
+        plausible_unresolved=miss,
+        implausible_resolved=lost,
+        implausible_unresolved=rest,
+        precision=hit / (hit + miss) if hit + miss else None,
+        recall=hit / (hit + lost) if hit + lost else None,
+    )
+
+
 FileLists = Callable[[InstanceData], list[tuple[str, ...]]]
 
 
@@ -119,9 +151,6 @@ def gold_files(instances: Iterable[InstanceData]) -> GoldFiles:
         edited_by_winner=share(known, lambda i: [i.chosen.edited_files] if i.chosen else []),
         edited_by_any=share(known, lambda i: [a.edited_files for a in i.attempts]),
     )
-
-
-_LONGEST_REASON = 100
 
 
 @dataclass(frozen=True)
@@ -168,7 +197,7 @@ def failures(run: RunData) -> Failures:
     for i in run.instances:
         reasons.setdefault(i.status, []).append(i.chosen.status if i.chosen else "unknown")
     for entry in run.unfinished:
-        reasons.setdefault(entry.status, []).append(_short(entry.reason))
+        reasons.setdefault(entry.status, []).append(shortened(entry.reason, 100))
     resolved = Counter(i.status for i in run.instances if i.resolved)
     missing = (i.verdict.reason if i.verdict else "" for i in run.instances if i.resolved is None)
     return Failures(
@@ -177,12 +206,8 @@ def failures(run: RunData) -> Failures:
             for status, own in reasons.items()
         ),
         attempts=_ranked(a.status for i in run.instances for a in i.attempts),
-        not_evaluated=_ranked(_short(reason) or "not evaluated yet" for reason in missing),
+        not_evaluated=_ranked(shortened(reason, 100) or "not evaluated yet" for reason in missing),
     )
-
-
-def _short(reason: str) -> str:
-    return one_line(shortened(reason, _LONGEST_REASON))
 
 
 def _ranked(reasons: Iterable[str]) -> tuple[Reason, ...]:
@@ -239,6 +264,111 @@ def _resolved_after(instance: InstanceData, number: int, *, require_tests: bool)
     attempts = {a.attempt: a for a in instance.attempts if a.attempt <= number}
     choice = choose([a.candidate for a in attempts.values()], require_tests=require_tests)
     return instance.resolved_by(attempts[choice.winner.attempt]) if choice.winner else False
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A sum over a run.
+
+    Attributes:
+        known: the sum of the known values.
+        complete: whether all values are known.
+        per_instance: the sum per predicted instance; None if incomplete or without instances.
+        per_resolved: the sum per resolved instance; None if incomplete or without any.
+    """
+
+    known: float
+    complete: bool
+    per_instance: float | None
+    per_resolved: float | None
+
+
+@dataclass(frozen=True)
+class Money:
+    """An ``Amount`` of dollars; the sum is exact."""
+
+    known: Dollars
+    complete: bool
+    per_instance: float | None
+    per_resolved: float | None
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The effort of a run.
+
+    Attributes:
+        attempts: number of all attempts.
+        edit_errors: attempts with a failed edit, of those whose edit outcome is known.
+        dollars: of the whole run, from its ledger, else its predictions.
+        seconds: sum of the wall-clock times of all attempts.
+        prompt_tokens: including cached ones.
+    """
+
+    attempts: Amount
+    edit_errors: Share
+    reflections: Amount
+    calls: Amount
+    prompt_tokens: Amount
+    cached_tokens: Amount
+    completion_tokens: Amount
+    dollars: Money
+    seconds: Amount
+
+
+@dataclass(frozen=True)
+class _Divisors:
+    instances: int
+    resolved: int
+
+    def amount(self, values: Iterable[float | None]) -> Amount:
+        every = list(values)
+        known = [value for value in every if value is not None]
+        complete = len(known) == len(every)
+        total = sum(known)
+        return Amount(total, complete, *self._each(total if complete else None))
+
+    def money(self, known: Decimal, *, complete: bool) -> Money:
+        return Money(known, complete, *self._each(float(known) if complete else None))
+
+    def _each(self, total: float | None) -> tuple[float | None, float | None]:
+        if total is None:
+            return None, None
+        per_instance = total / self.instances if self.instances else None
+        return per_instance, total / self.resolved if self.resolved else None
+
+
+def effort(run: RunData) -> Effort:
+    """Return the effort of ``run``."""
+    attempts = [attempt for instance in run.instances for attempt in instance.attempts]
+    per = _Divisors(len(run.instances), sum(i.resolved is True for i in run.instances))
+    outcomes = [attempt.edit for attempt in attempts if attempt.edit is not None]
+    return Effort(
+        attempts=per.amount([float(len(attempts))]),
+        edit_errors=Share.made(outcomes.count(False), len(outcomes)),
+        reflections=per.amount(attempt.reflections for attempt in attempts),
+        calls=per.amount(
+            a.totals.calls if a.totals else None if a.edit_format is None else len(a.calls)
+            for a in attempts
+        ),
+        prompt_tokens=per.amount(_tokens(attempts, "prompt_tokens")),
+        cached_tokens=per.amount(_tokens(attempts, "cached_tokens")),
+        completion_tokens=per.amount(_tokens(attempts, "completion_tokens")),
+        dollars=per.money(run.known_cost, complete=run.cost is not None),
+        seconds=per.amount(attempt.seconds for attempt in attempts),
+    )
+
+
+def _tokens(attempts: Iterable[AttemptData], name: str) -> Iterator[float | None]:
+    """Yield the tokens of each call; None for calls and attempts without this information."""
+    for attempt in attempts:
+        if attempt.totals is not None:
+            yield getattr(attempt.totals, name)
+            continue
+        if attempt.edit_format is None:
+            yield None
+        for call in attempt.calls:
+            yield None if call.usage is None else getattr(call.usage, name)
 
 
 SCHEMA = 1

@@ -8,11 +8,12 @@ from decimal import Decimal
 
 from core.money import Dollars, total
 from reports.data.rundata import RunData
-from reports.statistics.methods.intervals import Interval, Share
-from reports.statistics.methods.paired import (
+from reports.statistics.methods import (
     RESAMPLES,
     SEED,
+    Interval,
     PairedTable,
+    Share,
     bootstrap_difference,
     mcnemar_exact,
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.instances.dataset import ALIASES
 from bench.instances.validity import KnownValidity, Validity
 from reports.data.rundata import RunData, evaluated
-from reports.statistics.methods.intervals import Share
+from reports.statistics.methods import Share
 
 # Rows of the published splits, from the dataset cards on the hub.
 _SIZES: Mapping[tuple[str, str], int] = {

@@ -11,7 +11,7 @@ from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
 from reports.data.provenance import provenance
 from reports.data.rundata import RunData
-from reports.statistics.methods.intervals import wilson
+from reports.statistics.methods import wilson
 from reports.submission.entry import Meta
 
 BY_REPO_FILE, BY_TIME_FILE = "resolved_by_repo.json", "resolved_by_time.json"

@@ -31,7 +31,7 @@ from exercises.canitedit.reporting.report import (
 )
 from exercises.reporting import csv_text, write_chart
 from reports.cli.options import csv_option, json_option, partial_option
-from reports.statistics.methods.intervals import CONFIDENCE, Interval
+from reports.statistics.methods import CONFIDENCE, Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,9 +21,13 @@ from exercises.canitedit.problems import (
     expected_problems,
 )
 from exercises.canitedit.results import COMPLETED, EVALUATED, Decoding, read_file
-from reports.statistics.methods.intervals import Interval
-from reports.statistics.methods.paired import MeanComparison, bootstrap_mean, compare_means
-from reports.statistics.methods.passk import pass_at_k
+from reports.statistics.methods import (
+    Interval,
+    MeanComparison,
+    bootstrap_mean,
+    compare_means,
+    pass_at_k,
+)
 
 _SHOWN = 3
 _DECODING = ("temperature", "top_p", "max_tokens", "prompt")

@@ -22,8 +22,13 @@ from exercises.exercism.results import (
     read_result,
     result_path,
 )
-from reports.statistics.methods.intervals import Interval, Share
-from reports.statistics.methods.paired import PairedTable, bootstrap_difference, mcnemar_exact
+from reports.statistics.methods import (
+    Interval,
+    PairedTable,
+    Share,
+    bootstrap_difference,
+    mcnemar_exact,
+)
 
 # In the leaderboard's order.
 SUMS = (

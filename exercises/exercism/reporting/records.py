@@ -18,7 +18,7 @@ from core.parsing.untrusted import DamagedError, read_bytes, text_of, yaml_of
 from exercises.exercism.reporting.columns import OURS, SUMS, Column, summary
 from exercises.exercism.results import column_folder
 from reports.data.jsonvalues import number, whole
-from reports.statistics.methods.intervals import Share, wilson
+from reports.statistics.methods import Share, wilson
 
 RECORD = "record.yml"
 _MOST_BYTES = 1 << 20

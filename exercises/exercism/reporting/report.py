@@ -30,7 +30,7 @@ from exercises.exercism.reporting.records import Record
 from exercises.reporting import csv_text
 from reports.data.jsonvalues import dollars, number, whole
 from reports.pages.markdown import NONE, of, percent, within
-from reports.statistics.methods.intervals import Share
+from reports.statistics.methods import Share
 
 _OPEN = "not completed"
 Lay = Callable[..., Iterator[str]]

@@ -22,7 +22,7 @@ from exercises.canitedit.reporting.report import EditingReport, GroupBy, editing
 from exercises.canitedit.results import write_file
 from exercises.dispatch import dispatch
 from exercises.reporting import write_chart
-from reports.statistics.methods.intervals import Interval
+from reports.statistics.methods import Interval
 from tests.exercises.canitedit.making import evaluated, plain, problems, write_folder, write_plain
 
 Capture = pytest.CaptureFixture[str]

@@ -20,8 +20,8 @@ from reports.plots.data import (
 )
 from reports.plots.style import DARK, LIGHT, Theme, label
 from reports.plots.write import draw_figures, write_figures
-from reports.statistics.confusion import Confusion
-from reports.statistics.methods.intervals import Interval, Share
+from reports.statistics.collect import Confusion
+from reports.statistics.methods import Interval, Share
 
 WEIRD = "a$b$_^{x}\\frac<&\"'>\x00\x1b[31m日本\u202e"
 

@@ -11,16 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reports.statistics.collect import confusion
 from reports.statistics.comparing import compare_verdicts
-from reports.statistics.confusion import confusion
-from reports.statistics.methods.intervals import Share, wilson
-from reports.statistics.methods.paired import (
+from reports.statistics.methods import (
     PairedTable,
+    Share,
     bootstrap_difference,
     compare_means,
     mcnemar_exact,
+    mean_pass_at_k,
+    pass_at_k,
+    wilson,
 )
-from reports.statistics.methods.passk import mean_pass_at_k, pass_at_k
 from tests.reports.making import an_instance
 
 CLOSE = {"rel": 1e-9, "abs": 1e-12}

@@ -12,11 +12,10 @@ from llm.chat import Usage
 from reports.data.rundata import AttemptData, CallData
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.statistics.breakdown import by_attempt, by_model, by_origin, by_repository, by_year
-from reports.statistics.collect import bought, collect, failures, gold_files, pass_at_ks
+from reports.statistics.collect import bought, collect, effort, failures, gold_files, pass_at_ks
 from reports.statistics.comparing import compare
 from reports.statistics.denominators import DatasetSplit, scores, split_of
-from reports.statistics.effort import effort
-from reports.statistics.methods.intervals import Share
+from reports.statistics.methods import Share
 from runs.calls.ledger import LedgerLine
 from runs.progress.run_status import InstanceEntry
 from tests.reports.making import a_run, an_attempt, an_instance

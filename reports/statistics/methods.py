@@ -1,18 +1,88 @@
-"""Pure: paired tests of two runs on the same instances, by verdicts or by shares."""
+"""Pure: shares, intervals, paired tests and pass@k, with their sources."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import comb, isfinite
-from statistics import fmean
+from statistics import NormalDist, fmean
 
-from reports.statistics.methods.intervals import CONFIDENCE, Interval
-
+CONFIDENCE = 0.95
 RESAMPLES = 10_000
 SEED = 20240523
-_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The bounds of a share or of a difference of shares, from -1 to 1."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of a whole.
+
+    Attributes:
+        count: the part.
+        of: the whole.
+        share: from 0 to 1; None if the whole is 0 or nothing was evaluated.
+        interval: Wilson's 95 % interval; None if the share is None.
+    """
+
+    count: int
+    of: int
+    share: float | None
+    interval: Interval | None
+
+    @classmethod
+    def made(cls, count: int, of: int, *, known: bool = True) -> Share:
+        """Return a share with its interval; ``known`` is False if nothing was evaluated."""
+        if not of or not known:
+            return cls(count, of, None, None)
+        return cls(count, of, count / of, wilson(count, of))
+
+
+def wilson(count: int, of: int, confidence: float = CONFIDENCE) -> Interval:
+    """Return the Wilson score interval of a binomial share, without continuity correction.
+
+    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal
+    of the American Statistical Association 22 (1927), 209-212.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    if not 0 <= count <= of or not of or not 0 < confidence < 1:
+        raise ValueError(f"not a share: {count} of {of} at {confidence}")
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    share = count / of
+    scale = 1 + z * z / of
+    middle = (share + z * z / (2 * of)) / scale
+    half = z / scale * math.sqrt(share * (1 - share) / of + (z / (2 * of)) ** 2)
+    # The bounds for none and all are exact; floating point would round them.
+    low = 0.0 if count == 0 else middle - half
+    return Interval(low, 1.0 if count == of else middle + half)
+
+
+def pass_at_k(attempts: int, good: int, k: int) -> float:
+    """Return the probability that one of ``k`` attempts drawn without replacement is good.
+
+    The unbiased estimator of M. Chen et al., "Evaluating large language models trained on code"
+    (2021), arXiv:2107.03374, equation 1: ``1 - C(n - c, k) / C(n, k)``.
+
+    Raises:
+        ValueError: ``good`` or ``k`` is out of range.
+    """
+    if not 0 <= good <= attempts or not 1 <= k <= attempts:
+        raise ValueError(f"no pass@{k} of {good} good ones among {attempts}")
+    return 1 - math.comb(attempts - good, k) / math.comb(attempts, k)
+
+
+def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> float:
+    """Return the mean of pass@k over instances, of which ``counts`` has attempts and good ones."""
+    return fmean(pass_at_k(attempts, good, k) for attempts, good in counts)
 
 
 @dataclass(frozen=True)
@@ -56,7 +126,7 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
     Analysis" (2002), section 10.1.4.
     """
     differing = only_a + only_b
-    tail = sum(comb(differing, n) for n in range(min(only_a, only_b) + 1))
+    tail = sum(math.comb(differing, n) for n in range(min(only_a, only_b) + 1))
     # Integers, because floats of this size would overflow.
     return min(1.0, 2 * tail / (1 << differing))
 
@@ -122,7 +192,7 @@ def compare_means(
         ValueError: a share is not a finite number.
     """
     common = sorted({*a} & {*b})
-    if bad := [name for name in common if not (isfinite(a[name]) and isfinite(b[name]))]:
+    if bad := [name for name in common if not (math.isfinite(a[name]) and math.isfinite(b[name]))]:
         raise ValueError(f"not a share: {bad[0]} has {a[bad[0]]} and {b[bad[0]]}")
     changes = [b[name] - a[name] for name in common]
     return MeanComparison(
@@ -163,7 +233,7 @@ def _bootstrap(
         return None
     dice, chances = np.random.default_rng(seed), [count / total for count in counts]
     # In parts, because many different values make a large table.
-    rows = [min(_ROWS, resamples - done) for done in range(0, resamples, _ROWS)]
+    rows = [min(1000, resamples - done) for done in range(0, resamples, 1000)]
     drawn = [dice.multinomial(total, chances, size=n) @ np.asarray(values) for n in rows]
     means = np.concatenate(drawn) / total
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
