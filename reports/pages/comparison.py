@@ -11,8 +11,7 @@ from core.money import column, in_words
 from reports.data.provenance import Groups, provenance
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.markdown import NOT_EVALUATED, of, p_value, percent, within
-from reports.pages.overview import NO_PREDICTION, VerdictMark, verdict_mark
-from reports.pages.tables import Table
+from reports.pages.overview import NO_PREDICTION, Table, VerdictMark, verdict_mark
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,7 +24,6 @@ from markupsafe import Markup, escape
 from core.money import in_words
 from core.plaintext import counted
 from core.redaction import Redactor
-from reports.pages.budget import cut
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -206,3 +205,44 @@ def _address(self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:  #
     if address.removeprefix("mailto:") == text:
         return ""
     return f' <span class="address">({escape(address)})</span>'
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A text of whose middle ``left_out`` characters are left out."""
+
+    head: str
+    tail: str = ""
+    left_out: int = 0
+
+
+def size(text: str) -> int:
+    """Return the number of bytes of ``text`` in a page."""
+    return len(str(escape(text)).encode("utf-8", "backslashreplace"))
+
+
+def fitting_size(sizes: Iterable[int], budget: int) -> int | None:
+    """Return the size to which longer texts must be cut; None if all texts fit.
+
+    It is the largest size for which the sum of ``min(size, result)`` is within ``budget``, so only
+    the longest texts are cut.
+    """
+    ordered = sorted(sizes)
+    left = budget
+    for number, one in enumerate(ordered):
+        share = left // (len(ordered) - number)
+        if one > share:
+            return max(share, 0)
+        left -= one
+    return None
+
+
+def cut(text: str, most: int | None) -> Cut:
+    """Cut ``text`` to about ``most`` bytes: two thirds from its start, one third from its end."""
+    taken = size(text)
+    if most is None or taken <= most:
+        return Cut(text)
+    kept = len(text) * most // taken
+    tail = kept // 3
+    head = kept - tail
+    return Cut(text[:head], text[len(text) - tail :], len(text) - kept)

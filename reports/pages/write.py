@@ -15,13 +15,11 @@ from core.atomic import write_text_atomic
 from core.redaction import Redactor
 from reports.data.provenance import provenance
 from reports.data.rundata import RunData
-from reports.pages.budget import fitting_size, size
 from reports.pages.comparison import Compared, comparison_view
 from reports.pages.instance import InstanceView, page_name, view_instance
 from reports.pages.overview import overview
-from reports.pages.render import Renderer
-from reports.plots.data import FigureData, comparison_data, figure_data
-from reports.plots.write import Picture, write_figures
+from reports.pages.render import Renderer, fitting_size, size
+from reports.plots.write import FigureData, Picture, comparison_data, figure_data, write_figures
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
 from runs.storage.store import RunStore

@@ -1,11 +1,13 @@
-"""Draw the pictures of a report and write them as SVG and PNG."""
+"""The pictures of a report: their numbers, and how they are drawn and written as SVG and PNG."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,7 @@ from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import column
 from core.plaintext import counted
 from core.redaction import Redactor
-from reports.plots.data import (
-    AttemptBar,
-    CostStep,
-    FigureData,
-    RepositoryBar,
-    Score,
-    ScoreDifference,
-    redacted,
-)
+from reports.data.rundata import InstanceData, RunData
 from reports.plots.style import (
     DARK,
     HATCHES,
@@ -41,8 +35,140 @@ from reports.plots.style import (
     new_figure,
     percent_axis,
 )
-from reports.statistics.collect import Confusion
-from reports.statistics.methods import Interval
+from reports.statistics.breakdown import UNKNOWN
+from reports.statistics.collect import Confusion, RunStats
+from reports.statistics.comparing import RunComparison
+from reports.statistics.methods import Interval, Share
+
+
+@dataclass(frozen=True)
+class AttemptBar:
+    """The predictions of one attempt number, and the score up to it."""
+
+    attempt: int
+    resolved: int
+    unresolved: int
+    not_evaluated: int
+    score: float
+
+
+@dataclass(frozen=True)
+class CostStep:
+    """The cost and score of a run limited to ``attempts`` attempts per instance."""
+
+    attempts: int
+    dollars: Decimal
+    score: float
+
+
+@dataclass(frozen=True)
+class RepositoryBar:
+    """One model's evaluated predictions in one repository."""
+
+    repository: str
+    model: str
+    resolved: int
+    evaluated: int
+
+
+@dataclass(frozen=True)
+class Score:
+    """A run's score; official if swebench itself gave every verdict."""
+
+    run: str
+    share: Share
+    official: bool
+
+
+@dataclass(frozen=True)
+class ScoreDifference:
+    """The share of ``b`` minus that of ``a``, with its interval."""
+
+    a: str
+    b: str
+    difference: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """The data of all pictures of a report; an empty part gives no picture."""
+
+    attempts: tuple[AttemptBar, ...] = ()
+    steps: tuple[CostStep, ...] = ()
+    repositories: tuple[RepositoryBar, ...] = ()
+    confusion: Confusion | None = None
+    scores: tuple[Score, ...] = ()
+    differences: tuple[ScoreDifference, ...] = ()
+
+
+def figure_data(run: RunData, stats: RunStats) -> FigureData:
+    """Return the data for the pictures of one run."""
+    if not run.evaluated:
+        return FigureData()
+    evaluated = [i for i in run.instances if i.resolved is not None]
+    steps = []
+    for row in stats.bought:
+        if row.dollars is None:
+            break
+        steps.append(CostStep(row.attempts, row.dollars, row.resolved.share or 0.0))
+    return FigureData(
+        attempts=tuple(_attempts(run, stats)),
+        steps=tuple(steps),
+        repositories=tuple(_repositories(evaluated, run.models)),
+        confusion=stats.plausible if evaluated and stats.counts.plausible is not None else None,
+    )
+
+
+def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[RunComparison]) -> FigureData:
+    """Return the data for the picture of a comparison."""
+    return FigureData(
+        scores=tuple(
+            Score(run.run, run.scores.selected, run.official)
+            for run in runs
+            if run.scores.selected.share is not None
+        ),
+        differences=tuple(
+            ScoreDifference(c.a, c.b, c.difference, c.interval)
+            for c in comparisons
+            if c.interval and c.difference is not None
+        ),
+    )
+
+
+def redacted(data: FigureData, redact: Redactor) -> FigureData:
+    """Return ``data`` with secrets removed from all names."""
+    return replace(
+        data,
+        repositories=tuple(
+            replace(bar, repository=redact(bar.repository), model=redact(bar.model))
+            for bar in data.repositories
+        ),
+        scores=tuple(replace(score, run=redact(score.run)) for score in data.scores),
+        differences=tuple(replace(d, a=redact(d.a), b=redact(d.b)) for d in data.differences),
+    )
+
+
+def _attempts(run: RunData, stats: RunStats) -> Iterator[AttemptBar]:
+    so_far = 0
+    most = max((row.attempt for row in stats.by_attempt), default=0)
+    for number in range(1, most + 1):
+        found = [i.resolved for i in run.instances if i.attempt == number]
+        resolved, unknown = found.count(True), found.count(None)
+        so_far += resolved
+        rest = len(found) - resolved - unknown
+        yield AttemptBar(number, resolved, rest, unknown, so_far / len(run.selected))
+
+
+def _repositories(
+    evaluated: Sequence[InstanceData], models: Sequence[str]
+) -> Iterator[RepositoryBar]:
+    places = {model: place for place, model in enumerate(models)}
+    pairs = {(i.repo, i.model or UNKNOWN) for i in evaluated}
+    for repo, model in sorted(pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)):
+        own = [i for i in evaluated if (i.repo, i.model or UNKNOWN) == (repo, model)]
+        yield RepositoryBar(repo, model, sum(bool(i.resolved) for i in own), len(own))
+
 
 Draw = Callable[[Theme], Figure]
 
@@ -198,17 +324,14 @@ def _note(axes: Axes, text: str, place: tuple[float, float], theme: Theme) -> No
     )
 
 
-_LINE = 0.45  # inches
-_AXIS = 1.0
 _ROOM = 1.4  # for the text after an interval
 
 
 def _draw_comparison(
     scores: Sequence[Score], differences: Sequence[ScoreDifference], theme: Theme
 ) -> Figure:
-    heights = [_AXIS + _LINE * len(scores)]
-    if differences:
-        heights.append(_AXIS + _LINE * len(differences))
+    # In inches: an axis and its lines.
+    heights = [1.0 + 0.45 * len(lines) for lines in (scores, differences) if lines]
     figure = Figure(figsize=(6.4, sum(heights)), layout="constrained")
     panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)
     _draw_scores(panels[0][0], scores, theme)
@@ -276,10 +399,6 @@ def _label_lines(axes: Axes, names: Sequence[str], low: float, high: float) -> N
     axes.set_axisbelow(True)
 
 
-# Weights of Rec. 601 for the brightness of a colour.
-_WEIGHTS = (0.299, 0.587, 0.114)
-
-
 def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
     figure, axes = new_figure(4.4, 3.0)
     rows = (
@@ -287,9 +406,16 @@ def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
         (confusion.implausible_resolved, confusion.implausible_unresolved),
     )
     most = max(max(row) for row in rows)
-    for y, row in enumerate(rows):
-        for x, count in enumerate(row):
-            _draw_cell(axes, (x, y), count, sum(row), Normalize(0, most * 1.3 or 1), theme)
+    shades, norm = colormaps[theme.shades], Normalize(0, most * 1.3 or 1)
+    for y, x in product(range(2), range(2)):
+        count, of, colour = rows[y][x], sum(rows[y]), shades(norm(rows[y][x]))
+        # Weights of Rec. 601 for the brightness of a colour.
+        light = sum(w * c for w, c in zip((0.299, 0.587, 0.114), colour, strict=False)) > 0.5
+        cell = Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=theme.paper, linewidth=2)
+        axes.add_patch(cell)
+        text = f"{count}\n{count / of:.1%} of {of}" if of else str(count)
+        ink = "#000000" if light else "#ffffff"
+        axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", color=ink)
     axes.set_xticks([0.5, 1.5], ["resolved", "not resolved"])
     axes.set_yticks([0.5, 1.5], ["plausible", "not plausible"])
     axes.set(xlim=(0, 2), ylim=(2, 0))
@@ -297,22 +423,6 @@ def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     return figure
-
-
-def _draw_cell(
-    axes: Axes, place: tuple[int, int], count: int, of: int, norm: Normalize, theme: Theme
-) -> None:
-    x, y = place
-    colour = colormaps[theme.shades](norm(count))
-    light = sum(w * c for w, c in zip(_WEIGHTS, colour, strict=False)) > 0.5
-    axes.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=theme.paper, linewidth=2))
-    text = f"{count}\n{count / of:.1%} of {of}" if of else str(count)
-    axes.text(
-        x + 0.5, y + 0.5, text, ha="center", va="center", color="#000000" if light else "#ffffff"
-    )
-
-
-_GROUP = 0.8  # share of the space of a repository; the rest separates it from the next
 
 
 def _draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Figure:
@@ -343,14 +453,11 @@ def _look(number: int, theme: Theme) -> dict[str, Any]:
 def _draw_model(
     axes: Axes, bars: Sequence[RepositoryBar | None], number: int, models: int, theme: Theme
 ) -> None:
-    thickness = _GROUP / models
-    shift = _GROUP / 2 - thickness * (number + 0.5)
+    group = 0.8  # share of the space of a repository; the rest separates it from the next
+    thickness = group / models
+    shift = group / 2 - thickness * (number + 0.5)
     shares = [bar.resolved / bar.evaluated if bar and bar.evaluated else 0.0 for bar in bars]
-    drawn = axes.barh(
-        [place + shift for place in range(len(bars))],
-        shares,
-        thickness,
-        **_look(number, theme),
-    )
+    places = [place + shift for place in range(len(bars))]
+    drawn = axes.barh(places, shares, thickness, **_look(number, theme))
     counts = [f"{bar.resolved}/{bar.evaluated}" if bar and bar.evaluated else "" for bar in bars]
     axes.bar_label(drawn, counts, padding=3, fontsize=7)

@@ -41,7 +41,7 @@ from exercises.exercism.reporting.report import (
 )
 from exercises.reporting import write_chart
 from reports.cli.options import csv_option, json_option, partial_option
-from reports.pages.tables import Table
+from reports.pages.overview import Table
 
 _RUNS = "give folders under predictions/"
 

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.redaction import Redactor
-from reports.pages.budget import cut, fitting_size, size
 from reports.pages.instance import conversations, issue_in, page_name
-from reports.pages.render import highlighted
+from reports.pages.render import cut, fitting_size, highlighted, size
 from tests.reports.pages.generated_run import write_run
 from tests.reports.pages.pageruns import ATTACK, make_pages, write_hostile_run
 

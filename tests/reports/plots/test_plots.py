@@ -10,16 +10,17 @@ from xml.etree import ElementTree
 import pytest
 
 from core.redaction import Redactor
-from reports.plots.data import (
+from reports.plots.style import DARK, LIGHT, Theme, label
+from reports.plots.write import (
     AttemptBar,
     CostStep,
     FigureData,
     RepositoryBar,
     Score,
     ScoreDifference,
+    draw_figures,
+    write_figures,
 )
-from reports.plots.style import DARK, LIGHT, Theme, label
-from reports.plots.write import draw_figures, write_figures
 from reports.statistics.collect import Confusion
 from reports.statistics.methods import Interval, Share
 
