@@ -89,6 +89,9 @@ class Renderer:
             "counted": counted,
             "dollars": in_words,
             "issue": self._issue,
+            "address": lambda svg: (
+                f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+            ),
             "words": lambda text: str(text).replace("_", " "),
         }
         environment.filters.update(filters)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,7 +18,7 @@ from reports.pages.comparison import Compared, comparison_view
 from reports.pages.instance import InstanceView, page_name, view_instance
 from reports.pages.overview import overview
 from reports.pages.render import Renderer, fitting_size, size
-from reports.plots.write import FigureData, Picture, comparison_data, figure_data, write_figures
+from reports.plots.write import comparison_data, figure_data, write_figures
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
 from runs.storage.store import RunStore
@@ -28,22 +27,6 @@ _INSTANCES = "instances"
 _LONGEST_NAME = 150
 _BUDGET = 45_000_000
 """Bytes of all long texts in the pages of a run; the rest of the pages is small."""
-
-
-@dataclass(frozen=True)
-class PagePicture:
-    """A picture in a page, with both themes as data URLs."""
-
-    name: str
-    title: str
-    light: str
-    dark: str
-    words: str
-
-    @classmethod
-    def of(cls, picture: Picture) -> PagePicture:
-        light, dark = _address(picture.light), _address(picture.dark)
-        return cls(picture.name, picture.title, light, dark, picture.words)
 
 
 def write_pages(
@@ -65,7 +48,7 @@ def write_pages(
     _write_instances(store, run, issues or {}, redact, folder / _INSTANCES)
     page = Renderer(redact).report(
         overview=overview(run, stats, _INSTANCES),
-        pictures=_pictures(figure_data(run, stats), folder, redact),
+        pictures=write_figures(figure_data(run, stats), folder / "figures", redact),
         provenance=provenance(run),
     )
     path = folder / "report.html"
@@ -90,7 +73,7 @@ def write_comparison(
         linked.append(replace(each, page=address))
     page = Renderer(redact).comparison(
         view=comparison_view(linked, comparisons),
-        pictures=_pictures(shown, folder, redact),
+        pictures=write_figures(shown, folder / "figures", redact),
     )
     path = folder / "report.html"
     write_text_atomic(path, page)
@@ -118,12 +101,3 @@ def _write_instances(
 def _views(store: RunStore, run: RunData, issues: Mapping[str, str]) -> Iterator[InstanceView]:
     # One at a time, because the conversations of a run may not fit into memory.
     return (view_instance(store, instance, issues) for instance in run.instances)
-
-
-def _pictures(shown: FigureData, folder: Path, redact: Redactor) -> list[PagePicture]:
-    drawn = write_figures(shown, folder / "figures", redact)
-    return [PagePicture.of(picture) for picture in drawn]
-
-
-def _address(svg: str) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"

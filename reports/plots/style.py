@@ -27,23 +27,17 @@ _LONGEST_LABEL = 30
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a picture.
-
-    Attributes:
-        good, bad, unknown: resolved, not resolved, not evaluated.
-        series: for models, in turn.
-        shades: the colormap of counts.
-    """
+    """The colours of a picture."""
 
     name: str
     ink: str
     faint: str
     paper: str
-    good: str
-    bad: str
-    unknown: str
-    series: tuple[str, ...]
-    shades: str
+    good: str  # resolved
+    bad: str  # not resolved
+    unknown: str  # not evaluated
+    series: tuple[str, ...]  # of models, in turn
+    shades: str  # the colormap of counts
 
 
 LIGHT = Theme(
@@ -74,15 +68,8 @@ HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "++++")
 @contextmanager
 def drawing(theme: Theme) -> Iterator[None]:
     """Configure matplotlib for ``theme`` within the block."""
-    with matplotlib.rc_context(_settings(theme)), warnings.catch_warnings():
-        # Names may be in any script; an SVG viewer has fonts for it.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
-
-
-def _settings(theme: Theme) -> Any:  # noqa: ANN401 - matplotlib lists all keys in the type
     inked = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
-    return {
+    settings: Any = {  # matplotlib lists all keys in its type
         **dict.fromkeys(inked, theme.ink),
         "axes.edgecolor": theme.ink,
         "axes.facecolor": theme.paper,
@@ -103,6 +90,10 @@ def _settings(theme: Theme) -> Any:  # noqa: ANN401 - matplotlib lists all keys 
         # The name of a model may hold dollar signs.
         "text.parse_math": False,
     }
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        # Names may be in any script; an SVG viewer has fonts for it.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 def new_figure(width: float = 6.4, height: float = 3.6) -> tuple[Figure, Axes]:

@@ -22,7 +22,7 @@ from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import column
 from core.plaintext import counted
 from core.redaction import Redactor
-from reports.data.rundata import InstanceData, RunData
+from reports.data.rundata import RunData
 from reports.plots.style import (
     DARK,
     HATCHES,
@@ -106,16 +106,29 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
     """Return the data for the pictures of one run."""
     if not run.evaluated:
         return FigureData()
-    evaluated = [i for i in run.instances if i.resolved is not None]
+    attempts, so_far = [], 0
+    for number in range(1, max((row.attempt for row in stats.by_attempt), default=0) + 1):
+        found = [i.resolved for i in run.instances if i.attempt == number]
+        resolved, unresolved, unknown = map(found.count, (True, False, None))
+        so_far += resolved
+        score = so_far / len(run.selected)
+        attempts.append(AttemptBar(number, resolved, unresolved, unknown, score))
     steps = []
     for row in stats.bought:
         if row.dollars is None:
             break
         steps.append(CostStep(row.attempts, row.dollars, row.resolved.share or 0.0))
+    evaluated = [i for i in run.instances if i.resolved is not None]
+    places = {model: place for place, model in enumerate(run.models)}
+    pairs = {(i.repo, i.model or UNKNOWN) for i in evaluated}
+    bars = []
+    for repo, model in sorted(pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)):
+        own = [i.resolved for i in evaluated if (i.repo, i.model or UNKNOWN) == (repo, model)]
+        bars.append(RepositoryBar(repo, model, own.count(True), len(own)))
     return FigureData(
-        attempts=tuple(_attempts(run, stats)),
+        attempts=tuple(attempts),
         steps=tuple(steps),
-        repositories=tuple(_repositories(evaluated, run.models)),
+        repositories=tuple(bars),
         confusion=stats.plausible if evaluated and stats.counts.plausible is not None else None,
     )
 
@@ -147,27 +160,6 @@ def redacted(data: FigureData, redact: Redactor) -> FigureData:
         scores=tuple(replace(score, run=redact(score.run)) for score in data.scores),
         differences=tuple(replace(d, a=redact(d.a), b=redact(d.b)) for d in data.differences),
     )
-
-
-def _attempts(run: RunData, stats: RunStats) -> Iterator[AttemptBar]:
-    so_far = 0
-    most = max((row.attempt for row in stats.by_attempt), default=0)
-    for number in range(1, most + 1):
-        found = [i.resolved for i in run.instances if i.attempt == number]
-        resolved, unknown = found.count(True), found.count(None)
-        so_far += resolved
-        rest = len(found) - resolved - unknown
-        yield AttemptBar(number, resolved, rest, unknown, so_far / len(run.selected))
-
-
-def _repositories(
-    evaluated: Sequence[InstanceData], models: Sequence[str]
-) -> Iterator[RepositoryBar]:
-    places = {model: place for place, model in enumerate(models)}
-    pairs = {(i.repo, i.model or UNKNOWN) for i in evaluated}
-    for repo, model in sorted(pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)):
-        own = [i for i in evaluated if (i.repo, i.model or UNKNOWN) == (repo, model)]
-        yield RepositoryBar(repo, model, sum(bool(i.resolved) for i in own), len(own))
 
 
 Draw = Callable[[Theme], Figure]
@@ -298,24 +290,19 @@ def _draw_cost_against_score(steps: Sequence[CostStep], theme: Theme) -> Figure:
     figure, axes = new_figure()
     dollars, scores = [float(step.dollars) for step in steps], [step.score for step in steps]
     axes.plot(dollars, scores, color=theme.good, marker="o", linewidth=1.6)
-    for step, x, y in zip(steps, dollars, scores, strict=True):
-        _note(axes, str(step.attempts), (x, y), theme)
+    for each, x, y in zip(steps, dollars, scores, strict=True):
+        _note(axes, str(each.attempts), (x, y), theme)
     axes.set(xlabel="dollars in all (numbers: limit of attempts per instance)", ylabel="score")
     axes.set_xlim(0, max(dollars, default=0.0) * 1.08 or 1.0)
-    axes.xaxis.set_major_formatter(StrMethodFormatter(_dollar_format(axes)))
+    # With as many decimals as the step of the axis needs.
+    ticks = axes.get_xticks()
+    step = float(ticks[1] - ticks[0]) if len(ticks) > 1 else 1.0
+    decimals = 0 if step >= 1 else max(2, math.ceil(-math.log10(step)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter(f"${{x:,.{decimals}f}}"))
     percent_axis(axes.yaxis, 0, max(scores, default=0.0) * 1.2)
     axes.grid(visible=True)
     axes.set_axisbelow(True)
     return figure
-
-
-def _dollar_format(axes: Axes) -> str:
-    # With as many decimals as the step of the axis needs.
-    ticks = axes.get_xticks()
-    step = float(ticks[1] - ticks[0]) if len(ticks) > 1 else 1.0
-    if step >= 1:
-        return "${x:,.0f}"
-    return f"${{x:,.{max(2, math.ceil(-math.log10(step)))}f}}"
 
 
 def _note(axes: Axes, text: str, place: tuple[float, float], theme: Theme) -> None:
@@ -334,13 +321,7 @@ def _draw_comparison(
     heights = [1.0 + 0.45 * len(lines) for lines in (scores, differences) if lines]
     figure = Figure(figsize=(6.4, sum(heights)), layout="constrained")
     panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)
-    _draw_scores(panels[0][0], scores, theme)
-    if differences:
-        _draw_differences(panels[1][0], differences, theme)
-    return figure
-
-
-def _draw_scores(axes: Axes, scores: Sequence[Score], theme: Theme) -> None:
+    axes = panels[0][0]
     for y, score in enumerate(scores):
         share = score.share.share or 0.0
         words = f"{share:.1%} ({score.share.count}/{score.share.of})"
@@ -348,9 +329,9 @@ def _draw_scores(axes: Axes, scores: Sequence[Score], theme: Theme) -> None:
     highest = max((s.share.interval.high for s in scores if s.share.interval), default=1.0)
     _label_lines(axes, [label(score.run) for score in scores], 0, highest * _ROOM)
     axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
-
-
-def _draw_differences(axes: Axes, differences: Sequence[ScoreDifference], theme: Theme) -> None:
+    if not differences:
+        return figure
+    axes = panels[1][0]
     for y, one in enumerate(differences):
         words = f"{100 * one.difference:+.1f} points"
         _draw_interval(axes, y, one.difference, one.interval, words, theme, filled=True)
@@ -362,6 +343,7 @@ def _draw_differences(axes: Axes, differences: Sequence[ScoreDifference], theme:
     names = [f"{label(one.b)}\nless {label(one.a)}" for one in differences]
     _label_lines(axes, names, low - 0.05 * width, high + (_ROOM - 1) * width)
     axes.set_xlabel("difference where both have a verdict; 95 % interval (bootstrap)")
+    return figure
 
 
 def _draw_interval(
@@ -430,9 +412,17 @@ def _draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> F
     models = list(dict.fromkeys(bar.model for bar in bars))
     height = 1.3 + 0.22 * len(repositories) * max(len(models), 1.6)
     figure, axes = new_figure(height=height)
+    group = 0.8  # share of the space of a repository; the rest separates it from the next
+    thickness = group / len(models)
     for number, model in enumerate(models):
-        own = {bar.repository: bar for bar in bars if bar.model == model}
-        _draw_model(axes, [own.get(name) for name in repositories], number, len(models), theme)
+        own = {bar.repository: bar for bar in bars if bar.model == model and bar.evaluated}
+        found = [own.get(name) for name in repositories]
+        shift = group / 2 - thickness * (number + 0.5)
+        places = [place + shift for place in range(len(found))]
+        shares = [bar.resolved / bar.evaluated if bar else 0.0 for bar in found]
+        drawn = axes.barh(places, shares, thickness, **_look(number, theme))
+        counts = [f"{bar.resolved}/{bar.evaluated}" if bar else "" for bar in found]
+        axes.bar_label(drawn, counts, padding=3, fontsize=7)
     axes.set_yticks(range(len(repositories)), [label(name) for name in repositories])
     axes.set_xlim(0, 1.12)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
@@ -448,16 +438,3 @@ def _draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> F
 def _look(number: int, theme: Theme) -> dict[str, Any]:
     colour = theme.series[number % len(theme.series)]
     return {"facecolor": colour, "hatch": HATCHES[number % len(HATCHES)]}
-
-
-def _draw_model(
-    axes: Axes, bars: Sequence[RepositoryBar | None], number: int, models: int, theme: Theme
-) -> None:
-    group = 0.8  # share of the space of a repository; the rest separates it from the next
-    thickness = group / models
-    shift = group / 2 - thickness * (number + 0.5)
-    shares = [bar.resolved / bar.evaluated if bar and bar.evaluated else 0.0 for bar in bars]
-    places = [place + shift for place in range(len(bars))]
-    drawn = axes.barh(places, shares, thickness, **_look(number, theme))
-    counts = [f"{bar.resolved}/{bar.evaluated}" if bar and bar.evaluated else "" for bar in bars]
-    axes.bar_label(drawn, counts, padding=3, fontsize=7)

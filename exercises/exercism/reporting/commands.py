@@ -215,7 +215,6 @@ class ExercisesView:
 def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Record]) -> Path:
     # Imported here: only pages need jinja2 and pygments.
     from reports.pages.render import Renderer
-    from reports.pages.write import PagePicture
     from reports.plots.write import drawn, write_picture
 
     redact = Redactor.of_environment(os.environ)
@@ -228,7 +227,7 @@ def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Reco
         draw = partial(draw_chart, bars)
         picture = drawn("exercises", "Exercises solved", chart_words(bars), draw)
         write_picture(picture, folder / "figures")
-        pictures.append(PagePicture.of(picture))
+        pictures.append(picture)
     view = exercises_view(folder, columns, published)
     path = folder / "report.html"
     write_text_atomic(path, Renderer(redact).exercises(view=view, pictures=pictures))
