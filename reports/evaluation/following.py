@@ -48,7 +48,7 @@ class _Follower:
             while True:
                 running = is_locked(self.store.folder)
                 found = read_predictions(self.store) if any(self.store.prediction_paths()) else ()
-                if new := [p for p in found if _name(p) not in self._done]:
+                if new := [p for p in found if (p.instance_id, p.patch_sha256) not in self._done]:
                     self._evaluate(new)
                 elif not running:
                     return
@@ -57,7 +57,7 @@ class _Follower:
 
     def _evaluate(self, new: list[Prediction]) -> None:
         verdicts = self.requested.evaluate(new).verdicts
-        self._done |= {_name(prediction) for prediction in new}
+        self._done |= {(p.instance_id, p.patch_sha256) for p in new}
         for name in sorted(verdicts):
             status = verdicts[name].status.value.replace("_", " ")
             self.say(one_line(f"{name}: {status}; {verdicts[name].reason}".rstrip("; ")))
@@ -71,7 +71,12 @@ class _Follower:
             yield
             return
         self._claim_all()
-        watch = threading.Thread(target=self._watch, daemon=True)
+
+        def claim() -> None:
+            while not self._ended.wait(_POLL):
+                self._claim_all()
+
+        watch = threading.Thread(target=claim, daemon=True)
         watch.start()
         try:
             yield
@@ -79,10 +84,6 @@ class _Follower:
             self._ended.set()
             watch.join()
             self.requested.limited_images.leave()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(_POLL):
-            self._claim_all()
 
     def _claim_all(self) -> None:
         described = self.store.read_run() or {}
@@ -109,7 +110,3 @@ class _Follower:
     def _images(self) -> Mapping[str, str]:
         halves = (split_row(row) for row in self.requested.dataset.rows)
         return {i.instance_id: i.image for i, _ in halves if i.test_setup is not None}
-
-
-def _name(prediction: Prediction) -> tuple[str, str]:
-    return prediction.instance_id, prediction.patch_sha256

@@ -61,20 +61,19 @@ class LocalEvaluator:
         return {}
 
     def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
-        yield from map(self._one, tasks)
-
-    def _one(self, task: EvaluationTask) -> Verdict:
-        name = task.instance.instance_id
         self.work.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=self.work, prefix=f"{name}.eval."))
-        try:
-            return self._evaluated(task, folder)
-        except PatchError as error:
-            return Verdict(name, VerdictStatus.UNRESOLVED, self.name, str(error))
-        except (UnavailableError, InfrastructureError) as error:
-            return Verdict(name, VerdictStatus.NOT_EVALUATED, self.name, str(error))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        for task in tasks:
+            name = task.instance.instance_id
+            folder = Path(tempfile.mkdtemp(dir=self.work, prefix=f"{name}.eval."))
+            try:
+                verdict = self._evaluated(task, folder)
+            except PatchError as error:
+                verdict = Verdict(name, VerdictStatus.UNRESOLVED, self.name, str(error))
+            except (UnavailableError, InfrastructureError) as error:
+                verdict = Verdict(name, VerdictStatus.NOT_EVALUATED, self.name, str(error))
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            yield verdict
 
     def _evaluated(self, task: EvaluationTask, folder: Path) -> Verdict:
         """Evaluate the predicted tree; if resolved, also without edits of test configuration.
@@ -148,7 +147,7 @@ class LocalEvaluator:
     def _base_states(self, task: EvaluationTask, session: Session, changes: Changes) -> Stated:
         # A bug may keep the tests of the base commit from ending.
         pytest = runner_of(session.test_command) is Runner.PYTEST
-        for more in ["", *[" --collect-only"] * pytest]:
+        for more in ("", " --collect-only") if pytest else ("",):
             token = secrets.token_hex(16)
             result = self._tested(task, session, changes, token, more)
             stated = split_statements(result.output, token)[1]

@@ -72,19 +72,14 @@ _TOOL_COLUMNS = (
 
 @dataclass(frozen=True)
 class Swebench:
-    """Runs ``swebench.harness.run_evaluation``.
+    """Runs ``swebench.harness.run_evaluation``."""
 
-    Attributes:
-        folder: for its logs, from which it also reads verdicts of the same run id.
-        running: a folder that all runs share. It has a link to the log of each evaluation that may
-            have left containers. The log is locked while the evaluation goes on.
-        timeout: seconds for one instance's tests.
-    """
-
-    folder: Path
+    folder: Path  # for its logs, from which it also reads verdicts of the same run id
+    # A folder that all runs share, with a link to the log of each evaluation that may have left
+    # containers. The log is locked while the evaluation goes on.
     running: Path
     workers: int
-    timeout: float
+    timeout: float  # seconds for one instance's tests
     split: str
 
     def run(self, tasks: Sequence[EvaluationTask], run_id: str, options: Sequence[str] = ()) -> str:
@@ -136,7 +131,10 @@ class Swebench:
                 )  # fmt: skip
             finally:
                 kill_processes(run_id)
-        return _in_words("swebench failed", _last_line(log), log) if result.returncode else ""
+        if not result.returncode:
+            return ""
+        lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+        return _in_words("swebench failed", lines[-1] if lines else "it printed nothing", log)
 
     def ended(self) -> list[str]:
         """Return the ids of evaluations that may have left containers, after ending them all.
@@ -238,7 +236,11 @@ def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:
             lacking[task.instance.instance_id] = ", ".join(missing)
     if tasks and len(lacking) == len({task.instance.instance_id for task in tasks}):
         name, keys = next(iter(lacking.items()))
-        tools = {_tool_for(task.evaluation.row) for task in tasks}
+        # The value of --evaluator for the set that a row looks like; empty if unknown.
+        tools = {
+            next((tool for tool, columns in _TOOL_COLUMNS if {*columns} <= row.keys()), "")
+            for row in (task.evaluation.row for task in tasks)
+        }
         fix = "--dataset lite (or the hub id) or --evaluator none"
         raise UserError(
             f"instance {name}: the dataset lacks {keys}, which the evaluator needs; "
@@ -247,13 +249,8 @@ def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:
     return {name: f"the dataset's row lacks {keys}" for name, keys in lacking.items()}
 
 
-def _tool_for(row: Mapping[str, object]) -> str:
-    """Return the value of ``--evaluator`` for the set that a row looks like; empty if unknown."""
-    return next((tool for tool, keys in _TOOL_COLUMNS if all(key in row for key in keys)), "")
-
-
 def tests_ended(output: str) -> bool:
-    """Tell whether a test output proves that swebench's script saw the tests begin and end.
+    """Return whether a test output proves that swebench's script saw the tests begin and end.
 
     Container, engine and swebench may end before, and busy engines lose the beginning; swebench
     grades what there is. What the tests returned is the last of what it needs.
@@ -321,8 +318,3 @@ def _is_in_use(log: Path) -> bool:
     except OSError:
         return True
     return False
-
-
-def _last_line(log: Path) -> str:
-    lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1] if lines else "it printed nothing"

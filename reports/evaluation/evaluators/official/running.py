@@ -53,12 +53,6 @@ class OfficialEvaluator:
 
     def prepare(self, tasks: Tasks) -> Mapping[str, str]:
         self.say(f"evaluator {self.name}: {self.tool.check()}")
-        lacking = self._lacking(tasks)
-        ready = [task for task in tasks if task.instance.instance_id not in lacking]
-        fetch = self.tool.uses_engine and not self.tool.names_images
-        return {**lacking, **(self.images.prepare(ready) if fetch else {})}
-
-    def _lacking(self, tasks: Tasks) -> dict[str, str]:
         lacking = {
             task.instance.instance_id: f"the row lacks {words}, which {self.name} needs"
             for task in tasks
@@ -67,7 +61,9 @@ class OfficialEvaluator:
         if lacking and len(lacking) == len({task.instance.instance_id for task in tasks}):
             name, words = next(iter(lacking.items()))
             raise UserError(f"instance {name}: {words}; give --evaluator another value")
-        return lacking
+        ready = [task for task in tasks if task.instance.instance_id not in lacking]
+        fetch = self.tool.uses_engine and not self.tool.names_images
+        return {**lacking, **(self.images.prepare(ready) if fetch else {})}
 
     def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         version = self.tool.check()
@@ -125,8 +121,7 @@ class OfficialEvaluator:
         if client is None:
             return
         with closing(client), suppress(InfrastructureError):
-            named = re.compile(rf".*{re.escape(folder.run_id)}.*")
-            left = remove_named(client, named)
+            left = remove_named(client, re.compile(rf".*{re.escape(folder.run_id)}.*"))
             left += remove_mounted(client, (folder.inputs, folder.outputs))
             for name in left:
                 self.say(f"removed what the evaluation left: container {name}")
@@ -152,12 +147,6 @@ class OfficialEvaluator:
         return failure or f"{self.name} left no result; see {log}"
 
 
-_PAUSE = 10.0
-_WIDTH = 200
-_LONGEST = 1 << 16
-_ENDS = re.compile(rb"[\r\n]")
-
-
 class ConsoleLog(Tail):
     """Writes output to ``stream``, and shows its lines.
 
@@ -180,10 +169,10 @@ class ConsoleLog(Tail):
         self._stream.write(chunk)
         self._stream.flush()
         self._rest += chunk
-        while match := _ENDS.search(self._rest):
+        while match := re.search(rb"[\r\n]", self._rest):
             line, self._rest = self._rest[: match.start()], self._rest[match.end() :]
             self._line(line, bar=match[0] == b"\r")
-        self._rest = self._rest[-_LONGEST:]
+        self._rest = self._rest[-(1 << 16) :]
 
     def end(self) -> None:
         """Show an unfinished last line."""
@@ -191,12 +180,12 @@ class ConsoleLog(Tail):
         self._line(line, bar=False)
 
     def _line(self, raw: bytes, *, bar: bool) -> None:
-        line = shortened(raw.decode("utf-8", "replace"), _WIDTH)
+        line = shortened(raw.decode("utf-8", "replace"), 200)
         if not line:
             return
         self.last_line = line
         now = self._clock()
-        if bar and now - self._shown < _PAUSE:
+        if bar and now - self._shown < 10:
             return
         self._shown = now
         self._show(line)
