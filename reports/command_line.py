@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -38,9 +38,6 @@ from runs.signals import sigterm_as_interrupt
 from runs.storage.layouts import RESULTS_FILE, STATS_FILE
 from runs.storage.manifest import note_evaluation
 from runs.storage.store import RunStore
-
-if TYPE_CHECKING:
-    from reports.statistics.comparing import RunComparison
 
 
 @command(ReportOptions, Asked, SubmissionOptions, Selection, About)
@@ -89,7 +86,7 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
         return export_command(asked.runs[0], *asked.export, print)
     # What was asked for stands alone on standard output, so that it can be sent to a file.
     alone = options.table or options.as_json
-    # Who follows a run sees each line at once, also in a file.
+    # A user who follows a run sees each line at once, also in a file.
     shown = partial(print, flush=True) if options.follow else print
     say = partial(print, file=sys.stderr, flush=True) if alone else shown
     asked, options = _imported(asked, options, say)
@@ -143,9 +140,6 @@ def _given(runs: Sequence[Path], option: str) -> object:
         return None
     described = RunStore.of_folder(runs[0]).read_run() or {}
     return mapping(described.get("options")).get(option)
-
-
-__all__ = ["EvaluatorKind", "ReportOptions", "report_command"]
 
 
 def report_command(
@@ -225,8 +219,15 @@ def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show:
         for report, label in zip(reports, labels(stores), strict=True)
     ]
     found = [compare(a, b) for a, b in combinations(runs, 2)]
-    for line in _compared(reports, found, options):
-        show(line)
+    if options.as_json:
+        every = [stats_json(report.stats) for report in reports]
+        show(_text({"runs": every, "comparisons": [comparison_json(one) for one in found]}))
+    else:
+        tables = [(report.run.name, run_tables(report.stats)) for report in reports]
+        tables += [(f"{one.a} and {one.b}", comparison_table(one)) for one in found]
+        for title, lines in tables:
+            for line in (f"## {title}\n", *lines, ""):
+                show(line)
     if options.page:
         from reports.pages.comparison import Compared
         from reports.pages.write import write_comparison
@@ -238,23 +239,6 @@ def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show:
         redact = Redactor.of_environment(os.environ)
         say(f"page           {write_comparison(stores[0].out, compared, found, redact)}")
     return max(report.exit_code for report in reports)
-
-
-def _compared(
-    reports: Sequence[Report], found: Sequence[RunComparison], options: ReportOptions
-) -> Iterator[str]:
-    if options.as_json:
-        every = [stats_json(report.stats) for report in reports]
-        yield _text({"runs": every, "comparisons": [comparison_json(one) for one in found]})
-        return
-    for report in reports:
-        yield f"## {report.run.name}\n"
-        yield from run_tables(report.stats)
-        yield ""
-    for one in found:
-        yield f"## {one.a} and {one.b}\n"
-        yield from comparison_table(one)
-        yield ""
 
 
 def _text(value: object) -> str:
@@ -307,7 +291,7 @@ def _dollars(money: Money) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """What was learned of a run, and the paths of its predictions and its page."""
+    """The results of reporting on a run."""
 
     run: RunData
     stats: RunStats

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from core.options import Folder, option, option_group
+from core.plaintext import Say as Say
 from environments.options import ImageOptions
 from runs.options import cache_option, out_option, workers_option
 
-Say = Callable[[str], None]
-
 
 class EvaluatorKind(str, Enum):
-    """Who gives the verdicts, besides official programs of other task sets."""
+    """The evaluators besides official programs of other task sets."""
 
     DOCKER = "docker"
     MODAL = "modal"
@@ -64,7 +62,10 @@ class Asked:
     """What is asked for, and of which runs."""
 
     runs: tuple[Path, ...] = option(
-        (), "Folders under predictions/; several are combined, or compared.", "runs", argument=True
+        (),
+        "Report on these folders under predictions/; several are combined, or compared.",
+        "runs",
+        argument=True,
     )
     submission: Path | None = option(
         None, "Write the leaderboard's package of one run there.", "--submission"
@@ -80,7 +81,7 @@ class Asked:
     export: tuple[ExportLayout, Path] | None = option(
         None, "Write the run in another layout (atif, mini, swe-agent) into a folder.", "--export"
     )
-    out: Folder = out_option("Where the runs of other harnesses are imported to.")
+    out: Folder = out_option("Import the runs of other harnesses there.")
 
 
 @option_group
@@ -89,23 +90,29 @@ class ReportOptions:
 
     evaluator: str | None = option(
         None,
-        "Who evaluates: docker, local, none, modal (untested), or the official program of a task "
-        "set: pro, live, live-python, multi-swe-bench, rebench, rebench-v2, gym, smith, sb-cli. "
-        "Default: docker if an engine answers.",
+        "Evaluate with docker, local, none, modal (untested), or the official program of a task "
+        "set: pro, live, live-python, multi-swe-bench, rebench, rebench-v2, gym, smith, sb-cli "
+        "(default: docker if an engine answers).",
         "--evaluator",
     )
-    dataset: str = option("", "Default: as the run recorded it.", "--dataset", "-d")
-    split: str = option(
-        "", "Default: as the run recorded it. Of a package: the leaderboard's.", "--split"
+    dataset: str = option(
+        "", "Dataset of the run (default: as the run recorded it).", "--dataset", "-d"
     )
-    workers: int = workers_option(2, "Evaluations at once (docker).")
-    timeout: float = timeout_option(1800.0, "Seconds for one instance's tests.")
-    cache: Folder = cache_option("Mirrors and environments.")
-    repos: Folder | None = option(None, "Folder of bare mirrors.", "--repos", given=Path)
-    name: str = option("", "Of the combination; default: the runs' names joined by +.", "--name")
+    split: str = option(
+        "",
+        "Split of the dataset, or of the leaderboard (default: as the run recorded it).",
+        "--split",
+    )
+    workers: int = workers_option(2, "Number of evaluations at once (docker).")
+    timeout: float = timeout_option(1800.0, "Stop one instance's tests after this many seconds.")
+    cache: Folder = cache_option("Keep mirrors and environments there.")
+    repos: Folder | None = option(None, "Use the bare mirrors there.", "--repos", given=Path)
+    name: str = option(
+        "", "Name of the combined run (default: the runs' names joined by +).", "--name"
+    )
     compare: bool = option(False, "Compare the runs, each with each; combine nothing.", "--compare")
-    table: bool = option(False, "Print the tables in Markdown alone.", "--table")
-    as_json: bool = json_option("Print the statistics as JSON alone.")
+    table: bool = option(False, "Print only the tables, in Markdown.", "--table")
+    as_json: bool = json_option("Print only the statistics, as JSON.")
     page: bool = option(True, "Write the page of the run with its pictures.", "--page/--no-page")
     regrade: bool = option(False, "Grade saved test output again; run no test.", "--regrade")
     verify: bool = verify_option("Compute derived files again and say what differs.")
@@ -118,10 +125,10 @@ class ReportOptions:
         "--validity",
     )
     evaluator_dir: Folder | None = option(
-        None, "Checkout of the official program, where it has one.", "--evaluator-dir", given=Path
+        None, "Use this checkout of the official program.", "--evaluator-dir", given=Path
     )
     evaluator_python: str = option(
-        "", "Interpreter of the official program; default: this one.", "--evaluator-python"
+        "", "Run the official program with this Python (default: this one).", "--evaluator-python"
     )
     images: ImageOptions = field(default_factory=ImageOptions)
     follow: bool = option(
@@ -139,21 +146,15 @@ class ReportOptions:
 
 @option_group
 class SubmissionOptions:
-    """The options of a package for the leaderboard.
+    """The options of a package for the leaderboard."""
 
-    Attributes:
-        split: of the leaderboard; empty when validating by the package's own folders.
-        dataset: name of the dataset when it is not the run's or the split's own.
-        cache: where mirrors lie, unless ``repos`` names another folder of them.
-    """
-
-    split: str
+    split: str  # of the leaderboard; empty when validating by the package's own folders
     meta: Path | None = option(
-        None, "meta.yaml of the package (python -m reports.submission).", "--meta"
+        None, "Use this meta.yaml for the package (python -m reports.submission).", "--meta"
     )
-    dataset: str = ""
+    dataset: str = ""  # if it is not that of the run or of the split
     cache: Path = Path()
-    repos: Path | None = None
+    repos: Path | None = None  # mirrors, if they are not in the cache
     allow_partial: bool = partial_option(
-        "Package: what is not predicted or evaluated is unresolved."
+        "Call instances without a prediction or verdict unresolved in the package."
     )

@@ -8,30 +8,12 @@ from typing import Protocol
 
 from bench.instances.instance import Evaluation, Instance
 from reports.data.predictions import Prediction
-from reports.data.verdicts import (
-    BY_SWEBENCH,
-    OFFICIAL_TOOLS,
-    OUTPUT_FILE,
-    PATCH_FILE,
-    REPORT_FILE,
-    RUN_LOG,
-    Verdict,
-    VerdictStatus,
-)
-
-__all__ = [
-    "BY_SWEBENCH",
-    "OFFICIAL_TOOLS",
-    "OUTPUT_FILE",
-    "PATCH_FILE",
-    "REPORT_FILE",
-    "RUN_LOG",
-    "EvaluationTask",
-    "Evaluator",
-    "Verdict",
-    "VerdictStatus",
-    "verdict_of_report",
-]
+from reports.data.verdicts import OUTPUT_FILE as OUTPUT_FILE
+from reports.data.verdicts import PATCH_FILE as PATCH_FILE
+from reports.data.verdicts import REPORT_FILE as REPORT_FILE
+from reports.data.verdicts import RUN_LOG as RUN_LOG
+from reports.data.verdicts import Verdict as Verdict
+from reports.data.verdicts import VerdictStatus as VerdictStatus
 
 
 @dataclass(frozen=True)

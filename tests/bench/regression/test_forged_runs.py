@@ -26,7 +26,8 @@ from environments.choice import make_environment
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
 from reports.data.predictions import Prediction
-from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
+from reports.data.verdicts import VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.local import LocalEvaluator
 from tests.bench.regression.forged import CANDIDATES, CORE, FEW, FILES, changes
 from tests.conftest import ShareVenvs, an_instance

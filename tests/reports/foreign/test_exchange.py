@@ -17,7 +17,7 @@ from core.errors import UserError
 from reports.cli.options import ExportLayout, SubmissionOptions
 from reports.command_line import main
 from reports.data.rundata import read_run
-from reports.evaluation.evaluators.base import VerdictStatus
+from reports.data.verdicts import VerdictStatus
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
 from reports.foreign.model import AgentStep, AttemptedInstance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.instances.validity import Validity
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
 from reports.validity.trials import Trial, changing, failed_tests, judged, trial_of
 
 GOOD = Trial(True, (), "", 1.0, "")

@@ -10,13 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from reports.evaluation.evaluators.base import (
-    OUTPUT_FILE,
-    REPORT_FILE,
-    RUN_LOG,
-    EvaluationTask,
-    VerdictStatus,
-)
+from reports.data.verdicts import OUTPUT_FILE, REPORT_FILE, RUN_LOG, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.official.tool import (
     MODEL,
     EvaluationFolder,

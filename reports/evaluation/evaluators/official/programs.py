@@ -10,7 +10,8 @@ from dataclasses import replace
 from bench.repos.patches import patch_paths
 from core.errors import UserError
 from reports.data.jsonvalues import mapping, objects
-from reports.evaluation.evaluators.base import REPORT_FILE, EvaluationTask, VerdictStatus
+from reports.data.verdicts import REPORT_FILE, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.official.forks import (
     GymTool,
     LivePythonTool,

@@ -18,7 +18,8 @@ from core.plaintext import shortened
 from core.processes import Tail, run_limited, without_secrets
 from environments.docker.engine import connect, engine_variables
 from environments.leftovers import remove_mounted, remove_named
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.docker import ImagePreparation, digests
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,

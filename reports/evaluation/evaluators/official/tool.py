@@ -23,7 +23,8 @@ from core.errors import InfrastructureError, UserError
 from core.git import git
 from core.parsing.untrusted import MIB, read_object
 from core.processes import without_secrets
-from reports.evaluation.evaluators.base import EvaluationTask, VerdictStatus
+from reports.data.verdicts import VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from runs.storage.layouts import is_safe_key
 
 MODEL = "candidate"

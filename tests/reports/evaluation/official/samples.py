@@ -16,7 +16,8 @@ from bench.instances.instance import Evaluation, Instance
 from environments.docker.imagestore.store import ImageStore, make_image_store
 from environments.options import ImageOptions
 from reports.data.predictions import Prediction
-from reports.evaluation.evaluators.base import EvaluationTask, Verdict
+from reports.data.verdicts import Verdict
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.docker import ImagePreparation
 from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.official.running import OfficialEvaluator

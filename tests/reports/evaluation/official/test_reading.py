@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, EvaluationTask
+from reports.data.verdicts import OFFICIAL_TOOLS
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,

@@ -15,7 +15,7 @@ import pytest
 from core.errors import UserError
 from core.git import git
 from reports.command_line import report_command
-from reports.evaluation.evaluators.base import OFFICIAL_TOOLS, Verdict, VerdictStatus
+from reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
 from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.official.running import ConsoleLog, OfficialEvaluator
 from tests.reports.evaluation.evaluating import BANK, TEXTKIT, UNITS, make_run, on_disk, options
