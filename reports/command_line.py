@@ -328,7 +328,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     if options.all_attempts:
         lacking = requested.evaluate_others(run)
         run = read_run(store, rows)
-    stats = collect(run, requested.split(), used)
+    stats = collect(run, requested.split_with(len(rows)), used)
     if not reads:
         lists = leaderboard_lists(predictions, verdicts)
         write_json_atomic(store.folder / RESULTS_FILE, lists)

@@ -126,13 +126,8 @@ class RequestedEvaluation:
         local = name in BUNDLED or (name and Path(name).expanduser().exists())
         return self.dataset if local or self.kind != EvaluatorKind.NONE else None
 
-    def split(self) -> DatasetSplit:
-        """Return the split of the dataset, for scores as a share of it."""
-        dataset = self.dataset_at_hand()
-        return self.split_with(len(dataset.rows) if dataset else 0)
-
     def split_with(self, rows: int) -> DatasetSplit:
-        """Return the split, with its size if ``rows`` of it are loaded."""
+        """Return the split of the dataset, with its size if ``rows`` of it are loaded."""
         name = self.dataset.name if rows else self._dataset_name
         return split_of(name, self._split_name, rows)
 

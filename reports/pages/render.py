@@ -26,6 +26,17 @@ from core.plaintext import counted
 from core.redaction import Redactor
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
+_TABLES = (("base.css", "report.css"), ("table.js",), "img-src data:; ")
+# The styles, the scripts and the sources of images and frames that a page may use.
+_PAGES: Mapping[str, tuple[Sequence[str], Sequence[str], str]] = {
+    "report": (
+        ("base.css", "report.css"), ("table.js", "panel.js"),
+        "img-src data:; frame-src 'self' file:; ",
+    ),
+    "comparison": _TABLES,
+    "exercises": _TABLES,
+    "instance": (("base.css", "instance.css"), (), ""),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,37 +46,16 @@ class Renderer:
     redact: Redactor
     longest: int | None = None
 
-    def report(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
-        styles, scripts = ("base.css", "report.css"), ("table.js", "panel.js")
-        sources = "img-src data:; frame-src 'self' file:; "
-        return self._render("report.html", values, styles, scripts, sources)
-
-    def comparison(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
-        styles = ("base.css", "report.css")
-        return self._render("comparison.html", values, styles, ("table.js",), "img-src data:; ")
-
-    def exercises(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
-        styles = ("base.css", "report.css")
-        return self._render("exercises.html", values, styles, ("table.js",), "img-src data:; ")
-
-    def instance(self, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
-        return self._render("instance.html", values, ("base.css", "instance.css"))
-
-    def _render(
-        self,
-        name: str,
-        values: Mapping[str, Any],
-        styles: Sequence[str],
-        scripts: Sequence[str] = (),
-        sources: str = "",
-    ) -> str:
-        style, script = _unescaped(styles), _unescaped(scripts)
-        allowed = f"script-src {_source(script)}; " if scripts else ""
+    def page(self, name: str, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
+        """Render the template ``name``."""
+        style_files, script_files, sources = _PAGES[name]
+        style, script = _unescaped(style_files), _unescaped(script_files)
+        allowed = f"script-src {_source(script)}; " if script_files else ""
         policy = (
             f"default-src 'none'; {allowed}style-src {_source(style)}; {sources}"
             "base-uri 'none'; form-action 'none'"
         )
-        template = self._environment.get_template(name)
+        template = self._environment.get_template(f"{name}.html")
         return template.render(values, style=style, script=script, policy=policy)
 
     @cached_property

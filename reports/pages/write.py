@@ -46,7 +46,8 @@ def write_pages(
     for stale in (_INSTANCES, "figures"):
         shutil.rmtree(folder / stale, ignore_errors=True)
     _write_instances(store, run, issues or {}, redact, folder / _INSTANCES)
-    page = Renderer(redact).report(
+    page = Renderer(redact).page(
+        "report",
         overview=overview(run, stats, _INSTANCES),
         pictures=write_figures(figure_data(run, stats), folder / "figures", redact),
         provenance=provenance(run),
@@ -71,7 +72,8 @@ def write_comparison(
         own = each.run.folder / "report" / "report.html"
         address = quote(Path(os.path.relpath(own, folder)).as_posix()) if own.is_file() else ""
         linked.append(replace(each, page=address))
-    page = Renderer(redact).comparison(
+    page = Renderer(redact).page(
+        "comparison",
         view=comparison_view(linked, comparisons),
         pictures=write_figures(shown, folder / "figures", redact),
     )
@@ -94,7 +96,7 @@ def _write_instances(
     sizes = (size(text) for view in _views(store, run, issues) for text in view.texts())
     renderer = Renderer(redact, longest=fitting_size(sizes, _BUDGET))
     for view in _views(store, run, issues):
-        page = renderer.instance(view=view, run=run, provenance=provenance(run, view.data))
+        page = renderer.page("instance", view=view, run=run, provenance=provenance(run, view.data))
         write_text_atomic(folder / page_name(view.data.instance_id), page)
 
 

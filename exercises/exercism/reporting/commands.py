@@ -230,7 +230,7 @@ def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Reco
         pictures.append(picture)
     view = exercises_view(folder, columns, published)
     path = folder / "report.html"
-    write_text_atomic(path, Renderer(redact).exercises(view=view, pictures=pictures))
+    write_text_atomic(path, Renderer(redact).page("exercises", view=view, pictures=pictures))
     return path
 
 
