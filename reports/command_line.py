@@ -29,7 +29,7 @@ from reports.data.predictions import ALL_PREDS, read_predictions, write_all_pred
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
-from reports.evaluation.requested import RequestedEvaluation
+from reports.evaluation.requested import RequestedEvaluation, follow
 from reports.pages.markdown import comparison_table, percent, run_tables, within
 from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
@@ -166,8 +166,6 @@ def report_command(
 
         store = combine(stores, options.name, say)
     if options.follow:
-        from reports.evaluation.following import follow
-
         follow(store, options, say)
     report = report_on(store, options, say)
     if options.as_json:

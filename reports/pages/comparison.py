@@ -8,7 +8,7 @@ from enum import Enum
 from urllib.parse import quote
 
 from core.money import column, in_words
-from reports.data.provenance import Groups, provenance
+from reports.data.provenance import Groups, NamedValues, provenance
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.markdown import NOT_EVALUATED, of, p_value, percent, within
 from reports.pages.overview import NO_PREDICTION, Table, VerdictMark, verdict_mark
@@ -77,20 +77,11 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two runs: their paired table, and facts as pairs of name and value."""
-
-    title: str
-    table: Table
-    facts: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class ComparisonView:
     """The whole page; rows whose verdicts differ come first."""
 
     runs: tuple[Compared, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[tuple[Table, NamedValues], ...]  # each pair's table, with facts
     rows: tuple[ComparisonRow, ...]
 
     @property
@@ -111,15 +102,14 @@ def comparison_view(
     return ComparisonView(tuple(runs), tuple(map(_pair, comparisons)), tuple(rows))
 
 
-def _pair(found: RunComparison) -> Pair:
+def _pair(found: RunComparison) -> tuple[Table, NamedValues]:
     pairs = found.table
     head = ("", f"resolved by {found.b}", f"not by {found.b}")
     rows = (
         (f"resolved by {found.a}", str(pairs.both), str(pairs.only_a)),
         (f"not by {found.a}", str(pairs.only_b), str(pairs.neither)),
     )
-    title = f"{found.a} and {found.b}"
-    return Pair(title, Table(title, head, rows), tuple(_facts(found)))
+    return Table(f"{found.a} and {found.b}", head, rows), tuple(_facts(found))
 
 
 def _facts(found: RunComparison) -> Iterator[tuple[str, str]]:

@@ -110,9 +110,9 @@ def _official(
         dataset=ALIASES.get(dataset, dataset),
         split=options.split or "test",
     )
-    tool = TOOLS[name](settings)
     folder = store.logs / "evaluation" / name
-    return OfficialEvaluator(tool, settings, folder, _images(options, say, dataset), say)
+    images = _images(options, say, dataset)
+    return OfficialEvaluator(TOOLS[name](settings), folder, images, say)
 
 
 def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:

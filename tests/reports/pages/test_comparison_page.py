@@ -90,8 +90,8 @@ def test_instances_that_differ_come_first() -> None:
         ("own__a-2", differ), ("own__b-1", differ), ("own__c-1", lack), ("own__a-1", same),
         ("own__b-2", same),
     ]  # fmt: skip
-    [pair] = view.pairs
-    assert [row[1:] for row in pair.table.rows] == [("1", "1"), ("1", "1")]
+    [(table, _)] = view.pairs
+    assert [row[1:] for row in table.rows] == [("1", "1"), ("1", "1")]
     assert [cell.verdict.key for cell in view.rows[0].cells] == ["resolved", "not_resolved"]
     assert [cell.verdict.key for cell in view.rows[2].cells] == ["resolved", "no_prediction"]
     assert [cell.link for cell in view.rows[2].cells] == ["0/x.html#own__c-1", ""]

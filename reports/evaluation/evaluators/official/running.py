@@ -26,7 +26,6 @@ from reports.evaluation.evaluators.official.tool import (
     OfficialTool,
     Tasks,
     ToolResult,
-    ToolSettings,
     read_text,
 )
 
@@ -38,7 +37,6 @@ class OfficialEvaluator:
     """Evaluates with an official tool, in a process group of its own."""
 
     tool: OfficialTool
-    settings: ToolSettings
     folder: Path  # for the folders of evaluations, each with the tool's files and its log
     images: ImagePreparation  # before the tool starts
     say: Callable[[str], None]
@@ -81,8 +79,7 @@ class OfficialEvaluator:
         with tempfile.TemporaryDirectory() as scratch:
             folder = EvaluationFolder(Path(scratch), outputs, outputs.name, run_id)
             for entry in self.tool.links:
-                assert self.settings.checkout is not None
-                (outputs / entry).symlink_to(self.settings.checkout / entry)
+                (outputs / entry).symlink_to(self.tool.checkout / entry)
             self.tool.write(tasks, folder)
             log = outputs / "console.log"
             try:
@@ -93,8 +90,9 @@ class OfficialEvaluator:
 
     def _run(self, tasks: Tasks, folder: EvaluationFolder, log: Path) -> str:
         """Run the commands; return why one did not end well, empty if all did."""
-        rounds = math.ceil(len(tasks) / max(self.settings.workers, 1))
-        limit = self.settings.timeout * (rounds + 1) + self.tool.allowance
+        settings = self.tool.settings
+        rounds = math.ceil(len(tasks) / max(settings.workers, 1))
+        limit = settings.timeout * (rounds + 1) + self.tool.allowance
         # Where tools leave what they mount into containers.
         temporary = folder.inputs / "tmp"
         temporary.mkdir()

@@ -137,7 +137,7 @@ def evaluator(
     name: str, chosen: ToolSettings, folder: Path, say: Callable[[str], None]
 ) -> OfficialEvaluator:
     tool = TOOLS[name](chosen)
-    return OfficialEvaluator(tool, chosen, folder, preparation(folder, say), say)
+    return OfficialEvaluator(tool, folder, preparation(folder, say), say)
 
 
 def preparation(folder: Path, say: Callable[[str], None]) -> ImagePreparation:

@@ -39,7 +39,7 @@ def evaluate(
     said: list[str] = []
     chosen = samples.settings(changes.pop("checkout", None), sys.executable, **changes)
     images = samples.preparation(place, said.append)
-    made = OfficialEvaluator(kind(chosen), chosen, place, images, said.append)
+    made = OfficialEvaluator(kind(chosen), place, images, said.append)
     assert made.prepare(tasks(*words)) == {}
     return {v.instance_id: v for v in made.evaluate(tasks(*words), "run-1")}, said
 
@@ -144,7 +144,7 @@ def test_the_submodule_of_live_is_asked_for(tmp_path: Path) -> None:
 def test_rows_that_lack_something(tmp_path: Path) -> None:
     chosen = samples.settings(None, sys.executable)
     images = samples.preparation(tmp_path, print)
-    made = OfficialEvaluator(StandIn(chosen), chosen, tmp_path, images, print)
+    made = OfficialEvaluator(StandIn(chosen), tmp_path, images, print)
     bad = samples.task({"instance_id": "own__calc-2"}, patch("RIGHT"), "bad", "")
     assert made.prepare([*tasks("RIGHT"), bad]) == {
         "bad": "the row lacks repo, which standin needs"
