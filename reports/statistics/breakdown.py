@@ -63,26 +63,26 @@ def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
     This is the first table of the run of May 2024 (aider.chat/2024/05/22/swe-bench-lite.html):
     predictions, their share, resolved, their share, and the score by attempt number and agent.
     """
-    predicted = Counter((i.attempt, i.model or UNKNOWN) for i in run.instances)
-    good = [(i.attempt, i.model or UNKNOWN) for i in run.instances if i.resolved]
-    resolved = Counter(good)
     members: dict[tuple[int, str], list[InstanceData]] = {}
     for i in run.instances:
         members.setdefault((i.attempt, i.model or UNKNOWN), []).append(i)
-    made = {(a.attempt, a.model or UNKNOWN) for i in run.instances for a in i.attempts}
-    return tuple(
-        AttemptRow(
-            attempt=key[0],
-            model=key[1],
-            predictions=Share.made(predicted[key], len(run.instances)),
-            resolved=Share.made(resolved[key], len(good)),
-            score=Share.made(resolved[key], len(run.selected), known=run.evaluated),
-            success=Share.made(
-                resolved[key], predicted[key], known=evaluated(members.get(key, ()))
-            ),
+        for a in i.attempts:
+            members.setdefault((a.attempt, a.model or UNKNOWN), [])
+    good, rows = sum(i.resolved is True for i in run.instances), []
+    for attempt, model in sorted(members):
+        own = members[attempt, model]
+        resolved = sum(i.resolved is True for i in own)
+        rows.append(
+            AttemptRow(
+                attempt=attempt,
+                model=model,
+                predictions=Share.made(len(own), len(run.instances)),
+                resolved=Share.made(resolved, good),
+                score=Share.made(resolved, len(run.selected), known=run.evaluated),
+                success=Share.made(resolved, len(own), known=evaluated(own)),
+            )
         )
-        for key in sorted({*predicted, *made})
-    )
+    return tuple(rows)
 
 
 def by_model(run: RunData) -> tuple[Group, ...]:
@@ -129,9 +129,9 @@ def _grouped(
     members: dict[str, list[InstanceData]] = {}
     for instance in run.instances:
         members.setdefault(name(instance), []).append(instance)
-    missing = missing or Counter()
+    missing = +(missing or Counter())
     groups = []
-    for key in sorted({*members, *(key for key in missing if missing[key])}):
+    for key in sorted({*members, *missing}):
         own = members.get(key, [])
         known, resolved = evaluated(own) or not own, sum(i.resolved is True for i in own)
         share = Share.made(resolved, len(own) + missing[key], known=known)
