@@ -21,9 +21,9 @@ from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
 from core.money import UNKNOWN, column, dollars, in_words
 from core.options import built, command
-from core.plaintext import one_line
+from core.plaintext import Say, one_line
 from core.redaction import Redactor
-from reports.cli.options import Asked, EvaluatorKind, ReportOptions, Say, SubmissionOptions
+from reports.cli.options import Asked, EvaluatorKind, ReportOptions, SubmissionOptions
 from reports.data.jsonvalues import mapping, texts
 from reports.data.predictions import ALL_PREDS, read_predictions, write_all_preds
 from reports.data.provenance import evaluation

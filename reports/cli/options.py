@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from core.options import Folder, option, option_group
-from core.plaintext import Say as Say
 from environments.options import ImageOptions
 from runs.options import cache_option, out_option, workers_option
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from bench.instances.dataset import BUNDLED, Dataset, load_dataset
 from bench.instances.instance import split_row
 from core.errors import InfrastructureError, UserError
-from core.plaintext import counted, one_line, some
+from core.plaintext import Say, counted, one_line, some
 from environments.docker.engine import connect
 from environments.docker.imagestore.record import ClaimKind
-from reports.cli.options import EvaluatorKind, ReportOptions, Say
+from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.predictions import Prediction, read_predictions, run_id
 from reports.data.rundata import RunData, rounds
 from reports.data.verdicts import (

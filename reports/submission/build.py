@@ -21,8 +21,7 @@ from core.redaction import Redactor
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS
 from reports.data.rundata import InstanceData, RunData
-from reports.data.verdicts import log_name
-from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE, RUN_LOG
+from reports.data.verdicts import OUTPUT_FILE, PATCH_FILE, REPORT_FILE, RUN_LOG, log_name
 from reports.submission.entry import Meta
 from reports.submission.package import Split
 from reports.submission.readme import (

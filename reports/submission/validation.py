@@ -18,7 +18,7 @@ from bench.repos.mirrors import Mirrors
 from core.parsing.untrusted import MIB
 from core.redaction import Redactor
 from reports.data.jsonvalues import mapping
-from reports.evaluation.evaluators.base import OUTPUT_FILE, PATCH_FILE, REPORT_FILE
+from reports.data.verdicts import OUTPUT_FILE, PATCH_FILE, REPORT_FILE
 from reports.submission.artifacts import (
     Expected,
     PatchLine,

@@ -22,8 +22,8 @@ from bench.selection import Selection
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import invalid, read_object
-from core.plaintext import counted, one_line
-from reports.cli.options import EvaluatorKind, ReportOptions, Say
+from core.plaintext import Say, counted, one_line
+from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.predictions import Prediction
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator

@@ -9,7 +9,7 @@ from enum import Enum
 from bench.instances.validity import Validity
 from core.plaintext import counted
 from reports.data.jsonvalues import mapping
-from reports.evaluation.evaluators.base import Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
 
 # The lists of swebench's report that decide whether an instance is resolved.
 _DECIDING = ("FAIL_TO_PASS", "PASS_TO_PASS")

@@ -20,10 +20,10 @@ from bench.instances.dataset import Dataset
 from bench.instances.instance import split_row
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.parsing.untrusted import read_object
-from core.plaintext import counted
+from core.plaintext import Say, counted
 from llm.chat import Call
 from llm.replay import reply_of_json
-from reports.cli.options import ReportOptions, Say
+from reports.cli.options import ReportOptions
 from reports.data.jsonvalues import mapping, objects
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds, read_predictions
 from reports.data.provenance import evaluation

@@ -8,12 +8,7 @@ from typing import Protocol
 
 from bench.instances.instance import Evaluation, Instance
 from reports.data.predictions import Prediction
-from reports.data.verdicts import OUTPUT_FILE as OUTPUT_FILE
-from reports.data.verdicts import PATCH_FILE as PATCH_FILE
-from reports.data.verdicts import REPORT_FILE as REPORT_FILE
-from reports.data.verdicts import RUN_LOG as RUN_LOG
-from reports.data.verdicts import Verdict as Verdict
-from reports.data.verdicts import VerdictStatus as VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus
 
 
 @dataclass(frozen=True)

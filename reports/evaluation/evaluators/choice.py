@@ -12,7 +12,8 @@ from bench.instances.dataset import ALIASES, BUNDLED
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
-from reports.cli.options import EvaluatorKind, ReportOptions, Say
+from core.plaintext import Say
+from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.swebench import ModalEvaluator, Swebench
