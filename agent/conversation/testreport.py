@@ -47,33 +47,6 @@ class TestReport:
     message: str = ""
 
 
-@dataclass(frozen=True)
-class FailureChanges:
-    """Two runs' failures side by side: names that ended, and failures of the second run."""
-
-    gone: tuple[str, ...]
-    same: tuple[Failure, ...]
-    changed: tuple[Failure, ...]
-    new: tuple[Failure, ...]
-
-
-def compare(previous: Sequence[Failure], current: Sequence[Failure]) -> FailureChanges:
-    """Compare two runs' failures; line numbers and clock times make no difference."""
-    before = {failure.name: _kind(failure) for failure in previous}
-    now = {failure.name for failure in current}
-    known = [failure for failure in current if failure.name in before]
-    return FailureChanges(
-        gone=tuple(name for name in before if name not in now),
-        same=tuple(failure for failure in known if _kind(failure) == before[failure.name]),
-        changed=tuple(failure for failure in known if _kind(failure) != before[failure.name]),
-        new=tuple(failure for failure in current if failure.name not in before),
-    )
-
-
-def _kind(failure: Failure) -> str:
-    return _VOLATILE.sub("", failure.detail)
-
-
 def describe(
     failures: Sequence[Failure],
     previous: Sequence[Failure] = (),
@@ -87,44 +60,43 @@ def describe(
     """
     budget = int(tokens * characters_per_token)
     if previous:
-        comparison = compare(previous, failures)
-        head = _changes(comparison, len(previous))
-        explained: Sequence[Failure] = (*comparison.changed, *comparison.new)
+        head, explained = _changes(previous, failures)
     else:
         names = [f"- {failure.name[:_LONGEST_NAME]}" for failure in failures[:_MOST_NAMES]]
-        head, explained = "\n".join([*names, *_more(len(failures) - len(names))]), failures
+        more = len(failures) - len(names)
+        head = "\n".join([*names, *([f"… and {more} more"] if more else [])])
+        explained = list(failures)
     head = cut(head, budget // 2 if explained else budget)
     return "\n\n".join([head, *_details(explained, budget - len(head) - 2)])
 
 
-def _changes(comparison: FailureChanges, before: int) -> str:
-    gone, same, changed = comparison.gone, comparison.same, comparison.changed
-    rows = [
-        (f"no longer failing ({len(gone)} of {before})", _listed(gone)),
-        (f"failing in the same way as before ({len(same)})", _listed_names(same)),
-        (f"failing in another way than before ({len(changed)})", _listed_names(changed)),
-        (
-            f"failing that did not fail before ({len(comparison.new)})",
-            _listed_names(comparison.new),
-        ),
-    ]
-    changes = [f"- {what}: {names}" for what, names in rows if names]
-    if not (gone or changed or comparison.new):
+def _changes(previous: Sequence[Failure], current: Sequence[Failure]) -> tuple[str, list[Failure]]:
+    """Return the changes in words, and the failures whose reasons are new."""
+    before = {failure.name: _VOLATILE.sub("", failure.detail) for failure in previous}
+    now = {failure.name for failure in current}
+    gone = [name for name in before if name not in now]
+    same, changed, new = list[Failure](), list[Failure](), list[Failure]()
+    for failure in current:
+        detail = before.get(failure.name)
+        equal = detail == _VOLATILE.sub("", failure.detail)
+        (new if detail is None else same if equal else changed).append(failure)
+    rows = [(f"no longer failing ({len(gone)} of {len(previous)})", gone)]
+    for what, failures in (
+        ("failing in the same way as before", same),
+        ("failing in another way than before", changed),
+        ("failing that did not fail before", new),
+    ):
+        rows.append((f"{what} ({len(failures)})", [failure.name for failure in failures]))
+    changes = [f"- {what}: {_listed(names)}" for what, names in rows if names]
+    if not (gone or changed or new):
         changes.append("The last edits made no difference to the failures; they are not repeated.")
-    return "\n".join(["Since the last report of failing tests:", *changes])
-
-
-def _listed_names(failures: Sequence[Failure]) -> str:
-    return _listed([failure.name for failure in failures])
+    return "\n".join(["Since the last report of failing tests:", *changes]), [*changed, *new]
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [name[:_LONGEST_NAME] for name in names[:_ALIKE_SHOWN]]
-    return ", ".join(shown) + "".join(_more(len(names) - len(shown), " "))
-
-
-def _more(count: int, before: str = "") -> list[str]:
-    return [f"{before}… and {count} more"] if count > 0 else []
+    shown = ", ".join(name[:_LONGEST_NAME] for name in names[:_ALIKE_SHOWN])
+    more = len(names) - _ALIKE_SHOWN
+    return f"{shown} … and {more} more" if more > 0 else shown
 
 
 def _details(failures: Sequence[Failure], room: int) -> list[str]:
@@ -138,18 +110,15 @@ def _details(failures: Sequence[Failure], room: int) -> list[str]:
     while waiting and room >= min(_SMALLEST_DETAIL, len(waiting[0][0].detail)):
         share = min(room, max(room // len(waiting), _SMALLEST_DETAIL))
         alike = waiting.pop(0)
-        parts.append(cut(f"{_title(alike)}\n{alike[0].detail}", share))
+        first, *others = [failure.name for failure in alike]
+        title = f"## {first[:_LONGEST_NAME]}"
+        title += f"\nLikewise: {_listed(others)}" if others else ""
+        parts.append(cut(f"{title}\n{alike[0].detail}", share))
         room -= len(parts[-1]) + 2
     if waiting:
         left = sum(map(len, waiting))
         parts.append(f"(Why {left} more fail is left out for lack of room.)")
     return parts
-
-
-def _title(alike: Sequence[Failure]) -> str:
-    first, *others = [failure.name for failure in alike]
-    title = f"## {first[:_LONGEST_NAME]}"
-    return title if not others else f"{title}\nLikewise: {_listed(others)}"
 
 
 def cut(text: str, room: int) -> str:

@@ -1,9 +1,9 @@
-"""The input and the output of the linter."""
+"""What the linter reads and finds, and how the model is told: the lines of each finding."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -69,20 +69,27 @@ class SourceText:
         Where the text is broken and the grammar finds no definition, the lines with less
         indentation take their place.
         """
-        found = tuple(_headers(self._tree.root_node, number - 1)) if self._tree else ()
-        if not found and self._tree and self._tree.root_node.has_error:
-            return tuple(self._less_indented(number))
-        return found
-
-    def _less_indented(self, number: int) -> list[range]:
         found: list[range] = []
+        row = number - 1
+        node: Node | None = self._tree.root_node if self._tree else None
+        while node is not None:
+            body = node.child_by_field_name("body")
+            if body is not None and _DEFINITION.search(node.type) and node.start_point.row < row:
+                before = body.prev_sibling
+                last = before.end_point.row if before is not None else 0
+                last = max(node.start_point.row, last)
+                found.append(range(node.start_point.row + 1, min(last, row - 1) + 2))
+            around = (c for c in node.children if c.start_point.row <= row <= c.end_point.row)
+            node = next((child for child in around if child.child_count > 0), None)
+        if found or not self._tree or not self._tree.root_node.has_error:
+            return tuple(found)
         width = _indentation(self.lines[number - 1]) if number <= len(self.lines) else 0
         for above in range(min(number - 1, len(self.lines)), 0, -1):
             line = self.lines[above - 1]
             if line.strip(" \t})];") and _indentation(line) < width:
                 width = _indentation(line)
                 found.insert(0, range(above, above + 1))
-        return found
+        return tuple(found)
 
 
 def encoded(text: str) -> bytes:
@@ -92,19 +99,6 @@ def encoded(text: str) -> bytes:
 
 def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip())
-
-
-def _headers(root: Node, row: int) -> Iterator[range]:
-    node: Node | None = root
-    while node is not None:
-        body = node.child_by_field_name("body")
-        if body is not None and _DEFINITION.search(node.type) and node.start_point.row < row:
-            before = body.prev_sibling
-            last = before.end_point.row if before is not None else 0
-            last = max(node.start_point.row, last)
-            yield range(node.start_point.row + 1, min(last, row - 1) + 2)
-        around = (c for c in node.children if c.start_point.row <= row <= c.end_point.row)
-        node = next((child for child in around if child.child_count > 0), None)
 
 
 _AROUND = 3
@@ -146,24 +140,22 @@ def _headlines(findings: Sequence[Finding]) -> list[str]:
 
 def _describe_file(findings: Sequence[Finding], source: SourceText) -> str:
     marked = {finding.line for finding in findings}
-    shown = sorted({number for line in marked for number in _shown(line, source)})
+    end = _last_line(source)
+    shown: set[int] = set()
+    for line in marked:
+        shown |= {number for header in source.headers(line) for number in header[:_HEADER_LINES]}
+        shown |= set(range(max(1, line - _AROUND), min(end, line + _AROUND) + 1))
     rows = []
     last = 0
-    for number in shown:
+    for number in sorted(shown):
         if number > last + 1:
             rows.append("…")
         mark = ">" if number in marked else " "
         rows.append(f"{mark}{number:5d}  {source.lines[number - 1][:_LONGEST_LINE]}".rstrip())
         last = number
-    if last < _last_line(source):
+    if last < end:
         rows.append("…")
     return "\n".join([*_headlines(findings), *rows])
-
-
-def _shown(line: int, source: SourceText) -> set[int]:
-    first, last = max(1, line - _AROUND), min(_last_line(source), line + _AROUND)
-    headers = {number for header in source.headers(line) for number in header[:_HEADER_LINES]}
-    return headers | set(range(first, last + 1))
 
 
 def _last_line(source: SourceText) -> int:

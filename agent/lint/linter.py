@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -57,7 +57,13 @@ class Linter:
         found: list[Finding] = []
         own = _compiled(self.own, python)
         for change, theirs, ours in zip(python, self._theirs(python) or own, own, strict=True):
-            found += _check_python(change, theirs, ours)
+            fitting = next((result for result in (theirs, ours) if result.before is None), None)
+            if fitting is None:
+                found += new_errors(change)
+            elif fitting.after is not None:
+                found += [] if excuses_syntax(change) else [fitting.after]
+            elif ours.before is None and ours.after is None:
+                found += new_names(change)
         for change in checked:
             if language_of(change.path) != "python" and not excuses_syntax(change):
                 found += new_errors(change)
@@ -79,16 +85,6 @@ def _compiled(compiler: Compiler, changes: Sequence[Change]) -> list[_Compiled]:
     return [
         _Compiled(*pair) for pair in zip(found[: len(before)], found[len(before) :], strict=True)
     ]
-
-
-def _check_python(change: Change, theirs: _Compiled, ours: _Compiled) -> tuple[Finding, ...]:
-    fitting = next((found for found in (theirs, ours) if found.before is None), None)
-    if fitting is None:
-        return new_errors(change)
-    if fitting.after is not None:
-        return () if excuses_syntax(change) else (fitting.after,)
-    compiles_here = ours.before is None and ours.after is None
-    return new_names(change) if compiles_here else ()
 
 
 _HEAD_LINES = 15
@@ -123,11 +119,15 @@ def is_exempt(change: Change) -> bool:
     mark.
     """
     text = change.after if change.before is None else change.before
+    lines = text.split("\n")
+    is_script = PurePosixPath(change.path).suffix in (".js", ".mjs", ".cjs")
     return (
         max(len(text), len(change.after)) > _TOO_BIG
         or "{{" in change.path
         or "{%" in change.path
-        or _is_generated(change.path, text)
+        or bool(_GENERATED_NAMES.search(change.path))
+        or any(_GENERATED_MARK.search(line[:_LOOKED_AT]) for line in lines[:_HEAD_LINES])
+        or (is_script and any(len(line) > _LONG_LINE for line in lines))
         or bool(_TEMPLATE_MARK.search(text))
         # Translations of Qt are XML in files that are called `.ts`, too.
         or text.lstrip().startswith(("<?xml", "<!DOCTYPE TS"))
@@ -143,16 +143,6 @@ def excuses_syntax(change: Change) -> bool:
     if change.before is not None:
         return False
     return any(_TEMPLATE_LINE.match(line[:_LOOKED_AT]) for line in change.after.split("\n"))
-
-
-def _is_generated(path: str, text: str) -> bool:
-    if _GENERATED_NAMES.search(path):
-        return True
-    lines = text.split("\n")
-    if any(_GENERATED_MARK.search(line[:_LOOKED_AT]) for line in lines[:_HEAD_LINES]):
-        return True
-    is_script = PurePosixPath(path).suffix in (".js", ".mjs", ".cjs")
-    return is_script and any(len(line) > _LONG_LINE for line in lines)
 
 
 _FATAL = (
@@ -214,11 +204,14 @@ def _findings(path: str, text: str) -> tuple[Finding, ...]:
         found = checker.Checker(tree, filename=path).messages
     except RecursionError:
         return ()
-    both = bool(_FOR_BOTH.search(text))
-    fatal = sorted(
-        (m for m in found if isinstance(m, _FATAL) and not (both and _is_of_python_2(m))),
-        key=lambda m: (m.lineno, m.col),
-    )
+    fatal = [message for message in found if isinstance(message, _FATAL)]
+    if _FOR_BOTH.search(text):
+        undefined = messages.UndefinedName
+        old = [
+            m for m in fatal if isinstance(m, undefined) and m.message_args[0] in _PYTHON_2_BUILTINS
+        ]
+        fatal = [message for message in fatal if message not in old]
+    fatal.sort(key=lambda m: (m.lineno, m.col))
     return tuple(Finding(path, m.lineno, m.message % m.message_args) for m in fatal)
 
 
@@ -234,11 +227,6 @@ def _repeats_itself(tree: ast.AST) -> bool:
         elif isinstance(node, ast.If | ast.Try | ast.match_case) and len(node.body) > _LONGEST_FORK:
             return True
     return max(kinds.values(), default=0) > _MOST_REPEATED
-
-
-def _is_of_python_2(message: messages.Message) -> bool:
-    undefined = isinstance(message, messages.UndefinedName)
-    return undefined and message.message_args[0] in _PYTHON_2_BUILTINS
 
 
 def _without_pairs(
@@ -281,8 +269,19 @@ def new_errors(change: Change) -> tuple[Finding, ...]:
     if fitting and change.before is not None:
         return found
     if language in _HAS_MACROS:
-        return _lost_balance(change, language)
-    return found if change.before is None else _written(found, change, language)
+        if change.before is not None and _unbalanced(_parse(language, change.before)):
+            return ()
+        if change.before is None and "#el" in change.after:
+            return ()  # each branch of an `#if` may open the same bracket
+        line = _unbalanced(_parse(language, change.after))
+        problem = "syntax error: a bracket without its partner"
+        return (Finding(change.path, line, problem),) if line else ()
+    if change.before is None:
+        return found
+    if len(found) <= len(_errors(_parse(language, change.before), change)):
+        return ()
+    known, lines = set(change.before.split("\n")), change.after.split("\n")
+    return tuple(finding for finding in found if lines[finding.line - 1] not in known)
 
 
 def _languages(change: Change) -> list[str]:
@@ -303,65 +302,35 @@ def _parse(language: str, text: str) -> Node:
 
 def _errors(root: Node, change: Change) -> tuple[Finding, ...]:
     by_line: dict[int, Finding] = {}
-    for node in _innermost(root):
-        line = node.start_point.row + 1
-        by_line.setdefault(line, Finding(change.path, line, _problem(node)))
-    return tuple(by_line[line] for line in sorted(by_line))
-
-
-def _innermost(root: Node) -> Iterator[Node]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
         inner = [child for child in node.children if child.has_error or child.is_missing]
         waiting += inner
-        if node.is_missing or (node.type == "ERROR" and not inner):
-            yield node
-
-
-def _problem(node: Node) -> str:
-    if node.is_missing:
-        return f"syntax error: `{node.type}` is missing"
-    text = (node.text or b"").decode("utf-8", "replace").strip()
-    if "\n" in text:
-        return f"syntax error: cannot be parsed from here to line {node.end_point.row + 1}"
-    return f"syntax error at `{text[:_SHOWN]}`"
-
-
-def _written(found: tuple[Finding, ...], change: Change, language: str) -> tuple[Finding, ...]:
-    before = change.before or ""
-    if len(found) <= len(_errors(_parse(language, before), change)):
-        return ()
-    known = set(before.split("\n"))
-    lines = change.after.split("\n")
-    return tuple(finding for finding in found if lines[finding.line - 1] not in known)
-
-
-def _lost_balance(change: Change, language: str) -> tuple[Finding, ...]:
-    if change.before is not None and _unbalanced(_parse(language, change.before)):
-        return ()
-    if change.before is None and "#el" in change.after:
-        return ()  # each branch of an `#if` may open the same bracket
-    line = _unbalanced(_parse(language, change.after))
-    if line is None:
-        return ()
-    return (Finding(change.path, line, "syntax error: a bracket without its partner"),)
+        if not (node.is_missing or (node.type == "ERROR" and not inner)):
+            continue
+        text = (node.text or b"").decode("utf-8", "replace").strip()
+        problem = f"syntax error at `{text[:_SHOWN]}`"
+        if node.is_missing:
+            problem = f"syntax error: `{node.type}` is missing"
+        elif "\n" in text:
+            last = node.end_point.row + 1
+            problem = f"syntax error: cannot be parsed from here to line {last}"
+        line = node.start_point.row + 1
+        by_line.setdefault(line, Finding(change.path, line, problem))
+    return tuple(by_line[line] for line in sorted(by_line))
 
 
 def _unbalanced(root: Node) -> int | None:
     stack: list[Node] = []
-    for node in _leaves(root):
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += reversed(node.children)
+        if node.child_count or node.is_missing:
+            continue
         if node.type in _CLOSES.values():
             stack.append(node)
         elif node.type in _CLOSES and (not stack or stack.pop().type != _CLOSES[node.type]):
             return node.start_point.row + 1
     return stack[-1].start_point.row + 1 if stack else None
-
-
-def _leaves(root: Node) -> Iterator[Node]:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += reversed(node.children)
-        if node.child_count == 0 and not node.is_missing:
-            yield node

@@ -19,27 +19,6 @@ from core.errors import UserError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the map, or with ``--json`` the ranked files, and return the exit code."""
-    options = _parser().parse_args(arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal without UTF-8 must not stop a map with an accent in it.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        text = sys.stdin.read() if options.text == "-" else _read(Path(options.text))
-        blobs = blobs_below(options.folder)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    repo_map = RepoMap.of(blobs, options.folder, TagStore(options.store))
-    if options.json:
-        shown = {entry.path for entry in repo_map.select(text, options.tokens, chat=options.chat)}
-        rows = [{**asdict(f), "shown": f.path in shown} for f in repo_map.ranked(text)]
-        print(json.dumps(rows, indent=1))
-    elif rendered := repo_map.render(text, options.tokens, chat=options.chat):
-        print(rendered)
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m agent.repomap", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="DIR", help="a git checkout or any folder")
     parser.add_argument("--text", required=True, metavar="FILE", help="the issue; - for stdin")
@@ -56,14 +35,30 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="where tags are kept",
     )
-    return parser
-
-
-def _read(path: Path) -> str:
+    options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal without UTF-8 must not stop a map with an accent in it.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+        if options.text == "-":
+            text = sys.stdin.read()
+        else:
+            try:
+                text = Path(options.text).read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                raise UserError(f"cannot read {options.text}: {error.strerror}") from error
+        blobs = blobs_below(options.folder)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    repo_map = RepoMap.of(blobs, options.folder, TagStore(options.store))
+    if options.json:
+        shown = {entry.path for entry in repo_map.select(text, options.tokens, chat=options.chat)}
+        rows = [{**asdict(f), "shown": f.path in shown} for f in repo_map.ranked(text)]
+        print(json.dumps(rows, indent=1))
+    elif rendered := repo_map.render(text, options.tokens, chat=options.chat):
+        print(rendered)
+    return 0
 
 
 if __name__ == "__main__":

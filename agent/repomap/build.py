@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, cached_property
-from itertools import takewhile
 from pathlib import Path
 
 from agent.grammars import grammars_version
@@ -22,6 +21,20 @@ from llm.tokens import Count
 _WIDTH = 100
 _NAMES_WIDTH = 100
 _MOST_DECORATORS = 3
+CHARACTERS_PER_TOKEN = 4
+"""The estimate without a counter of the model."""
+_MARGIN = 2.0
+_SHORTEST_CHOICE = 4
+# Shares of the budget that go to signatures with documentation, and to signatures alone; the rest
+# goes to bare names, which cost a quarter and still tell a model where to look.
+DOCUMENTED_SHARE = 0.15
+SIGNATURE_SHARE = 0.55
+# How fast the worth of a file falls with its rank, and its ratio to that of a definition.
+FILE_WORTH = 1.0
+FILE_RANK = 2.0
+UNIT_RANK = 10.0
+
+Definer = Callable[[int], Definition]
 
 
 class Form(IntEnum):
@@ -81,41 +94,35 @@ def _render_level(
         if form is Form.NAME and number not in children:
             plain.append(definition.name)
             continue
-        lines += _head(definition, form, indent)
+        if form is Form.NAME:
+            head = [definition.signature.partition(definition.name)[0] + definition.name]
+        else:
+            head = [*definition.decorators[:_MOST_DECORATORS], definition.signature]
+        if form is Form.DOCUMENTED and definition.doc:
+            head.append(f"  # {definition.doc}")
+        for line in (indent + text for text in head):
+            lines.append(line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…")
         _render_level(entry, children, number, indent + " ", lines)
-    lines += _wrapped(plain, indent)
-
-
-def _head(definition: Definition, form: Form, indent: str) -> list[str]:
-    if form is Form.NAME:
-        before = definition.signature.partition(definition.name)[0]
-        return [_clipped(f"{indent}{before}{definition.name}")]
-    lines = [_clipped(indent + d) for d in definition.decorators[:_MOST_DECORATORS]]
-    lines.append(_clipped(indent + definition.signature))
-    if form is Form.DOCUMENTED and definition.doc:
-        lines.append(_clipped(f"{indent}  # {definition.doc}"))
-    return lines
-
-
-def _wrapped(names: Sequence[str], indent: str) -> list[str]:
-    lines: list[str] = []
-    for name in dict.fromkeys(names):
-        if lines and len(lines[-1]) + len(name) < _NAMES_WIDTH:
+    first = len(lines)
+    for name in dict.fromkeys(plain):
+        if len(lines) > first and len(lines[-1]) + len(name) < _NAMES_WIDTH:
             lines[-1] += f", {name}"
         else:
             lines.append(f"{indent}+ {name}")
-    return lines
 
 
-def _clipped(line: str) -> str:
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+def render(entries: Sequence[FileEntry]) -> str:
+    """Return ``entries`` as text."""
+    return "\n".join(line for entry in entries for line in render_file(entry))
 
 
-CHARACTERS_PER_TOKEN = 4
-"""The estimate without a counter of the model."""
+@dataclass(frozen=True)
+class MapChoice:
+    """A file's path (``unit`` is None) or one of its definitions to be shown in ``form``."""
 
-_MARGIN = 2.0
-_SHORTEST_CHOICE = 4
+    file: int
+    unit: int | None = None
+    form: Form = Form.NAME
 
 
 @dataclass(frozen=True)
@@ -140,16 +147,15 @@ class RepoMap:
         store.keep_tree(key, index.pack())
         return cls(index)
 
+    @cached_property
+    def _ranker(self) -> Ranker:
+        return Ranker(self.index)
+
     def ranked(self, text: str) -> tuple[RankedFile, ...]:
         return self._ranker.rank(text).ranked_files()
 
     def render(
-        self,
-        text: str,
-        tokens: int,
-        *,
-        count: Count | None = None,
-        chat: Collection[str] = (),
+        self, text: str, tokens: int, *, count: Count | None = None, chat: Collection[str] = ()
     ) -> str:
         """Return the map for ``text``, at most ``tokens`` long.
 
@@ -160,98 +166,102 @@ class RepoMap:
         return render(self.select(text, tokens, count=count, chat=chat))
 
     def select(
-        self,
-        text: str,
-        tokens: int,
-        *,
-        count: Count | None = None,
-        chat: Collection[str] = (),
+        self, text: str, tokens: int, *, count: Count | None = None, chat: Collection[str] = ()
     ) -> tuple[FileEntry, ...]:
+        """Return the entries of the map that ``render`` returns as text."""
         ranking = self._ranker.rank(text)
-        offered = self._offered(ranking, tokens * CHARACTERS_PER_TOKEN, chat)
         order = {file: place for place, file in enumerate(ranking.order)}
-
         definition = cache(self.index.definition)
+        offered = self._offered(ranking, tokens * CHARACTERS_PER_TOKEN, chat, definition)
+        count = count or estimate_tokens
+        best: tuple[FileEntry, ...] = ()
+        low, high = 1, len(offered)
+        while low <= high:
+            middle = (low + high) // 2
+            candidate = self._entries(offered[:middle], order, definition)
+            if count(render(candidate)) <= tokens:
+                best, low = candidate, middle + 1
+            else:
+                high = middle - 1
+        return best
 
-        def entries(number: int) -> tuple[FileEntry, ...]:
-            shown = self._shown(offered[:number])
-            return tuple(
-                FileEntry(
-                    self.index.paths[file], self._around(file, shown[file], definition), shown[file]
-                )
-                for file in sorted(shown, key=lambda file: order[file])
-            )
-
-        return _longest(entries, len(offered), tokens, count or estimate_tokens)
-
-    @cached_property
-    def _ranker(self) -> Ranker:
-        return Ranker(self.index)
-
-    def _offered(self, ranking: Ranking, characters: int, chat: Collection[str]) -> list[MapChoice]:
-        index, definition = self.index, cache(self.index.definition)
-        left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
-        # Each choice takes at least its name and a separator.
-        most = int(characters * _MARGIN) // _SHORTEST_CHOICE
-        hidden = sum(int(index.first_unit[f + 1] - index.first_unit[f]) for f in left_out)
-        material = Material(
-            files=[f for f in ranking.order if f not in left_out][:most],
-            units=[u for u in ranking.units(most + hidden) if ranking.file_of[u] not in left_out],
-            paths=index.paths,
-            file_of=ranking.file_of,
-            definition=definition,
-        )
-        spent = 0
-
-        def affordable(choice: MapChoice) -> bool:
-            nonlocal spent
-            unit, path = choice.unit, index.paths[choice.file]
-            spent += len(path if unit is None else definition(unit).name)
-            return spent <= characters * _MARGIN
-
-        return list(takewhile(affordable, choices(material, characters)))
-
-    def _shown(self, chosen: Sequence[MapChoice]) -> dict[int, dict[int, Form]]:
+    def _entries(
+        self, chosen: Sequence[MapChoice], order: Mapping[int, int], definition: Definer
+    ) -> tuple[FileEntry, ...]:
         shown: dict[int, dict[int, Form]] = {}
         for choice in chosen:
             forms = shown.setdefault(choice.file, {})
             if choice.unit is not None:
                 forms[choice.unit - int(self.index.first_unit[choice.file]) - 1] = choice.form
-        return shown
+        entries = []
+        for file in sorted(shown, key=lambda file: order[file]):
+            first = int(self.index.first_unit[file]) + 1
+            around: dict[int, Definition] = {}
+            for place in shown[file]:
+                while place >= 0 and place not in around:
+                    around[place] = definition(first + place)
+                    place = around[place].parent
+            entries.append(FileEntry(self.index.paths[file], around, shown[file]))
+        return tuple(entries)
 
-    def _around(
-        self, file: int, shown: Collection[int], definition: Callable[[int], Definition]
-    ) -> dict[int, Definition]:
-        first = int(self.index.first_unit[file]) + 1
-        found: dict[int, Definition] = {}
-        for place in shown:
-            while place >= 0 and place not in found:
-                found[place] = definition(first + place)
-                place = found[place].parent
-        return found
+    def _offered(
+        self, ranking: Ranking, characters: int, chat: Collection[str], definition: Definer
+    ) -> list[MapChoice]:
+        index = self.index
+        left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
+        # Each choice takes at least its name and a separator.
+        most = int(characters * _MARGIN) // _SHORTEST_CHOICE
+        hidden = sum(int(index.first_unit[f + 1] - index.first_unit[f]) for f in left_out)
+        files = [f for f in ranking.order if f not in left_out][:most]
+        units = [u for u in ranking.units(most + hidden) if ranking.file_of[u] not in left_out]
+        offered: list[MapChoice] = []
+        spent = 0
+        for choice in self._choices(files, units, ranking.file_of, characters, definition):
+            path = index.paths[choice.file]
+            spent += len(path if choice.unit is None else definition(choice.unit).name)
+            if spent > characters * _MARGIN:
+                break
+            offered.append(choice)
+        return offered
 
+    def _choices(
+        self,
+        files: Sequence[int],
+        units: Sequence[int],
+        file_of: Sequence[int],
+        characters: int,
+        definition: Definer,
+    ) -> Iterator[MapChoice]:
+        """Yield choices for about ``characters`` and beyond, the most valuable first.
 
-def render(entries: Sequence[FileEntry]) -> str:
-    """Return ``entries`` as text."""
-    return "\n".join(line for entry in entries for line in render_file(entry))
-
-
-def _longest(
-    entries: Callable[[int], tuple[FileEntry, ...]],
-    most: int,
-    tokens: int,
-    count: Count,
-) -> tuple[FileEntry, ...]:
-    best: tuple[FileEntry, ...] = ()
-    low, high = 1, most
-    while low <= high:
-        middle = (low + high) // 2
-        candidate = entries(middle)
-        if count(render(candidate)) <= tokens:
-            best, low = candidate, middle + 1
-        else:
-            high = middle - 1
-    return best
+        The first definitions come with documentation or signature until their share is used. Files
+        and names follow, merged by worth per character (the greedy rule for the knapsack problem,
+        Dantzig 1957); worth falls with the rank.
+        """
+        paths = self.index.paths
+        used, taken = 0.0, 0
+        seen: set[int] = set()
+        for unit in units:
+            share = used / max(1, characters)
+            if share >= SIGNATURE_SHARE:
+                break
+            form = Form.DOCUMENTED if share < DOCUMENTED_SHARE else Form.SIGNATURE
+            file, found = file_of[unit], definition(unit)
+            used += len(found.signature) + 4 + sum(map(len, found.decorators))
+            used += len(found.doc) if form is Form.DOCUMENTED else 0
+            used += 0 if file in seen else len(paths[file]) + 2
+            seen.add(file)
+            taken += 1
+            yield MapChoice(file, unit, form)
+        offers = [
+            (FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2), 1, MapChoice(file))
+            for rank, file in enumerate(files)
+        ]
+        for rank, unit in enumerate(units[taken:], taken):
+            worth = 1 / (rank + UNIT_RANK) / (len(definition(unit).name) + 2)
+            offers.append((worth, 0, MapChoice(file_of[unit], unit)))
+        offers.sort(key=lambda offer: (-offer[0], offer[1]))
+        yield from (choice for _, _, choice in offers)
 
 
 def tree_key(blobs: Mapping[str, str]) -> str:
@@ -260,81 +270,3 @@ def tree_key(blobs: Mapping[str, str]) -> str:
     for path, blob in sorted(blobs.items()):
         digest.update(f"\0{path}\0{blob}".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-# Shares of the budget that go to signatures with documentation, and to signatures alone; the rest
-# goes to bare names, which cost a quarter and still tell a model where to look.
-DOCUMENTED_SHARE = 0.15
-SIGNATURE_SHARE = 0.55
-# How fast the worth of a file falls with its rank, and its ratio to that of a definition.
-FILE_WORTH = 1.0
-FILE_RANK = 2.0
-UNIT_RANK = 10.0
-
-
-@dataclass(frozen=True)
-class MapChoice:
-    """A file's path (``unit`` is None) or one of its definitions to be shown in ``form``."""
-
-    file: int
-    unit: int | None = None
-    form: Form = Form.NAME
-
-
-@dataclass(frozen=True)
-class Material:
-    """The files and definitions to choose from, best first.
-
-    ``files`` and ``units`` are numbers, the units only of these files; ``paths``, ``file_of`` and
-    ``definition`` are look-ups by these numbers.
-    """
-
-    files: Sequence[int]
-    units: Sequence[int]
-    paths: Sequence[str]
-    file_of: Sequence[int]
-    definition: Callable[[int], Definition]
-
-
-def choices(material: Material, characters: int) -> Iterator[MapChoice]:
-    """Yield choices for about ``characters`` and beyond, the most valuable first.
-
-    The first definitions come with documentation or signature until their share is used. Files
-    and names follow, merged by worth per character (the greedy rule for the knapsack problem,
-    Dantzig 1957); worth falls with the rank.
-    """
-    used, taken = 0.0, 0
-    seen: set[int] = set()
-    for unit in material.units:
-        share = used / max(1, characters)
-        if share >= SIGNATURE_SHARE:
-            break
-        form = Form.DOCUMENTED if share < DOCUMENTED_SHARE else Form.SIGNATURE
-        file = material.file_of[unit]
-        definition = material.definition(unit)
-        used += len(definition.signature) + 4 + sum(map(len, definition.decorators))
-        used += len(definition.doc) if form is Form.DOCUMENTED else 0
-        used += 0 if file in seen else len(material.paths[file]) + 2
-        seen.add(file)
-        taken += 1
-        yield MapChoice(file, unit, form)
-    yield from _merged(material, taken)
-
-
-def _merged(material: Material, taken: int) -> Iterator[MapChoice]:
-    paths, definition = material.paths, material.definition
-    offers = [
-        (FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2), 1, MapChoice(file))
-        for rank, file in enumerate(material.files)
-    ]
-    offers += [
-        (
-            1 / (rank + UNIT_RANK) / (len(definition(unit).name) + 2),
-            0,
-            MapChoice(material.file_of[unit], unit),
-        )
-        for rank, unit in enumerate(material.units)
-        if rank >= taken
-    ]
-    offers.sort(key=lambda offer: (-offer[0], offer[1]))
-    return (choice for _, _, choice in offers)

@@ -84,26 +84,21 @@ class Index:
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> Index:
+        values: dict[str, Any] = {}
         try:
-            values = {part.name: _unpacked(part.name, packed[part.name]) for part in fields(cls)}
-            index = cls(**values)
+            for name in (part.name for part in fields(cls)):
+                data = packed[name]
+                if name in ("paths", "rows", "identifiers", "stems"):
+                    values[name] = tuple(data.decode(*_UTF8).split(_UNIT)) if data else ()
+                else:
+                    kind = np.uint8 if name in ("kinds", "counts") else np.int32
+                    values[name] = np.frombuffer(data, kind)
         except LookupError as error:
             raise ValueError(f"not a packed index: without {error}") from error
+        index = cls(**values)
         if not len(index.rows) == len(index.kinds) == index.first_unit[-1]:
             raise ValueError("not a packed index: its parts do not fit")
         return index
-
-
-def _unpacked(name: str, packed: bytes) -> Any:  # noqa: ANN401
-    if name in ("paths", "rows", "identifiers", "stems"):
-        return tuple(packed.decode(*_UTF8).split(_UNIT)) if packed else ()
-    return np.frombuffer(packed, np.uint8 if name in ("kinds", "counts") else np.int32)
-
-
-def _joined(d: Definition) -> str:
-    decorators = _DECORATOR.join(d.decorators)
-    numbers = (str(d.first), str(d.last), str(d.parent))
-    return _FIELD.join((d.name, d.kind, *numbers, d.signature, decorators, d.doc))
 
 
 def _definition(text: str) -> Definition:
@@ -140,8 +135,13 @@ class IndexBuilder:
             units.extend([unit] * len(found))
             counts.extend([min(count, _MOST_COUNTED) for count in found.values()])
         definitions = (_NAMELESS, *tags.definitions)
+        rows = []
+        for d in definitions:
+            decorators = _DECORATOR.join(d.decorators)
+            lines = (str(d.first), str(d.last), str(d.parent))
+            rows.append(_FIELD.join((d.name, d.kind, *lines, d.signature, decorators, d.doc)))
         self._files[path] = _File(
-            tuple(map(_joined, definitions)),
+            tuple(rows),
             tuple(d.name for d in definitions),
             bytes(_KINDS[d.kind] for d in definitions),
             array("i", [d.parent + 1 for d in definitions]),

@@ -53,7 +53,6 @@ _PARENT, _FILE, _PRODUCT, _BEST = 0.2, 1.0, 1.0, 0.3
 _SIDE, _NOTHING_DEFINED, _TYPE = 0.25, 0.3, 0.9
 # Surfers start at this many files, more often at better ones.
 _STARTS = 100
-_SEEDS = ("words", "identifiers", "defines")
 
 
 @dataclass(frozen=True)
@@ -89,14 +88,13 @@ class Ranking:
         return best
 
     def ranked_files(self) -> tuple[RankedFile, ...]:
-        return tuple(
-            RankedFile(self.index.paths[n], round(float(self.file_scores[n]), 4), self._reasons(n))
-            for n in self.order
-        )
-
-    def _reasons(self, file: int) -> tuple[str, ...]:
-        found = {kind: float(values[file]) for kind, values in self.shares.items()}
-        return tuple(sorted((k for k, v in found.items() if v > 0), key=lambda k: (-found[k], k)))
+        ranked = []
+        for n in self.order:
+            found = {kind: float(values[n]) for kind, values in self.shares.items()}
+            reasons = sorted((k for k, v in found.items() if v > 0), key=lambda k: (-found[k], k))
+            score = round(float(self.file_scores[n]), 4)
+            ranked.append(RankedFile(self.index.paths[n], score, tuple(reasons)))
+        return tuple(ranked)
 
 
 @dataclass(frozen=True)
@@ -118,20 +116,21 @@ class Ranker:
         return self.references.between_files(self.lexicon)
 
     @cached_property
-    def kinds(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which files are tests, are documentation, define nothing."""
-        paths = self.index.paths
-        return (
-            np.array([bool(_TEST.search(path)) for path in paths], bool),
-            np.array([bool(_DOCUMENTATION.search(path)) for path in paths], bool),
-            np.diff(self.index.first_unit) == 1,
-        )
+    def _tests(self) -> NDArray[np.bool_]:
+        return np.array([bool(_TEST.search(path)) for path in self.index.paths], bool)
+
+    @cached_property
+    def _documentation(self) -> NDArray[np.bool_]:
+        return np.array([bool(_DOCUMENTATION.search(path)) for path in self.index.paths], bool)
 
     def rank(self, text: str) -> Ranking:
         query = read_query(text)
         evidence = weigh(self.lexicon, query)
         named = [self.lexicon.file_numbers[p] for p in self.lexicon.files.mentioned(text)]
-        factors = self._factors(query)
+        factors = np.ones(len(self.index.paths))
+        factors[self._tests & (not query.asks_for_tests)] *= _SIDE
+        factors[self._documentation & (not query.asks_for_documentation)] *= _SIDE
+        factors[np.diff(self.index.first_unit) == 1] *= _NOTHING_DEFINED
         shares = self._file_shares(evidence, named, factors)
         files = sum(shares.values(), np.zeros(len(factors)))
         units = self._unit_scores(evidence, files, factors)
@@ -146,14 +145,6 @@ class Ranker:
             units,
             shares,
         )
-
-    def _factors(self, query: Query) -> Floats:
-        tests, documentation, nothing = self.kinds
-        factors = np.ones(len(self.index.paths))
-        factors[tests & (not query.asks_for_tests)] *= _SIDE
-        factors[documentation & (not query.asks_for_documentation)] *= _SIDE
-        factors[nothing] *= _NOTHING_DEFINED
-        return factors
 
     def _file_shares(
         self, evidence: Fits, named: Sequence[int], factors: Floats
@@ -416,38 +407,35 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
         if stem in lexicon.path_stems:
             _spread(lexicon.path_stems[stem], weight, files.name_words)
     for word, weight in query.identifiers.items():
-        _weigh_identifier(lexicon, evidence, word, weight)
+        units, files = evidence.units, evidence.files
+        number = lexicon.identifier_numbers.get(word)
+        if number is None:
+            continue
+        _bm25(lexicon, np.array([number]), weight, (units.identifiers, files.identifiers))
+        defining = lexicon.named(word)
+        if len(defining):
+            names = np.count_nonzero(lexicon.definers)
+            rareness = np.log(1 + names / len(defining)) / np.sqrt(len(defining))
+            units.names[defining] += weight * rareness
+            files.names[np.unique(lexicon.file_of[defining])] += weight * rareness
     for before, name in query.qualified:
         for unit in lexicon.named(name).tolist():
             if before in lexicon.qualifiers(unit):
                 evidence.units.qualified[unit] = 1.0
-    for depth, (path, function) in enumerate(reversed(query.frames)):
-        value = 1.0 / np.sqrt(1 + depth)
-        for named in lexicon.files.mentioned(path):
-            file = lexicon.file_numbers[named]
-            _raise(evidence.files.traceback, file, value)
-            for unit in lexicon.named(function).tolist():
-                if lexicon.file_of[unit] == file:
-                    _raise(evidence.units.traceback, unit, value)
+    _weigh_traceback(lexicon, query.frames, evidence)
     return evidence
 
 
-def _weigh_identifier(lexicon: Lexicon, evidence: Fits, word: str, weight: float) -> None:
-    units, files = evidence.units, evidence.files
-    number = lexicon.identifier_numbers.get(word)
-    if number is None:
-        return
-    _bm25(lexicon, np.array([number]), weight, (units.identifiers, files.identifiers))
-    defining = lexicon.named(word)
-    if len(defining):
-        names = np.count_nonzero(lexicon.definers)
-        rareness = np.log(1 + names / len(defining)) / np.sqrt(len(defining))
-        units.names[defining] += weight * rareness
-        files.names[np.unique(lexicon.file_of[defining])] += weight * rareness
-
-
-def _raise(values: Floats, at: int, value: float) -> None:
-    values[at] = max(values[at], value)
+def _weigh_traceback(lexicon: Lexicon, frames: Sequence[tuple[str, str]], evidence: Fits) -> None:
+    files, units = evidence.files.traceback, evidence.units.traceback
+    for depth, (path, function) in enumerate(reversed(frames)):
+        value = 1.0 / np.sqrt(1 + depth)
+        for named in lexicon.files.mentioned(path):
+            file = lexicon.file_numbers[named]
+            files[file] = max(files[file], value)
+            inside = lexicon.named(function)
+            inside = inside[lexicon.file_of[inside] == file]
+            units[inside] = np.maximum(units[inside], value)
 
 
 def _bm25(

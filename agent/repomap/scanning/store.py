@@ -6,11 +6,11 @@ import re
 import sqlite3
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import accumulate
+from functools import cache
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS blobs (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWI
 CREATE TABLE IF NOT EXISTS trees (tree TEXT, part TEXT, value BLOB, UNIQUE (tree, part));
 CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, value BLOB);
 """
+_INSERT = "INSERT OR REPLACE INTO blobs VALUES (?, ?)"
 _FORGET = """
 DELETE FROM trees WHERE tree NOT IN
 (SELECT tree FROM trees GROUP BY tree ORDER BY max(rowid) DESC LIMIT ?)
@@ -73,23 +74,23 @@ class TagStore:
             rows = []
             for key in batch:
                 first = by_key[key][0]
-                tags = scan(_read(root / first), languages[first] or "")
+                data = b""
+                with suppress(OSError):
+                    data = (root / first).read_bytes()
+                tags = scan(data, languages[first] or "")
                 rows.append((key, tags.pack()))
                 yield from ((path, tags) for path in by_key[key])
-            self._save(partial(_insert, rows))
+            self._save((_INSERT, row) for row in rows)
 
     def tree(self, key: str) -> dict[str, bytes]:
         """Return the parts that ``keep_tree`` stored for ``key``; none without them."""
         return dict(self._query("SELECT part, value FROM trees WHERE tree = ?", [key]))
 
     def keep_tree(self, key: str, parts: Iterable[tuple[str, bytes]]) -> None:
-        def save(database: sqlite3.Connection) -> None:
-            database.execute("DELETE FROM trees WHERE tree = ?", (key,))
-            for part, value in parts:
-                database.execute("INSERT INTO trees VALUES (?, ?, ?)", (key, part, value))
-            database.execute(_FORGET, (_TREES_KEPT,))
-
-        self._save(save)
+        insert = "INSERT INTO trees VALUES (?, ?, ?)"
+        rows = ((insert, (key, part, value)) for part, value in parts)
+        delete = ("DELETE FROM trees WHERE tree = ?", (key,))
+        self._save(chain([delete], rows, [(_FORGET, (_TREES_KEPT,))]))
 
     def text(self, key: str) -> str | None:
         """Return the text that ``keep_text`` stored for ``key``, None without it."""
@@ -99,13 +100,9 @@ class TagStore:
         return None
 
     def keep_text(self, key: str, text: str) -> None:
-        value = text.encode("utf-8", "surrogatepass")
-
-        def save(database: sqlite3.Connection) -> None:
-            database.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (key, value))
-            database.execute(_FORGET_TEXTS, (_TEXTS_KEPT,))
-
-        self._save(save)
+        row = (key, text.encode("utf-8", "surrogatepass"))
+        insert = "INSERT OR REPLACE INTO texts VALUES (?, ?)"
+        self._save([(insert, row), (_FORGET_TEXTS, (_TEXTS_KEPT,))])
 
     def _query(self, query: str, values: list[str]) -> list[tuple[str, bytes]]:
         try:
@@ -116,28 +113,18 @@ class TagStore:
         except (sqlite3.Error, OSError):
             return []
 
-    def _save(self, save: Callable[[sqlite3.Connection], None]) -> None:
+    def _save(self, statements: Iterable[tuple[str, tuple[object, ...]]]) -> None:
         with suppress(sqlite3.Error, OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
                 database.execute("PRAGMA journal_mode=WAL")
                 database.executescript(_SCHEMA)
-                save(database)
+                for statement, values in statements:
+                    database.execute(statement, values)
 
 
 def _batches(keys: list[str]) -> Iterator[list[str]]:
     return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
-def _insert(rows: Iterable[tuple[str, bytes]], database: sqlite3.Connection) -> None:
-    database.executemany("INSERT OR REPLACE INTO blobs VALUES (?, ?)", rows)
 
 
 _MOST_BYTES = 4_000_000
@@ -304,11 +291,21 @@ def _span(node: Node, kind: str) -> Span | None:
     name = _name(node)
     if name is None or name.text is None:
         return None
-    body = node.child_by_field_name("body") or node.child_by_field_name("value")
     word = re.split(r"::|\.|[<(\s]", _text(name.text))[-1]
-    start, end = node.start_byte, node.end_byte
-    head_end = body.start_byte if body is not None else _line_end(node)
-    return Span(word, kind, start, head_end, end, _decorators(node)) if word else None
+    if not word:
+        return None
+    body = node.child_by_field_name("body") or node.child_by_field_name("value")
+    if body is not None:
+        head_end = body.start_byte
+    else:
+        found = _OPENING.search(node.text or b"")
+        head_end = node.start_byte + found.start() if found else node.end_byte
+    marks: list[str] = []
+    if node.parent is not None and node.parent.type == "decorated_definition":
+        siblings = node.parent.named_children
+        texts = [sibling.text or b"" for sibling in siblings if sibling.type == "decorator"]
+        marks = [" ".join(_text(text).split()) for text in texts if text]
+    return Span(word, kind, node.start_byte, head_end, node.end_byte, tuple(marks))
 
 
 def _name(node: Node) -> Node | None:
@@ -330,101 +327,49 @@ def _only_child(node: Node) -> Node:
     return (_name(children[-1]) or node) if children else node
 
 
-def _line_end(node: Node) -> int:
-    text = node.text or b""
-    found = _OPENING.search(text)
-    return node.start_byte + (found.start() if found else len(text))
-
-
-def _decorators(node: Node) -> tuple[str, ...]:
-    around = node.parent
-    if around is None or around.type != "decorated_definition":
-        return ()
-    texts = (child.text for child in around.named_children if child.type == "decorator")
-    return tuple(" ".join(_text(t).split()) for t in texts if t)
-
-
 _SCRIPT = """
     (class_declaration) @type
-    (function_declaration) @function
-    (generator_function_declaration) @function
-    (method_definition) @function
-    (variable_declarator value: [(arrow_function) (function_expression) (class)]) @function
+    [(function_declaration) (generator_function_declaration) (method_definition)
+     (variable_declarator value: [(arrow_function) (function_expression) (class)])] @function
 """
 _TYPED_SCRIPT = f"""
     {_SCRIPT}
-    (abstract_class_declaration) @type
-    (interface_declaration) @type
-    (type_alias_declaration) @type
-    (enum_declaration) @type
-    (internal_module) @type
-    (function_signature) @function
-    (method_signature) @function
-    (abstract_method_signature) @function
+    [(abstract_class_declaration) (interface_declaration) (type_alias_declaration)
+     (enum_declaration) (internal_module)] @type
+    [(function_signature) (method_signature) (abstract_method_signature)] @function
 """
+_C_FUNCTIONS = "[(function_definition) (preproc_function_def)] @function"
 _QUERIES = {
     "python": "(class_definition) @type (function_definition) @function",
-    "c": """
-        (struct_specifier name: (_) body: (_)) @type
-        (union_specifier name: (_) body: (_)) @type
-        (enum_specifier name: (_) body: (_)) @type
-        (type_definition) @type
-        (function_definition) @function
-        (preproc_function_def) @function
+    "c": f"""
+        [(struct_specifier name: (_) body: (_)) (union_specifier name: (_) body: (_))
+         (enum_specifier name: (_) body: (_)) (type_definition)] @type
+        {_C_FUNCTIONS}
     """,
-    "cpp": """
-        (class_specifier name: (_) body: (_)) @type
-        (struct_specifier name: (_) body: (_)) @type
-        (union_specifier name: (_) body: (_)) @type
-        (enum_specifier name: (_) body: (_)) @type
-        (namespace_definition name: (_)) @type
-        (type_definition) @type
-        (alias_declaration) @type
-        (function_definition) @function
-        (preproc_function_def) @function
+    "cpp": f"""
+        [(class_specifier name: (_) body: (_)) (struct_specifier name: (_) body: (_))
+         (union_specifier name: (_) body: (_)) (enum_specifier name: (_) body: (_))
+         (namespace_definition name: (_)) (type_definition) (alias_declaration)] @type
+        {_C_FUNCTIONS}
     """,
     "java": """
-        (class_declaration) @type
-        (interface_declaration) @type
-        (enum_declaration) @type
-        (record_declaration) @type
-        (annotation_type_declaration) @type
-        (method_declaration) @function
-        (constructor_declaration) @function
+        [(class_declaration) (interface_declaration) (enum_declaration) (record_declaration)
+         (annotation_type_declaration)] @type
+        [(method_declaration) (constructor_declaration)] @function
     """,
     "javascript": _SCRIPT,
     "typescript": _TYPED_SCRIPT,
     "tsx": _TYPED_SCRIPT,
-    "go": """
-        (type_spec) @type
-        (function_declaration) @function
-        (method_declaration) @function
-    """,
+    "go": "(type_spec) @type [(function_declaration) (method_declaration)] @function",
     "rust": """
-        (struct_item) @type
-        (union_item) @type
-        (enum_item) @type
-        (trait_item) @type
-        (impl_item) @type
-        (mod_item body: (_)) @type
-        (type_item) @type
-        (function_item) @function
-        (function_signature_item) @function
-        (macro_definition) @function
+        [(struct_item) (union_item) (enum_item) (trait_item) (impl_item) (mod_item body: (_))
+         (type_item)] @type
+        [(function_item) (function_signature_item) (macro_definition)] @function
     """,
-    "ruby": """
-        (module) @type
-        (class) @type
-        (method) @function
-        (singleton_method) @function
-    """,
+    "ruby": "[(module) (class)] @type [(method) (singleton_method)] @function",
     "php": """
-        (class_declaration) @type
-        (interface_declaration) @type
-        (trait_declaration) @type
-        (enum_declaration) @type
-        (function_definition) @function
-        (method_declaration) @function
+        [(class_declaration) (interface_declaration) (trait_declaration) (enum_declaration)] @type
+        [(function_definition) (method_declaration)] @function
     """,
 }
 

@@ -7,7 +7,6 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 SCANNER = 3
 """Part of the key in the store, so that a changed scanner does not read older tags."""
@@ -62,7 +61,10 @@ class FileTags:
         try:
             rows, joined, units = json.loads(zlib.decompress(packed))
             names = joined.split(" ")
-            definitions = tuple(map(_definition, rows))
+            definitions = tuple(
+                Definition(name, kind, first, last, parent, head, tuple(decorators), doc)
+                for name, kind, first, last, parent, head, decorators, doc in rows
+            )
             words = tuple(
                 {names[n]: count for n, count in zip(unit[::2], unit[1::2], strict=True)}
                 for unit in units
@@ -70,11 +72,6 @@ class FileTags:
         except (zlib.error, ValueError, TypeError, LookupError) as error:
             raise ValueError(f"not packed tags: {error}") from error
         return cls(definitions, words)
-
-
-def _definition(row: list[Any]) -> Definition:
-    name, kind, first, last, parent, signature, decorators, doc = row
-    return Definition(name, kind, first, last, parent, signature, tuple(decorators), doc)
 
 
 IDENTIFIER = re.compile(r"[^\W\d]\w+")
