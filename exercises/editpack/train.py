@@ -6,27 +6,31 @@ The recipe is that of EditCoder (F. Cassano et al., "Can It Edit?", 2023, arXiv:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from core.atomic import check_folder
 from core.errors import StoppedError, UserError
 from core.options import built, command
-from core.plaintext import counted
+from core.plaintext import counted, shortened
 from core.shutdown import Shutdown
 from exercises.editpack.files import used_versions
+from exercises.editpack.rows import file_digest
 from exercises.editpack.training.checkpoints import CheckpointFolder
-from exercises.editpack.training.corpus import Corpus, TrainingData, tokenized, training_data
-from exercises.editpack.training.loading import (
-    PACKAGES,
-    encoder,
-    load_model,
-    load_tokenizer,
-    require_packages,
+from exercises.editpack.training.corpus import (
+    Corpus,
+    Encode,
+    TrainingData,
+    TrainingSet,
+    Windows,
+    shuffled,
+    tokenized,
+    training_data,
 )
 from exercises.editpack.training.options import (
     StepShape,
@@ -36,13 +40,13 @@ from exercises.editpack.training.options import (
     launched_devices,
     step_shape,
 )
-from exercises.editpack.training.record import Tuned, finished, rewrite_card, write_record
-from exercises.editpack.training.windows import Windows, shuffled
+from exercises.editpack.training.record import finished, rewrite_card, write_record
 from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
 
-if TYPE_CHECKING:
-    from exercises.editpack.training.feeding import TrainingSet
+PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "tokenizers", "safetensors")
+
+Say = Callable[[str], None]
 
 
 @command(TrainOptions)
@@ -56,9 +60,6 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             train(options, stop, lambda line: print(line, flush=True))
         except StoppedError:
             raise typer.Exit(INTERRUPTED) from None
-
-
-Say = Callable[[str], None]
 
 
 def train(options: TrainOptions, stop: Shutdown, say: Say) -> None:
@@ -118,17 +119,20 @@ def _train(
         return
     tokenizer.save_pretrained(str(options.folder))
     seen = recipe.windows_seen(packed.data.each, trained.steps) * recipe.window
-    record = Tuned(
-        model=options.model,
-        parameters=parameters,
-        decided=deciding,
-        data=data,
-        corpus=packed.as_json(corpus),
-        trained=trained,
-        tokens=seen,
-        versions=used_versions(PACKAGES),
-    )
-    say(write_record(options.folder, record))
+    facts = {
+        # A path of this machine says nothing elsewhere.
+        "model": Path(options.model).name if Path(options.model).is_dir() else options.model,
+        "parameters": parameters,
+        "options": deciding,
+        "data": {**data.record, "decontaminated": data.decontaminated},
+        "corpus": {
+            **packed.counts,
+            "unreadable": corpus.unreadable,
+            "licences": dict(corpus.licences),
+        },
+        "versions": used_versions(PACKAGES),
+    }
+    say(write_record(options.folder, facts, trained, seen))
 
 
 @dataclass(frozen=True)
@@ -147,13 +151,8 @@ class _Packed:
             f"{counted(self.steps, 'step')}{start}"
         )
 
-    def as_json(self, corpus: Corpus) -> dict[str, Any]:
-        return {**self.counts, "unreadable": corpus.unreadable, "licences": dict(corpus.licences)}
-
 
 def _packed(corpus: Corpus, options: TrainOptions) -> _Packed:
-    from exercises.editpack.training.feeding import TrainingSet
-
     recipe, documents = options.recipe, corpus.documents
     kept, held = documents.split(recipe.held_out)
 
@@ -187,20 +186,82 @@ def _deciding(
     shape: StepShape,
     model: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
-    config = model.config.to_json_string(use_diff=False)
-    deepspeed = options.deepspeed
+    config, deepspeed = model.config.to_json_string(use_diff=False), options.deepspeed
+    try:
+        settings = file_digest(deepspeed) if deepspeed else None
+    except OSError as error:
+        raise UserError(f"--deepspeed {deepspeed} cannot be read ({error.strerror})") from error
     return {
         "model": options.model,
         "model_config_sha256": hashlib.sha256(config.encode()).hexdigest(),
         "data_sha256": data.record["sha256"],
         **asdict(options.recipe),
         **asdict(shape),
-        "deepspeed_sha256": _sha256(deepspeed) if deepspeed else None,
+        "deepspeed_sha256": settings,
     }
 
 
-def _sha256(path: Path) -> str:
+def require_packages(*, deepspeed: bool = False) -> None:
+    """Check that the packages of a training are installed."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"train needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not "
+            f"installed; run `pip install -r requirements-train.txt` (docs/editcoder.md tells how to "
+            "choose the CPU build of torch)"
+        )
+    if deepspeed and find_spec("deepspeed") is None:
+        raise UserError("--deepspeed needs deepspeed, which is not installed; install it with pip")
+
+
+def load_tokenizer(name: str) -> Any:  # noqa: ANN401 - of transformers
+    from transformers import AutoTokenizer
+
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise UserError(f"--deepspeed {path} cannot be read ({error.strerror})") from error
+        found = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except Exception as error:
+        raise _unusable("tokenizer", name, error) from error
+    if found.eos_token_id is None:
+        raise UserError(f"--model {name}: its tokenizer has no end-of-text token; set eos_token")
+    return found
+
+
+def load_model(name: str, window: int) -> Any:  # noqa: ANN401
+    """Return the model with 32-bit weights, which an optimiser of small steps needs."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    try:
+        found = AutoModelForCausalLM.from_pretrained(
+            name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+        )
+    except Exception as error:
+        raise _unusable("model", name, error) from error
+    most = getattr(found.config, "max_position_embeddings", None)
+    if most is not None and window > most:
+        raise UserError(f"--window {window}: {name} takes at most {most}; give a shorter one")
+    return found
+
+
+def encoder(tokenizer: Any) -> Encode:  # noqa: ANN401
+    """Return a function from texts to tokens, without tokens at the beginning or end.
+
+    A text that reads like a special token is not one: data are of others.
+    """
+
+    def encode(texts: list[str]) -> Sequence[Sequence[int]]:
+        found: Sequence[Sequence[int]] = tokenizer(
+            texts, add_special_tokens=False, split_special_tokens=True, verbose=False
+        )["input_ids"]
+        return found
+
+    return encode
+
+
+def _unusable(what: str, name: str, error: Exception) -> UserError:
+    # Transformers raises OSError, ValueError, ImportError and the errors of its parsers.
+    words = shortened(str(error), 300) or type(error).__name__
+    return UserError(
+        f"--model {name}: no {what} could be loaded ({words}); give a folder with safetensors and "
+        "a tokenizer, or a name on the hub"
+    )

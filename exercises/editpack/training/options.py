@@ -17,7 +17,7 @@ from core.errors import UserError
 from core.options import Folder, option, option_group
 from core.plaintext import counted
 from exercises.editpack.files import RowInput
-from exercises.editpack.training.windows import HELD_OUT
+from exercises.editpack.training.corpus import HELD_OUT
 from runs.options import out_option
 
 _SEEDS = 1 << 32

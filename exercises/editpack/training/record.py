@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.parsing.untrusted import read_object
 from core.plaintext import counted, one_line, table
-from exercises.editpack.training.corpus import TrainingData
+from exercises.editpack.rows import file_digest
 
 if TYPE_CHECKING:
     from exercises.editpack.training.trainer import Trained
@@ -21,46 +19,6 @@ if TYPE_CHECKING:
 _RECORD, _CARD = "train.json", "README.md"
 _LOSS, _HELD_OUT = "loss", "eval_loss"
 _SHOWN_LICENCES = 20
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """A training that is done.
-
-    Attributes:
-        decided: what decided the weights: options, hashes, devices.
-        tokens: that were trained on, over all epochs.
-    """
-
-    model: str
-    parameters: int
-    decided: Mapping[str, Any]
-    data: TrainingData
-    corpus: Mapping[str, Any]
-    trained: Trained
-    tokens: int
-    versions: Mapping[str, str]
-
-    def as_json(self) -> dict[str, Any]:
-        trained = self.trained
-        return {
-            # A path of this machine says nothing elsewhere.
-            "model": Path(self.model).name if Path(self.model).is_dir() else self.model,
-            "parameters": self.parameters,
-            "options": {**self.decided, "model": self.model},
-            "data": {**self.data.record, "decontaminated": self.data.decontaminated},
-            "corpus": dict(self.corpus),
-            "versions": dict(self.versions),
-            "device": trained.device,
-            "memory_bytes": trained.memory_bytes,
-            "steps": trained.steps,
-            "tokens_seen": self.tokens,
-            "seconds": round(trained.seconds, 3),
-            "tokens_a_second": round(self.tokens / trained.seconds, 1),
-            "loss": _curve(trained.log, _LOSS),
-            "held_out_loss": _curve(trained.log, _HELD_OUT),
-            "scores": None,
-        }
 
 
 def _curve(log: Any, key: str) -> list[dict[str, Any]]:  # noqa: ANN401 - of the trainer
@@ -80,14 +38,28 @@ def finished(folder: Path) -> bool:
     return (folder / _RECORD).is_file()
 
 
-def write_record(folder: Path, tuned: Tuned) -> str:
-    """Write card and record, the record last; return a line that says what was done."""
-    record = tuned.as_json()
+def write_record(folder: Path, facts: Mapping[str, Any], trained: Trained, tokens: int) -> str:
+    """Write card and record, the record last; return a line that says what was done.
+
+    ``tokens`` were trained on, over all epochs.
+    """
+    record = {
+        **facts,
+        "device": trained.device,
+        "memory_bytes": trained.memory_bytes,
+        "steps": trained.steps,
+        "tokens_seen": tokens,
+        "seconds": round(trained.seconds, 3),
+        "tokens_a_second": round(tokens / trained.seconds, 1),
+        "loss": _curve(trained.log, _LOSS),
+        "held_out_loss": _curve(trained.log, _HELD_OUT),
+        "scores": None,
+    }
     write_text_atomic(folder / _CARD, card_of(record))
     write_json_atomic(folder / _RECORD, record)
     return (
-        f"{counted(record['steps'], 'step')}, {counted(record['tokens_seen'], 'token')} in "
-        f"{record['seconds']:,.0f} s on {record['device']}; the model is in {folder}"
+        f"{counted(trained.steps, 'step')}, {counted(tokens, 'token')} in "
+        f"{record['seconds']:,.0f} s on {trained.device}; the model is in {folder}"
     )
 
 
@@ -105,37 +77,31 @@ def rewrite_card(folder: Path, scores: Path | None) -> str:
 def _measured(path: Path) -> dict[str, Any]:
     fix = "give what `exercises.canitedit report --json` printed"
     try:
-        found = read_object(path, fix)
+        report = read_object(path, fix)
     except FileNotFoundError:
         raise UserError(f"--scores {path} does not exist; {fix}") from None
     try:
-        rows = [*_rows(found)]
+        rows = [
+            {
+                "model": model["name"],
+                "problems": model["problems"],
+                "instruction": kind,
+                "prompt": model["prompt"],
+                "temperature": model["temperature"],
+                "completions": groups[0]["completions"],
+                "k": int(k),
+                "pass": float(estimate["mean"]),
+            }
+            for model in report["models"]
+            for kind, groups in model["figures"].items()
+            for k, estimate in groups[0]["pass_at_k"].items()
+            if estimate is not None
+        ]
     except (KeyError, TypeError, AttributeError):
         rows = []
     if not rows:
         raise UserError(f"--scores {path} holds no scores; {fix}")
-    return {
-        "file": path.name,
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "rows": rows,
-    }
-
-
-def _rows(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for model in report["models"]:
-        for kind, groups in model["figures"].items():
-            for k, estimate in groups[0]["pass_at_k"].items():
-                if estimate is not None:
-                    yield {
-                        "model": model["name"],
-                        "problems": model["problems"],
-                        "instruction": kind,
-                        "prompt": model["prompt"],
-                        "temperature": model["temperature"],
-                        "completions": groups[0]["completions"],
-                        "k": int(k),
-                        "pass": float(estimate["mean"]),
-                    }
+    return {"file": path.name, "sha256": file_digest(path), "rows": rows}
 
 
 def card_of(record: Mapping[str, Any]) -> str:

@@ -7,13 +7,15 @@ after the other, and the label of a token is the token.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from datasets import Dataset
 from peft import LoraConfig
+from torch.utils.data import Sampler
 from transformers import TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
@@ -22,17 +24,64 @@ from trl import SFTConfig, SFTTrainer
 from core.errors import StoppedError, UserError
 from core.shutdown import Shutdown
 from exercises.editpack.training.checkpoints import KEPT, Checkpoint, CheckpointFolder
-from exercises.editpack.training.feeding import (
-    EpochWindows,
-    TrainingSet,
-    WindowOrder,
-    collate,
-    window_dataset,
-)
+from exercises.editpack.training.corpus import TrainingSet, labelled
 from exercises.editpack.training.options import Recipe, StepShape
 
+if TYPE_CHECKING:
+    from exercises.editpack.training.corpus import Tokens
+
+_NUMBER = "window"
 # Ours: the paper trains all weights.
 _LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+
+
+class WindowOrder(Sampler):  # type: ignore[misc]  # torch may be absent
+    """Yields the numbers of an epoch's windows, as the trainer's step tells the epoch."""
+
+    def __init__(self, each: int, epoch: Callable[[], int]) -> None:
+        self.each, self.epoch = each, epoch
+
+    def __len__(self) -> int:
+        return self.each
+
+    def __iter__(self) -> Iterator[int]:
+        first = self.epoch() * self.each
+        return iter(range(first, first + self.each))
+
+
+class EpochWindows(Sequence["Tokens"]):
+    """The windows of all epochs one after the other; the order of one epoch is held."""
+
+    def __init__(self, data: TrainingSet) -> None:
+        self.data = data
+        self._epoch, self._windows = 0, data.of_epoch(0)
+
+    def __len__(self) -> int:
+        return self.data.each * self.data.epochs
+
+    def __getitem__(self, number: int) -> Tokens:  # type: ignore[override]  # no slices
+        epoch, place = divmod(number, self.data.each)
+        if epoch != self._epoch:
+            self._epoch, self._windows = epoch, self.data.of_epoch(epoch)
+        return self._windows[place]
+
+
+def window_dataset(length: int, windows: Sequence[Tokens]) -> Dataset:
+    """Return numbers that become windows when they are read: nothing is copied to disk."""
+
+    def labelled_windows(batch: Mapping[str, Sequence[int]]) -> dict[str, list[Tokens]]:
+        rows = [labelled(windows[number]) for number in batch[_NUMBER]]
+        return {key: [row[key] for row in rows] for key in rows[0]}
+
+    return Dataset.from_dict({_NUMBER: range(length)}).with_transform(labelled_windows)
+
+
+def collate(rows: Sequence[Mapping[str, Tokens]]) -> dict[str, torch.Tensor]:
+    """Return windows of one length as a batch, without padding."""
+    found = {
+        key: torch.stack([torch.from_numpy(row[key]).long() for row in rows]) for key in rows[0]
+    }
+    return {**found, "attention_mask": torch.ones_like(found["input_ids"])}
 
 
 class WindowTrainer(SFTTrainer):  # type: ignore[misc]
@@ -56,11 +105,7 @@ class WindowTrainer(SFTTrainer):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A training that is about to start, or to go on.
-
-    Attributes:
-        steps: at which the training ends.
-    """
+    """A training that is about to start, or to go on; it ends at ``steps``."""
 
     model: Any
     tokenizer: Any

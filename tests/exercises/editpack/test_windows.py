@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exercises.editpack.training.windows import (
+from exercises.editpack.training.corpus import (
     HELD_OUT,
     Documents,
     Windows,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import UserError
-from exercises.editpack.training import loading
+from exercises.editpack import train as module
 from exercises.editpack.training.options import Recipe, StepShape, step_shape
 from tests.exercises.editpack.training.making import edits, write_rows
 
@@ -18,7 +18,7 @@ Train = Callable[..., int]
 
 @pytest.fixture(autouse=True)
 def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "torch" else name)
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "torch" else name)
 
 
 def refused(capsys: pytest.CaptureFixture[str]) -> str:
@@ -128,7 +128,7 @@ def test_steps_and_windows_of_epochs_with_a_short_last_step() -> None:
 
 
 def test_deepspeed_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "deepspeed" else name)
-    loading.require_packages()
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "deepspeed" else name)
+    module.require_packages()
     with pytest.raises(UserError, match="deepspeed, which is not installed"):
-        loading.require_packages(deepspeed=True)
+        module.require_packages(deepspeed=True)

@@ -161,7 +161,7 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
 
 
 def test_a_text_that_reads_like_the_end_is_no_end(given: tuple[Path, Path]) -> None:
-    from exercises.editpack.training.loading import encoder, load_tokenizer
+    from exercises.editpack.train import encoder, load_tokenizer
 
     tokenizer = load_tokenizer(str(given[1]))
     text = f"a {END} b"
