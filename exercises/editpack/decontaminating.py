@@ -74,8 +74,7 @@ class SharedText:
     shared: str
 
     def __str__(self) -> str:
-        place = f"{self.found.problem}, {self.found.column} = {self.column}"
-        return f"{place}: {self.shared}"
+        return f"{self.found.problem}, {self.found.column} = {self.column}: {self.shared}"
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,7 @@ class ProblemIndex:
 
 def index_of(texts: Iterable[EvaluationText]) -> ProblemIndex:
     long, sizes, short = list[EvaluationText](), list[int](), list[EvaluationText]()
-    eights, runs = dict[str, list[int]](), dict[str, int]()
-    lengths = {RUN}
+    eights, runs, lengths = dict[str, list[int]](), dict[str, int](), {RUN}
     for text in texts:
         if len(tokens_of(text.text)) < GRAM:
             short.append(text)
@@ -200,6 +198,7 @@ def boilerplate() -> frozenset[str]:
 _CHUNK = 32
 # The usual one of problems, where a folder or hub id has several.
 _SPLIT = "test"
+_KINDS = ("stub", "example", "test")
 _ARCHIVES = (".tar.gz", ".tgz")
 _NAMES = ("full_name", "task_id", "instance_id", "id", "name")
 # What `datasets` leaves in a folder that it saves.
@@ -226,24 +225,12 @@ class DecontaminateAsked:
 
 @dataclass
 class ProblemSet:
-    """A file of ``--against``, and what was found of it."""
+    """A file of ``--against``; ``rows`` counts those taken out by problem."""
 
     name: str
     sha256: str
     texts: Sequence[EvaluationText]
     rows: Counter[str] = field(default_factory=Counter)
-
-    def record(self, short: int) -> dict[str, Any]:
-        """Return what the report says; ``short`` is the number of texts not compared."""
-        return {
-            "name": self.name,
-            "sha256": self.sha256,
-            "problems": len({text.problem for text in self.texts}),
-            "texts": len(self.texts),
-            "texts_too_short": short,
-            "rows": self.rows.total(),
-            "rows_by_problem": dict(sorted(self.rows.items())),
-        }
 
 
 @command(DecontaminateAsked)
@@ -264,37 +251,41 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     short = Counter(text.origin for text in index.short)
     digest = file_digest(BOILERPLATE)
     chosen = {"skip_bad": bad, "run": RUN, "gram": GRAM, "jaccard": JACCARD, "boilerplate": digest}
-    step = Step(
-        DECONTAMINATE,
-        (source,),
-        asked.files,
-        chosen,
-        also_read=[Path(name).expanduser() for name in named],
-        details=lambda: {"against": [one.record(short[n]) for n, one in enumerate(sets)]},
-    )
-    step.write(_clean(source.rows(skip_bad=bad), index, sets, asked.problems.workers))
+
+    def clean() -> Iterator[EditRow | DroppedRow]:
+        parts = parts_of(source.rows(skip_bad=bad), _CHUNK)
+        for part, leaks in in_processes(_leaks, parts, asked.problems.workers, _start, index):
+            for row, leak in zip(part, leaks, strict=True):
+                if isinstance(row, DroppedRow):
+                    yield row
+                elif leak is None:
+                    # A column of another text would not have been compared.
+                    yield with_content(row)
+                else:
+                    found = sets[leak.found.origin]
+                    found.rows[leak.found.problem] += 1
+                    yield DroppedRow(row, leak.rule, f"{found.name} {leak}")
+
+    def details() -> dict[str, Any]:
+        against = [
+            {
+                "name": one.name,
+                "sha256": one.sha256,
+                "problems": len({text.problem for text in one.texts}),
+                "texts": len(one.texts),
+                "texts_too_short": short[place],
+                "rows": one.rows.total(),
+                "rows_by_problem": dict(sorted(one.rows.items())),
+            }
+            for place, one in enumerate(sets)
+        ]
+        return {"against": against}
+
+    read = [Path(name).expanduser() for name in named]
+    step = Step(DECONTAMINATE, (source,), asked.files, chosen, details=details, also_read=read)
+    step.write(clean())
     for one in sets:
         print(f"{one.rows.total():,} rows share text with {one.name}")
-
-
-def _clean(
-    rows: Iterable[EditRow | DroppedRow],
-    index: ProblemIndex,
-    sets: Sequence[ProblemSet],
-    workers: int,
-) -> Iterator[EditRow | DroppedRow]:
-    parts = parts_of(rows, _CHUNK)
-    for part, leaks in in_processes(_leaks, parts, workers, _start, index):
-        for row, leak in zip(part, leaks, strict=True):
-            if isinstance(row, DroppedRow):
-                yield row
-            elif leak is None:
-                # A column of another text would not have been compared.
-                yield with_content(row)
-            else:
-                found = sets[leak.found.origin]
-                found.rows[leak.found.problem] += 1
-                yield DroppedRow(row, leak.rule, f"{found.name} {leak}")
 
 
 _shared: list[ProblemIndex] = []
@@ -313,35 +304,34 @@ def _leaks(rows: Iterable[EditRow | DroppedRow]) -> list[SharedText | None]:
 def problem_set(name: str, origin: int) -> ProblemSet:
     """Return the evaluation problems that a name stands for.
 
-    Args:
-        name: of a file or set of rows, whose text columns all count, or of a folder or archive of
-            exercises, whose stubs, examples and tests count.
-        origin: the position among those given.
+    It names a file or set of rows, whose text columns all count, or a folder or archive of
+    exercises, whose stubs, examples and tests count. ``origin`` is the position among those given.
     """
     path = Path(name).expanduser()
     if name.endswith(_ARCHIVES) or (path.is_dir() and not any(path.glob(_SAVED))):
-        return _exercises(path, origin)
+        catalog = read_catalog(path)
+        files = [
+            (one, kind, file)
+            for one in catalog.exercises
+            for kind, some in (
+                ("stub", one.solution),
+                ("example", one.examples),
+                ("test", one.tests),
+            )
+            for file in some
+        ]
+        texts = [EvaluationText(origin, one.key, kind, one.text(file)) for one, kind, file in files]
+        return ProblemSet(path.name, catalog.sha256, texts)
     source = open_source(name, split=_SPLIT)
-    texts = tuple(_texts(source, origin))
+    texts = [*_texts(source, origin)]
     if not texts:
         raise UserError(f"--against {name} holds no text; give a file with problems")
     return ProblemSet(path.name if source.path else name, source.sha256, texts)
 
 
-def _exercises(path: Path, origin: int) -> ProblemSet:
-    catalog = read_catalog(path)
-    texts = (
-        EvaluationText(origin, one.key, kind, one.text(file))
-        for one in catalog.exercises
-        for kind, files in (("stub", one.solution), ("example", one.examples), ("test", one.tests))
-        for file in files
-    )
-    return ProblemSet(path.name, catalog.sha256, tuple(texts))
-
-
 def _texts(source: RowSource, origin: int) -> Iterator[EvaluationText]:
     for number, row in enumerate(source.read(), 1):
-        if isinstance(row, DamagedError) or not isinstance(row, dict):
+        if not isinstance(row, dict):
             wrong = row if isinstance(row, DamagedError) else "it is not a JSON object"
             raise UserError(f"--against {source.name}, row {number}: {wrong}; correct it")
         problem = next((str(row[key]) for key in _NAMES if row.get(key) is not None), "")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
+from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
@@ -16,15 +17,13 @@ from core.options import Folder, built, command, option_group
 from core.plaintext import counted, table
 from exercises.editpack.files import RowInput, input_record, report_of, used_versions
 from exercises.editpack.messages import read_verbs
-from exercises.editpack.nouns import ruled_noun
 from exercises.editpack.rows import UNREADABLE, DroppedRow, file_digest
 from exercises.editpack.stats import (
     Distribution,
     EditStats,
     EditTally,
     PublishedSpread,
-    edit_stats,
-    stats_json,
+    ruled_noun,
 )
 from exercises.tokens import WORDS, TokenizerChoice
 from runs.options import out_option
@@ -51,23 +50,22 @@ def _rows(stats: EditStats) -> Iterator[tuple[str, ...]]:
     yield "rows", "", f"{stats.rows:,}", *(f"{one.rows:,}" for one in others)
     verbs = (f"{one.initial_verbs:,}" for one in others)
     yield "initial verbs", "distinct", f"{stats.initial_verbs:,}", *verbs
-    tokens = "message words" if stats.tokenizer == WORDS else "message tokens"
     blank = tuple("" for _ in others)
-    yield from _measure("lines before", stats.lines_before, blank)
-    yield from _measure("lines after", stats.lines_after, blank)
-    yield from _measure("lines of both", stats.lines, [_spread(one.lines) for one in others])
-    distances = [_spread(one.levenshtein) for one in others]
-    yield from _measure("Levenshtein distance", stats.levenshtein, distances)
-    yield from _measure(
-        tokens, stats.message_tokens, [_spread(one.message_tokens) for one in others]
+    measures = (
+        ("lines before", stats.lines_before, blank),
+        ("lines after", stats.lines_after, blank),
+        ("lines of both", stats.lines, [_spread(one.lines) for one in others]),
+        ("Levenshtein distance", stats.levenshtein, [_spread(one.levenshtein) for one in others]),
+        (
+            "message words" if stats.tokenizer == WORDS else "message tokens",
+            stats.message_tokens,
+            [_spread(one.message_tokens) for one in others],
+        ),
     )
-
-
-def _measure(name: str, found: Distribution, published: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    blank = tuple("" for _ in published)
-    yield name, "mean (deviation)", _spread(found), *published
-    yield "", "median", f"{found.median:,.1f}".removesuffix(".0"), *blank
-    yield "", "99th percentile", f"{found.percentile_99:,}", *blank
+    for name, found, published in measures:
+        yield name, "mean (deviation)", _spread(found), *published
+        yield "", "median", f"{found.median:,.1f}".removesuffix(".0"), *blank
+        yield "", "99th percentile", f"{found.percentile_99:,}", *blank
 
 
 def _spread(found: Distribution | PublishedSpread) -> str:
@@ -116,12 +114,13 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         else:
             tally.add(row)
     record = input_record(source)
-    stats = edit_stats(tally, record["name"], record["sha256"], unreadable, tokenizer)
+    stats = tally.stats(record["name"], record["sha256"], unreadable, tokenizer)
     for name, markdown in (("table.txt", False), ("table.md", True)):
         lines = stats_lines(stats, markdown=markdown)
         write_text_atomic(asked.out / name, "\n".join(lines) + "\n")
     _draw(asked.out, stats, tally)
-    write_json_atomic(asked.out / STATS, stats_json(stats))
+    plain = TypeAdapter(EditStats).dump_python(stats, mode="json")
+    write_json_atomic(asked.out / STATS, plain)
     report = {
         "command": "stats",
         "inputs": [record],

@@ -207,8 +207,8 @@ def require_packages(*, deepspeed: bool = False) -> None:
     if missing:
         raise UserError(
             f"train needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not "
-            f"installed; run `pip install -r requirements-train.txt` (docs/editcoder.md tells how to "
-            "choose the CPU build of torch)"
+            "installed; run `pip install -r requirements-train.txt` (docs/editcoder.md tells how "
+            "to choose the CPU build of torch)"
         )
     if deepspeed and find_spec("deepspeed") is None:
         raise UserError("--deepspeed needs deepspeed, which is not installed; install it with pip")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.nouns import (
+from exercises.editpack.stats import (
     ruled_noun,
     singular,
 )
