@@ -73,11 +73,7 @@ _NAMES = (
 
 @dataclass(frozen=True)
 class FoundLicense:
-    """The licence of a repository.
-
-    Attributes:
-        ids: of all licence files, sorted, each once; ``NOASSERTION`` for one not recognised.
-    """
+    """The ids of all licence files, sorted, each once; ``NOASSERTION`` for one not recognised."""
 
     ids: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -110,22 +106,19 @@ def found_license(texts: Mapping[str, str]) -> FoundLicense:
 def license_of(text: str) -> str:
     """Return the id of the licence of a text, ``NOASSERTION`` if it is not recognised."""
     words = " ".join(re.findall(r"[a-z0-9]+", text.lower()))
+    stated = {found[0] for found in _STATED.findall(text)}
     if _LIMITS.search(words):
         return UNKNOWN
     for name, parts, others in _TEXTS:
         if all(part in words for part in parts) and not any(part in words for part in others):
-            return UNKNOWN if _is_mixed(name, text, words) else name
+            # A text with a permissive licence may also name another that is not; the one of Python
+            # tells of the GPL.
+            mixed = bool(_COPYLEFT.search(words) or stated - {name})
+            return UNKNOWN if mixed and name in PERMISSIVE and name != "PSF-2.0" else name
     if len(words) > _SHORT:
         return UNKNOWN
-    if stated := {found[0] for found in _STATED.findall(text)}:
+    if stated:
         return stated.pop() if len(stated) == 1 else UNKNOWN
     named = [name for name, pattern in _NAMES if re.search(rf"\b({pattern})\b", words)]
     # Two names in a few words: a choice, or a condition; which is not known.
     return named[0] if len(named) == 1 else UNKNOWN
-
-
-def _is_mixed(name: str, text: str, words: str) -> bool:
-    """Tell whether a text with a permissive licence also names another that is not."""
-    if name not in PERMISSIVE or name == "PSF-2.0":  # which tells of the GPL
-        return False
-    return bool(_COPYLEFT.search(words) or {found[0] for found in _STATED.findall(text)} - {name})

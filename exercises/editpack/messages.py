@@ -67,7 +67,7 @@ def read_verbs(path: Path | None = None) -> frozenset[str]:
 def instruction_of(
     message: str, names: Iterable[str], style: MessageStyle, verbs: frozenset[str]
 ) -> Instruction | RowFault:
-    """Return the instruction that a message is, or why it is none.
+    """Return the instruction that a message gives, or why it gives none.
 
     ``names`` are those of the author and the committer, which are removed.
     """
@@ -77,35 +77,26 @@ def instruction_of(
         return RowFault("message-length", f"{len(whole):,} characters")
     cleaned = cleaned_message(whole, names)
     subject = cleaned.partition("\n")[0]
-    if style is MessageStyle.PAPER:
-        text = without_prefix(cleaned)
-        short = len(text) < LEAST
-        length = f"{len(text)} characters"
-        bad = RowFault("message-length", length) if short else _bad_verb(text, verbs)
-    else:
-        text = without_prefix(subject)
-        bad = _bad_code(text, whole.partition("\n")[0], verbs)
-    return bad or Instruction(text, subject, cleaned)
+    paper = style is MessageStyle.PAPER
+    text = without_prefix(cleaned if paper else subject)
+    if len(text) < LEAST or (not paper and not LEAST < len(text) < MOST):
+        return RowFault("message-length", f"{len(text)} characters")
+    if not paper:
+        if len(text.split()) < _FEWEST_WORDS:
+            return RowFault("message-words", text)
+        if not text[0].isupper():
+            return RowFault("message-capital", text[0])
+        if mark := _MARKS.search(whole.partition("\n")[0]):
+            return RowFault("message-mark", mark[0])
+    if not initial_verb(text, verbs):
+        return RowFault("message-verb", text.split()[0][:40])
+    return Instruction(text, subject, cleaned)
 
 
 _MARKS = re.compile(
     r"#|https?://|\b[0-9a-f]{40}\b|\bwip\b|merge branch|signed-off-by|(?-i:\bI\b)(?!/O)",
     re.IGNORECASE,
 )
-
-
-def _bad_code(text: str, given: str, verbs: frozenset[str]) -> RowFault | None:
-    if not LEAST < len(text) < MOST:
-        return RowFault("message-length", f"{len(text)} characters")
-    if len(text.split()) < _FEWEST_WORDS:
-        return RowFault("message-words", text)
-    if not text[0].isupper():
-        return RowFault("message-capital", text[0])
-    if mark := _MARKS.search(given):
-        return RowFault("message-mark", mark[0])
-    return _bad_verb(text, verbs)
-
-
 _WORD = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*(?![\w'’])")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, pi, radians, sin
@@ -29,11 +30,25 @@ _POINTS_PER_UNIT = _SIZE * 72 / (2 * _REACH)
 def draw_lines(before: Mapping[int, int], after: Mapping[int, int], theme: Theme) -> Figure:
     """Draw the numbers of lines of both sides, each without its rows above the 99th percentile."""
     figure, axes = new_figure()
-    shown = [_shown(before), _shown(after)]
-    width = _width(max((value for side in shown for value in side), default=0))
-    names = ("before", "after")
-    for place, (name, side) in enumerate(zip(names, shown, strict=True)):
-        _draw_side(axes, name, side, width, theme.series[place], HATCHES[place], theme)
+    shown = [
+        {value: rows for value, rows in side.items() if value <= highest}
+        for side in (before, after)
+        for highest in [Distribution.of(side).percentile_99]
+    ]
+    highest = max((value for side in shown for value in side), default=0)
+    # The lines of a bin: 1, 2 or 5 times a power of ten, at most 60 bins.
+    widths = (step * int(10**power) for power in range(12) for step in (1, 2, 5))
+    width = next(width for width in widths if (highest + 1) / width <= _MOST_BINS)
+    for place, (name, side) in enumerate(zip(("before", "after"), shown, strict=True)):
+        bins = Counter[int]()
+        for value, rows in side.items():
+            bins[value // width] += rows
+        axes.bar(
+            # Two bars share a bin, so that neither hides the other.
+            [(start + place / 2) * width for start in bins], list(bins.values()), width=width / 2,
+            align="edge", color=theme.series[place], hatch=HATCHES[place], edgecolor=theme.ink,
+            linewidth=0.3, label=name,
+        )  # fmt: skip
     axes.set_xlabel("lines, the highest 1 % of each side left out")
     axes.set_ylabel("rows")
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -43,38 +58,6 @@ def draw_lines(before: Mapping[int, int], after: Mapping[int, int], theme: Theme
     axes.set_xlim(left=0)
     axes.legend()
     return figure
-
-
-def _shown(side: Mapping[int, int]) -> dict[int, int]:
-    highest = Distribution.of(side).percentile_99
-    return {value: rows for value, rows in side.items() if value <= highest}
-
-
-def _width(highest: int) -> int:
-    """Return the lines of a bin: 1, 2 or 5 times a power of ten, at most 60 bins."""
-    steps = (step * int(10**power) for power in range(12) for step in (1, 2, 5))
-    return next(step for step in steps if (highest + 1) / step <= _MOST_BINS)
-
-
-def _draw_side(
-    axes: Axes, name: str, side: Mapping[int, int], width: int, color: str, hatch: str, theme: Theme
-) -> None:
-    bins: dict[int, int] = {}
-    for value, rows in side.items():
-        bins[value // width] = bins.get(value // width, 0) + rows
-    # Two bars share a bin, so that neither hides the other.
-    shift = 0.0 if name == "before" else 0.5
-    axes.bar(
-        [(place + shift) * width for place in bins],
-        list(bins.values()),
-        width=width / 2,
-        align="edge",
-        color=color,
-        hatch=hatch,
-        edgecolor=theme.ink,
-        linewidth=0.3,
-        label=name,
-    )
 
 
 @dataclass(frozen=True)
