@@ -17,7 +17,7 @@ import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -161,7 +161,12 @@ def _pack(mirror: Path, commit: str, folder: Path) -> None:
 
 
 def _write_manifest(mirror: Path, commit: str, folder: Path) -> None:
-    rows = sorted(_rows(git("ls-tree", "-r", "-l", "-z", commit, cwd=mirror)))
+    rows = []
+    for row in filter(None, git("ls-tree", "-r", "-l", "-z", commit, cwd=mirror).split(b"\0")):
+        meta, _, path = row.partition(b"\t")
+        mode, _, blob, size = meta.decode().split()
+        rows.append((path.decode("utf-8", "surrogateescape"), mode, blob, size))
+    rows.sort()
     manifest: dict[str, Any] = {
         "commit": commit,
         "pack": {p.name: asdict(PackFile.of(p)) for p in sorted(folder.glob("pack-*"))},
@@ -169,13 +174,6 @@ def _write_manifest(mirror: Path, commit: str, folder: Path) -> None:
         "submodules": [path for path, mode, _, _ in rows if mode == _SUBMODULE],
     }
     (folder / _MANIFEST).write_text(json.dumps(manifest))
-
-
-def _rows(listing: bytes) -> Iterator[tuple[str, str, str, str]]:
-    for row in filter(None, listing.split(b"\0")):
-        meta, _, path = row.partition(b"\t")
-        mode, _, blob, size = meta.decode().split()
-        yield path.decode("utf-8", "surrogateescape"), mode, blob, size
 
 
 # Fixed, so that each machine makes the same commit.
@@ -306,7 +304,12 @@ def renew_checkout(checkout: Checkout) -> Checkout:
     try:
         touched, new = differences(checkout.fresh, stamps(root))
         for path in new:
-            _remove(root, path)
+            place = root / path
+            place.unlink()
+            for folder in place.relative_to(root).parents[:-1]:
+                if any((root / folder).iterdir()):
+                    break
+                (root / folder).rmdir()
         if _of_repository(root) != checkout.repository:
             shutil.rmtree(root / ".git")
             make_repository(snapshot, root)
@@ -319,15 +322,6 @@ def renew_checkout(checkout: Checkout) -> Checkout:
     except (GitError, OSError) as error:
         raise InfrastructureError(f"cannot renew the checkout {root}: {error}") from error
     return Checkout(root, snapshot, fresh, repository)
-
-
-def _remove(root: Path, path: str) -> None:
-    place = root / path
-    place.unlink()
-    for folder in place.relative_to(root).parents[:-1]:
-        if any((root / folder).iterdir()):
-            break
-        (root / folder).rmdir()
 
 
 def make_repository(snapshot: Snapshot, root: Path) -> None:
@@ -368,17 +362,11 @@ def _verify_files(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
         what = "exists in" if path in found else "is missing from"
         raise LeakError(f"{root}: {path!r} {what} a fresh checkout")
     for path, entry in snapshot.entries.items():
-        if not _is(found[path], entry):
+        file = found[path]
+        regular = file.is_file and bool(file.mode & 0o100) == entry.is_executable
+        if file.size != entry.size or not (file.is_link if entry.is_link else regular):
             raise LeakError(f"{root}: {path!r} is not as its commit has it in a fresh checkout")
     return found
-
-
-def _is(found: Stamp, entry: TreeFile) -> bool:
-    if found.size != entry.size:
-        return False
-    if entry.is_link:
-        return found.is_link
-    return found.is_file and bool(found.mode & 0o100) == entry.is_executable
 
 
 def _verify_repository(snapshot: Snapshot, dot_git: Path) -> None:

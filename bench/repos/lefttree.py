@@ -70,15 +70,21 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
 def _taken_over(checkout: Checkout) -> Iterator[Dropped]:
     root = checkout.root
     _permit(root, stat.S_IRWXU)
-    excluded = _excluded(root)
+    place, excluded = root / _EXCLUDE, b""
+    with contextlib.suppress(OSError):
+        ours = place.is_file() and not place.is_symlink()
+        if ours and place.stat().st_size <= _LONGEST_EXCLUDE:
+            excluded = place.read_bytes()
     dropped = list(_cleared(checkout))
     make_repository(checkout.snapshot, root)
-    (root / _EXCLUDE).write_bytes(excluded)
+    place.write_bytes(excluded)
     git("read-tree", "--reset", "HEAD", cwd=root)
     known = checkout.snapshot.entries
     _restore(checkout, [found.path for found in dropped if found.path in known])
     _refuse_too_much(checkout)
-    ignored = _ignored(root, [found.path for found in dropped])
+    names = b"".join(os.fsencode(found.path) + b"\0" for found in dropped)
+    result = git_result("check-ignore", "-z", "--stdin", cwd=root, stdin=names)
+    ignored = set(_texts(result.stdout))
     yield from (found for found in dropped if found.path not in ignored)
     yield from _refused_by_git(checkout)
 
@@ -127,14 +133,6 @@ def _permit(place: Path, wanted: int) -> None:
         place.chmod(stat.S_IMODE(mode) | wanted)
 
 
-def _excluded(root: Path) -> bytes:
-    place = root / _EXCLUDE
-    with contextlib.suppress(OSError):
-        ours = place.is_file() and not place.is_symlink()
-        return place.read_bytes() if ours and place.stat().st_size <= _LONGEST_EXCLUDE else b""
-    return b""
-
-
 def _refuse_too_much(checkout: Checkout) -> None:
     root = checkout.root
     touched, _ = differences(checkout.fresh, stamps(root))
@@ -166,12 +164,6 @@ def _restore(checkout: Checkout, paths: Sequence[str]) -> None:
     names = b"".join(os.fsencode(path) + b"\0" for path in paths)
     if names:
         git("checkout-index", "--force", "-z", "--stdin", cwd=checkout.root, stdin=names)
-
-
-def _ignored(root: Path, paths: Sequence[str]) -> set[str]:
-    names = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    result = git_result("check-ignore", "-z", "--stdin", cwd=root, stdin=names)
-    return set(_texts(result.stdout))
 
 
 def _listed(root: Path, *command: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -130,25 +130,24 @@ def split_patch(data: bytes) -> Iterator[FilePatch]:
     lines = data.removesuffix(b"\n").split(b"\n")
     starts = [number for number, line in enumerate(lines) if line.startswith(_HEADER)]
     for start, end in pairwise([*starts, len(lines)]):
-        yield _file_patch(b"\n".join(lines[start:end]) + b"\n")
+        section = b"\n".join(lines[start:end]) + b"\n"
+        path, new = _path_of(section)
+        yield FilePatch(path, new, section)
 
 
-def _file_patch(section: bytes) -> FilePatch:
+def _path_of(section: bytes) -> tuple[str, bool]:
     head = section.split(b"\n@@ ", 1)[0].split(b"\nGIT binary patch", 1)[0].split(b"\n")
     new = any(line.startswith(b"new file mode") for line in head)
     names = {line[:4]: line[4:].rstrip(b"\t\r") for line in head}
     for mark in (b"+++ ", b"--- "):
         if names.get(mark, b"/dev/null") != b"/dev/null":
-            return FilePatch(_unquote(names[mark], strip=True), new, section)
+            return _unquote(names[mark], strip=True), new
     moved = next((line[10:] for line in head if line.startswith(b"rename to ")), None)
-    path = _name_of_header(head[0]) if moved is None else _unquote(moved, strip=False)
-    return FilePatch(path, new, section)
-
-
-def _name_of_header(line: bytes) -> str:
-    both = line[len(_HEADER) :].rstrip(b"\r")
+    if moved is not None:
+        return _unquote(moved, strip=False), new
+    both = head[0][len(_HEADER) :].rstrip(b"\r")
     half = both[: (len(both) - 1) // 2] if not both.endswith(b'"') else both[: len(both) // 2]
-    return _unquote(half, strip=True)
+    return _unquote(half, strip=True), new
 
 
 def _unquote(name: bytes, *, strip: bool) -> str:
@@ -180,32 +179,29 @@ def take_patch(checkout: Checkout, *, ignored: bool = True) -> str:
     With ``ignored``, new files count even if a ``.gitignore`` names them. Files that are not UTF-8
     become git's binary patches: a prediction is JSON text, and the evaluator writes it as UTF-8.
     """
-    compared = _compared(checkout, ignored=ignored)
-    if compared is None:
+    root, base = checkout.root, checkout.base_commit
+    touched, new = differences(checkout.fresh, stamps(root))
+    if new:
+        # They are added to the index first.
+        git("add", "--all", *(["--force"] if ignored else []), ".", cwd=root)
+        compared = ["--cached", base, "--"]
+    elif touched:
+        # Most files of a fresh checkout are as new as its index, so git would read them all.
+        compared = [base, "--", *(touched if len(touched) <= _MOST_NAMED else [])]
+    else:
         return ""
-    root = checkout.root
     # --text overrides attributes: a model may also write .gitattributes.
     plain = _diff(root, "--text", *compared)
     odd = [part.path for part in split_patch(plain) if not _is_utf8(part.data)]
     if not odd:
         return plain.decode("utf-8")
-    return _diff_with_binary(root, compared, odd).decode("utf-8", "surrogateescape")
-
-
-def _compared(checkout: Checkout, *, ignored: bool) -> list[str] | None:
-    """Return the arguments of ``git diff`` for the changes; None if nothing was touched.
-
-    New files are added to the index first. Without any, only touched files are compared: most
-    files of a fresh checkout are as new as its index, so git would read them all.
-    """
-    root, base, fresh = checkout.root, checkout.base_commit, checkout.fresh
-    touched, new = differences(fresh, stamps(root))
-    if new:
-        git("add", "--all", *(["--force"] if ignored else []), ".", cwd=root)
-        return ["--cached", base, "--"]
-    if not touched:
-        return None
-    return [base, "--", *(touched if len(touched) <= _MOST_NAMED else [])]
+    attributes = root / ".git" / "info" / "attributes"
+    before = attributes.read_bytes()
+    try:
+        attributes.write_bytes(before + b"".join(_pattern(path) + b" -diff\n" for path in odd))
+        return _diff(root, *compared).decode("utf-8", "surrogateescape")
+    finally:
+        attributes.write_bytes(before)
 
 
 def _diff(root: Path, *options: str) -> bytes:
@@ -214,17 +210,6 @@ def _diff(root: Path, *options: str) -> bytes:
         "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", *options,
         cwd=root, env={"GIT_LITERAL_PATHSPECS": "1"},
     )  # fmt: skip
-
-
-def _diff_with_binary(root: Path, compared: Sequence[str], paths: list[str]) -> bytes:
-    attributes = root / ".git" / "info" / "attributes"
-    before = attributes.read_bytes()
-    lines = b"".join(_pattern(path) + b" -diff\n" for path in paths)
-    try:
-        attributes.write_bytes(before + lines)
-        return _diff(root, *compared)
-    finally:
-        attributes.write_bytes(before)
 
 
 def _pattern(path: str) -> bytes:

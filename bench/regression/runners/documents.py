@@ -33,7 +33,11 @@ def parse_json(output: str) -> ParsedOutput:
     results: list[tuple[str, str]] = []
     reasons: dict[str, str] = {}
     for report in _objects(output):
-        for name, status, reason in _cases(report):
+        try:
+            cases = [*_jest_cases(report), *_mocha_cases(report), *_rspec_cases(report)]
+        except (AttributeError, KeyError, TypeError):
+            continue
+        for name, status, reason in cases:
             results.append((name, status))
             if reason and status == FAILED:
                 reasons[name] = detail(reason.split("\n"))
@@ -52,13 +56,6 @@ def _objects(output: str) -> Iterator[Mapping[str, Any]]:
             position = start.end()
         else:
             yield value
-
-
-def _cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    try:
-        yield from [*_jest_cases(report), *_mocha_cases(report), *_rspec_cases(report)]
-    except (AttributeError, KeyError, TypeError):
-        return
 
 
 def _jest_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
