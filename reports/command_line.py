@@ -35,9 +35,8 @@ from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
 from reports.statsfile import comparison_json, stats_json
 from runs.signals import sigterm_as_interrupt
-from runs.storage.layouts import RESULTS_FILE, STATS_FILE
 from runs.storage.manifest import note_evaluation
-from runs.storage.store import RunStore
+from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 
 
 @command(ReportOptions, Asked, SubmissionOptions, Selection, About)

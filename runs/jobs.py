@@ -16,12 +16,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.shutdown import Shutdown
 from llm.chat import Call
-from runs.calls.coordinator import WorkerCalls
-from runs.calls.gate import AttemptGate, recorded_calls
+from runs.calls.coordinator import AttemptGate, WorkerCalls, recorded_calls
 from runs.calls.journal import JournalEntry
 from runs.progress.state import JobStatus, Steps, WorkStep
 from runs.slots import Slot, Slots
-from runs.storage.layouts import is_safe_key
+from runs.storage.store import is_safe_key
 
 T_co = TypeVar("T_co", covariant=True)
 J = TypeVar("J", bound="Job")

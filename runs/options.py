@@ -21,10 +21,9 @@ from llm.options import LIMITS, MODELS, ModelChoice, ModelOptions
 from llm.prices import Price
 from llm.provider_errors import RetryPolicy
 from llm.settings import SettingsBook, our_settings, settings_sha256
-from runs.calls.amounts import parse_prices
-from runs.calls.budget import MONEY, BudgetLimits
+from runs.calls.budget import MONEY, BudgetLimits, parse_prices
 from runs.calls.rate_limiter import SCALE, Rates
-from runs.storage.layouts import is_safe_name
+from runs.storage.store import is_safe_name
 from runs.storage.versions import HARNESS_VERSION
 
 TOP = Path(__file__).resolve().parents[1]

@@ -6,24 +6,30 @@ Everything under ``predictions/`` and ``logs/`` is written by one thread of this
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from core.address import recorded_address
+from core.atomic import sweep, write_json_atomic
+from core.errors import UserError
 from core.money import known_sum
+from core.parsing.untrusted import read_object
 from core.shutdown import Shutdown
 from llm.registry import provider_of
 from runs.benchmark import Benchmark, Say
 from runs.calls.budget import Budget
 from runs.calls.coordinator import CallCoordinator, charge_budget
-from runs.calls.damage import ledger_was_damaged, owner_of, set_damage_aside
 from runs.calls.journal import Journal, last_denial
-from runs.calls.ledger import Ledger, tokens, total
+from runs.calls.ledger import Ledger, ledger_was_damaged, owner_of, set_damage_aside, tokens, total
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy
 from runs.checks import assumed
 from runs.engines import Driver, Engine, make_engine
@@ -41,7 +47,6 @@ from runs.storage.manifest import check_remains, note_end, note_start, prices_us
 from runs.storage.run_log import run_log
 from runs.storage.runlock import forget
 from runs.storage.store import RunStore
-from runs.storage.timings import Timings
 from runs.upkeep import held_run
 
 # A probe of a provider may take as long as a call may.
@@ -104,6 +109,39 @@ class Voice:
         else:
             self.display.note(text)
             self.log(text)
+
+
+@dataclass(frozen=True)
+class Timings:
+    """The file at ``path``: ``{instance_id: seconds}``.
+
+    It only decides an order, so a missing or broken file counts as empty.
+    """
+
+    path: Path
+
+    def load(self) -> dict[str, float]:
+        try:
+            data = read_object(self.path, "delete it")
+        except (OSError, UserError):
+            return {}
+        return {name: float(value) for name, value in data.items() if _is_seconds(value)}
+
+    def note(self, instance_id: str, seconds: float) -> None:
+        """Add the seconds of an instance to what other runs have written meanwhile."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{self.path}.lock"):
+            sweep(self.path)
+            write_json_atomic(self.path, {**self.load(), instance_id: seconds})
+
+
+def _is_seconds(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value) and value >= 0
+    except OverflowError:  # an integer of hundreds of digits
+        return False
 
 
 def start_run(benchmark: Benchmark[Any]) -> int:

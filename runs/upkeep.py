@@ -12,11 +12,9 @@ from pathlib import Path
 import typer
 
 from core.errors import UserError
-from runs.calls.damage import damaged_lines
-from runs.calls.ledger import by_instance, read_ledger
+from runs.calls.ledger import by_instance, damaged_lines, read_ledger
 from runs.engines.ray.nodes import clean
-from runs.progress.overview import StatusOf, overview, recorded_status
-from runs.progress.run_status import lines
+from runs.progress.overview import StatusOf, lines, overview, recorded_status
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 

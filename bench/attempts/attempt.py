@@ -44,7 +44,7 @@ from environments.docker.imagestore.store import ImageStore
 from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, Message, request_sha256
 from llm.gate import Answered, Failed, PlannedCall
-from runs.calls.gate import AttemptGate
+from runs.calls.coordinator import AttemptGate
 from runs.jobs import JobContext
 from runs.modelsource import ModelSource, NotRecordedError, Turn
 from runs.progress.state import WorkStep

@@ -17,8 +17,7 @@ from core.parsing.untrusted import MIB, DamagedError, yaml_of
 from environments.options import absolute
 from llm.settings import TextLoader
 from runs.options import TOP
-from runs.storage.layouts import RUN_FILE
-from runs.storage.store import RunStore
+from runs.storage.store import RUN_FILE, RunStore
 
 CONTINUE = "continue_"
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

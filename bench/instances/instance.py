@@ -19,7 +19,7 @@ from bench.instances.adapters.base import TEST_SETUP, SetAdapter, own_id
 from bench.instances.shape import ImagePlace, Instance, Spec, TestSetup, bare_setup, derived_image
 from bench.repos.patches import patch_paths
 from core.errors import UserError
-from runs.storage.layouts import is_safe_key
+from runs.storage.store import is_safe_key
 
 __all__ = [
     "Evaluation", "ImagePlace", "Instance", "Spec", "TestSetup",

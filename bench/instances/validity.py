@@ -16,7 +16,7 @@ from typing import Any
 from core.errors import UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.plaintext import counted
-from runs.storage.layouts import is_safe_key, shown
+from runs.storage.store import is_safe_key, shown
 
 VALIDITY_SCHEMA = 1
 VALIDITY_FIX = "write it again with report.py --gold DATASET, or give another file"

@@ -48,8 +48,7 @@ from reports.data.verdicts import (
 )
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger
 from runs.calls.ledger import total as ledger_total
-from runs.progress.overview import overview
-from runs.progress.run_status import InstanceEntry
+from runs.progress.overview import InstanceEntry, overview
 from runs.storage.jsonlines import DamagedLine
 from runs.storage.store import RunStore
 

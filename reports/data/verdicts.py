@@ -15,8 +15,7 @@ from bench.repos.patches import patch_paths
 from core.atomic import write_json_atomic, write_text_atomic
 from core.parsing.untrusted import damage_at, invalid, read_object
 from reports.data.predictions import Prediction
-from runs.storage.layouts import shown
-from runs.storage.store import RunStore
+from runs.storage.store import RunStore, shown
 
 # The files of one evaluation, as swebench names them.
 OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.diff"

@@ -21,7 +21,7 @@ from core.parsing.untrusted import (
 )
 from reports.data.jsonvalues import objects, text
 from reports.foreign.model import Action
-from runs.storage.layouts import is_safe_key, shown
+from runs.storage.store import is_safe_key, shown
 
 FIX = "fix it, or move it away"
 _MOST_FILES = 100_000

@@ -14,8 +14,7 @@ from reports.foreign.files import RunFiles, json_at, objects_of_lines
 from reports.foreign.model import AttemptedInstance, AttemptedRun, RunLayout
 from reports.foreign.ours import ours_of
 from reports.foreign.readers import atif, inspect_logs, mini, openhands, predictions, sweagent
-from runs.storage.layouts import RESULTS_FILE, RUN_FILE, STATS_FILE
-from runs.storage.store import RunStore
+from runs.storage.store import RESULTS_FILE, RUN_FILE, STATS_FILE, RunStore
 
 _READERS: Mapping[RunLayout, Callable[[RunFiles], Iterator[AttemptedInstance]]] = {
     RunLayout.MINI: mini.read_mini,

@@ -34,8 +34,7 @@ from reports.submission.readme import (
     by_time,
     lists_of,
 )
-from runs.storage.layouts import RESULTS_FILE
-from runs.storage.store import RunStore
+from runs.storage.store import RESULTS_FILE, RunStore
 
 COPIED = ("eval.sh", RUN_LOG)
 

@@ -48,7 +48,7 @@ from reports.submission.readme import (
     lists_of,
     resolved_line,
 )
-from runs.storage.layouts import RESULTS_FILE
+from runs.storage.store import RESULTS_FILE
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,7 @@ from reports.verification.difference import (
 from reports.verification.instances import OUTSIDE, InstanceCheck
 from runs.calls.journal import Journal, JournalEntry, asked_and_ended, journals_of, reply_of
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
-from runs.storage.layouts import RESULTS_FILE, STATS_FILE
-from runs.storage.store import RunStore
+from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 from runs.storage.versions import versions
 
 

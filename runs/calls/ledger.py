@@ -18,8 +18,16 @@ from core import money
 from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
 from llm.chat import Call, Usage
-from runs.calls.journal import EntryKind, JournalEntry, append_entry
-from runs.storage.jsonlines import JsonLines, LineFormat, read_lines
+from runs.calls.journal import JOURNAL, EntryKind, JournalEntry, append_entry
+from runs.storage.jsonlines import (
+    DAMAGED,
+    DamagedLine,
+    JsonLines,
+    LineFormat,
+    read_lines,
+    set_aside,
+)
+from runs.storage.store import RunStore
 
 REPLAYED = "replayed"
 _KINDS = frozenset({*(kind.value for kind in EntryKind), REPLAYED}) - {"asked", "denied"}
@@ -207,3 +215,35 @@ def tokens(lines: Iterable[LedgerLine]) -> Usage:
         sum(usage.completion_tokens for usage in used),
         sum(usage.cached_tokens for usage in used),
     )
+
+
+def damaged_lines(store: RunStore) -> Iterator[DamagedLine]:
+    """Yield the damaged lines of a run that no kill explains."""
+    for path, kind in _files(store):
+        yield from read_lines(path, kind).broken
+
+
+def set_damage_aside(store: RunStore) -> Iterator[str]:
+    """Move damaged lines to other files and say so; the caller holds the run's lock."""
+    for path, kind in _files(store):
+        for damage in set_aside(path, kind):
+            yield f"{damage}; moved to {path.name}{DAMAGED}, the rest is used"
+
+
+def ledger_was_damaged(store: RunStore) -> bool:
+    """Tell whether the ledger ever lost a line; journals have the same calls."""
+    return store.ledger.with_name(store.ledger.name + DAMAGED).exists()
+
+
+def owner_of(store: RunStore, journal: Path) -> str:
+    """Return the id of a journal, ``<id>.jsonl`` or, retired, ``<id>.<number>.jsonl``."""
+    name, _, number = journal.stem.rpartition(".")
+    known = store.prediction(name).exists() or journal.with_name(f"{name}.jsonl").exists()
+    return name if number.isdigit() and known else journal.stem
+
+
+def _files(store: RunStore) -> Iterator[tuple[Path, LineFormat[Any]]]:
+    yield store.ledger, LEDGER
+    for path in sorted(store.journals.glob("*.jsonl")):
+        if not store.prediction(path.stem).exists():
+            yield path, JOURNAL

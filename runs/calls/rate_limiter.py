@@ -12,7 +12,7 @@ from random import random as random_share
 
 from core.options import option, option_group
 from llm.gate import CallOutcome, Failed
-from runs.calls.amounts import PerModel, parse_rates
+from runs.calls.budget import PerModel, parse_rates
 
 SCALE = "How much at once"
 

@@ -2,27 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
 from core.errors import UserError
-from core.money import dollars_or_none
-from core.plaintext import shortened
-from runs.progress.run_status import (
-    BROKEN,
-    IN_WORK,
-    KILLED,
-    NOT_STARTED,
-    InstanceEntry,
-    RunStatus,
-    summed,
-)
+from core.money import as_text, column, dollars_or_none, total
+from core.plaintext import one_line, shortened, table
+from runs.progress.state import COMMON_WORDS
 from runs.storage.jsonlines import DamagedLine
 from runs.storage.runlock import is_locked, last_owner
 from runs.storage.store import RunStore
+
+NOT_STARTED = "not_begun"
+IN_WORK = "in_work"
+KILLED = "killed"
+BROKEN = "broken"
+_LAST = (*COMMON_WORDS, IN_WORK, KILLED, BROKEN, NOT_STARTED)
+_HEADINGS = ("status", "instances", "attempts", "dollars")
+_LONGEST_REASON = 100
+
+
+@dataclass(frozen=True)
+class InstanceEntry:
+    """One instance of a run.
+
+    Attributes:
+        status: of the benchmark, or ``NOT_STARTED``, ``IN_WORK``, ``KILLED`` when its process
+            was killed, ``BROKEN`` when its file is broken.
+        finished: whether it has a prediction.
+        cost: dollars by its own file, None where unknown.
+    """
+
+    instance_id: str
+    status: str
+    finished: bool = False
+    attempts: int = 0
+    reason: str = ""
+    cost: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class StatusTotals:
+    """All instances of one status; ``dollars`` is None when the cost of one is unknown."""
+
+    status: str
+    instances: int
+    attempts: int
+    dollars: Decimal | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row without its status; dollars are a string, exact."""
+        return {
+            "instances": self.instances,
+            "attempts": self.attempts,
+            "dollars": as_text(self.dollars),
+        }
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """The status of a run.
+
+    Attributes:
+        unfinished: instances that were started and have no prediction, by id.
+        broken: the problems of files of the run, in words.
+        process: the process that works on the run, or was killed during it; empty for neither.
+    """
+
+    run: str
+    folder: Path
+    statuses: tuple[StatusTotals, ...]
+    total: StatusTotals
+    unfinished: tuple[InstanceEntry, ...]
+    broken: tuple[str, ...]
+    process: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the status as JSON (docs/run.md)."""
+        return {
+            "run": self.run,
+            "folder": str(self.folder),
+            "statuses": {row.status: row.as_json() for row in self.statuses},
+            "total": self.total.as_json(),
+            "unfinished": [
+                {"instance_id": entry.instance_id, "status": entry.status, "reason": entry.reason}
+                for entry in self.unfinished
+            ],
+            "broken": list(self.broken),
+            "process": self.process,
+        }
+
+
+def summed(
+    run: str,
+    folder: Path,
+    entries: Iterable[InstanceEntry],
+    dollars: Mapping[str, Decimal],
+    broken: Sequence[str],
+    process: str = "",
+    words: Sequence[str] = (),
+) -> RunStatus:
+    """Return the status of the run of ``entries``; ``dollars`` and ``words`` as in ``overview``."""
+    every = sorted(entries, key=lambda entry: entry.instance_id)
+    by_status: dict[str, list[InstanceEntry]] = {status: [] for status in (*words, *_LAST)}
+    for entry in every:
+        by_status.setdefault(entry.status, []).append(entry)
+    started = (e for e in every if not e.finished and e.status not in (NOT_STARTED, BROKEN))
+    return RunStatus(
+        run=run,
+        folder=folder,
+        statuses=tuple(_row(status, some, dollars) for status, some in by_status.items() if some),
+        total=_row("total", every, dollars),
+        unfinished=tuple(started),
+        broken=tuple(broken),
+        process=process,
+    )
+
+
+def _row(
+    status: str, entries: Sequence[InstanceEntry], dollars: Mapping[str, Decimal]
+) -> StatusTotals:
+    costs = [dollars.get(entry.instance_id, entry.cost) for entry in entries]
+    return StatusTotals(
+        status=status,
+        instances=len(entries),
+        attempts=sum(entry.attempts for entry in entries),
+        dollars=total(costs),
+    )
+
+
+def lines(seen: RunStatus) -> Iterator[str]:
+    """Yield the table, then unfinished instances and broken files, without control characters."""
+    yield one_line(f"{seen.run}: {seen.folder}")
+    if seen.process:
+        yield one_line(seen.process)
+    rows = [*seen.statuses, seen.total]
+    cells = [
+        (row.status, str(row.instances), str(row.attempts), dollars)
+        for row, dollars in zip(rows, column([row.dollars for row in rows]), strict=True)
+    ]
+    yield from table(_HEADINGS, cells, numbers=(1, 2, 3))
+    if seen.unfinished:
+        yield f"unfinished: {len(seen.unfinished)}"
+        for entry in seen.unfinished:
+            reason = shortened(entry.reason, _LONGEST_REASON)
+            said = "; ".join(part for part in (entry.status, reason) if part)
+            yield f"  {one_line(f'{entry.instance_id}: {said}')}"
+    if seen.broken:
+        yield f"broken files: {len(seen.broken)}"
+        yield from (f"  {one_line(words)}" for words in seen.broken)
+
 
 _SUFFIX = ".unfinished.json"
 _LONGEST_STATUS = 30

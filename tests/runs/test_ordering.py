@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bench.attempts.solving import InstanceJob
 from bench.instances.instance import Instance
 from runs.jobs import longest_first
-from runs.storage.timings import Timings
+from runs.session import Timings
 from tests.bench.runs import TOP
 
 
@@ -128,7 +128,7 @@ def test_a_folder_in_its_place_is_no_timings(tmp_path: Path) -> None:
 def test_threads_and_processes_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "timings.json"
     code = (
-        "import sys; from pathlib import Path; from runs.storage.timings import Timings\n"
+        "import sys; from pathlib import Path; from runs.session import Timings\n"
         "for n in range(20): Timings(Path(sys.argv[1])).note(f'process-{n}', n)"
     )
     other = subprocess.Popen([sys.executable, "-c", code, str(path)], cwd=TOP)

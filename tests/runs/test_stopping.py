@@ -20,8 +20,7 @@ from core.errors import StoppedError
 from core.processes import run_limited
 from core.shutdown import Shutdown
 from demo.setup import REPOSITORIES, commit_all
-from runs.progress.overview import overview
-from runs.progress.run_status import lines
+from runs.progress.overview import lines, overview
 from runs.storage.store import RunStore
 from tests.bench.runs import EDIT, TOP
 from tests.preloaded import Preloaded, Started

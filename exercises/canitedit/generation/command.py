@@ -44,7 +44,7 @@ from llm.options import LIMITS, MODELS, ModelChoice, Sampling, names_of
 from llm.registry import place, takes
 from runs.benchmark import Benchmark, Say
 from runs.calls.budget import MONEY
-from runs.calls.gate import AttemptGate
+from runs.calls.coordinator import AttemptGate
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
 from runs.given import address_given

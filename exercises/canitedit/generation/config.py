@@ -21,7 +21,7 @@ from llm.options import LIMITS, MODELS, ModelBook, ModelChoice
 from llm.settings import load_settings
 from runs.given import models_given
 from runs.options import RunActions, RunBasics, RunSettings, model_slug, temperature_option
-from runs.storage.layouts import is_safe_name
+from runs.storage.store import is_safe_name
 
 READER = "python -m exercises.canitedit report"
 """The command that ``run.json`` names for a run of completions."""

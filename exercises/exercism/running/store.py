@@ -11,8 +11,7 @@ from core.errors import UserError
 from core.money import as_number
 from exercises.exercism.facts import ColumnName
 from exercises.exercism.results import RESULTS, column_folder, read_result, result_paths
-from runs.storage.layouts import is_safe_key
-from runs.storage.store import RunStore
+from runs.storage.store import RunStore, is_safe_key
 
 
 def job_key(column: ColumnName, exercise: str) -> str:

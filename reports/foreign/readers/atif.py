@@ -31,7 +31,7 @@ from reports.foreign.model import (
     summed,
 )
 from reports.foreign.readers.joining import KEPT, instance_of, with_kept
-from runs.storage.layouts import RESULTS_FILE, is_safe_key
+from runs.storage.store import RESULTS_FILE, is_safe_key
 
 NEWEST = "ATIF-v1.8"
 _PREFIX = "ATIF-v1."

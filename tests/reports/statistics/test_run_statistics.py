@@ -17,7 +17,7 @@ from reports.statistics.comparing import compare
 from reports.statistics.denominators import DatasetSplit, scores, split_of
 from reports.statistics.methods import Share
 from runs.calls.ledger import LedgerLine
-from runs.progress.run_status import InstanceEntry
+from runs.progress.overview import InstanceEntry
 from tests.reports.making import a_run, an_attempt, an_instance
 
 FAILED = {"status": "tests_failed", "test": False}

@@ -57,7 +57,7 @@ def complete(calls: Any, url: str, number: int) -> Any:
     from llm.client import LiteLLMModel
     from llm.options import Sampling
     from llm.provider_errors import RetryPolicy
-    from runs.calls.gate import AttemptGate, recorded_calls
+    from runs.calls.coordinator import AttemptGate, recorded_calls
 
     recorded = recorded_calls(calls.entries("job"), number)
     model = LiteLLMModel(

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from core.errors import UserError
-from runs.calls.amounts import PerModel, parse_per_model, parse_prices, parse_rates, parse_usd
+from runs.calls.budget import PerModel, parse_per_model, parse_prices, parse_rates, parse_usd
 
 ALIASES = {"opus": "anthropic/claude-opus-4"}
 

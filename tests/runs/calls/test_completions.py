@@ -17,7 +17,7 @@ import pytest
 
 from llm.chat import Message, Reply, RequestRefusedError, WindowExceededError, request_sha256
 from llm.gate import PlannedCall
-from runs.calls.gate import AttemptGate, recorded_calls
+from runs.calls.coordinator import AttemptGate, recorded_calls
 from runs.calls.journal import EntryKind, Journal, asked_and_ended, asked_entry, reply_of
 from runs.calls.ledger import read_ledger, total
 from tests.llm.test_client import model

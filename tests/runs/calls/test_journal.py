@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm.chat import Reply, RequestRefusedError, Usage
-from runs.calls.gate import AttemptGate, recorded_calls
+from runs.calls.coordinator import AttemptGate, recorded_calls
 from runs.calls.journal import JOURNAL, Journal, JournalEntry, asked_and_ended
 from runs.calls.ledger import LEDGER, Ledger, LedgerLine, by_instance, read_ledger, total
 from runs.storage.jsonlines import read_lines, set_aside

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runs.calls.amounts import PerModel
+from runs.calls.budget import PerModel
 from runs.calls.rate_limiter import RateLimiter, Rates
 from tests.runs.calls.throttling import POLICY, Clock, ask, make, opened
 

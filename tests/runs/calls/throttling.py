@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from runs.calls.amounts import PerModel
+from runs.calls.budget import PerModel
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
 
 POLICY = RateLimiterPolicy(failures=3, first_wait=2, longest_wait=60, probe_patience=300)

@@ -13,8 +13,7 @@ from bench.attempts.candidates import RESULTS
 from bench.attempts.records import status_of
 from core.errors import UserError
 from llm.chat import Usage
-from runs.progress.overview import overview
-from runs.progress.run_status import lines
+from runs.progress.overview import lines, overview
 from runs.progress.state import COMMON_WORDS
 from runs.progress.summary_json import RunSummary
 from runs.storage.store import RunStore

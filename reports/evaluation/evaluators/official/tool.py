@@ -25,7 +25,7 @@ from core.parsing.untrusted import MIB, read_object
 from core.processes import without_secrets
 from reports.data.verdicts import VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
-from runs.storage.layouts import is_safe_key
+from runs.storage.store import is_safe_key
 
 MODEL = "candidate"
 """The model in predictions files: a tool names folders by it, so a run's own name is not used."""
