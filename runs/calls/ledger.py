@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from core import money
 from core.atomic import write_text_atomic
@@ -33,6 +35,12 @@ REPLAYED = "replayed"
 _KINDS = frozenset({*(kind.value for kind in EntryKind), REPLAYED}) - {"asked", "denied"}
 
 
+def _known_kind(kind: str) -> str:
+    if kind not in _KINDS:
+        raise ValueError(f"the kind {kind!a} is unknown")
+    return kind
+
+
 @dataclass(frozen=True)
 class LedgerLine:
     """One call.
@@ -45,9 +53,9 @@ class LedgerLine:
     """
 
     call: str
-    kind: str
+    kind: Annotated[str, AfterValidator(_known_kind)]
     instance_id: str
-    attempt: int
+    attempt: Annotated[int, Field(ge=1, strict=True)]
     model: str
     cost: Decimal | None
     usage: Usage | None = None
@@ -84,19 +92,11 @@ class LedgerLine:
     @classmethod
     def of_json(cls, raw: Mapping[str, Any]) -> LedgerLine:
         """Read a line of the file; see ``LineFormat``."""
-        texts = {key: raw[key] for key in ("call", "kind", "instance_id", "model")}
-        if wrong := [key for key, value in texts.items() if not isinstance(value, str)]:
-            raise TypeError(f"`{wrong[0]}` is not a text")
-        if texts["kind"] not in _KINDS:
-            raise ValueError(f"the kind {texts['kind']!a} is unknown")
-        if type(raw["attempt"]) is not int or raw["attempt"] < 1:
-            raise ValueError("`attempt` is not the number of an attempt")
-        return cls(
-            **texts,
-            attempt=raw["attempt"],
-            cost=dollars_or_none(raw["cost"]),
-            usage=Usage.of_json(raw.get("usage")),
-        )
+        usage = Usage.of_json(raw.get("usage"))
+        return _LINE.validate_python({**raw, "cost": dollars_or_none(raw["cost"]), "usage": usage})
+
+
+_LINE = TypeAdapter(LedgerLine)
 
 
 @dataclass

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from pydantic import ValidationError
+
 from core.atomic import write_bytes_atomic
 from core.errors import DamagedFileError
-from core.parsing.untrusted import DamagedError, json_of, read_bytes
+from core.parsing.untrusted import DamagedError, json_of, key_path, read_bytes
 
 T = TypeVar("T")
 _FIX = "move the file away, or fix it"
@@ -122,5 +124,9 @@ def _parsed(raw: bytes, kind: LineFormat[T]) -> T:
         return kind.parse(data)
     except KeyError as error:
         raise DamagedError(f"it lacks {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        words = first["msg"].removeprefix("Value error, ")
+        raise DamagedError(f"{key_path(first['loc'])!a}: {words}") from error
     except (TypeError, ValueError, ArithmeticError) as error:
         raise DamagedError(str(error)) from error

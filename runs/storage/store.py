@@ -8,11 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
-from core.parsing.untrusted import Keys, damage_at, read_object
+from core.parsing.untrusted import Keys, damage_at, invalid, read_object
 from core.redaction import Redactor
 
 RUN_FILE, RESULTS_FILE, STATS_FILE = OWN_FILES = ("run.json", "results.json", "stats.json")
@@ -21,11 +23,6 @@ _SAFE_KEY = re.compile(r"\w[\w.+-]*")
 _LONGEST = 60
 # Only reports may know them; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
-_OBJECTS = (
-    "dataset", "config", "versions", "options", "images", "prices", "models_returned", "only_valid",
-)  # fmt: skip
-_LISTS = ("starts", "combined")
-_TEXTS_OF_DATASET = ("name", "split", "sha256", "revision")
 
 
 def is_safe_name(name: object) -> bool:
@@ -36,6 +33,12 @@ def is_safe_name(name: object) -> bool:
 def is_safe_key(name: object) -> bool:
     """Tell whether ``name`` may be the key of a job: its files must not be those of the run."""
     return is_safe_name(name) and f"{name}.json".lower() not in OWN_FILES
+
+
+def _checked_key(name: str) -> str:
+    if not is_safe_key(name):
+        raise ValueError(f"{shown(name)} cannot be an id")
+    return name
 
 
 def no_prediction(data: Mapping[str, Any]) -> tuple[Keys, str] | None:
@@ -75,24 +78,33 @@ def are_objects(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(part, dict) for part in value)
 
 
-def wrong_field(described: Mapping[str, Any]) -> tuple[Keys, str] | None:
-    """Return the first field of ``run.json`` of a wrong type, None where all are right."""
-    for key in _OBJECTS:
-        if not isinstance(described.get(key, {}), dict):
-            return (key,), f"`{key}` is not an object"
-    for key in _LISTS:
-        if not are_objects(described.get(key, [])):
-            return (key,), f"`{key}` is not a list of objects"
-    for key in _TEXTS_OF_DATASET:
-        if not isinstance(described.get("dataset", {}).get(key), (str, type(None))):
-            return ("dataset", key), f"`dataset`: `{key}` is not a text"
-    returned = described.get("models_returned", {}).values()
-    if not all(isinstance(n, list) and all(isinstance(x, str) for x in n) for n in returned):
-        return ("models_returned",), "`models_returned` does not hold lists of names"
-    selected = described.get("selected", [])
-    if not isinstance(selected, list) or not all(map(is_safe_key, selected)):
-        return ("selected",), "`selected` is not a list of instances"
-    return None
+class DatasetFacts(BaseModel):
+    """What ``run.json`` says of the dataset."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    name: str | None = None
+    split: str | None = None
+    sha256: str | None = None
+    revision: str | None = None
+
+
+class RunDescription(BaseModel):
+    """The types of ``run.json``, which other programs write too; docs/predictions.md."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    dataset: DatasetFacts = DatasetFacts()
+    config: dict[str, Any] = {}
+    versions: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    images: dict[str, Any] = {}
+    prices: dict[str, Any] = {}
+    only_valid: dict[str, Any] = {}
+    models_returned: dict[str, list[str]] = {}
+    starts: list[dict[str, Any]] = []
+    combined: list[dict[str, Any]] = []
+    selected: list[Annotated[str, AfterValidator(_checked_key)]] = []
 
 
 def without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,9 +326,10 @@ class RunStore:
         if not path.exists():
             return None
         data = read_object(path, _FIX_RUN)
-        if fault := wrong_field(data):
-            keys, problem = fault
-            raise damage_at(path, keys, f"is not a run's description: {problem}", _FIX_RUN)
+        try:
+            RunDescription.model_validate(data)
+        except ValidationError as error:
+            raise invalid(path, error, "a run's description", _FIX_RUN) from error
         if (reader := data.get(READ_WITH) or "") not in ("", self.reader):
             raise UserError(
                 f"{self.folder} is a run of another benchmark: read it with {shown(reader)}"

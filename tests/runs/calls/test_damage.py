@@ -106,7 +106,7 @@ def write(store: RunStore, name: str, instance_id: str) -> None:
     ("instance_id", "words"),
     [
         ("a__b-1", "b__c-2.json and {folder}/a__b-1.json are both predictions of a__b-1"),
-        ("c__d-3", "is the prediction of c__d-3 (line 1); call it c__d-3.json"),
+        ("c__d-3", "is the prediction of c__d-3 (at 'instance_id'); call it c__d-3.json"),
         ("../../x", "'../../x' cannot be an id"),
         ("b__c-2\n", "cannot be an id"),
         ("", "'' cannot be an id"),
@@ -136,12 +136,12 @@ def test_an_earlier_run_with_such_a_prediction_is_refused(tmp_path: Path, cache:
     ("content", "words"),
     [
         ("[" * 100_000, "nested"),
-        ('{"starts": 5}', "`starts` is not a list of objects"),
-        ('{"starts": [5]}', "`starts` is not a list of objects"),
-        ('{"versions": "1"}', "`versions` is not an object"),
-        ('{"dataset": {"name": []}}', "`dataset`: `name` is not a text"),
-        ('{"selected": ["../../x"]}', "`selected` is not a list of instances"),
-        ('{"models_returned": {"m": 5}}', "`models_returned` does not hold lists"),
+        ('{"starts": 5}', "'starts': Input should be a valid list"),
+        ('{"starts": [5]}', "'starts[0]': Input should be a valid dict"),
+        ('{"versions": "1"}', "'versions': Input should be a valid dict"),
+        ('{"dataset": {"name": []}}', "'dataset.name': Input should be a valid string"),
+        ('{"selected": ["../../x"]}', "'selected[0]': '../../x' cannot be an id"),
+        ('{"models_returned": {"m": 5}}', "'models_returned.m': Input should be a valid list"),
     ],
 )
 def test_a_damaged_description_of_a_run_is_named(tmp_path: Path, content: str, words: str) -> None:

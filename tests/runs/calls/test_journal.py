@@ -106,11 +106,11 @@ def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
     [
         ({"cost": "NaN"}, "not an amount"),
         ({"cost": []}, "not an amount"),
-        ({"attempt": True}, "`attempt`"),
+        ({"attempt": True}, "'attempt': Input should be"),
         ({"kind": "asked"}, "kind 'asked' is unknown"),
         ({"usage": {"prompt_tokens": "3"}}, "no counts"),
         ({"usage": {"else": 3}}, "other names"),
-        ({"instance_id": 5}, "`instance_id` is not a text"),
+        ({"instance_id": 5}, "'instance_id': Input should be a valid string"),
     ],
 )
 def test_a_line_of_a_ledger_that_is_none(

@@ -117,7 +117,7 @@ def test_broken_files_are_named(store: RunStore, content: bytes) -> None:
 def test_what_was_selected_must_be_a_list(store: RunStore) -> None:
     store.save_run({"selected": {"a": 1}})
     (broken,) = overview(store, {}).broken
-    assert "run.json is not a run's description: `selected` is not a list of instances" in broken
+    assert "run.json is not a run's description: 'selected': Input should be a valid list" in broken
 
 
 def test_files_of_the_older_layout_have_a_status_all_the_same(tmp_path: Path) -> None:
