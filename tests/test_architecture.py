@@ -91,7 +91,7 @@ def test_what_is_too_large_or_too_small_is_seen(tmp_path: Path) -> None:
 
 def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
     files = {
-        "runs/run.py": "import runs.calls.coordinator\n",
+        "runs/run.py": "import runs.calls.gate\n",
         "runs/calls/gate.py": "import runs.storage.store\n",
         "runs/storage/store.py": "import runs.jobs\n",
         "runs/jobs.py": "",
