@@ -25,18 +25,16 @@ from core.shutdown import Shutdown
 from environments.base import EnvironmentKind
 from environments.folders import Folders
 from environments.options import absolute, environment_option
-from exercises.canitedit.evaluation.environment import (
-    MEASURING,
-    EnvironmentSource,
-    ProgramEnvironment,
-    program_environment,
-)
 from exercises.canitedit.evaluation.running import (
+    MEASURING,
     MOST_SHARED,
     STUBBED,
-    Outcome,
+    EnvironmentSource,
+    ProgramEnvironment,
+    ProgramOutcome,
     TestedProgram,
     outcome_of,
+    program_environment,
 )
 from exercises.canitedit.problems import Problem, against_option, load_problems, problems_option
 from exercises.canitedit.results import (
@@ -53,7 +51,7 @@ from runs.options import cache_option, workers_option
 from runs.signals import INTERRUPTED, heeding_signals
 
 
-class KeptOutcome(Outcome):
+class KeptOutcome(ProgramOutcome):
     """How a program ended, and when; ``timestamp`` in seconds since 1970."""
 
     timestamp: int
@@ -75,7 +73,7 @@ class OutcomeCache:
         except (OSError, DamagedError, ValidationError):
             return None
 
-    def put(self, program: TestedProgram, outcome: Outcome) -> KeptOutcome:
+    def put(self, program: TestedProgram, outcome: ProgramOutcome) -> KeptOutcome:
         kept = KeptOutcome(timestamp=int(time.time()), **outcome.model_dump())
         data = kept.model_dump_json().encode("utf-8")
         write_bytes_atomic(self._path(program), data, durable=False)

@@ -1,11 +1,20 @@
-"""Run one program with its tests in a fresh folder, and judge how it ended."""
+"""Run one program with its tests in a fresh folder, and judge how it ended.
+
+The Python with the libraries that programs need is a virtual environment, or an image.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import io
+import json
+import os
 import re
 import secrets
-from collections.abc import Mapping
+import tarfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,9 +22,16 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
+from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import DamagedError, json_of
+from environments.base import EnvironmentKind, Project, UnavailableError, VenvSpec
+from environments.choice import make_folders
+from environments.docker.engine import connect, engine_errors
+from environments.docker.images import holds
 from environments.folders import FolderCommand, FolderResult, Folders
+from environments.leftovers import remove_containers, remove_groups
 from environments.limits import ResourceLimits
+from environments.local.venvs import Venvs
 from exercises.canitedit.evaluation.inside import COVERAGE, LATE, PROGRAM, REPORT
 from exercises.canitedit.problems import Checked
 from exercises.canitedit.results import ProgramStatus
@@ -86,7 +102,7 @@ class TestedProgram:
         return {PROGRAM: self.text.encode(*_ENCODING), _SCRIPT: _inside(), **stubs}
 
 
-class Outcome(Checked):
+class ProgramOutcome(Checked):
     """How a program with its tests ended; the values are those of ``EvaluatedProgram``."""
 
     status: Annotated[ProgramStatus, Field(strict=False)]
@@ -112,7 +128,7 @@ def rules_sha256() -> str:
     return hashlib.sha256(text + _inside()).hexdigest()
 
 
-def outcome_of(folders: Folders, program: TestedProgram) -> Outcome:
+def outcome_of(folders: Folders, program: TestedProgram) -> ProgramOutcome:
     """Run a program, and if it passes again for its coverage.
 
     One whose tests compare times runs until two verdicts agree.
@@ -127,12 +143,12 @@ def outcome_of(folders: Folders, program: TestedProgram) -> Outcome:
     return outcome
 
 
-def run_program(folders: Folders, program: TestedProgram) -> Outcome:
+def run_program(folders: Folders, program: TestedProgram) -> ProgramOutcome:
     """Run a program once, without coverage."""
     return _judged(*_result(folders, program, "plain", SECONDS))
 
 
-def _measured(folders: Folders, program: TestedProgram, outcome: Outcome) -> Outcome:
+def _measured(folders: Folders, program: TestedProgram, outcome: ProgramOutcome) -> ProgramOutcome:
     result, report = _result(folders, program, "coverage", _COVERAGE_SECONDS)
     if not _judged(result, report).passed:
         return outcome
@@ -141,7 +157,7 @@ def _measured(folders: Folders, program: TestedProgram, outcome: Outcome) -> Out
         percent = int(found["totals"]["percent_covered_display"])
         [file] = found["files"].values()
         values = {"coverage": percent, "coverage_missing": tuple(file["missing_lines"])}
-        return Outcome.model_validate({**outcome.model_dump(), **values})
+        return ProgramOutcome.model_validate({**outcome.model_dump(), **values})
     except (DamagedError, ValidationError, LookupError, TypeError, ValueError):
         return outcome
 
@@ -172,35 +188,203 @@ def _result(
         # in time took it along.
         if result.exit_code != 0 or REPORT in result.files:
             break
-    return result, _report(result, secret)
-
-
-def _report(result: FolderResult, secret: str) -> _Report | None:
     try:
         words, code, shown = result.files.get(REPORT, b"").decode("ascii").split(" ")
-        return _Report(words == LATE, int(code), shown == secret and result.exit_code == 0)
+        passed = shown == secret and result.exit_code == 0
+        return result, _Report(words == LATE, int(code), passed)
     except ValueError:
-        return None
+        return result, None
 
 
-def _judged(result: FolderResult, report: _Report | None) -> Outcome:
+def _judged(result: FolderResult, report: _Report | None) -> ProgramOutcome:
     """Return the outcome in the words of the public code.
 
     A program that exits with 0 before its tests have ended has the status Exception.
     """
-    output, errors = _kept(result.output), _kept(result.errors, end=True)
+    output, errors = (_ADDRESS.sub("0x..", text) for text in (result.output, result.errors))
+    output, errors = output[:_KEPT], errors[-_KEPT:]
     if report.late if report else result.exit_code is None:
         # The public code keeps no output of these.
-        return Outcome(status=ProgramStatus.TIMEOUT, exit_code=-1)
+        return ProgramOutcome(status=ProgramStatus.TIMEOUT, exit_code=-1)
     code = report.exit_code if report else result.exit_code or 0
     if report and report.passed:
-        return Outcome(status=ProgramStatus.OK, exit_code=0, stdout=output, stderr=errors)
+        return ProgramOutcome(status=ProgramStatus.OK, exit_code=0, stdout=output, stderr=errors)
     refused = code != 0 and "SyntaxError" in result.errors
     status = ProgramStatus.SYNTAX_ERROR if refused else ProgramStatus.EXCEPTION
     errors += _LEFT if code == 0 else ""
-    return Outcome(status=status, exit_code=code, stdout=output, stderr=errors)
+    return ProgramOutcome(status=status, exit_code=code, stdout=output, stderr=errors)
 
 
-def _kept(text: str, *, end: bool = False) -> str:
-    text = _ADDRESS.sub("0x..", text)
-    return text[-_KEPT:] if end else text[:_KEPT]
+REQUIREMENTS = Path(__file__).parents[2] / "canitedit-requirements.txt"
+DOCKERFILE = REQUIREMENTS.with_name("canitedit.Dockerfile")
+MEASURING = "coverage"
+"""The library that every program needs that passes."""
+_NAME = "canitedit"
+_IMAGE = f"swe-retry-harness/{_NAME}"
+_FROM_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
+_IMPORT_SECONDS = 300.0
+_SHOWN = 300
+_PROBE, _FOUND = "probe.py", "found.json"
+# Imports the modules that it is given, and says which cannot be, and what is installed.
+_PROBE_SCRIPT = b"""\
+import importlib
+import json
+import os
+import platform
+import sys
+
+missing = {}
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        missing[name] = f"{type(error).__name__}: {error}"
+names = {name for place in sys.path if os.path.isdir(place) for name in os.listdir(place)}
+# Such folders are named by library and version.
+found = sorted(name for name in names if name.endswith((".dist-info", ".egg-info")))
+versions = {"python": sys.version, "machine": platform.machine(), "libraries": found}
+with open("found.json", "w", encoding="utf-8") as stream:
+    json.dump({**versions, "missing": missing}, stream)
+"""
+
+
+@dataclass(frozen=True)
+class ProgramEnvironment:
+    """Where programs run.
+
+    Attributes:
+        identity: of everything that decides how a program ends, besides the program.
+        python: the version, as ``3.11.7``.
+        missing: modules that cannot be imported, each with the reason.
+    """
+
+    folders: Folders
+    identity: str
+    python: str
+    missing: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class EnvironmentSource:
+    """Where programs are to run; see the options of ``evaluate``.
+
+    Attributes:
+        interpreter: for local, one of the user's; None for one with our requirements.
+    """
+
+    kind: EnvironmentKind
+    interpreter: Path | None
+    cache: Path
+
+    @property
+    def run_key(self) -> str:
+        return f"{_NAME} {self.cache}"
+
+
+@contextmanager
+def program_environment(
+    source: EnvironmentSource,
+    modules: Collection[str],
+    check: Callable[[], None],
+    say: Callable[[str], None],
+) -> Iterator[ProgramEnvironment]:
+    """Make the environment, and try to import ``modules`` in it; it ends with the context."""
+    with _without_leftovers(source):
+        try:
+            local = source.kind is EnvironmentKind.LOCAL
+            python = _python(source, check, say) if local else None
+            image = _image(say) if source.kind is EnvironmentKind.DOCKER else ""
+            folders = make_folders(
+                source.kind, python, image, limits=LIMITS, run_key=source.run_key, check=check,
+                warn_once=say,
+            )  # fmt: skip
+        except UnavailableError as error:
+            raise UserError(str(error)) from error
+        try:
+            yield _probed(source.kind, folders, modules)
+        finally:
+            folders.stop()
+
+
+@contextmanager
+def _without_leftovers(source: EnvironmentSource) -> Iterator[None]:
+    """Remove what killed evaluations left, if no other one with this cache is at work."""
+    place = source.cache / _NAME / ".lock"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("wb") as lock:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_groups(source.run_key)
+            if source.kind is EnvironmentKind.DOCKER and (client := connect()) is not None:
+                remove_containers(client, source.run_key)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+
+
+def _python(
+    source: EnvironmentSource, check: Callable[[], None], say: Callable[[str], None]
+) -> Path:
+    if source.interpreter is not None:
+        return source.interpreter
+    say(f"libraries of {REQUIREMENTS.name}: installed once, into {source.cache}")
+    text = REQUIREMENTS.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    spec = VenvSpec(packages=tuple(lines))
+    none = UnavailableError("no image")
+    project = Project(_NAME, _NAME, "", REQUIREMENTS.parent, "", spec, none)
+    try:
+        return Venvs(source.cache / "environments", check=check).dependencies(project, spec)
+    except UnavailableError as error:
+        raise UserError(
+            f"{error}; install what can be into a virtual environment of your own, and give its "
+            "interpreter with --interpreter and --allow-missing"
+        ) from error
+
+
+def _image(say: Callable[[str], None]) -> str:
+    client = connect()
+    if client is None:
+        raise UserError("no Docker engine answers: start one, or choose --environment local")
+    files = {"Dockerfile": DOCKERFILE.read_bytes(), "requirements.txt": REQUIREMENTS.read_bytes()}
+    digest = hashlib.sha256(b"\0".join(files.values())).hexdigest()
+    name = f"{_IMAGE}:{digest[:12]}"
+    with engine_errors():
+        if not holds(client, name):
+            say(f"building the image {name}; this takes minutes")
+            given = {name: os.environ[name] for name in _FROM_VARIABLES if name in os.environ}
+            context = io.BytesIO()
+            with tarfile.open(fileobj=context, mode="w") as archive:
+                for path, data in files.items():
+                    member = tarfile.TarInfo(path)
+                    member.size = len(data)
+                    archive.addfile(member, io.BytesIO(data))
+            context.seek(0)
+            client.images.build(
+                fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True,
+                buildargs=given,
+            )  # fmt: skip
+    return name
+
+
+def _probed(
+    kind: EnvironmentKind, folders: Folders, modules: Collection[str]
+) -> ProgramEnvironment:
+    names = sorted({*modules, MEASURING})
+    result = folders.run(
+        FolderCommand(
+            argv=("python", _PROBE, *names),
+            files={_PROBE: _PROBE_SCRIPT},
+            timeout=_IMPORT_SECONDS,
+            collect=(_FOUND,),
+        )
+    )
+    try:
+        found = json_of(result.files.get(_FOUND, b""))
+        python, libraries = str(found["python"]), [str(name) for name in found["libraries"]]
+        missing = {str(name): str(reason) for name, reason in found["missing"].items()}
+        decisive = [kind.value, python, str(found["machine"]), libraries, rules_sha256()]
+    except (DamagedError, LookupError, TypeError, AttributeError) as error:
+        said = " ".join(result.output.split())[-_SHOWN:]
+        raise InfrastructureError(f"Python does not run in the environment: {said}") from error
+    identity = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+    return ProgramEnvironment(folders, identity, python.split()[0], missing)

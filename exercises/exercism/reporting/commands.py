@@ -21,7 +21,6 @@ from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted, table
 from core.redaction import Redactor
-from exercises.exercism.reporting.chart import chart_bars, chart_words, draw_chart
 from exercises.exercism.reporting.columns import Column, outcome_differences, read_columns
 from exercises.exercism.reporting.records import (
     RECORD,
@@ -33,7 +32,10 @@ from exercises.exercism.reporting.records import (
 )
 from exercises.exercism.reporting.report import (
     cell,
+    chart_bars,
+    chart_words,
     column_rows,
+    draw_chart,
     matrix_csv,
     report_lines,
     report_of,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import DamagedFileError
-from exercises.exercism.reporting.chart import ChartBar, draw_chart
 from exercises.exercism.reporting.records import ratio_faults, read_records
+from exercises.exercism.reporting.report import ChartBar, draw_chart
 from reports.plots.style import DARK, LIGHT, Theme, as_svg, drawing
 
 GOOD = {"model": "m", "test_cases": 133, "pass_rate_2": 54.1, "pass_num_2": 72}

@@ -12,10 +12,10 @@ from environments.docker.engine import engine_answers
 from environments.folders import Folders
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.canitedit.evaluation import running
-from exercises.canitedit.evaluation.running import LIMITS, Outcome, TestedProgram, outcome_of
+from exercises.canitedit.evaluation.running import LIMITS, ProgramOutcome, TestedProgram, outcome_of
 from tests.environments.folders import IMAGE, PYTHON
 
-RunProgram = Callable[[str], Outcome]
+RunProgram = Callable[[str], ProgramOutcome]
 KINDS = (
     pytest.param(EnvironmentKind.LOCAL, id="local"),
     pytest.param(EnvironmentKind.DOCKER, id="docker", marks=pytest.mark.docker),

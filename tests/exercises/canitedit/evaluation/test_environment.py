@@ -22,15 +22,17 @@ from environments.docker.environment import label_of
 from environments.folders import FolderCommand
 from environments.local.cgroups import cgroups_work, limited_group
 from environments.local.venvs import Venvs
-from exercises.canitedit.evaluation import environment
-from exercises.canitedit.evaluation.environment import (
+from exercises.canitedit.evaluation import running
+from exercises.canitedit.evaluation.running import (
     DOCKERFILE,
+    LIMITS,
     REQUIREMENTS,
     EnvironmentSource,
     ProgramEnvironment,
+    TestedProgram,
+    outcome_of,
     program_environment,
 )
-from exercises.canitedit.evaluation.running import LIMITS, TestedProgram, outcome_of
 from tests.environments.folders import IMAGE
 
 BASE = "swe-retry-harness/canitedit-base:test"
@@ -55,7 +57,7 @@ def test_it_is_identified_by_its_python_libraries_and_rules(
         assert first.identity == second.identity
         assert first.python == sys.version.split()[0]
         assert first.missing == second.missing == {}
-    monkeypatch.setattr(environment, "rules_sha256", lambda: "other limits")
+    monkeypatch.setattr(running, "rules_sha256", lambda: "other limits")
     with made(LOCAL) as (third, _):
         assert third.identity != first.identity
 
@@ -107,7 +109,7 @@ def test_a_container_that_was_left_is_removed(engine: Any, base: str, tmp_path: 
         return found
 
     assert len(left()) == 1
-    with environment._without_leftovers(source):
+    with running._without_leftovers(source):
         assert not left()
     folders.stop()
 
@@ -158,7 +160,7 @@ def test_an_image_is_built_once_and_runs_programs(
 ) -> None:
     dockerfile = tmp_path / "Dockerfile"
     dockerfile.write_text(f"FROM {base}\nARG PIP_INDEX_URL\nCOPY requirements.txt /was-there\n")
-    monkeypatch.setattr(environment, "DOCKERFILE", dockerfile)
+    monkeypatch.setattr(running, "DOCKERFILE", dockerfile)
     source = replace(LOCAL, kind=EnvironmentKind.DOCKER, interpreter=None)
     name = ""
     try:

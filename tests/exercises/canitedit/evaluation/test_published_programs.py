@@ -13,7 +13,7 @@ import pytest
 
 from environments.base import EnvironmentKind
 from exercises.canitedit.evaluation.command import main
-from exercises.canitedit.evaluation.environment import EnvironmentSource, _python
+from exercises.canitedit.evaluation.running import EnvironmentSource, _python
 from exercises.canitedit.problems import InstructionKind, load_problems
 from exercises.canitedit.results import (
     Completion,
