@@ -14,11 +14,9 @@ WORDS = "words"
 
 @option_group
 class TokenizerChoice:
-    """What counts tokens."""
-
     tokenizer: Path | None = option(
         None,
-        "Folder of a tokenizer, or its tokenizer.json, to count tokens; default: words.",
+        "Count tokens by the tokenizer in this folder or tokenizer.json; default: count words.",
         "--tokenizer",
     )
 

@@ -6,7 +6,7 @@ import gzip
 import os
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from bench.selection import INSTANCES, Selection, read_ids
 from core.errors import UserError
 from core.git import git, git_result
 from core.options import option, option_group
+from core.parsing.untrusted import MIB
 from exercises.exercism.exercise import CONFIG, Exercise, exercise_of, hash_of
 from exercises.exercism.languages import LANGUAGES
 
@@ -45,7 +46,7 @@ class Catalog:
         return hash_of(f"{one.key}\0{one.sha256}\n" for one in self.exercises)
 
 
-def catalog_of(tree: Tree, place: str, commit: str = "") -> Catalog:
+def catalog_of(tree: Mapping[str, bytes], place: str, commit: str = "") -> Catalog:
     """Return the exercises in files by path; the layout shows where they are. Pure.
 
     An exercise is a folder with ``.meta/config.json``. In a checkout of exercism/python or
@@ -73,8 +74,8 @@ def catalog_of(tree: Tree, place: str, commit: str = "") -> Catalog:
     return Catalog(tuple(found[key] for key in sorted(found)), commit, tuple(unknown))
 
 
-def _members(tree: Tree, folders: Iterable[str]) -> dict[str, Tree]:
-    members: dict[str, Tree] = {folder: {} for folder in folders}
+def _members(tree: Mapping[str, bytes], folders: Iterable[str]) -> dict[str, dict[str, bytes]]:
+    members: dict[str, dict[str, bytes]] = {folder: {} for folder in folders}
     for path, data in tree.items():
         parts = path.split("/")
         places = ("/".join(parts[:n]) + "/" for n in range(1, len(parts)))
@@ -131,7 +132,7 @@ class ExerciseSelection(Selection):
 
     ids: tuple[str, ...] = option(
         (),
-        "Names, or language/name: a comma list, or @file.",
+        "Take only these exercises: names, or language/name, as a comma list or @file.",
         "--ids",
         panel=INSTANCES,
         given=str,
@@ -139,7 +140,7 @@ class ExerciseSelection(Selection):
     )
     languages: tuple[str, ...] = option(
         (),
-        f"Of {', '.join(LANGUAGES)}; default: all that are there.",
+        f"Take only exercises in these of {', '.join(LANGUAGES)}; default: in all of them.",
         "--languages",
         panel=INSTANCES,
         given=str,
@@ -163,15 +164,12 @@ class ExerciseSelection(Selection):
         return tuple(known[key] for key in self.narrowed([*(chosen or known)], "exercise"))
 
 
-MIB = 1 << 20
 _MOST_FILE, _MOST_TOTAL, _MOST_FILES = 32 * MIB, 256 * MIB, 200_000
 _LEFT_OUT = {".git", "__pycache__", ".pytest_cache"}
-Tree = dict[str, bytes]
-"""Content by path with ``/``."""
 
 
-def _collected(pairs: Iterator[tuple[str, int, bytes]], place: Path) -> Tree:
-    tree, total = Tree(), 0
+def _collected(pairs: Iterator[tuple[str, int, bytes]], place: Path) -> dict[str, bytes]:
+    tree, total = dict[str, bytes](), 0
     for path, size, data in pairs:
         total += size
         if path in tree:

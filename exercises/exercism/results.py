@@ -31,8 +31,6 @@ _FIX = "delete it and run the same command again"
 _AIDER_RESULT, AIDER_CHAT = ".aider.results.json", ".aider.chat.history.md"
 _UNSAFE = re.compile(r"[^\w.+-]")
 Cost = Annotated[Decimal, Field(ge=0), PlainSerializer(float, return_type=float)]
-Pair = tuple[str, str]
-"""SHA-256 of an exchange as it was sent, and of its reply with its calls."""
 
 
 class ExerciseStatus(str, Enum):
@@ -100,7 +98,7 @@ class ExerciseResult(_Frozen):
     Attributes:
         cost: dollars; None if the price of a call is unknown.
         commit_hash: of the harness, or its version.
-        chat_hashes: one pair for each call.
+        chat_hashes: for each call, SHA-256 of the exchange as sent and of the reply with its calls.
         duration: seconds of the calls; those of tests are in ``extra``.
     """
 
@@ -126,7 +124,7 @@ class ExerciseResult(_Frozen):
     prompt_tokens: NonNegativeInt = 0
     completion_tokens: NonNegativeInt = 0
     thinking_tokens: int | str | None = None
-    chat_hashes: tuple[Pair, ...] = ()
+    chat_hashes: tuple[tuple[str, str], ...] = ()
     extra: Extra
 
     @property

@@ -85,11 +85,7 @@ class OutcomeCache:
 
 @dataclass(frozen=True)
 class ProgramPool:
-    """Runs programs.
-
-    Attributes:
-        cache: takes each outcome at once, so that an evaluation that ends can be continued.
-    """
+    """Runs programs; the cache takes each outcome at once, so that the next command continues."""
 
     folders: Folders
     cache: OutcomeCache
@@ -99,13 +95,7 @@ class ProgramPool:
     def outcomes(
         self, programs: Collection[TestedProgram], done: Callable[[], object]
     ) -> dict[str, KeptOutcome]:
-        """Run ``programs``, those that run alone last and one after the other.
-
-        ``done`` is called after each.
-
-        Returns:
-            The outcomes by the SHA-256 of the programs.
-        """
+        """Return outcomes by SHA-256, those that run alone last; ``done`` is called after each."""
         found = dict[str, KeptOutcome]()
         together = [program for program in programs if not program.alone]
         alone = [program for program in programs if program.alone]
@@ -143,22 +133,27 @@ def _processors() -> int:
 @option_group
 class EvaluationOptions:
     folder: Path | None = option(
-        None, "Folder with files *.json.gz of completions.", "folder", argument=True
+        None, "Evaluate the files *.json.gz of completions in this folder.", "folder", argument=True
     )
     output: Folder | None = option(
-        None, "Where the evaluated files are written; default: beside.", "--output", given=Path
+        None,
+        "Write the evaluated files into this folder; default: beside the completions.",
+        "--output",
+        given=Path,
     )
     environment: EnvironmentKind = environment_option(
-        EnvironmentKind.LOCAL, "Where programs run: local or docker."
+        EnvironmentKind.LOCAL, "Run programs here: local or docker."
     )
     interpreter: Path | None = option(
         None,
-        "An interpreter with the libraries, for local; default: one made for it.",
+        "Use this interpreter, with the libraries, for local; default: one made for it.",
         "--interpreter",
         given=Path | None,
         read=lambda name, path, context: absolute(name, [path], context)[0],
     )
-    workers: int = workers_option(None, "Programs at once; default: cores.", factory=_processors)
+    workers: int = workers_option(
+        None, "Run this many programs at once; default: one for each core.", factory=_processors
+    )
     problems: str = problems_option("", "Take the problems from these rows, not from the files.")
     against: Folder | None = against_option(
         None, "Compare with the recorded evaluation in this folder.", given=Path
@@ -166,7 +161,7 @@ class EvaluationOptions:
     allow_missing: bool = option(
         False, "Leave out problems whose libraries cannot be imported.", "--allow-missing"
     )
-    cache: Folder = cache_option("Folder for virtual environments and outcomes.")
+    cache: Folder = cache_option("Keep virtual environments and outcomes in this folder.")
 
 
 @command(EvaluationOptions)
@@ -184,7 +179,8 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 
 def _evaluate(options: EvaluationOptions, stop: Shutdown) -> None:
-    folder, output = _folders(options)
+    folder = _checked_folder(options)
+    output = options.output or folder
     rows = {p.full_name: p for p in load_problems(options.problems)} if options.problems else None
     files = read_completions(folder, output, rows)
     recorded = recorded_evaluation(options.against, files) if options.against else None
@@ -199,12 +195,17 @@ def _evaluate(options: EvaluationOptions, stop: Shutdown) -> None:
     done = [evaluated_file(file, outcomes) for file in kept]
     for file in done:
         write_file(output, file)
-    print("\n".join(_summary(done, output)))
+    statuses = Counter(result.status.value for file in done for result in file.results)
+    counts = ", ".join(f"{number:,} {name}" for name, number in statuses.most_common())
+    print(f"{counted(statuses.total(), 'completion')}: {counts or 'none'}")
+    if unknown := sum(r.passed and r.coverage is None for file in done for r in file.results):
+        print(f"{counted(unknown, 'completion')} passed once, and not again for the coverage")
+    print(f"{counted(len(done), 'file')} written to {output}")
     if recorded is not None:
         print("\n".join(comparison_lines(done, recorded)))
 
 
-def _folders(options: EvaluationOptions) -> tuple[Path, Path]:
+def _checked_folder(options: EvaluationOptions) -> Path:
     if options.folder is None:
         raise UserError("no folder given; usage: python -m exercises.canitedit evaluate DIR")
     most = MOST_SHARED * _processors()
@@ -217,7 +218,7 @@ def _folders(options: EvaluationOptions) -> tuple[Path, Path]:
         raise UserError(
             f"--interpreter {options.interpreter}: there is no such program; give an interpreter"
         )
-    return options.folder, options.output or options.folder
+    return options.folder
 
 
 def _check_missing(
@@ -259,16 +260,6 @@ def _outcomes(
     pool = ProgramPool(environment.folders, cache, options.workers, stop)
     with tqdm(total=len(left), unit="program", disable=None, leave=False) as bar:
         return known | pool.outcomes(left, bar.update)
-
-
-def _summary(files: Sequence[ProblemFile], output: Path) -> Iterator[str]:
-    statuses = Counter(result.status.value for file in files for result in file.results)
-    counts = ", ".join(f"{number:,} {name}" for name, number in statuses.most_common())
-    yield f"{counted(sum(statuses.values()), 'completion')}: {counts or 'none'}"
-    unknown = sum(r.passed and r.coverage is None for file in files for r in file.results)
-    if unknown:
-        yield f"{counted(unknown, 'completion')} passed once, and not again for the coverage"
-    yield f"{counted(len(files), 'file')} written to {output}"
 
 
 def _say(words: str) -> None:
@@ -328,8 +319,13 @@ def comparison_lines(
     if unrecorded := len(pairs) - len(every):
         yield f"{counted(unrecorded, 'program')} not in the recorded evaluation"
     for pair in (*others, *timed):
-        if words := [_change(pair, field) for field in _COMPARED if pair.differs(field)]:
-            yield f"{pair.file} {pair.number}: {'; '.join(words)}"
+        changes = [
+            f"{words}{_shown(getattr(pair.recorded, key))} → {_shown(getattr(pair.found, key))}"
+            for key, words in _COMPARED.items()
+            if pair.differs(key)
+        ]
+        if changes:
+            yield f"{pair.file} {pair.number}: {'; '.join(changes)}"
 
 
 def _counts(name: str, pairs: Sequence[ProgramPair]) -> tuple[object, ...]:
@@ -342,11 +338,6 @@ def _counts(name: str, pairs: Sequence[ProgramPair]) -> tuple[object, ...]:
         sum(pair.differs("coverage") for pair in both),
         sum(pair.differs("coverage_missing") for pair in both),
     )
-
-
-def _change(pair: ProgramPair, field: str) -> str:
-    was, now = (_shown(getattr(one, field)) for one in (pair.recorded, pair.found))
-    return f"{_COMPARED[field]}{was} → {now}"
 
 
 def _shown(value: object) -> str:
@@ -366,15 +357,14 @@ def read_completions(
 ) -> tuple[ProblemFile, ...]:
     """Return the files with the completions that are to be evaluated.
 
-    Args:
-        folder: holds files of completions. Files that have been evaluated are read where there is
-            no other of their name and ``output`` is another folder: those of others are so.
-        rows: problems by their full names, which replace those in the files; None keeps these.
+    Files that have been evaluated are read where there is no other of their name and ``output`` is
+    another folder: those of others are so. ``rows`` replace the problems in the files.
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give one with files *{COMPLETED}")
-    paths = {path.name.removesuffix(COMPLETED): path for path in _named(folder, evaluated=False)}
-    evaluated = [*_named(folder, evaluated=True)]
+    evaluated = [*folder.glob(f"*{EVALUATED}")]
+    others = {*folder.glob(f"*{COMPLETED}")}.difference(evaluated)
+    paths = {path.name.removesuffix(COMPLETED): path for path in others}
     if output.resolve() != folder.resolve():
         paths = {path.name.removesuffix(EVALUATED): path for path in evaluated} | paths
     if not paths and evaluated:
@@ -385,12 +375,6 @@ def read_completions(
         raise UserError(f"{folder} has no file *{COMPLETED}; give a folder of completions")
     found = [_read(path, rows) for _, path in sorted(paths.items())]
     return tuple(sorted(found, key=lambda file: (file.problem.id, file.name)))
-
-
-def _named(folder: Path, *, evaluated: bool) -> Iterator[Path]:
-    for path in folder.glob(f"*{COMPLETED}"):
-        if path.name.endswith(EVALUATED) is evaluated:
-            yield path
 
 
 def _read(path: Path, rows: Mapping[str, Problem] | None) -> ProblemFile:
@@ -422,7 +406,6 @@ def needed_modules(problem: Problem) -> frozenset[str]:
 
 
 def tested_programs(file: ProblemFile) -> tuple[TestedProgram, ...]:
-    """Return the programs of a file with their tests, one for each completion."""
     stubs = tuple(sorted(STUBBED & needed_modules(file.problem)))
     alone = file.problem.full_name in TIMED
     return tuple(
@@ -437,7 +420,6 @@ def _programs(file: ProblemFile) -> list[str]:
 
 
 def evaluated_file(file: ProblemFile, outcomes: Mapping[str, KeptOutcome]) -> ProblemFile:
-    """Return a file with how its programs ended; ``outcomes`` are by SHA-256 of the program."""
     results = tuple(
         EvaluatedProgram(program_no_test=text, **outcomes[program.sha256].model_dump(mode="python"))
         for text, program in zip(_programs(file), tested_programs(file), strict=True)

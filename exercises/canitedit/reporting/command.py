@@ -70,12 +70,12 @@ class OutputForm(str, Enum):
 class ReportRequest:
     folders: tuple[Path, ...] = option(
         (),
-        "Folders with files *.results.json.gz, one for each model, or runs of generate.",
+        "Score these folders of files *.results.json.gz, one for each model, or runs of generate.",
         "folders",
         argument=True,
     )
     k: tuple[int, ...] = option(
-        (1, 5, 10), "Values of k for pass@k.", "--k", given=str, shown="1,5,10", read=_parse_ks
+        (1, 5, 10), "Compute pass@k for these k.", "--k", given=str, shown="1,5,10", read=_parse_ks
     )
     by: tuple[GroupBy, ...] = option(
         (),

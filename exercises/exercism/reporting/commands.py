@@ -50,12 +50,14 @@ _RUNS = "give folders under predictions/"
 
 @option_group
 class ReportAsked:
-    runs: tuple[Path, ...] = option((), "Runs: folders under predictions/.", "runs", argument=True)
+    runs: tuple[Path, ...] = option(
+        (), "Report on these runs: folders under predictions/.", "runs", argument=True
+    )
     chart: Path | None = option(
         None, "Draw the chart: FILE.svg, and FILE-dark.svg for dark pages.", "--chart"
     )
     published: tuple[Path, ...] = option(
-        (), "Records of others (YAML) to show beside; repeatable.", "--published"
+        (), "Show these records of others (YAML) beside the runs; repeatable.", "--published"
     )
     only: tuple[str, ...] = option(
         (), "Show the columns and records whose MODEL@FORMAT fits, as gpt-4*; repeatable.", "--only"
@@ -73,13 +75,15 @@ class ReportAsked:
 
 @option_group
 class DiffAsked:
-    runs: tuple[Path, ...] = option((), "Two runs.", "runs", argument=True)
+    runs: tuple[Path, ...] = option((), "Compare these two runs.", "runs", argument=True)
     allow_partial: bool = partial_option("Leave broken results out.")
 
 
 @option_group
 class CheckAsked:
-    files: tuple[Path, ...] = option((), "Records (YAML).", "files", argument=True)
+    files: tuple[Path, ...] = option(
+        (), "Check these files of records (YAML).", "files", argument=True
+    )
 
 
 def _say(line: str) -> None:
