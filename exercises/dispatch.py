@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.cli.launch import launch
@@ -11,8 +11,6 @@ from bench.cli.launch import launch
 
 @dataclass(frozen=True)
 class BenchmarkCommand:
-    """A command of a benchmark: a function of a module, and what it does."""
-
     module: str
     help: str
     function: str = "main"
@@ -25,7 +23,10 @@ def dispatch(package: str, commands: Mapping[str, BenchmarkCommand]) -> int:
     """
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in ("-h", "--help"):
-        print("\n".join(_usage(package, commands)))
+        width = max(map(len, commands))
+        lines = [f"  {name:{width}}  {command.help}" for name, command in commands.items()]
+        lines += ["", f"python -m {package} COMMAND --help lists the options of a command."]
+        print("\n".join([f"Usage: python -m {package} COMMAND [OPTIONS]", "", *lines]))
         return 0
     if name not in commands:
         given = f"there is no command {name!r}" if name else "no command given"
@@ -34,13 +35,3 @@ def dispatch(package: str, commands: Mapping[str, BenchmarkCommand]) -> int:
     del sys.argv[1]
     chosen = commands[name]
     return launch(chosen.module, f"python -m {package} {name}", chosen.function)
-
-
-def _usage(package: str, commands: Mapping[str, BenchmarkCommand]) -> Iterator[str]:
-    yield f"Usage: python -m {package} COMMAND [OPTIONS]"
-    yield ""
-    width = max(map(len, commands))
-    for name, command in commands.items():
-        yield f"  {name:{width}}  {command.help}"
-    yield ""
-    yield f"python -m {package} COMMAND --help lists the options of a command."

@@ -24,7 +24,7 @@ from rapidfuzz.distance import Indel, Levenshtein
 
 from exercises.canitedit.problems import MOST_CHARACTERS, InstructionKind, Problem, Taxonomy
 from exercises.canitedit.prompts import Prompt, has_fence
-from exercises.canitedit.results import Completion, EvaluatedProgram, ProblemFile
+from exercises.canitedit.results import EvaluatedProgram, ProblemFile
 
 # ``Differ`` compares each line with each where nothing is equal: these take it about ten seconds.
 _MOST_PAIRS = 200_000
@@ -41,7 +41,7 @@ class ExcessCode:
 
 @dataclass(frozen=True)
 class ProgramMeasures:
-    """What a program says of itself.
+    """A program beside the one to edit.
 
     Attributes:
         lines: changed from ``before``, of those that the solution changes; None if it changes none.
@@ -59,13 +59,11 @@ class ProblemScore:
     """The completions of one problem for one instruction.
 
     Attributes:
-        before_lines: of the program to edit.
         excess: None if no completion passed, or none of these has a known coverage.
         unknown_coverage: passing completions without coverage, or too large for a diff.
         lines, distance: means over the completions; see ``ProgramMeasures``.
-        unchanged, empty, not_parsing: numbers of completions.
         too_large: completions that were not measured; they pass or fail as evaluated.
-        truncated, without_fence: numbers of completions; None if a file does not say it.
+        truncated, without_fence: None if a file does not say it.
     """
 
     problem_id: int
@@ -99,6 +97,7 @@ def score(file: ProblemFile) -> ProblemScore:
     passing = [result for result in results if result.passed]
     excess = [found for result in passing if (found := excess_code(problem, result))]
     lines = [one.lines for one in measured if one.lines is not None]
+    fenced = file.sampling.prompt in {one.value for one in Prompt if one.is_chat}
     return ProblemScore(
         problem_id=problem.id,
         name=problem.full_name,
@@ -117,18 +116,16 @@ def score(file: ProblemFile) -> ProblemScore:
         not_parsing=sum(not one.parses for one in measured),
         too_large=len(results) - len(measured),
         truncated=_count(made.truncated for made in file.completions),
-        without_fence=_count(_lacks_fence(made, file.sampling.prompt) for made in file.completions),
+        without_fence=_count(
+            not has_fence(made.reply) if fenced and made.reply is not None else None
+            for made in file.completions
+        ),
     )
 
 
 def _count(values: Iterable[bool | None]) -> int | None:
     known = list(values)
     return None if not known or None in known else known.count(True)
-
-
-def _lacks_fence(completion: Completion, prompt: str | None) -> bool | None:
-    asks = prompt in {one.value for one in Prompt if one.is_chat}
-    return not has_fence(completion.reply) if asks and completion.reply is not None else None
 
 
 def mean_excess(found: Sequence[ExcessCode]) -> ExcessCode | None:

@@ -21,16 +21,13 @@ _SYNTAX, _INDENTATION = (
 
 def lazy_comments(reply: Reply) -> int:
     """Return the number of lines such as ``# ... rest of the code``, an ellipsis for code."""
-    return sum(len(_LAZY.findall(text)) for text in _texts(reply))
-
-
-def _texts(reply: Reply) -> Iterator[str]:
-    yield reply.content
+    texts = [reply.content]
     for call in reply.tool_calls:
         value: object = call.arguments
         with suppress(DamagedError):
             value = json_of(call.arguments)
-        yield from _texts_in(value)
+        texts += _texts_in(value)
+    return sum(len(_LAZY.findall(text)) for text in texts)
 
 
 def _texts_in(value: object) -> Iterator[str]:

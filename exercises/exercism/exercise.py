@@ -77,28 +77,21 @@ class Exercise:
         """
         free, found = list(self.solution), dict[str, bytes]()
         waiting = list(self.examples)
-        for alike in (_base, _suffix):
+        for mark in ("/", "."):
             for path in list(waiting):
-                place = next((one for one in free if alike(one) == alike(path)), None)
+                end = path.rpartition(mark)[2]
+                place = next((one for one in free if one.rpartition(mark)[2] == end), None)
                 if place is not None:
                     found[place] = self.files[path]
                     free.remove(place)
                     waiting.remove(path)
         home = f"{self.rules.home}/" if self.rules.home else ""
-        return found | {f"{home}{_base(path)}": self.files[path] for path in waiting}
+        return found | {f"{home}{path.rpartition('/')[2]}": self.files[path] for path in waiting}
 
     def example_files(self) -> dict[str, bytes]:
         """Return the folder in which the reference solution is tested, with its further files."""
         example = self.example()
         return self.tested_files(example) | example
-
-
-def _base(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _suffix(path: str) -> str:
-    return path.rpartition(".")[2]
 
 
 def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
@@ -109,8 +102,12 @@ def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
         raise UserError(f"{name}: {CONFIG} is broken ({error}); correct the exercise") from error
     listed = config.get("files") if isinstance(config, dict) else None
     lists = listed if isinstance(listed, dict) else {}
+    # Each path once; a path out of the exercise does not exist.
     solution, tests, examples = (
-        _existing(lists.get(kind), files) for kind in ("solution", "test", "example")
+        tuple(dict.fromkeys(p for p in named if isinstance(p, str) and p in files))
+        if isinstance(named := lists.get(kind), list)
+        else ()
+        for kind in ("solution", "test", "example")
     )
     language = language_of(solution)
     if language is None and solution:
@@ -120,12 +117,6 @@ def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
         kind = "test" if kept else "solution"
         raise UserError(f"{name}: {CONFIG} names no {kind} file that exists; correct the exercise")
     return Exercise(language.name if language else "", name, dict(files), kept, tests, examples)
-
-
-def _existing(value: object, files: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Return the paths of a list that exist, each once; a path out of the exercise never does."""
-    named = value if isinstance(value, list) else []
-    return tuple(dict.fromkeys(path for path in named if isinstance(path, str) and path in files))
 
 
 def tree_hash(files: Mapping[str, bytes]) -> str:

@@ -183,14 +183,12 @@ class GroupFigures:
 
     Attributes:
         by, group: empty for all problems.
-        completions: of all problems together.
         fewest, most: completions of one problem.
-        pass_at_k: by k; None where a problem has fewer completions than k.
+        pass_at_k: None where a problem has fewer completions than k.
         code, changed, v1: None if no completion passed, or no coverage is known.
-        lines: lines changed, of those that the solution changes; mean over problems.
-        distance: from ``before`` in characters; mean over problems.
-        unchanged, empty, not_parsing: shares of the completions.
-        truncated, without_fence: the same; None if a file does not say it.
+        lines, distance: means over problems; see ``ProgramMeasures``.
+        unchanged, empty, not_parsing, truncated, without_fence: shares of the completions; None
+            if a file does not say it.
         unknown_coverage: passing completions without coverage: no ExcessCode counts them.
     """
 
@@ -229,7 +227,11 @@ def figures(
         completions=total,
         fewest=min(counts),
         most=max(counts),
-        pass_at_k={k: _pass_estimate(pass_shares(scores, k)) for k in ks},
+        pass_at_k={
+            k: Estimate(fmean(shares.values()), bootstrap_mean(shares.values())) if shares else None
+            for k in ks
+            for shares in [pass_shares(scores, k)]
+        },
         code=_excess(scores, lambda excess: excess.code),
         changed=_excess(scores, lambda excess: excess.changed),
         v1=_excess(scores, lambda excess: excess.v1),
@@ -243,12 +245,6 @@ def figures(
         unknown_coverage=sum(score.unknown_coverage for score in scores),
         statuses=dict(sorted(statuses.items())),
     )
-
-
-def _pass_estimate(shares: Mapping[str, float] | None) -> Estimate | None:
-    if shares is None:
-        return None
-    return Estimate(fmean(shares.values()), bootstrap_mean(shares.values()))
 
 
 def pass_shares(scores: Sequence[ProblemScore], k: int) -> dict[str, float] | None:
@@ -277,34 +273,28 @@ def _share(counts: Iterable[int | None], total: int) -> float | None:
     return None if None in known else sum(filter(None, known)) / total
 
 
+# About a third of the 105 problems each.
+_LENGTHS = ("1 to 25 lines", "26 to 55 lines", "56 lines and more")
+
+
 def grouped(
     scores: Sequence[ProblemScore], by: GroupBy
 ) -> Iterator[tuple[str, Sequence[ProblemScore]]]:
     """Yield the groups that have problems, by name; lengths from short to long."""
     groups: dict[str, list[ProblemScore]] = {}
     for one in scores:
-        for name in _groups(one, by):
+        libraries = one.taxonomy.libraries
+        names = {
+            GroupBy.CHANGE_KIND: [one.taxonomy.change_kind.value],
+            GroupBy.TOPIC: [one.taxonomy.topic],
+            GroupBy.LENGTH: [_LENGTHS[(one.before_lines > 25) + (one.before_lines > 55)]],
+            GroupBy.LIBRARIES: ["with libraries" if libraries else "without libraries", *libraries],
+        }
+        for name in names[by]:
             groups.setdefault(name, []).append(one)
     order = sorted(groups, key=_LENGTHS.index) if by is GroupBy.LENGTH else sorted(groups)
     for name in order:
         yield name, groups[name]
-
-
-# About a third of the 105 problems each.
-_LENGTHS = ("1 to 25 lines", "26 to 55 lines", "56 lines and more")
-
-
-def _groups(score: ProblemScore, by: GroupBy) -> Iterator[str]:
-    taxonomy = score.taxonomy
-    if by is GroupBy.CHANGE_KIND:
-        yield taxonomy.change_kind.value
-    elif by is GroupBy.TOPIC:
-        yield taxonomy.topic
-    elif by is GroupBy.LENGTH:
-        yield _LENGTHS[(score.before_lines > 25) + (score.before_lines > 55)]
-    else:
-        yield "with libraries" if taxonomy.libraries else "without libraries"
-        yield from taxonomy.libraries
 
 
 @dataclass(frozen=True)
@@ -377,16 +367,19 @@ def _model(folder: ScoredFolder, ks: Sequence[int], by: Sequence[GroupBy]) -> Mo
         max_tokens=None if mixed else one.max_tokens,
         prompt=None if mixed else one.prompt,
         faults=folder.faults,
-        figures={kind: tuple(_figures(scores, ks, by)) for kind, scores in found.items() if scores},
+        figures={
+            kind: (
+                figures(scores, ks),
+                *(
+                    figures(group, ks, group_by.value, name)
+                    for group_by in by
+                    for name, group in grouped(scores, group_by)
+                ),
+            )
+            for kind, scores in found.items()
+            if scores
+        },
     )
-
-
-def _figures(
-    scores: Sequence[ProblemScore], ks: Sequence[int], by: Sequence[GroupBy]
-) -> Iterator[GroupFigures]:
-    yield figures(scores, ks)
-    for one in by:
-        yield from (figures(group, ks, one.value, name) for name, group in grouped(scores, one))
 
 
 def _differences(folders: Sequence[ScoredFolder], ks: Sequence[int]) -> Iterator[PassDifference]:

@@ -143,7 +143,16 @@ def read_columns(
             chats = {key: path.with_suffix(".md") for key, path in paths.items()}
             results = _results(paths, read_result, left_out)
             found.append(Column(run.name, run, name, facts, results, chats))
-    return tuple(replace(column, label=_label(column, found)) for column in found)
+    labelled = list[Column]()
+    for column in found:
+        name = column.name
+        repeats = sum(other.series == column.series for other in found)
+        named = {other.run for other in found if other.series[1:] == column.series[1:]}
+        first = f"{column.run}: " if len(named) > 1 else ""
+        last = f" #{name.repeat}" if repeats > 1 else ""
+        label = f"{first}{name.model}@{name.edit_format}{last}"
+        labelled.append(replace(column, label=label))
+    return tuple(labelled)
 
 
 def _column_of_aider(
@@ -181,15 +190,6 @@ def _results(
         if result.status.is_result:
             results[key] = result
     return results
-
-
-def _label(column: Column, every: Sequence[Column]) -> str:
-    name = column.name
-    repeats = sum(other.series == column.series for other in every)
-    runs = {other.run for other in every if other.series[1:] == column.series[1:]}
-    first = f"{column.run}: " if len(runs) > 1 else ""
-    last = f" #{name.repeat}" if repeats > 1 else ""
-    return f"{first}{name.model}@{name.edit_format}{last}"
 
 
 @dataclass(frozen=True)

@@ -107,10 +107,13 @@ def report_lines(report: ExercismReport, width: int | None = None) -> Iterator[s
         ]
         yield from ("", *lay(("solved by language", *names), rows, numbers=range(1, 9)))
     if report.pairs:
-        rows = [
-            [f"{pair.a}, {pair.b}", pair.table.only_a, pair.table.only_b, *_difference(pair)]
-            for pair in report.pairs
-        ]
+        rows = []
+        for pair in report.pairs:
+            cells, around = [NONE, NONE, NONE], pair.interval
+            if pair.difference is not None and around is not None and pair.p_value is not None:
+                reach = f"{100 * around.low:+.1f} to {100 * around.high:+.1f}"
+                cells = [f"{100 * pair.difference:+.1f}", reach, f"{pair.p_value:.4g}"]
+            rows.append([f"{pair.a}, {pair.b}", pair.table.only_a, pair.table.only_b, *cells])
         head = ("A, B", "only A", "only B", "B less A", "95 % interval", "McNemar p")
         yield from ("", *lay(head, rows, numbers=range(1, 6)))
     if len(report.columns) > 1:
@@ -175,13 +178,6 @@ def _seconds(each: float | None) -> str:
 def _plain_percent(value: object) -> str:
     rate = number(value)
     return NONE if rate is None else f"{rate:.1f} %"
-
-
-def _difference(pair: ColumnPair) -> tuple[str, str, str]:
-    if pair.difference is None or pair.interval is None or pair.p_value is None:
-        return NONE, NONE, NONE
-    low, high = 100 * pair.interval.low, 100 * pair.interval.high
-    return f"{100 * pair.difference:+.1f}", f"{low:+.1f} to {high:+.1f}", f"{pair.p_value:.4g}"
 
 
 def variant_lines(found: Variants) -> Iterator[str]:
