@@ -132,23 +132,20 @@ def edit_request(prompt: Prompt, before: str, instruction: str) -> EditRequest:
     if prompt is Prompt.EDITCODER:
         text = f"## Code Before:\n{before}\n## Instruction:\n{instruction}\n## Code After:\n"
         return EditRequest(text=text, stop=_STOP[prompt])
-    return EditRequest(messages=_messages(prompt, before, instruction))
-
-
-def _messages(prompt: Prompt, before: str, instruction: str) -> tuple[Message, ...]:
     system = Message("system", _SYSTEM)
     code = f"## Code Before\n```py\n{before}\n```"
     if prompt is Prompt.ZERO_SHOT:
         asked = f"{code}\n\n## Instruction\n{instruction}\n\n## Code After"
-        return system, Message("user", asked)
+        return EditRequest((system, Message("user", asked)))
     # Figure 6 has a blank line before the instruction of the example, and none here.
     asked = f"{code}\n## Instruction\n{instruction}"
     example = Message("assistant", _EXAMPLE_ASSISTANT)
     if prompt is Prompt.CHAT_SYSTEM:
-        return system, Message("user", _EXAMPLE_USER), example, Message("user", asked)
+        user = Message("user", _EXAMPLE_USER)
+        return EditRequest((system, user, example, Message("user", asked)))
     # For models without a system role.
     turns = (Message("user", f"{_SYSTEM}\n\n{turn}") for turn in (_EXAMPLE_USER, asked))
-    return next(turns), example, next(turns)
+    return EditRequest((next(turns), example, next(turns)))
 
 
 def program_of(prompt: Prompt, reply: str) -> str:

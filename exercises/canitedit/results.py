@@ -130,13 +130,6 @@ def file_name(problem: Problem, kind: InstructionKind, *, evaluated: bool) -> st
 
 def write_file(folder: Path, content: ProblemFile) -> Path:
     """Write a file atomically, and return its path; equal content gives equal bytes."""
-    path = folder / content.name
-    data = json.dumps(_plain(content), ensure_ascii=False).encode("utf-8", "backslashreplace")
-    write_bytes_atomic(path, gzip.compress(data, mtime=0))
-    return path
-
-
-def _plain(content: ProblemFile) -> dict[str, Any]:
     made = content.completions
     plain = {**content.problem.row(), "instr_kind": content.kind.key, "prompt": ""}
     plain |= {"language": "py", **content.sampling.model_dump(mode="json")}
@@ -151,7 +144,10 @@ def _plain(content: ProblemFile) -> dict[str, Any]:
             {"program": result.program_no_test + tests, **result.model_dump(mode="json")}
             for result in content.results
         ]
-    return plain
+    path = folder / content.name
+    data = json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    write_bytes_atomic(path, gzip.compress(data, mtime=0))
+    return path
 
 
 # Lists beside ``completions``, which hold one value for each, and the names of the values here.

@@ -6,7 +6,7 @@ import gzip
 import os
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,7 +54,12 @@ def catalog_of(tree: Mapping[str, bytes], place: str, commit: str = "") -> Catal
     """
     folders = [p.removesuffix(CONFIG) for p in tree if p.endswith(f"/{CONFIG}")]
     practice = [folder for folder in folders if _PRACTICE in f"/{folder}"]
-    members = _members(tree, practice or folders)
+    members: dict[str, dict[str, bytes]] = {folder: {} for folder in practice or folders}
+    for path, data in tree.items():
+        parts = path.split("/")
+        above = ("/".join(parts[:n]) + "/" for n in range(1, len(parts)))
+        if (folder := next((one for one in above if one in members), None)) is not None:
+            members[folder][path.removeprefix(folder)] = data
     found: dict[str, Exercise] = {}
     unknown = []
     for folder, files in sorted(members.items()):
@@ -72,16 +77,6 @@ def catalog_of(tree: Mapping[str, bytes], place: str, commit: str = "") -> Catal
             "or a folder of exercises"
         )
     return Catalog(tuple(found[key] for key in sorted(found)), commit, tuple(unknown))
-
-
-def _members(tree: Mapping[str, bytes], folders: Iterable[str]) -> dict[str, dict[str, bytes]]:
-    members: dict[str, dict[str, bytes]] = {folder: {} for folder in folders}
-    for path, data in tree.items():
-        parts = path.split("/")
-        places = ("/".join(parts[:n]) + "/" for n in range(1, len(parts)))
-        if (folder := next((p for p in places if p in members), None)) is not None:
-            members[folder][path.removeprefix(folder)] = data
-    return members
 
 
 def read_catalog(place: Path) -> Catalog:

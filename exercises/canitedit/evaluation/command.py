@@ -97,30 +97,25 @@ class ProgramPool:
     ) -> dict[str, KeptOutcome]:
         """Return outcomes by SHA-256, those that run alone last; ``done`` is called after each."""
         found = dict[str, KeptOutcome]()
-        together = [program for program in programs if not program.alone]
-        alone = [program for program in programs if program.alone]
-        for ended in (self._together(together), map(self._run, alone)):
-            for program, kept in ended:
-                found[program.sha256] = kept
-                done()
-        return found
 
-    def _together(
-        self, programs: Collection[TestedProgram]
-    ) -> Iterator[tuple[TestedProgram, KeptOutcome]]:
+        def run(program: TestedProgram) -> None:
+            self.stop.check()
+            found[program.sha256] = self.cache.put(program, outcome_of(self.folders, program))
+
         with ThreadPoolExecutor(self.workers, "program") as pool:
             try:
-                futures = [pool.submit(self._run, program) for program in programs]
-                for future in as_completed(futures):
-                    yield future.result()
+                for future in as_completed([pool.submit(run, p) for p in programs if not p.alone]):
+                    future.result()
+                    done()
             except BaseException:
                 self.stop.request("the evaluation ends")
                 pool.shutdown(cancel_futures=True)
                 raise
-
-    def _run(self, program: TestedProgram) -> tuple[TestedProgram, KeptOutcome]:
-        self.stop.check()
-        return program, self.cache.put(program, outcome_of(self.folders, program))
+        for program in programs:
+            if program.alone:
+                run(program)
+                done()
+        return found
 
 
 _SHOWN = 12
@@ -373,21 +368,17 @@ def read_completions(
         )
     if not paths:
         raise UserError(f"{folder} has no file *{COMPLETED}; give a folder of completions")
-    found = [_read(path, rows) for _, path in sorted(paths.items())]
+    found = []
+    for _, path in sorted(paths.items()):
+        file = read_file(path)
+        if path.name != file.name:
+            raise DamagedFileError(path, f"holds what belongs into {file.name}", "rename it")
+        if rows is not None and file.problem.full_name not in rows:
+            raise DamagedFileError(path, "is about a problem that --problems lacks", "take it away")
+        problem = rows[file.problem.full_name] if rows is not None else file.problem
+        results = () if file.completions else file.results
+        found.append(replace(file, problem=problem, results=results))
     return tuple(sorted(found, key=lambda file: (file.problem.id, file.name)))
-
-
-def _read(path: Path, rows: Mapping[str, Problem] | None) -> ProblemFile:
-    file = read_file(path)
-    if path.name != file.name:
-        raise DamagedFileError(path, f"holds what belongs into {file.name}", "rename it")
-    if file.completions:
-        file = replace(file, results=())
-    if rows is None:
-        return file
-    if file.problem.full_name not in rows:
-        raise DamagedFileError(path, "is about a problem that --problems lacks", "take it away")
-    return replace(file, problem=rows[file.problem.full_name])
 
 
 def needed_modules(problem: Problem) -> frozenset[str]:

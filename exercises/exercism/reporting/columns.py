@@ -278,23 +278,25 @@ def spreads(columns: Sequence[Column]) -> tuple[RepeatSpread, ...]:
 
 def column_pairs(columns: Sequence[Column]) -> tuple[ColumnPair, ...]:
     """Compare any two columns of the same repeat; repeats of one column are in ``spreads``."""
-    return tuple(_pair(a, b) for a, b in combinations(columns, 2) if a.name.repeat == b.name.repeat)
-
-
-def _pair(a: Column, b: Column) -> ColumnPair:
-    of_a, of_b = a.verdicts, b.verdicts
-    common = sorted({*of_a} & {*of_b})
-    table = PairedTable.of((of_a[key], of_b[key]) for key in common)
-    return ColumnPair(
-        a=a.label,
-        b=b.label,
-        table=table,
-        p_value=mcnemar_exact(table.only_a, table.only_b) if common else None,
-        difference=table.difference if common else None,
-        interval=bootstrap_difference(table),
-        only_a=tuple(key for key in common if of_a[key] and not of_b[key]),
-        only_b=tuple(key for key in common if of_b[key] and not of_a[key]),
-    )
+    pairs = list[ColumnPair]()
+    for a, b in combinations(columns, 2):
+        if a.name.repeat != b.name.repeat:
+            continue
+        of_a, of_b = a.verdicts, b.verdicts
+        common = sorted({*of_a} & {*of_b})
+        table = PairedTable.of((of_a[key], of_b[key]) for key in common)
+        pair = ColumnPair(
+            a=a.label,
+            b=b.label,
+            table=table,
+            p_value=mcnemar_exact(table.only_a, table.only_b) if common else None,
+            difference=table.difference if common else None,
+            interval=bootstrap_difference(table),
+            only_a=tuple(key for key in common if of_a[key] and not of_b[key]),
+            only_b=tuple(key for key in common if of_b[key] and not of_a[key]),
+        )
+        pairs.append(pair)
+    return tuple(pairs)
 
 
 def by_language(columns: Sequence[Column]) -> dict[str, dict[str, Share]]:

@@ -327,30 +327,23 @@ def _legend(figure: Figure, bars: Sequence[ChartBar], theme: Theme) -> None:
 
 def chart_bars(columns: Sequence[Column], published: Sequence[Record] = ()) -> list[ChartBar]:
     """Return a bar for each model and format with results, and for each published record."""
-    ours = (_bar(every) for every in series_of(columns).values())
-    return [*filter(None, ours), *filter(None, map(_published_bar, published))]
-
-
-def _bar(repeats: Sequence[Column]) -> ChartBar | None:
-    name, tries = repeats[0].name, repeats[0].facts.tries
-    first, last = (
-        tuple(
-            100 * share.share
-            for column in repeats
-            if (share := solved_after([*column.results.values()], number)).share is not None
+    bars = list[ChartBar]()
+    for repeats in series_of(columns).values():
+        name, tries = repeats[0].name, repeats[0].facts.tries
+        first, last = (
+            tuple(
+                100 * share.share
+                for column in repeats
+                if (share := solved_after([*column.results.values()], count)).share is not None
+            )
+            for count in (1, tries)
         )
-        for number in (1, tries)
-    )
-    if not last:
-        return None
-    return ChartBar(name.model, name.edit_format, last, first if tries > 1 else ())
-
-
-def _published_bar(record: Record) -> ChartBar | None:
-    rates = [number(record.get(f"pass_rate_{place}")) for place in (1, 2)]
-    known = [rate for rate in rates if rate is not None]
-    if not known:
-        return None
-    edit_format = str(record.get("edit_format", ""))
-    first = tuple(known[:1]) if len(known) > 1 else ()
-    return ChartBar(record["model"], edit_format, (known[-1],), first, published=True)
+        if last:
+            bars.append(ChartBar(name.model, name.edit_format, last, first if tries > 1 else ()))
+    for record in published:
+        rates = [number(record.get(f"pass_rate_{place}")) for place in (1, 2)]
+        if known := [rate for rate in rates if rate is not None]:
+            edit_format = str(record.get("edit_format", ""))
+            first = tuple(known[:1]) if len(known) > 1 else ()
+            bars.append(ChartBar(record["model"], edit_format, (known[-1],), first, published=True))
+    return bars
