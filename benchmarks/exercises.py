@@ -137,7 +137,8 @@ def replay(run: Path, exercises: Path, workers: int, rounds: int) -> Iterator[Bo
             )
         ]
         words = _words(facts, run, exercises, workers, Path(name))
-        _python("exercises.exercism", *words, "--run", "warm")  # counts the examples' tests
+        # Counts the examples' tests, and judges each solution by altered tests, for later runs.
+        _python("exercises.exercism", *words, "--run", "warm")
         bare, replayed = list[float](), list[float]()
         cpu = list[float]()
         for number in range(rounds):
