@@ -43,8 +43,16 @@ class FunctionFormat(EngineFormat):
         return tuple(edit for call in calls for edit in self._call(call, scope))
 
     def _call(self, call: ToolCall, scope: ReplyScope) -> Iterator[Edit]:
+        names = (*PATH_NAMES, *self.lists, *self.contents, "explanation")
+        arguments: Mapping[str, Any]
         try:
-            arguments = self._arguments(call, scope)
+            try:
+                arguments = arguments_of(call, names)
+            except MalformedReplyError:
+                # Models with a code interpreter call ``python`` with bare code.
+                if call.name != "python":
+                    raise
+                arguments = self._from_code(call.arguments, scope)
         except MalformedReplyError as error:
             yield Unreadable("", str(error))
             return
@@ -65,15 +73,6 @@ class FunctionFormat(EngineFormat):
                 yield self._edit(clean_name(given), item, scope)
             else:
                 yield Unreadable("", f"a call of {self.function} has no `path`.")
-
-    def _arguments(self, call: ToolCall, scope: ReplyScope) -> Mapping[str, Any]:
-        """Read the arguments; models with a code interpreter call ``python`` with bare code."""
-        try:
-            return arguments_of(call, (*PATH_NAMES, *self.lists, *self.contents, "explanation"))
-        except MalformedReplyError:
-            if call.name != "python":
-                raise
-            return self._from_code(call.arguments, scope)
 
     @abstractmethod
     def _from_code(self, code: str, scope: ReplyScope) -> Mapping[str, Any]:

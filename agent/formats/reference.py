@@ -89,7 +89,10 @@ def _blocks(lines: list[str], known: Collection[str]) -> Iterator[SearchReplace]
         if not _SEARCH.match(lines[index]):
             index += 1
             continue
-        path = _name_above(lines[start:index], known) or path
+        above = [line for line in lines[start:index][-4:] if line.strip()][-2:]
+        if above and above[-1].lstrip().startswith(("```", "~~~")):
+            above = above[:1] if len(above) == 2 else []
+        path = (path_in_line(above[-1], known) if above else None) or path
         if path is None:
             raise MalformedReplyError(
                 "A SEARCH/REPLACE block has no file name. Put the file's path alone on the line "
@@ -123,13 +126,6 @@ def _until(
                 f"In a block for {path}, expected `{want}` but found `{lines[index].strip()}`."
             )
     raise MalformedReplyError(f"A block for {path} is incomplete: `{want}` is missing at its end.")
-
-
-def _name_above(lines: list[str], known: Collection[str]) -> str | None:
-    above = [line for line in lines[-4:] if line.strip()][-2:]
-    if above and above[-1].lstrip().startswith(("```", "~~~")):
-        return path_in_line(above[0], known) if len(above) == 2 else None
-    return path_in_line(above[-1], known) if above else None
 
 
 def split_lines(text: str) -> list[str]:
@@ -168,17 +164,11 @@ def _by_lines(whole: list[str], part: list[str], new: list[str]) -> str | None:
     exact = next(starts_of(whole, part), None) if part else 0
     if exact is not None:
         return "".join([*whole[:exact], *new, *whole[exact + len(part) :]])
-    return _by_indentation(whole, part, new)
-
-
-def _by_indentation(whole: list[str], part: list[str], new: list[str]) -> str | None:
     widths = [len(line) - len(line.lstrip()) for line in [*part, *new] if line.strip()]
     width = min(widths, default=0)
-
-    def cut(lines: list[str]) -> list[str]:
-        return [line[width:] if line.strip() else line for line in lines]
-
-    part, new = cut(part), cut(new)
+    part, new = (
+        [line[width:] if line.strip() else line for line in lines] for lines in (part, new)
+    )
     stripped = [line.lstrip() for line in part]
     for start in starts_of([line.lstrip() for line in whole], stripped):
         pairs = zip(whole[start : start + len(part)], part, strict=True)

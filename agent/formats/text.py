@@ -71,7 +71,13 @@ def _edits(
             elif other.path not in named:
                 found.append(other)
     edited, beside = {edit.path for edit in found}, bool(found)
-    listed = (path for part in rest for path in _listed(part, scope))
+    # A list of names in a fence is no file.
+    listed = [
+        edit.path
+        for part in rest
+        for edit in read_listings(part, scope)
+        if isinstance(edit, WholeFile) and any(" " in line for line in edit.content.split("\n"))
+    ]
     for path in dict.fromkeys(listed):
         if not (path in edited or (beside and path in scope.known)):
             problem = f"the file {path} in a fence is no edit in this format. {_rules(form)}"
@@ -88,13 +94,6 @@ def _others(lines: list[str], scope: ReplyScope, readers: Sequence[_Reader]) -> 
             yield from _others(part, scope, readers[1:])
         else:
             yield part
-
-
-def _listed(lines: list[str], scope: ReplyScope) -> Iterator[str]:
-    """Yield the files that stand in full in ``lines``; a list of names is none."""
-    for edit in read_listings(lines, scope):
-        if isinstance(edit, WholeFile) and any(" " in line for line in edit.content.split("\n")):
-            yield edit.path
 
 
 def _rules(form: EditFormat) -> str:

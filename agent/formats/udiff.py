@@ -22,18 +22,15 @@ class UnifiedDiffFormat(TextFormat):
         return read_diffs(lines, scope)
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
-        found = hunks(before or "", after or "")
-        body = "\n".join(line for s, r in found for line in (_head(before, s, r), *marked(s, r)))
+        have, body = to_lines(before or ""), list[str]()
+        for search, replace in hunks(before or "", after or ""):
+            gone, added = to_lines(search), to_lines(replace)
+            starts = (n for n in range(len(have)) if have[n : n + len(gone)] == gone)
+            first = next(starts, -1) + 1 if gone else 0
+            body.append(f"@@ -{first},{len(gone)} +{first},{len(added)} @@")
+            body += marked(search, replace)
         old = "/dev/null" if before is None else f"a/{path}"
         new = "/dev/null" if after is None else f"b/{path}"
-        text = f"--- {old}\n+++ {new}\n{body}"
+        text = f"--- {old}\n+++ {new}\n" + "\n".join(body)
         fence = shortest_fence([text])
         return Reply(f"{fence}diff\n{text}\n{fence}\n")
-
-
-def _head(before: str | None, search: str, replace: str) -> str:
-    old, new = to_lines(search), to_lines(replace)
-    have = to_lines(before or "")
-    starts = (n for n in range(len(have)) if have[n : n + len(old)] == old)
-    first = next(starts, -1) + 1 if old else 0
-    return f"@@ -{first},{len(old)} +{first},{len(new)} @@"

@@ -37,7 +37,12 @@ def explain_mismatch(path: str, search: str, replace: str, text: str | None) -> 
 def explain_ambiguity(path: str, search: str, starts: Sequence[int], text: str) -> str:
     """Return a paragraph about lines that were found in several places (``starts`` from 0)."""
     lines = text.split("\n")
-    shown = [f"{start + 1:5d}  {_around(lines, start)}" for start in starts[:_MOST_PLACES]]
+    shown = []
+    for start in starts[:_MOST_PLACES]:
+        first, _ = scope_of(lines, start)
+        line = _cut(lines[start].strip()) if start < len(lines) else ""
+        head = _cut(lines[first].strip()) if first < start and indent_of(lines[start]) else ""
+        shown.append(f"{start + 1:5d}  {line}" + (f"    (in: {head})" if head else ""))
     more = len(starts) - len(shown)
     return "\n".join(
         [
@@ -61,13 +66,6 @@ def _quoted(search: str) -> str:
 def _cut(line: str) -> str:
     more = len(line) - _LONGEST_LINE
     return line if more <= 0 else f"{line[:_LONGEST_LINE]}… ({more} more characters)"
-
-
-def _around(lines: Sequence[str], start: int) -> str:
-    first, _ = scope_of(lines, start)
-    line = lines[start].strip() if start < len(lines) else ""
-    head = lines[first].strip() if first < start and indent_of(lines[start]) else ""
-    return f"{_cut(line)}    (in: {_cut(head)})" if head else _cut(line)
 
 
 def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from agent.formats.matching.lines import indent_of, starts_of
 from agent.grammars import language_of, parser
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    pass
 
 
 Opcode = tuple[str, int, int, int, int]
@@ -112,7 +112,7 @@ def carry_over(
         if kind == "equal":
             out += [line for part in parts[first:last] for line in part]
         else:
-            shift = _shift_at(shifts, search, first)
+            shift = _nearest_shift(shifts, search, first)
             new = replace[start:end]
             if first and len(parts[first - 1]) > 1:
                 # The file already has the blank line that the model adds.
@@ -121,7 +121,7 @@ def carry_over(
     return tuple(out)
 
 
-def _shift_at(shifts: Sequence[IndentShift], search: Sequence[str], index: int) -> IndentShift:
+def _nearest_shift(shifts: Sequence[IndentShift], search: Lines, index: int) -> IndentShift:
     for distance in range(len(search) + 1):
         for near in (index - distance, index + distance):
             if 0 <= near < len(search) and search[near].strip():
@@ -446,8 +446,14 @@ def comment_columns(
     stack = [tree.root_node]
     while stack:
         node = stack.pop()
-        if not _is_prose(node):
-            stack += [] if _is_string(node) else node.children
+        string = node.type.startswith("string") or node.type.endswith("string_literal")
+        prose = "comment" in node.type
+        if string and not prose:
+            alone = node.parent is not None and node.parent.type == "expression_statement"
+            one_line = node.start_point.row == node.end_point.row
+            prose = alone or (one_line and bool(_SENTENCE.search(node.text or b"")))
+        if not prose:
+            stack += [] if string else node.children
             continue
         for row in asked:
             if not node.start_point.row <= row <= node.end_point.row:
@@ -458,18 +464,3 @@ def comment_columns(
             end = len(encoded[row][:last].decode("utf-8", "ignore"))
             columns.setdefault(row, set()).update(range(start, end))
     return {row: frozenset(found) for row, found in columns.items()}
-
-
-def _is_string(node: Node) -> bool:
-    return node.type.startswith("string") or node.type.endswith("string_literal")
-
-
-def _is_prose(node: Node) -> bool:
-    if "comment" in node.type:
-        return True
-    if not _is_string(node):
-        return False
-    if node.parent is not None and node.parent.type == "expression_statement":
-        return True
-    one_line = node.start_point.row == node.end_point.row
-    return one_line and bool(_SENTENCE.search(node.text or b""))

@@ -76,15 +76,7 @@ def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
     indentation that follow it, in any language with the usual layout. It is the whole file when
     line ``at`` has no indentation.
     """
-    heads = _heads(lines, at)[::-1]
-    if not heads:
-        return 0, len(lines)
-    first = next((head for head in heads if not _CONTAINER.match(lines[head])), heads[-1])
-    return first, end_of_block(lines, first)
-
-
-def _heads(lines: Sequence[str], at: int) -> list[int]:
-    heads: list[int] = []
+    heads: list[int] = []  # the outermost first
     width = _width(lines, at)
     if at < len(lines) and lines[at].strip() and _width(lines, at + 1) > width:
         heads.append(at)
@@ -92,9 +84,12 @@ def _heads(lines: Sequence[str], at: int) -> list[int]:
         if width == 0:
             break
         if lines[number].strip() and len(indent_of(lines[number])) < width:
-            heads.append(number)
+            heads.insert(0, number)
             width = len(indent_of(lines[number]))
-    return heads
+    if not heads:
+        return 0, len(lines)
+    first = next((head for head in heads if not _CONTAINER.match(lines[head])), heads[-1])
+    return first, end_of_block(lines, first)
 
 
 def _width(lines: Sequence[str], at: int) -> int:

@@ -104,12 +104,12 @@ class _Listings:
         later = [first, *islice((n for n, depth in bare if depth == 0), _MOST_FENCES)]
         if language_of(path) is None:
             return later[-1] if path.endswith(_TEXTS) else first
-        return next((n for n in later[1:] and later if self._is_program(path, start, n)), first)
-
-    def _is_program(self, path: str, start: int, end: int) -> bool:
-        text = "\n".join(self.lines[start + 1 : end]) + "\n"
-        self.parsed += len(text)
-        return self.parsed <= _MOST_PARSED and not has_errors(path, text)
+        for end in later if len(later) > 1 else ():
+            text = "\n".join(self.lines[start + 1 : end]) + "\n"
+            self.parsed += len(text)
+            if self.parsed <= _MOST_PARSED and not has_errors(path, text):
+                return end
+        return first
 
 
 class _Fences:
@@ -122,19 +122,17 @@ class _Fences:
         depth = 1
         for index in range(bisect_left(self.all, (start + 1,)), len(self.all)):
             number, marks, info = self.all[index]
-            if depth == 0 and self._is_named(start, number):
-                return
+            if depth == 0:
+                if number not in self.named:
+                    above = self.lines[max(start, number - 2) : number]
+                    self.named[number] = path_above(above, ()) is not None
+                if self.named[number]:
+                    return
             if marks[0] != fence[0] or len(marks) < len(fence):
                 continue
             depth = depth + 1 if info else max(depth - 1, 0)
             if not info:
                 yield number, depth
-
-    def _is_named(self, start: int, number: int) -> bool:
-        if number not in self.named:
-            above = self.lines[max(start, number - 2) : number]
-            self.named[number] = path_above(above, ()) is not None
-        return self.named[number]
 
 
 def _name(lines: Sequence[str], index: int, scope: ReplyScope) -> tuple[str | None, int]:
@@ -158,15 +156,15 @@ def _said(lines: Sequence[str], done: int, index: int, info: str, scope: ReplySc
         return None
     paths = dict.fromkeys([*paths_in_prose([above], scope.known), *quoted_paths(above)])
     path = next(iter(paths), "")
-    meant = heading or _CONTENT.search(above) if not info else _is_kind(info, path)
-    return path if len(paths) == 1 and meant else None
-
-
-def _is_kind(info: str, path: str) -> bool:
+    if len(paths) != 1:
+        return None
+    if not info:
+        return path if heading or _CONTENT.search(above) else None
     word, language = info.split()[0].lower(), language_of(path)
     if language:
-        return language_named(word) == language
-    return word[:1] == path.rsplit(".", 1)[-1][:1] and not language_named(word)
+        return path if language_named(word) == language else None
+    same = word[:1] == path.rsplit(".", 1)[-1][:1]
+    return path if same and not language_named(word) else None
 
 
 def _is_edit(lines: Sequence[str], start: int, end: int) -> bool:

@@ -87,9 +87,14 @@ def resolve_existing(name: str, scope: ReplyScope) -> str:
     parts = name.split("/")
     if len(parts) > _MOST_FOLDERS:
         return name
-    tails = ("/".join(parts[first:]) for first in range(len(parts)))
-    found = (tail if tail in scope.known else _only_ending(tail, scope) for tail in tails if tail)
-    return next((path for path in found if path), name)
+    for tail in ("/".join(parts[first:]) for first in range(len(parts))):
+        if tail and tail in scope.known:
+            return tail
+        same = scope.by_name.get(tail.rsplit("/", 1)[-1], ()) if tail else ()
+        found = [path for path in same if path == tail or path.endswith("/" + tail)]
+        if len(found) == 1:
+            return found[0]
+    return name
 
 
 def resolve_likely(name: str, scope: ReplyScope) -> str:
@@ -114,9 +119,3 @@ def without_bogus_folders(name: str, scope: ReplyScope) -> str:
         return name
     tails = ("/".join(parts[first:]) for first in range(1, len(parts)))
     return next((tail for tail in tails if tail in scope.known), name)
-
-
-def _only_ending(tail: str, scope: ReplyScope) -> str | None:
-    same = scope.by_name.get(tail.rsplit("/", 1)[-1], ())
-    found = [path for path in same if path == tail or path.endswith("/" + tail)]
-    return found[0] if len(found) == 1 else None

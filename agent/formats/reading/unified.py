@@ -89,7 +89,10 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]
         body, end = ([], at + 1) if v4a else _without_header(lines, at)
         if body:
             yield lines[done:at]
-            path = _file_of(lines[done : at + (lines[at][:2] != "@@")], scope, path)
+            above = lines[done : at + (lines[at][:2] != "@@")]
+            # Half a header may be there.
+            half = next((_GIT.match(line) for line in reversed(above) if line.strip()), None)
+            path = _path(half[1]) if half else file_for(above, scope.known, path)
             if path is None:
                 problem = (
                     "a diff names no file. Begin it with the lines `--- a/PATH` and `+++ b/PATH`."
@@ -120,14 +123,6 @@ def _without_header(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
     return (body if changes else []), max(end, at + 1)
 
 
-def _file_of(before: Sequence[str], scope: ReplyScope, previous: str | None) -> str | None:
-    """Return the file of hunks without a header; half a header may be there."""
-    for line in [line for line in before if line.strip()][-1:]:
-        if half := _GIT.match(line):
-            return _path(half[1])
-    return file_for(before, scope.known, previous)
-
-
 def _has_hunks(lines: Sequence[str], start: int) -> bool:
     for at in range(start, len(lines)):
         if _header(lines, at)[0]:
@@ -152,14 +147,10 @@ def _file(
         return
     path = old if old in scope.known else _existing(new, body, scope)
     yield from _hunks(path, body, scope)
-    if moved or (path == old and _renames(old, new, scope)):
-        yield MoveFile(path, new)
-
-
-def _renames(old: str, new: str, scope: ReplyScope) -> bool:
-    """Return whether two headers rename a file; a name within the other is the same file."""
+    # A name within the other is the same file.
     same = new.startswith(old) or new.endswith("/" + old) or old.endswith("/" + new)
-    return not same and new not in scope.known
+    if moved or (path == old and not same and new not in scope.known):
+        yield MoveFile(path, new)
 
 
 def _existing(name: str, body: Sequence[Hunk], scope: ReplyScope) -> str:
@@ -355,21 +346,19 @@ def _chunks(path: str, lines: Sequence[str]) -> Iterator[Edit]:
             hunk.lines.append(line)
             continue
         if any(hunk.lines):
-            yield _chunk(path, hunk, headers)
+            at_end = any(line.rstrip().lower() == _LAST for line in hunk.lines)
+            content = [line for line in hunk.lines if line.rstrip().lower() != _LAST]
+            while content and not content[-1]:
+                content.pop()
+            if any(line[:1] in ("+", "-") for line in content):
+                edit = hunk_edit(path, hunk, content, known=True)
+                appends = at_end or edit.appends
+                yield replace(edit, headers=tuple(headers), at_end=at_end, appends=appends)
+            else:
+                yield Unreadable(path, f"a part of the patch for {path} changes nothing.")
             headers = []
         head = hunk_of(line)
         hunk = Hunk(head.line, head.inserts) if head else Hunk()
         header = head.hint if head and head.line else line[2:].strip("@ \t.…")
         if header.strip():
             headers.append(header)
-
-
-def _chunk(path: str, hunk: Hunk, headers: Sequence[str]) -> Edit:
-    at_end = any(line.rstrip().lower() == _LAST for line in hunk.lines)
-    lines = [line for line in hunk.lines if line.rstrip().lower() != _LAST]
-    while lines and not lines[-1]:
-        lines.pop()
-    if not any(line[:1] in ("+", "-") for line in lines):
-        return Unreadable(path, f"a part of the patch for {path} changes nothing.")
-    edit = hunk_edit(path, hunk, lines, known=True)
-    return replace(edit, headers=tuple(headers), at_end=at_end, appends=at_end or edit.appends)
