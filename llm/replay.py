@@ -12,6 +12,7 @@ from core.errors import UserError
 from core.money import dollars_or_none
 from core.parsing.untrusted import damage_at, read_object
 from llm.chat import (
+    Call,
     Message,
     Reminder,
     ReplayExhaustedError,
@@ -29,18 +30,11 @@ _NOT_RECORDED = "not_recorded"
 
 
 @dataclass(frozen=True)
-class RecordedCall:
-    """One reply; ``request_sha256`` is None in trajectories that did not keep it."""
-
-    reply: Reply
-    request_sha256: str | None = None
-
-
-@dataclass(frozen=True)
 class RecordedAttempt:
     """One attempt of a trajectory.
 
     Attributes:
+        calls: with an empty ``request_sha256`` in trajectories that did not keep it.
         refusal: the error that ended the attempt after its last reply; empty without one.
         traits: the traits of the model; None in trajectories without them.
         temperature: the temperature that was sent; None if none was sent or recorded.
@@ -50,7 +44,7 @@ class RecordedAttempt:
     number: int
     model: str
     edit_format: str
-    calls: tuple[RecordedCall, ...]
+    calls: tuple[Call, ...]
     cost: Decimal | None
     refusal: str = ""
     traits: Traits | None = None
@@ -112,7 +106,7 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
     recorded = raw.get("recorded") or {}
     temperature = raw.get("temperature")
     if "calls" in raw:
-        calls = [RecordedCall(reply_of_json(c), c.get("request_sha256")) for c in raw["calls"]]
+        calls = [Call(c.get("request_sha256") or "", reply_of_json(c)) for c in raw["calls"]]
     else:
         calls = _from_messages(raw)
     return RecordedAttempt(
@@ -158,13 +152,13 @@ def exchange_of(raw: Mapping[str, Any]) -> str | None:
     return found
 
 
-def _from_messages(raw: Mapping[str, Any]) -> list[RecordedCall]:
+def _from_messages(raw: Mapping[str, Any]) -> list[Call]:
     replies = [str(m["content"]) for m in raw["messages"] if m["role"] == "assistant"]
     cost = dollars_or_none((raw.get("recorded") or {}).get("cost"))
     if cost is None or not replies:
-        return [RecordedCall(Reply(text)) for text in replies]
+        return [Call("", Reply(text)) for text in replies]
     # Equal parts; the last includes the rounding, so the sum is exact.
     share = Decimal(int(cost.scaleb(10)) // len(replies)).scaleb(-10)
     last = cost - share * (len(replies) - 1)
     shares = [*[share] * (len(replies) - 1), last]
-    return [RecordedCall(Reply(text, cost=c)) for text, c in zip(replies, shares, strict=True)]
+    return [Call("", Reply(text, cost=c)) for text, c in zip(replies, shares, strict=True)]

@@ -27,7 +27,7 @@ from llm.chat import (
 from llm.client import LiteLLMModel
 from llm.options import Sampling
 from llm.provider_errors import RetryPolicy
-from llm.replay import RecordedAttempt, RecordedCall, ReplayModel, reply_of_json
+from llm.replay import RecordedAttempt, ReplayModel, reply_of_json
 from llm.settings import ModelSettings
 from tests.llm.test_client import ASK, model
 from tests.provider import Answer, Provider
@@ -260,7 +260,7 @@ def test_a_call_keeps_its_exchange_in_a_trajectory_and_an_older_one_has_none() -
 
 def test_a_replay_has_the_recorded_exchange_only_for_the_recorded_request() -> None:
     reply = Reply("hi", exchange_sha256="b" * 64)
-    calls = (RecordedCall(reply, request_sha256(ASK)), RecordedCall(reply, request_sha256(ASK)))
+    calls = (Call(request_sha256(ASK), reply), Call(request_sha256(ASK), reply))
     replayed = ReplayModel(RecordedAttempt(1, "m", "diff", calls, None))
     assert replayed.complete(ASK) == reply
     assert replayed.complete(ASK[1:]) == Reply("hi")

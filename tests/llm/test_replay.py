@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 
 from core.errors import UserError
-from llm.chat import Message, ReplayExhaustedError, Reply, request_sha256
-from llm.replay import RecordedAttempt, RecordedCall, ReplayModel, read_trajectory
+from llm.chat import Call, Message, ReplayExhaustedError, Reply, request_sha256
+from llm.replay import RecordedAttempt, ReplayModel, read_trajectory
 
 ONE, TWO = [Message("user", "one")], [Message("user", "two")]
 
 
-def attempt(*calls: RecordedCall) -> RecordedAttempt:
+def attempt(*calls: Call) -> RecordedAttempt:
     return RecordedAttempt(1, "m", "diff", calls, None)
 
 
 def test_a_matching_hash_comes_before_order_and_each_reply_is_served_once() -> None:
     model = ReplayModel(
         attempt(
-            RecordedCall(Reply("a")),
-            RecordedCall(Reply("b"), request_sha256(TWO)),
-            RecordedCall(Reply("c"), request_sha256(TWO)),
+            Call("", Reply("a")),
+            Call(request_sha256(TWO), Reply("b")),
+            Call(request_sha256(TWO), Reply("c")),
         )
     )
     assert [model.complete(m).content for m in (TWO, ONE, TWO)] == ["b", "a", "c"]
@@ -30,7 +30,7 @@ def test_a_matching_hash_comes_before_order_and_each_reply_is_served_once() -> N
 
 
 def test_without_hashes_replies_come_in_order() -> None:
-    model = ReplayModel(attempt(RecordedCall(Reply("a")), RecordedCall(Reply("b"))))
+    model = ReplayModel(attempt(Call("", Reply("a")), Call("", Reply("b"))))
     assert [model.complete(ONE).content, model.complete(ONE).content] == ["a", "b"]
 
 
