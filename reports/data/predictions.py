@@ -51,33 +51,31 @@ class Prediction:
 
 def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
     """Return all predictions of a run, sorted by id."""
-    found = tuple(_read(store, path) for path in store.prediction_paths())
+    found = []
+    for path in store.prediction_paths():
+        data = store.read_as_written(path)
+        if "model_patch" not in data:
+            words = "is not a prediction: it lacks `model_patch`"
+            raise damage_at(path, (), words, "fix it, or delete it and redo the instance")
+        fit, resolved = predicted_patch(data), data.get("resolved")
+        one = Prediction(
+            instance_id=str(data["instance_id"]),
+            model_name_or_path=str(data.get("model_name_or_path") or store.run),
+            patch=fit.patch,
+            dropped=fit.dropped,
+            plausible=is_plausible(data),
+            resolved=resolved if isinstance(resolved, bool) else None,
+            edits_test_configuration=data.get("edits_test_configuration") is True,
+            patch_known=data.get("patch_known") is not False,
+        )
+        found.append(one)
     if not found:
         raise UserError(f"{store.folder} has no predictions; run harness.py first")
     files = {one.model_name_or_path: store.prediction(one.instance_id).name for one in found}
     if len(files) > 1:
         which = ", ".join(f"{name} ({files[name]})" for name in sorted(files))
         raise UserError(f"{store.folder} has predictions of several models: {which}")
-    return found
-
-
-def _read(store: RunStore, path: Path) -> Prediction:
-    data = store.read_as_written(path)
-    if "model_patch" not in data:
-        words = "is not a prediction: it lacks `model_patch`"
-        raise damage_at(path, (), words, "fix it, or delete it and redo the instance")
-    fit = predicted_patch(data)
-    resolved = data.get("resolved")
-    return Prediction(
-        instance_id=str(data["instance_id"]),
-        model_name_or_path=str(data.get("model_name_or_path") or store.run),
-        patch=fit.patch,
-        dropped=fit.dropped,
-        plausible=is_plausible(data),
-        resolved=resolved if isinstance(resolved, bool) else None,
-        edits_test_configuration=data.get("edits_test_configuration") is True,
-        patch_known=data.get("patch_known") is not False,
-    )
+    return tuple(found)
 
 
 def predicted_patch(data: Mapping[str, Any]) -> SubmittablePatch:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from core.plaintext import counted
-from reports.data.jsonvalues import mapping, objects, text, texts
+from reports.data.jsonvalues import mapping, objects, text
 from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData
 
@@ -32,14 +32,22 @@ def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
     runs follow, named ``GROUP of the run NAME``, with ``times`` instead of ``run``.
     """
     instances = run.instances if of is None else (of,)
+    attempts = (attempt for instance in instances for attempt in instance.attempts)
+    returned = Counter(call.model or "no name" for attempt in attempts for call in attempt.calls)
+    names = [f"{name} ({counted(n, 'reply', 'replies')})" for name, n in sorted(returned.items())]
     verdicts = evaluation(instances)
+    by = [f"{name} ({counted(n, 'verdict')})" for name, n in verdicts["evaluators"].items()]
+    times = filter(None, dict.fromkeys((verdicts["first"], verdicts["last"])))
     groups = {
         **_described(run.described, of),
         "models": (
             ("models", ", ".join(run.models) or UNKNOWN),
-            ("as returned", ", ".join(_returned(instances)) or UNKNOWN),
+            ("as returned", ", ".join(names) or UNKNOWN),
         ),
-        "evaluation": tuple(_evaluated(verdicts)),
+        "evaluation": (
+            ("evaluator", ", ".join(by) or "none"),
+            *([("evaluated", " to ".join(times) or UNKNOWN)] if by else []),
+        ),
         "evaluation images": _facts(verdicts["images"])
         or ((("images", "none"),) if verdicts["evaluators"] else ()),
     }
@@ -127,26 +135,6 @@ def _images(described: Mapping[str, Any], of: InstanceData | None) -> NamedValue
     if of is None:
         return _facts(images)
     return ((of.image, text(images.get(of.image)) or UNKNOWN),)
-
-
-def _returned(instances: Sequence[InstanceData]) -> Iterator[str]:
-    counts = Counter(
-        call.model or "no name"
-        for instance in instances
-        for attempt in instance.attempts
-        for call in attempt.calls
-    )
-    for name, count in sorted(counts.items()):
-        yield f"{name} ({counted(count, 'reply', 'replies')})"
-
-
-def _evaluated(verdicts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    counts: Mapping[str, int] = verdicts["evaluators"]
-    by = [f"{name} ({counted(count, 'verdict')})" for name, count in counts.items()]
-    yield "evaluator", ", ".join(by) or "none"
-    if by:
-        times = dict.fromkeys(texts([verdicts["first"], verdicts["last"]]))
-        yield "evaluated", " to ".join(filter(None, times)) or UNKNOWN
 
 
 def _facts(values: Mapping[str, Any]) -> NamedValues:

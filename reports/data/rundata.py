@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, Candidate, attempt_status
 from bench.attempts.records import status_of
+from bench.instances.adapters.base import Row
 from bench.instances.instance import derived_image, instance_id_of, split_row
 from bench.repos.patches import patch_paths
 from core.errors import UserError
@@ -51,9 +52,6 @@ from runs.calls.ledger import total as ledger_total
 from runs.progress.overview import InstanceEntry, overview
 from runs.storage.jsonlines import DamagedLine
 from runs.storage.store import RunStore
-
-Row = Mapping[str, Any]
-"""A row of the dataset."""
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,21 @@ def check_trajectories(
     if trajs.sort() is not PathType.FOLDER:
         yield trajs.fault(Kind.MISSING, "", "is missing", "add the trajectories")
         return
-    names, faults = _by_instance(trajs, expected.halves)
-    yield from faults
+    names: dict[str, list[str]] = {}
+    for name in trajs.names():
+        # Ids and extensions may contain dots.
+        parts = name.split(".")
+        stems = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+        owner = next((stem for stem in stems if stem in expected.halves), None)
+        if trajs.sort(name) is PathType.FOLDER:
+            problem, fix = "is a folder", "put all trajectories directly into trajs/"
+            yield trajs.fault(Kind.TRAJECTORY, name, problem, fix)
+        elif owner is None:
+            problem = "does not start with an id of the dataset"
+            fix = "rename it to <instance_id>.<extension> or delete it"
+            yield trajs.fault(Kind.UNKNOWN_ID, name, problem, fix)
+        else:
+            names.setdefault(owner, []).append(name)
     for line in {line.instance_id: line for line in lines}.values():
         if line.instance_id not in expected.halves:
             continue
@@ -86,29 +99,8 @@ def check_trajectories(
             continue
         files, faults = _read(trajs, names[line.instance_id])
         yield from faults
-        yield from _one(files, line, expected)
-
-
-def _by_instance(
-    trajs: PackageFolder, known: Halves
-) -> tuple[dict[str, list[str]], list[PackageFinding]]:
-    names: dict[str, list[str]] = {}
-    faults = []
-    for name in trajs.names():
-        # Ids and extensions may contain dots.
-        parts = name.split(".")
-        stems = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
-        owner = next((stem for stem in stems if stem in known), None)
-        if trajs.sort(name) is PathType.FOLDER:
-            problem, fix = "is a folder", "put all trajectories directly into trajs/"
-            faults.append(trajs.fault(Kind.TRAJECTORY, name, problem, fix))
-        elif owner is None:
-            problem = "does not start with an id of the dataset"
-            fix = "rename it to <instance_id>.<extension> or delete it"
-            faults.append(trajs.fault(Kind.UNKNOWN_ID, name, problem, fix))
-        else:
-            names.setdefault(owner, []).append(name)
-    return names, faults
+        yield from _choice(files, line, expected.attempts)
+        yield from _traces(files, line, expected)
 
 
 def _read(trajs: PackageFolder, names: Sequence[str]) -> tuple[list[File], list[PackageFinding]]:
@@ -128,8 +120,7 @@ def _read(trajs: PackageFolder, names: Sequence[str]) -> tuple[list[File], list[
     return files, faults
 
 
-def _one(files: Sequence[File], line: PatchLine, expected: Expected) -> Iterator[PackageFinding]:
-    yield from _choice(files, line, expected.attempts)
+def _traces(files: Sequence[File], line: PatchLine, expected: Expected) -> Iterator[PackageFinding]:
     instance, evaluation = expected.halves[line.instance_id]
     fields = hidden_of(instance, evaluation)
     base = base_lookup(instance, expected.mirrors)
@@ -233,7 +224,7 @@ def _encodable(value: str) -> str:
     return value
 
 
-Key = Annotated[StrictStr, BeforeValidator(lambda value: value or ""), AfterValidator(_encodable)]
+_Key = Annotated[StrictStr, BeforeValidator(lambda value: value or ""), AfterValidator(_encodable)]
 
 
 class PatchLine(BaseModel):
@@ -242,9 +233,9 @@ class PatchLine(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     place: str
-    instance_id: Key = ""
-    model: Key = Field("", validation_alias="model_name_or_path")
-    patch: Key = Field("", validation_alias="model_patch")
+    instance_id: _Key = ""
+    model: _Key = Field("", validation_alias="model_name_or_path")
+    patch: _Key = Field("", validation_alias="model_patch")
 
     @property
     def generated(self) -> bool:
@@ -279,36 +270,26 @@ def check_predictions(
     lines: Sequence[PatchLine], instances: Mapping[str, Instance], mirrors: Mirrors | None
 ) -> Iterator[PackageFinding]:
     """Yield the faults of predictions; without mirrors, patches are not applied."""
-    yield from _ids(lines, instances)
-    yield from _model(lines)
-    for line in lines:
-        yield from _tests(line)
-        instance = instances.get(line.instance_id)
-        if line.generated and instance and mirrors:
-            yield from _applies(line, instance, mirrors)
-
-
-def _ids(lines: Sequence[PatchLine], known: Mapping[str, Instance]) -> Iterator[PackageFinding]:
     first: dict[str, PatchLine] = {}
     for line in lines:
-        if line.instance_id not in known:
+        if line.instance_id not in instances:
             problem = f"{line.instance_id or 'an empty id'} is not in the dataset"
             yield PackageFinding(Kind.UNKNOWN_ID, line.place, problem, "delete the line")
         elif (other := first.setdefault(line.instance_id, line)) is not line:
             problem = f"2 predictions for {line.instance_id}: the other is at {other.place}"
-            yield PackageFinding(
-                Kind.DUPLICATE, line.place, problem, "keep the one that was evaluated"
-            )
-
-
-def _model(lines: Sequence[PatchLine]) -> Iterator[PackageFinding]:
-    names = Counter(line.model for line in lines)
-    usual = names.most_common(1)[0][0] if names else ""
+            fix = "keep the one that was evaluated"
+            yield PackageFinding(Kind.DUPLICATE, line.place, problem, fix)
+    usual = next(iter(Counter(line.model for line in lines).most_common(1)), ("", 0))[0]
     for line in lines:
         if line.model != usual or not line.model:
             problem = f"the model is named {line.model!r}, others {usual!r}"
             fix = "use one name in all predictions and evaluate again"
             yield PackageFinding(Kind.MODEL_NAME, line.place, problem, fix)
+    for line in lines:
+        yield from _tests(line)
+        instance = instances.get(line.instance_id)
+        if line.generated and instance and mirrors:
+            yield from _applies(line, instance, mirrors)
 
 
 def _tests(line: PatchLine) -> Iterator[PackageFinding]:

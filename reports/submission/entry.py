@@ -43,7 +43,17 @@ def check_entry(entry: PackageFolder, today: date) -> Iterator[PackageFinding]:
     """Yield the faults of the entry except those of ``results/``."""
     yield from _name(entry, today)
     yield from findings_of(_metadata(entry))
-    yield from findings_of(_readme(entry))
+    try:
+        text = entry.text(_README)
+    except UnusableError as error:
+        yield error.finding
+    else:
+        for subject, words in _CHECKLIST.items():
+            if not words.search(text):
+                problem = f"the checklist's answer on {subject} is missing"
+                yield entry.fault(Kind.README, _README, problem, "add it")
+        if _OPEN_BOX.search(text):
+            yield entry.fault(Kind.README, _README, "a box of the checklist is open", "check it")
     if not any(name.startswith("logo.") for name in entry.names()):
         yield entry.fault(Kind.MISSING, "logo.*", "is missing", "add the logo's file")
 
@@ -115,16 +125,6 @@ def _metadata(entry: PackageFolder) -> Iterator[PackageFinding]:
     if "://" not in logo and ("/" in logo or entry.sort(logo) is not PathType.FILE):
         problem = f"{logo} is not a file of the entry"
         yield PackageFinding(Kind.METADATA, f"{place}: info: logo", problem, "name the logo's file")
-
-
-def _readme(entry: PackageFolder) -> Iterator[PackageFinding]:
-    text = entry.text(_README)
-    for subject, words in _CHECKLIST.items():
-        if not words.search(text):
-            problem = f"the checklist's answer on {subject} is missing"
-            yield entry.fault(Kind.README, _README, problem, "add it")
-    if _OPEN_BOX.search(text):
-        yield entry.fault(Kind.README, _README, "a box of the checklist is open", "check it")
 
 
 _VERSION = re.compile(r"\bv?\d+\.\d+|\bv\d+\b", re.IGNORECASE)
@@ -255,26 +255,11 @@ class Meta(BaseModel):
     def metadata(self, *, several_attempts: bool) -> Metadata:
         """Return the content of ``metadata.yaml``."""
         repo = self.artifacts.rstrip("/")
-        tree = f"{repo}/tree/main"
+        own, tree = self.model_dump(), f"{repo}/tree/main"
         return Metadata(
-            info=Info(
-                name=self.name,
-                site=self.site,
-                report=self.report,
-                authors=", ".join(self.authors),
-                logo=self.logo_name,
-            ),
+            info=Info(**{**own, "authors": ", ".join(self.authors), "logo": self.logo_name}),
             tags=Tags(
-                checked=False,
-                model=self.model,
-                org=self.org,
-                os_model=self.os_model,
-                os_system=self.os_system,
-                system=System(attempts="2+" if several_attempts else "1"),
-                agent=self.agent,
-                agent_org=self.agent_org,
-                model_display=self.model_display,
-                model_org=self.model_org,
+                checked=False, system=System(attempts="2+" if several_attempts else "1"), **own
             ),
             assets=Assets(
                 repo=repo,

@@ -87,7 +87,11 @@ def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
     waiting: list[tuple[Any, bool, bool]] = [(data, False, False)]
     while waiting:
         value, literal, by_model = waiting.pop()
-        if isinstance(value, str) or (_are_messages(value) and not by_model):
+        messages = isinstance(value, list) and bool(value)
+        messages = messages and all(
+            isinstance(m, dict) and isinstance(m.get("role"), str) for m in value
+        )
+        if isinstance(value, str) or (messages and not by_model):
             yield value, literal, by_model
         elif isinstance(value, list):
             waiting += [(item, literal, by_model) for item in value]
@@ -95,12 +99,6 @@ def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
             if isinstance(value.get("edit_format"), str):
                 literal = value["edit_format"] != _COMMANDS
             waiting += [(v, literal, by_model or k in _WRITTEN) for k, v in value.items()]
-
-
-def _are_messages(value: object) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(m, dict) and isinstance(m.get("role"), str) for m in value)
 
 
 def texts_in(data: object) -> Iterator[str]:
@@ -156,7 +154,10 @@ def hidden_of(instance: Instance, evaluation: Evaluation) -> tuple[Hidden, ...]:
     )
     gold, tests = evaluation.patch, evaluation.test_patch
     fields = tuple(name for name in _FIELDS if name not in known)
-    names = _names(evaluation, known)
+    defined = {name for line in _lines(tests, "+") for name in _DEFINED.findall(line)}
+    listed = {word for test in evaluation.fail_to_pass for word in _NAME.findall(test)}
+    new = defined & listed if listed else {n for n in defined if n.lower().startswith("test")}
+    names = sorted(n for n in new if len(n) >= _SHORTEST_NAME and n not in known)
     return (
         Hidden("the gold patch", _distinctive(_lines(gold, "+"), known), _index_lines(gold)),
         Hidden(
@@ -185,14 +186,6 @@ def _distinctive(lines: Iterable[str], known: str) -> tuple[str, ...]:
         for line in stripped
         if len(line) >= _SHORTEST_LINE and len(_WORD.findall(line)) > 1 and line not in known
     )
-
-
-def _names(evaluation: Evaluation, known: str) -> tuple[str, ...]:
-    added = _lines(evaluation.test_patch, "+")
-    defined = {name for line in added for name in _DEFINED.findall(line)}
-    listed = {w for test in evaluation.fail_to_pass for w in _NAME.findall(test)}
-    new = defined & listed if listed else {n for n in defined if n.lower().startswith("test")}
-    return tuple(sorted(n for n in new if len(n) >= _SHORTEST_NAME and n not in known))
 
 
 def mirrors_at_hand(dataset: str, repos: Path | None, cache: Path) -> Mirrors:

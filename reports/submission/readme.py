@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from bench.instances.adapters.base import Row
 from core.plaintext import one_line
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
@@ -15,9 +15,9 @@ from reports.statistics.methods import wilson
 from reports.submission.entry import Meta
 
 BY_REPO_FILE, BY_TIME_FILE = "resolved_by_repo.json", "resolved_by_time.json"
-Row = Mapping[str, Any]
-Share = dict[str, int]
-Shares = Mapping[str, Share]
+RepoCounts = dict[str, int]
+ByName = Mapping[str, RepoCounts]
+"""The numbers of ``resolved`` and ``total`` instances."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,23 @@ def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str
     )
 
 
-def by_repo(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, Share]:
+def by_repo(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, RepoCounts]:
     """Return the numbers of resolved and all instances by repository, sorted."""
     return _shares(((row["instance_id"], str(row["repo"])) for row in rows), resolved)
 
 
-def by_time(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, Share]:
+def by_time(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, RepoCounts]:
     """Return the numbers of resolved and all instances by the year of ``created_at``, sorted."""
     return _shares(((row["instance_id"], str(row["created_at"])[:4]) for row in rows), resolved)
 
 
-def summary_lines(name: str, split: str, lists: Lists, repos: Shares, years: Shares) -> list[str]:
+def summary_lines(
+    name: str,
+    split: str,
+    lists: Lists,
+    repos: Mapping[str, RepoCounts],
+    years: Mapping[str, RepoCounts],
+) -> list[str]:
     """Return the lines that the leaderboard's ``analysis/get_results.py`` prints for an entry.
 
     The checklist asks for this output in the README.
@@ -82,7 +88,7 @@ def resolved_line(resolved: int, total: int) -> str:
     return f"Resolved {resolved} instances ({_rate(resolved, total)}%)"
 
 
-def _share_line(name: str, share: Share) -> str:
+def _share_line(name: str, share: RepoCounts) -> str:
     resolved, total = share["resolved"], share["total"]
     return f"- {name}: {resolved}/{total} ({_rate(resolved, total)}%)"
 
@@ -91,9 +97,9 @@ def _rate(part: int, whole: int) -> float:
     return round(part * 100.0 / whole, 2) if whole else 0.0
 
 
-def _shares(groups: Iterable[tuple[str, str]], resolved: Iterable[str]) -> dict[str, Share]:
+def _shares(groups: Iterable[tuple[str, str]], resolved: Iterable[str]) -> dict[str, RepoCounts]:
     solved = set(resolved)
-    shares: dict[str, Share] = {}
+    shares: dict[str, RepoCounts] = {}
     for name, group in sorted(groups, key=lambda pair: pair[1]):
         share = shares.setdefault(group, {"resolved": 0, "total": 0})
         share["total"] += 1

@@ -11,8 +11,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
-from typing_extensions import TypedDict
 
+from bench.instances.adapters.base import Row
 from bench.instances.instance import split_row
 from bench.repos.mirrors import Mirrors
 from core.parsing.untrusted import MIB
@@ -41,8 +41,7 @@ from reports.submission.readme import (
     BY_REPO_FILE,
     BY_TIME_FILE,
     Lists,
-    Row,
-    Share,
+    RepoCounts,
     by_repo,
     by_time,
     lists_of,
@@ -262,14 +261,14 @@ class _Lists(BaseModel):
     resolved: list[str]
 
 
-class _Share(TypedDict):
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
+class _Counts(BaseModel):
+    model_config = _STRICT
 
     resolved: int
     total: int
 
 
-_LISTS, _SHARES = TypeAdapter(_Lists), TypeAdapter(dict[str, _Share])
+_LISTS, _SHARES = TypeAdapter(_Lists), TypeAdapter(dict[str, _Counts])
 
 
 def check_results(
@@ -313,14 +312,15 @@ def _compare(folder: PackageFolder, wanted: Lists) -> Iterator[PackageFinding]:
 
 
 def _shares(
-    folder: PackageFolder, name: str, wanted: Mapping[str, Share] | None
+    folder: PackageFolder, name: str, wanted: Mapping[str, RepoCounts] | None
 ) -> Iterator[PackageFinding]:
     fix = 'write {"name": {"resolved": 1, "total": 2}}'
-    found = folder.typed(name, _SHARES, Kind.RESULTS, fix)
+    typed = folder.typed(name, _SHARES, Kind.RESULTS, fix)
+    found = {key: counts.model_dump() for key, counts in typed.items()}
     for key in sorted({*wanted, *found}) if wanted is not None else ():
         own, right = (
-            f"{share['resolved']} of {share['total']}" if share else "nothing"
-            for share in (found.get(key), wanted.get(key))  # type: ignore[union-attr]
+            f"{counts['resolved']} of {counts['total']}" if counts else "nothing"
+            for counts in (found.get(key), wanted.get(key))  # type: ignore[union-attr]
         )
         if own != right:
             problem = f"{key}: {own}, but predictions, reports and dataset give {right}"

@@ -84,7 +84,12 @@ class InstanceCheck:
         }
         if words := first_difference({key: trajectory[key] for key in expected}, expected):
             yield Difference(place, f"the choice from the recorded outcomes: {words}")
-        solved = _solved_of(written["instance_id"], trajectory, records)
+        winner = next((r.candidate for r in records if r.attempt == trajectory["winner"]), None)
+        choice = CandidateChoice(winner, InstanceStatus(trajectory["status"]), trajectory["reason"])
+        # The files contain only the name and the title of an instance.
+        title = str(trajectory.get("title", ""))
+        instance = Instance(written["instance_id"], "", "", title, "", "")
+        solved = Solved(instance, tuple(records), choice)
         made = solved.as_prediction(str(written.get("model_name_or_path")))
         if words := first_difference(written, made):
             yield Difference(path, words)
@@ -197,18 +202,6 @@ def chosen_again(
         if best is None or best.attempt == winner or best.edit is not False:
             return explained(choice, records)
         candidates = [replace(c, applies=False) if c == best else c for c in candidates]
-
-
-def _solved_of(
-    name: str, trajectory: Mapping[str, Any], records: Sequence[AttemptRecord]
-) -> Solved:
-    """Return an instance with its recorded choice, from which its files are written."""
-    number = trajectory["winner"]
-    winner = next((r.candidate for r in records if r.attempt == number), None)
-    choice = CandidateChoice(winner, InstanceStatus(trajectory["status"]), trajectory["reason"])
-    # The files contain only the name and the title of an instance.
-    instance = Instance(name, "", "", str(trajectory.get("title", "")), "", "")
-    return Solved(instance, tuple(records), choice)
 
 
 def wrong_request(record: AttemptRecord) -> str:

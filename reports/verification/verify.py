@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent.conversation.base import Reflections
 from bench.config import RunConfig
+from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset
 from bench.instances.instance import split_row
 from core.errors import DamagedFileError, InfrastructureError, UserError
@@ -27,7 +28,7 @@ from reports.cli.options import ReportOptions
 from reports.data.jsonvalues import mapping, objects
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds, read_predictions
 from reports.data.provenance import evaluation
-from reports.data.rundata import Row, RunData, read_run, rounds
+from reports.data.rundata import RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,

@@ -21,7 +21,7 @@ KEPT = "swe_retry_harness"
 
 _FURTHER = re.compile(r"\.attempt-\d{1,4}$")
 
-Read = Callable[[str, Sequence[Path]], AttemptedInstance]
+ReadInstance = Callable[[str, Sequence[Path]], AttemptedInstance]
 
 
 def further_name(name: str, attempt: int) -> str:
@@ -41,7 +41,7 @@ def grouped(paths: Iterable[Path], suffix: str) -> dict[str, list[Path]]:
 
 
 def joined(
-    files: RunFiles, groups: Mapping[str, Sequence[Path]], read: Read
+    files: RunFiles, groups: Mapping[str, Sequence[Path]], read: ReadInstance
 ) -> Iterator[AttemptedInstance]:
     """Yield the instances with a trajectory, then those that are only predicted.
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from core.errors import UserError
-from reports.submission.build import EvidenceFinder
+from reports.submission.commands import EvidenceFinder
 from reports.submission.package import Split, entry_date
 from reports.submission.readme import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
