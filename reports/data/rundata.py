@@ -84,6 +84,9 @@ class StepTotals:
 
 UNKNOWN_TOTALS = StepTotals()
 
+OUTSIDE = "agent"
+"""The edit format of a command, whose edits its messages need not contain."""
+
 
 def totals_of(value: object) -> StepTotals:
     """Return the totals in a value of a JSON file."""

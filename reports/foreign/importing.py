@@ -18,6 +18,7 @@ from core.money import as_number, in_words
 from core.plaintext import counted, one_line
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
+from reports.data.rundata import OUTSIDE
 from reports.foreign.files import RunFiles, as_text
 from reports.foreign.model import (
     AgentAttempt,
@@ -25,7 +26,7 @@ from reports.foreign.model import (
     AttemptedInstance,
     AttemptedRun,
 )
-from reports.foreign.ours import COMMANDS, OUTCOMES
+from reports.foreign.ours import OUTCOMES
 from reports.foreign.recognise import read_any
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
@@ -175,7 +176,7 @@ def _trajectory(attempt: AgentAttempt) -> dict[str, Any]:
         "attempt": attempt.attempt,
         "try": known.get("try") if isinstance(known.get("try"), int) else attempt.attempt,
         "model": attempt.model or "",
-        "edit_format": known.get("edit_format") or COMMANDS,
+        "edit_format": known.get("edit_format") or OUTSIDE,
         "status": _status(attempt),
         "messages": [m for step in attempt.steps or () for m in messages_of(step)],
         "calls": [],

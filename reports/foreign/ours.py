@@ -10,6 +10,7 @@ from typing import Any
 from core.money import total
 from reports.data.jsonvalues import mapping, objects, text, whole
 from reports.data.rundata import (
+    OUTSIDE,
     UNKNOWN_TOTALS,
     AttemptData,
     CallData,
@@ -31,8 +32,6 @@ from reports.foreign.model import (
 )
 from runs.storage.store import RunStore
 
-# The edit format of a command, whose edits its messages need not contain.
-COMMANDS = "agent"
 OUTCOMES = ("edit_outcome", "lint_outcome", "test_outcome")
 
 
@@ -83,7 +82,7 @@ def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> 
         exit_status=data.status,
         seconds=data.seconds,
         error=data.error,
-        literal=data.edit_format not in (None, COMMANDS),
+        literal=data.edit_format not in (None, OUTSIDE),
         source=source,
         known={} if data.totals else known,
     )

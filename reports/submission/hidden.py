@@ -18,9 +18,8 @@ from bench.instances.dataset import BUNDLED
 from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
+from reports.data.rundata import OUTSIDE
 
-# An agent that edits by commands can show its edits without having written them in a message.
-_COMMANDS = "agent"
 _WRITTEN = ("calls", "model_patch", "patch", "submission")
 
 
@@ -97,7 +96,7 @@ def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
             waiting += [(item, literal, by_model) for item in value]
         elif isinstance(value, dict):
             if isinstance(value.get("edit_format"), str):
-                literal = value["edit_format"] != _COMMANDS
+                literal = value["edit_format"] != OUTSIDE
             waiting += [(v, literal, by_model or k in _WRITTEN) for k, v in value.items()]
 
 

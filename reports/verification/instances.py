@@ -22,6 +22,7 @@ from llm.chat import Message, request_sha256
 from llm.registry import traits
 from llm.settings import ModelSettings
 from reports.data.jsonvalues import mapping, objects
+from reports.data.rundata import OUTSIDE
 from reports.verification.difference import (
     Difference,
     all_differences,
@@ -126,10 +127,6 @@ class InstanceCheck:
         if found != _REMINDED.get(reminder, found):
             name = record.edit_format
             yield f"messages are not those of the format {name} with the reminder {reminder}"
-
-
-OUTSIDE = "agent"
-"""The edit format of a command, whose requests are not recorded."""
 
 
 # Whether the rules of a format are in the first message, and whether in a later one.

@@ -28,7 +28,7 @@ from reports.cli.options import ReportOptions
 from reports.data.jsonvalues import mapping, objects
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds, read_predictions
 from reports.data.provenance import evaluation
-from reports.data.rundata import RunData, read_run, rounds
+from reports.data.rundata import OUTSIDE, RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
@@ -57,7 +57,7 @@ from reports.verification.difference import (
     first_line,
     readable,
 )
-from reports.verification.instances import OUTSIDE, InstanceCheck
+from reports.verification.instances import InstanceCheck
 from runs.calls.journal import Journal, JournalEntry, asked_and_ended, journals_of, reply_of
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
 from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
