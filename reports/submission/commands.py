@@ -40,8 +40,7 @@ from reports.submission.readme import (
     lists_of,
 )
 from reports.submission.validation import Against, validate
-from runs.storage.store import RESULTS_FILE
-from runs.storage.store import RunStore
+from runs.storage.store import RESULTS_FILE, RunStore
 
 
 def submission_command(
