@@ -245,7 +245,16 @@ def rows_of_path(path: Path, split: str) -> Iterable[Row]:
         text = path.read_text(encoding="utf-8-sig")
     except (ValueError, OSError) as error:
         raise UserError(f"the dataset {path} cannot be read: {error}") from error
-    rows = _json_lines(path, text) if path.suffix == ".jsonl" else _json(path, text)
+    if path.suffix == ".jsonl":
+        rows = _json_lines(path, text)
+    else:
+        try:
+            rows = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"the dataset {path} is not JSON: {error}") from error
+        rows = list(rows.values()) if isinstance(rows, dict) else rows
+        if not isinstance(rows, list):
+            raise UserError(f"the dataset {path} is not a list of rows; {_SUPPORTED}")
     if not rows:
         raise UserError(f"the dataset {path} is empty; give a file with rows")
     return _of_split(rows, split)
@@ -263,18 +272,6 @@ def _json_lines(path: Path, text: str) -> list[Row]:
             place = f"line {number}, column {getattr(error, 'colno', 1)}"
             words = getattr(error, "msg", error)
             raise UserError(f"the dataset {path}, {place}: {words}; fix that line") from error
-    return rows
-
-
-def _json(path: Path, text: str) -> list[Row]:
-    try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"the dataset {path} is not JSON: {error}") from error
-    if isinstance(rows, dict):
-        return list(rows.values())
-    if not isinstance(rows, list):
-        raise UserError(f"the dataset {path} is not a list of rows; {_SUPPORTED}")
     return rows
 
 

@@ -61,10 +61,12 @@ def read_validity(path: Path) -> KnownValidity:
     try:
         data = read_object(path, VALIDITY_FIX)
     except FileNotFoundError as error:
-        raise UserError(f"there is no validity file {path}; {VALIDITY_FIX}") from error
+        raise UserError(f"there is not a validity file {path}; {VALIDITY_FIX}") from error
     version, instances = map(data.get, _KEYS)
     if version != VALIDITY_SCHEMA or not isinstance(instances, dict):
-        words = f"is no validity file: `schema_version` is not {VALIDITY_SCHEMA}, or no `instances`"
+        words = (
+            f"is not a validity file: `schema_version` is not {VALIDITY_SCHEMA}, or no `instances`"
+        )
         raise damage_at(path, (), words, VALIDITY_FIX)
     return KnownValidity(path, {n: _state(path, n, entry) for n, entry in instances.items()})
 

@@ -196,18 +196,17 @@ def scores_by_convention(edited: Iterable[str], files: Sequence[str], read: Read
 
 
 def _use(form: str, source: str) -> re.Pattern[str]:
-    stem = sorted(_names(source))[0]
+    stem = _name(source)
     camel = "".join(part.capitalize() for part in re.split(r"[_-]", stem))
     words = {"stem": stem, "folder": PurePosixPath(source).parent.name or stem, "camel": camel}
     return re.compile(form.format(**{key: re.escape(word) for key, word in words.items()}))
 
 
-def _names(source: str) -> frozenset[str]:
+def _name(source: str) -> str:
     path = PurePosixPath(source)
-    if path.stem not in _ROOT_MODULES:
-        return frozenset({path.stem})
     folder = path.parent.name
-    return frozenset({folder} if folder and folder not in _SOURCE_FOLDERS else {path.stem})
+    named_by_folder = path.stem in _ROOT_MODULES and folder and folder not in _SOURCE_FOLDERS
+    return folder if named_by_folder else path.stem
 
 
 def _score(convention: Convention, test: str, source: str) -> int:
@@ -216,18 +215,17 @@ def _score(convention: Convention, test: str, source: str) -> int:
     subject = _plain(next((text for text in match.groups() if text), ""))
     path = PurePosixPath(source)
     near = _folder(test) == _folder(source)
-    names = {_plain(name) for name in (*_names(source), path.stem)}
-    if subject in names and (near or path.stem not in _ROOT_MODULES):
+    name = _plain(_name(source))
+    if subject in (name, _plain(path.stem)) and (near or path.stem not in _ROOT_MODULES):
         return EXACT + NEAR * near
     if near and (convention.same_folder or path.stem in _ROOT_MODULES):
         return PREFIX + NEAR
     # A class with many tests may have a folder of its own.
     folder = _plain(PurePosixPath(test).parent.name)
-    if any(subject.startswith(name) or folder == name for name in map(_plain, _names(source))):
+    if subject.startswith(name) or folder == name:
         return PREFIX + NEAR * near
-    names = {_plain(name) for name in _names(source)}
-    long = (name for name in names if min(len(subject), len(name)) >= _SHORTEST_PART)
-    alike = any(subject in name or name in subject for name in long)
+    long = min(len(subject), len(name)) >= _SHORTEST_PART
+    alike = long and (subject in name or name in subject)
     package = bool(subject) and subject == _plain(path.parent.name)
     crate, found, _ = source.rpartition("src/")
     program = bool(found) and PurePosixPath(test).parent == PurePosixPath(crate, "tests")

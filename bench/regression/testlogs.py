@@ -9,7 +9,6 @@ tests at the end and print a heading per failure, and their results are checked 
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -79,15 +78,14 @@ def report_results(report: str, files: Collection[str]) -> dict[str, str]:
     for case in cases_of(report):
         name = _node_id(case.get("classname", ""), case.get("name", ""), modules)
         if name:  # the test that pytest.exit or an interrupt ended has none
-            statuses = [_status(child) for child in case if child.tag in XML_STATUSES]
+            statuses = []
+            for child in (one for one in case if one.tag in XML_STATUSES):
+                kind, message = child.get("type"), child.get("message")
+                expected = kind == _XFAIL or (kind is None and message == _OLD_XFAIL)
+                failed_as_expected = child.tag == "skipped" and expected
+                statuses.append(XFAIL if failed_as_expected else XML_STATUSES[child.tag])
             found += [(name, status) for status in statuses or [PASSED]]
     return worst(found)
-
-
-def _status(child: ElementTree.Element) -> str:
-    kind = child.get("type")
-    expected = kind == _XFAIL or (kind is None and child.get("message") == _OLD_XFAIL)
-    return XFAIL if child.tag == "skipped" and expected else XML_STATUSES[child.tag]
 
 
 def _node_id(classname: str, name: str, modules: dict[str, str]) -> str:

@@ -98,7 +98,7 @@ class Snapshot:
             submodules = tuple(map(str, data["submodules"]))
             return cls(folder, data["commit"], pack, entries, submodules)
         except (LookupError, TypeError, AttributeError) as error:
-            raise ValueError(f"{folder} is no snapshot: {error!r}") from error
+            raise ValueError(f"{folder} is not a snapshot: {error!r}") from error
 
 
 @dataclass(frozen=True)

@@ -359,7 +359,7 @@ def maven_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
         return None
     words = [word for word in command.words if not word.startswith("-Dtest=")]
     selected = f"-pl {module} -am " if module and "-pl" not in words else ""
-    # Nested classes have names of their own; modules without the class are no failure.
+    # Nested classes have names of their own; a module without the class does not fail.
     found = f"{selected}-Dtest='{match[3]},{match[3]}$*' -DfailIfNoTests=false"
     return command.with_words(*words, f"{found} -Dsurefire.failIfNoSpecifiedTests=false")
 

@@ -34,7 +34,7 @@ def parse_json(output: str) -> ParsedOutput:
     reasons: dict[str, str] = {}
     for report in _objects(output):
         try:
-            cases = [*_jest_cases(report), *_mocha_cases(report), *_rspec_cases(report)]
+            cases = list(_cases(report))
         except (AttributeError, KeyError, TypeError):
             continue
         for name, status, reason in cases:
@@ -58,7 +58,8 @@ def _objects(output: str) -> Iterator[Mapping[str, Any]]:
             yield value
 
 
-def _jest_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    # jest and vitest
     for file in report.get("testResults", ()):
         cases = file["assertionResults"]
         for case in cases:
@@ -67,18 +68,11 @@ def _jest_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield name, _WORDS.get(case["status"], FAILED), reason
         if not cases:
             yield file["name"], _WORDS.get(file["status"], FAILED), str(file.get("message", ""))
-
-
-def _mocha_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    if "stats" not in report:
-        return
-    statuses = {"passes": PASSED, "failures": FAILED, "pending": SKIPPED}
-    for key, status in statuses.items():
+    mocha = {"passes": PASSED, "failures": FAILED, "pending": SKIPPED}
+    for key, status in mocha.items() if "stats" in report else ():
         for case in report.get(key, ()):
             yield case["fullTitle"], status, str((case.get("err") or {}).get("stack", ""))
-
-
-def _rspec_cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    # RSpec
     for case in report.get("examples", ()):
         name = f"{case['file_path']}: {case['full_description']}"
         reason = str((case.get("exception") or {}).get("message", ""))

@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import PurePosixPath
 
@@ -82,23 +82,17 @@ def simple_commands(command: str) -> list[SimpleCommand]:
     found: list[SimpleCommand] = []
     start, folder = 0, ""
     for end, after in [*((m.start(), m.end()) for m in _OPERATOR.finditer(mask)), (len(mask), 0)]:
-        one = _simple_command(command, mask, start, end)
-        if one and one.words[0] == "cd":
-            folder = _entered(folder, one.words[1:])
-        elif one:
-            found.append(replace(one, folder=folder))
+        spans = [(start + m.start(), start + m.end()) for m in re.finditer(r"\S+", mask[start:end])]
+        words = tuple(command[first:last] for first, last in spans)
+        if words and words[0] == "cd":
+            folder = _entered(folder, words[1:])
+        elif words:
+            around = command[: spans[0][0]], command[spans[-1][1] :]
+            found.append(SimpleCommand(around[0], words, around[1], folder))
         start = after
         if mask[end:after] == ")":
             folder = ""
     return [] if any(one.folder == _HIDDEN for one in found) else found
-
-
-def _simple_command(command: str, mask: str, start: int, end: int) -> SimpleCommand | None:
-    spans = [(start + m.start(), start + m.end()) for m in re.finditer(r"\S+", mask[start:end])]
-    if not spans:
-        return None
-    words = tuple(command[first:last] for first, last in spans)
-    return SimpleCommand(command[: spans[0][0]], words, command[spans[-1][1] :])
 
 
 def _entered(folder: str, words: tuple[str, ...]) -> str:

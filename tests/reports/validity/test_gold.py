@@ -173,7 +173,7 @@ def test_a_row_without_a_gold_patch_is_not_evaluated(gold: Gold, tmp_path: Path)
             "the rows of demo changed since",
         ),
         ({"evaluator": "docker"}, "was made with --evaluator docker"),
-        ({"schema_version": 2}, "is no validity file"),
+        ({"schema_version": 2}, "is not a validity file"),
         ({"repeat": "often"}, "is not a validity file: 'repeat'"),
         ({"instances": {BANK: {"state": "good"}}}, f"{BANK} has no known `state`"),
         ({"instances": {"../x": {"state": "valid"}}}, "'../x' cannot be an id"),

@@ -118,8 +118,8 @@ def test_the_files_of_a_report_have_it_and_are_verified(tmp_path: Path, cache: P
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"instances": []}, "is no validity file"),
-        ({"schema_version": 7}, "is no validity file"),
+        ({"instances": []}, "is not a validity file"),
+        ({"schema_version": 7}, "is not a validity file"),
         (
             {"instances": {IDS[0]: {"state": ["valid"]}}},
             f"{IDS[0]} has no known `state` (at 'instances.{IDS[0]}.state')",
