@@ -61,7 +61,7 @@ def read_validity(path: Path) -> KnownValidity:
     try:
         data = read_object(path, VALIDITY_FIX)
     except FileNotFoundError as error:
-        raise UserError(f"there is not a validity file {path}; {VALIDITY_FIX}") from error
+        raise UserError(f"there is no validity file {path}; {VALIDITY_FIX}") from error
     version, instances = map(data.get, _KEYS)
     if version != VALIDITY_SCHEMA or not isinstance(instances, dict):
         words = (

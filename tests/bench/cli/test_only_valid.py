@@ -48,7 +48,7 @@ def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "there is not a validity file"),
+        (None, "there is no validity file"),
         ("{", "is broken (line 1"),
         ('{"schema_version": 1}', "is not a validity file"),
         ('{"schema_version": 1, "instances": {"demo__bank-1": {}}}', "has no known `state`"),
