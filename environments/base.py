@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from core.processes import CommandResult
+from core.processes import CommandResult, Tail
 from core.worktree import Changes
 
 
@@ -208,3 +208,35 @@ def run_once(session: Session, changes: Changes, command: str, timeout: float) -
     """Run one command in a tree that is set up for it alone."""
     with session.prepare(changes) as prepared:
         return prepared.run(command, timeout)
+
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class ResourceLimits:
+    """What all processes of one command may use together.
+
+    The defaults are far above the needs of a test suite, and low enough to protect the machine.
+
+    Attributes:
+        processes: processes and threads at a time; parallel test runners start dozens.
+        memory: bytes of memory. With a cgroup, files in memory count too.
+        file_size: bytes of a single file.
+        written: bytes of the work folder, including the project's files.
+        temporary: bytes of ``/tmp``, and the same for ``/dev/shm``.
+        output: bytes that are kept of the output: its beginning and its end.
+        collected: bytes of a file that is read after the command.
+    """
+
+    processes: int = 1024
+    memory: int = 8 * _GIB
+    file_size: int = 2 * _GIB
+    written: int = 4 * _GIB
+    temporary: int = _GIB
+    output: int = 10_000_000
+    collected: int = 16 << 20
+
+    def tail(self) -> Tail:
+        """Return what keeps the output within its limit."""
+        return Tail(self.output // 5, self.output - self.output // 5)

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from environments.base import Environment, EnvironmentKind, UnavailableError
+from environments.base import (
+    Environment,
+    EnvironmentKind,
+    Project,
+    ResourceLimits,
+    Session,
+    UnavailableError,
+)
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
 from environments.docker.folders import make_docker_folders
 from environments.folders import Folders
-from environments.limits import ResourceLimits
 from environments.local.environment import LocalEnvironment
 from environments.local.folders import make_local_folders
-from environments.none import NoEnvironment
+
+
+@dataclass(frozen=True)
+class NoEnvironment:
+    """Refuses every session: no command runs."""
+
+    name: str = field(default="none", init=False)
+
+    def start(self, project: Project) -> Session:
+        raise UnavailableError("tests are not run (--environment none)")
 
 
 def default_environment() -> EnvironmentKind:

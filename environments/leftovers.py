@@ -10,7 +10,7 @@ from typing import Any
 
 from environments.docker.engine import engine_errors
 from environments.docker.environment import label_of
-from environments.local.cgroups import remove_groups
+from environments.local.confinement import remove_groups
 
 __all__ = ["remove_containers", "remove_groups", "remove_mounted", "remove_named"]
 

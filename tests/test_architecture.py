@@ -179,7 +179,7 @@ def test_a_name_of_the_evaluation_half_is_seen(tmp_path: Path) -> None:
 
 def test_the_harness_is_followed_to_its_end() -> None:
     found = closure(TOP, "harness.py")
-    assert {"agent/protocol.py", "environments/none.py", "llm/client.py"} - found <= {
+    assert {"agent/protocol.py", "environments/choice.py", "llm/client.py"} - found <= {
         "llm/client.py"
     }
     assert not {path for path in found if path.startswith("reports/")}

@@ -35,10 +35,9 @@ from core.atomic import sweep, write_json_atomic
 from core.errors import InfrastructureError, UserError
 from core.shutdown import waited_for
 from environments import CommandResult, Prepared, UnavailableError
-from environments.base import EnvironmentKind
+from environments.base import EnvironmentKind, ResourceLimits
 from environments.choice import make_folders
 from environments.folders import FolderCommand, Folders
-from environments.limits import ResourceLimits
 
 ALL_TESTS = ""
 """Stands for the whole suite in place of a test file."""

@@ -24,6 +24,7 @@ from environments.base import (
     FailedCommand,
     ImageSpec,
     Project,
+    ResourceLimits,
     Session,
     Setup,
     SetupWay,
@@ -43,7 +44,6 @@ from environments.docker.setupscript import (
     setup_lines,
     setup_script,
 )
-from environments.limits import ResourceLimits
 
 __all__ = ["LABEL", "DockerEnvironment", "DockerSession", "label_of"]
 
@@ -92,9 +92,7 @@ class DockerEnvironment:
 class DockerSession:
     """Sets trees up in containers of an image with the shell lines of its set-up.
 
-    Attributes:
-        revision: of the project's files.
-        cleaned: the id of the image that was made of ``image``; empty if there is none.
+    ``cleaned`` is the id of the image that was made of ``image``; empty if there is none.
     """
 
     containers: Containers
@@ -215,8 +213,11 @@ def cleaned_image(containers: Containers, spec: ImageSpec, root: Path) -> str:
         _run(container, spec, f"test -e .git || {{ echo no repository in {spec.folder}; exit 1; }}")
         if spec.fresh_tree:
             _run(container, spec, _EMPTY)
+            buffer = io.BytesIO()
+            with tarfile.open(fileobj=buffer, mode="w") as archive:
+                archive.add(root, ".", filter=_kept)
             with engine_errors():
-                container.made.put_archive(spec.folder, _archive(root))
+                container.made.put_archive(spec.folder, buffer.getvalue())
         _run(container, spec, "\n".join(spec.cleaning))
         return container.commit()
 
@@ -228,13 +229,6 @@ def _run(container: Container, spec: ImageSpec, script: str) -> None:
     if token not in result.output:
         words = " ".join(result.output.split())[-300:]
         raise UnavailableError(f"the image {spec.shown or spec.name} cannot be prepared: {words}")
-
-
-def _archive(root: Path) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        archive.add(root, ".", filter=_kept)
-    return buffer.getvalue()
 
 
 def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

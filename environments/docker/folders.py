@@ -20,13 +20,20 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError
-from environments.docker.containers import LABEL, Container, Containers, add_file, in_memory
+from environments.base import ResourceLimits
+from environments.docker.containers import (
+    LABEL,
+    Container,
+    Containers,
+    Sinks,
+    add_file,
+    in_memory,
+    run_exec,
+)
 from environments.docker.engine import engine_errors
 from environments.docker.environment import label_of
-from environments.docker.execs import Sinks, run_exec
 from environments.docker.images import holds, pull
 from environments.folders import FOLDER, HOST, FolderCommand, FolderResult, check_readable
-from environments.limits import ResourceLimits
 
 _USER = "65534:65534"
 _HOME = "/tmp/home"

@@ -52,8 +52,15 @@ class Registries:
         registry, name, tag = _parts(image)
         try:
             if registry == _HUB:
-                return self._of_hub(name, tag)
-            return self._of_registry(_manifests(registry, name), tag)
+                found = self._json(f"{self.hub}/v2/repositories/{name}/tags/{tag}")
+                sizes = [int(one["size"]) for one in found["images"] if _fits(one)]
+                return sizes[0] if sizes else int(found["full_size"])
+            address = _manifests(registry, name)
+            manifest = self._json(f"{address}/{tag}")
+            if "manifests" in manifest:
+                fitting = [m["digest"] for m in manifest["manifests"] if _fits(m["platform"])]
+                manifest = self._json(f"{address}/{fitting[0]}")
+            return sum(int(layer["size"]) for layer in manifest["layers"])
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
 
@@ -72,18 +79,6 @@ class Registries:
             return None
         text = answer.headers.get("Retry-After", "") if answer.status_code == _TOO_MANY else ""
         return _seconds(text, datetime.now(timezone.utc))
-
-    def _of_hub(self, name: str, tag: str) -> int | None:
-        found = self._json(f"{self.hub}/v2/repositories/{name}/tags/{tag}")
-        sizes = [int(one["size"]) for one in found["images"] if _fits(one)]
-        return sizes[0] if sizes else int(found["full_size"])
-
-    def _of_registry(self, address: str, reference: str) -> int:
-        manifest = self._json(f"{address}/{reference}")
-        if "manifests" in manifest:
-            fitting = [m["digest"] for m in manifest["manifests"] if _fits(m["platform"])]
-            manifest = self._json(f"{address}/{fitting[0]}")
-        return sum(int(layer["size"]) for layer in manifest["layers"])
 
     def _json(self, address: str) -> Any:  # noqa: ANN401
         import requests

@@ -25,12 +25,7 @@ done"""
 
 @dataclass(frozen=True)
 class SandboxedCommand:
-    """Makes the command line of an agent in a sandbox; see ``agent.command_agent.Wrap``.
-
-    Attributes:
-        readable: visible paths besides the system's programs.
-        network: whether the sandbox has one.
-    """
+    """Makes the command line of an agent in a sandbox; see ``agent.command_agent.Wrap``."""
 
     readable: tuple[Path, ...]
     network: bool

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from environments.limits import ResourceLimits
+from environments.base import ResourceLimits
 
 HARNESS = "/run/harness"
 """What the harness itself shows in a sandbox lies below this folder."""

@@ -20,13 +20,13 @@ from environments.base import (
     AS_GIVEN,
     FailedCommand,
     Project,
+    ResourceLimits,
     Session,
     Setup,
     SetupWay,
     UnavailableError,
 )
 from environments.layout import lay_out, size_of
-from environments.limits import ResourceLimits
 from environments.local.bubblewrap import HOME, View, bubblewrap_works
 from environments.local.confinement import (
     Confined,

@@ -24,7 +24,7 @@ from typing import IO
 
 from core.errors import InfrastructureError
 from core.processes import RUN_VARIABLE, Tail
-from environments.base import UnavailableError
+from environments.base import ResourceLimits, UnavailableError
 from environments.folders import (
     FOLDER,
     HOST,
@@ -34,7 +34,6 @@ from environments.folders import (
     check_readable,
 )
 from environments.layout import read_collected, write_files
-from environments.limits import ResourceLimits
 from environments.local.bubblewrap import HARNESS, HOME, View, bubblewrap_works, bubblewrapped
 from environments.local.confinement import (
     Confined,
@@ -172,10 +171,7 @@ _SHOWN = 300
 class Gated:
     """A sandbox that waits to start its command.
 
-    Attributes:
-        process: bubblewrap itself.
-        pid: the first process in the sandbox; all others end with it.
-        folder: a descriptor of the command's folder.
+    All processes in it end with the first, ``pid``; ``folder`` is a descriptor of the command's.
     """
 
     process: subprocess.Popen[bytes]

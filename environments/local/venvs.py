@@ -53,9 +53,7 @@ class Built:
 class Venvs:
     """Builds environments below ``root`` and keeps them.
 
-    Attributes:
-        failed: why shared environments cannot be built; each is tried only once a run.
-        check: raises when the run stops; a build is aborted then.
+    ``failed`` says why shared environments cannot be built; each is tried only once a run.
     """
 
     root: Path
@@ -228,13 +226,9 @@ _LONGEST = 300
 
 @dataclass(frozen=True)
 class BuildSteps:
-    """Runs the steps of one build.
+    """Runs the steps of one build, whose output goes to ``log``.
 
-    Attributes:
-        project: name and version for messages.
-        log: receives the output of all steps.
-        check: raises when the run stops; a running step is killed then.
-        version: of the project, for setuptools_scm, which finds no tags in the checkout.
+    ``version`` is for setuptools_scm, which finds no tags in the checkout.
     """
 
     project: str

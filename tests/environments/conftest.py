@@ -24,8 +24,7 @@ from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
 from environments.folders import Folders
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
-from environments.local.cgroups import cgroups_work
-from environments.local.confinement import Confined, Confinement
+from environments.local.confinement import Confined, Confinement, cgroups_work
 from environments.local.environment import LocalEnvironment, LocalSession
 from tests.conftest import ShareVenvs
 from tests.environments.folders import IMAGE, PYTHON

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from environments.base import ResourceLimits
 from environments.folders import FolderCommand, FolderResult, Folders
-from environments.limits import ResourceLimits
 
 MB = 1 << 20
 IMAGE = "python:3.11-slim"

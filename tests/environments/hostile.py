@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.processes import CommandResult
 from environments import Prepared, Session
-from environments.limits import ResourceLimits
+from environments.base import ResourceLimits
 
 MB = 1 << 20
 LIMITS = ResourceLimits(

@@ -19,12 +19,11 @@ from core.errors import InfrastructureError, UserError
 from demo.images import build_images
 from environments import Prepared, Session, UnavailableError, run_once
 from environments.base import EnvironmentKind
-from environments.choice import make_environment
+from environments.choice import NoEnvironment, make_environment
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import LABEL, DockerEnvironment
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.environment import LocalEnvironment, LocalSession
-from environments.none import NoEnvironment
 from tests.conftest import ShareVenvs, an_instance
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")

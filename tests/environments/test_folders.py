@@ -18,8 +18,7 @@ from environments.docker.engine import connect
 from environments.docker.environment import LABEL
 from environments.folders import NOT_STARTED, FolderCommand, Folders
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
-from environments.local.cgroups import _parents, _prefix, cgroups_work
-from environments.local.confinement import Confinement
+from environments.local.confinement import Confinement, _parents, _prefix, cgroups_work
 from environments.local.folders import make_local_folders, python_folders
 from tests.environments.folders import IMAGE, LIMITS, python
 

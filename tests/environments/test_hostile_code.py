@@ -21,8 +21,12 @@ from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError
 from environments import run_once
 from environments.local.bubblewrap import bubblewrap_works
-from environments.local.cgroups import cgroups_work
-from environments.local.confinement import Confinement, find_confinement, missing_limits
+from environments.local.confinement import (
+    Confinement,
+    cgroups_work,
+    find_confinement,
+    missing_limits,
+)
 from environments.local.environment import LocalSession
 from tests.environments.hostile import IGNORES_TERM, LIMITS, MB, Place, ended_badly
 

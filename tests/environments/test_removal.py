@@ -18,7 +18,7 @@ from demo.images import build_images
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
 from environments.leftovers import remove_containers, remove_mounted
-from environments.local.cgroups import cgroups_work, limited_group, remove_groups
+from environments.local.confinement import cgroups_work, limited_group, remove_groups
 from tests.environments.hostile import LIMITS
 
 

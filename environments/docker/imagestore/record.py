@@ -67,8 +67,6 @@ class PulledImage(BaseModel):
 
     Attributes:
         complete: False from before the pull until its end is recorded.
-        id: of the engine.
-        digest: of the registry.
         source: the name that was pulled, where a mirror has another.
         pulled, used: seconds since the epoch; ``used`` is 0 before the first use.
         layers: unpacked bytes of the layers, by what identifies each.
@@ -111,6 +109,9 @@ class ImageRecord(BaseModel):
             mine = (c for c in self.claims if (c.image, c.owner, c.kind) == (image, owner, kind))
             if (found := next(mine, None)) is not None:
                 self.claims.remove(found)
+
+    def has(self, image: str, owner: str, kind: ClaimKind) -> bool:
+        return any((c.image, c.owner, c.kind) == (image, owner, kind) for c in self.claims)
 
     def leave(self, owner: str) -> None:
         self.claims = [claim for claim in self.claims if claim.owner != owner]

@@ -235,24 +235,20 @@ class ImageStore:
         every = [*dict.fromkeys(images)]
         try:
             for number, image in enumerate(every, 1):
-                self._fetch_when_possible(image, f"{number} of {len(every)}: ")
+                words = f"{number} of {len(every)}: "
+                try:
+                    while self._is_ahead(image) and not self.fetch(
+                        image, patient=False, number=words
+                    ):
+                        self._wait(self.patience.poll)
+                except InfrastructureError as error:
+                    self.say(f"note: {one_line(str(error))}; it is tried again when it is needed")
         except StoppedError:
             return
 
-    def _fetch_when_possible(self, image: str, number: str) -> None:
-        try:
-            while self._is_ahead(image) and not self.fetch(image, patient=False, number=number):
-                self._wait(self.patience.poll)
-        except InfrastructureError as error:
-            self.say(f"note: {one_line(str(error))}; it is tried again when it is needed")
-
     def _is_ahead(self, image: str) -> bool:
-        owner = self.file.owner
         with self.file.changed(self.check) as record:
-            return any(
-                (claim.image, claim.owner, claim.kind) == (image, owner, ClaimKind.AHEAD)
-                for claim in record.claims
-            )
+            return record.has(image, self.file.owner, ClaimKind.AHEAD)
 
     def holds(self, image: str) -> bool:
         with engine_errors():

@@ -24,13 +24,12 @@ from pydantic import Field, ValidationError
 
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import DamagedError, json_of
-from environments.base import EnvironmentKind, Project, UnavailableError, VenvSpec
+from environments.base import EnvironmentKind, Project, ResourceLimits, UnavailableError, VenvSpec
 from environments.choice import make_folders
 from environments.docker.engine import connect, engine_errors
 from environments.docker.images import holds
 from environments.folders import FolderCommand, FolderResult, Folders
 from environments.leftovers import remove_containers, remove_groups
-from environments.limits import ResourceLimits
 from environments.local.venvs import Venvs
 from exercises.canitedit.evaluation.inside import COVERAGE, LATE, PROGRAM, REPORT
 from exercises.canitedit.problems import Checked

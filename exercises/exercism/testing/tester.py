@@ -15,9 +15,8 @@ from random import SystemRandom
 from core.atomic import write_json_atomic
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import DamagedError, json_of, read_bytes
-from environments.base import EnvironmentKind
+from environments.base import EnvironmentKind, ResourceLimits
 from environments.folders import FOLDER, FolderCommand, FolderResult
-from environments.limits import ResourceLimits
 from exercises.exercism.exercise import Exercise, tree_hash
 from exercises.exercism.languages import LANGUAGES, NAME, PREPARED, PYTHON, REPORT
 from exercises.exercism.messages import TIMED_OUT

@@ -22,11 +22,10 @@ from filelock import FileLock
 from core.atomic import scratch_folder
 from core.errors import InfrastructureError, UserError
 from core.processes import run_limited, without_secrets
-from environments.base import EnvironmentKind, UnavailableError
+from environments.base import EnvironmentKind, ResourceLimits, UnavailableError
 from environments.choice import make_folders
 from environments.folders import Folders
 from environments.layout import check_path, write_files
-from environments.limits import ResourceLimits
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.languages import LANGUAGES, Language
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError
+from environments.base import ResourceLimits
 from environments.docker.containers import Containers
 from environments.docker.engine import connect, engine_answers, engine_error_types
 from environments.docker.environment import label_of
@@ -20,7 +21,6 @@ from environments.docker.images import digest, holds
 from environments.docker.imagestore.store import ImageStore
 from environments.docker.registries import Registries
 from environments.leftovers import remove_containers, remove_named
-from environments.limits import ResourceLimits
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED, Swebench, check_rows

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from environments.docker.containers import Containers
+from environments.base import ResourceLimits
+from environments.docker.containers import Containers, Sinks, run_exec
 from environments.docker.engine import connect, engine_answers
-from environments.docker.execs import Sinks, run_exec
-from environments.limits import ResourceLimits
 
 pytestmark = [
     pytest.mark.docker,

@@ -20,7 +20,7 @@ from environments.choice import make_folders
 from environments.docker.engine import connect
 from environments.docker.environment import label_of
 from environments.folders import FolderCommand
-from environments.local.cgroups import cgroups_work, limited_group
+from environments.local.confinement import cgroups_work, limited_group
 from environments.local.venvs import Venvs
 from exercises.canitedit.evaluation import running
 from exercises.canitedit.evaluation.running import (

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from environments.base import ResourceLimits
 from environments.folders import FolderCommand, FolderResult, Folders
-from environments.limits import ResourceLimits
 from environments.local.folders import LocalFolders
 from exercises.canitedit.evaluation import inside, running
 from exercises.canitedit.evaluation.running import ProgramOutcome, TestedProgram, outcome_of

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.base import EnvironmentKind
-from environments.limits import ResourceLimits
+from environments.base import EnvironmentKind, ResourceLimits
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.exercism.testing.tester import ExerciseTester, TestSettings, make_tester
 

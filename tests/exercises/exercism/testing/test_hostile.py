@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.local.cgroups import cgroups_work
+from environments.local.confinement import cgroups_work
 from exercises.exercism.messages import TIMED_OUT
 from exercises.exercism.testing.tester import TestedTry
 from tests.environments.test_hostile_folders import running
