@@ -38,9 +38,8 @@ from exercises.canitedit.problems import load_problems
 from exercises.canitedit.results import EVALUATED, read_file
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.facts import RunFacts, read_facts
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.results import read_result, result_paths
+from exercises.exercism.results import RunFacts, read_facts, read_result, result_paths
 
 MOST_CPU = 6.0
 """CPU seconds for 210 files with 4,200 completions."""

@@ -40,7 +40,7 @@ class ProgramStatus(str, Enum):
     EXCEPTION = "Exception"
 
 
-class Tokens(Checked):
+class TokenCounts(Checked):
     prompt_tokens: Annotated[int, Field(ge=0)] = 0
     completion_tokens: Annotated[int, Field(ge=0)] = 0
 
@@ -59,7 +59,7 @@ class Completion(Checked):
     program: str
     reply: str | None = None
     truncated: bool | None = None
-    tokens: Tokens | None = None
+    tokens: TokenCounts | None = None
     cost: str | None = None
     applied: bool | None = None
 

@@ -34,7 +34,7 @@ from exercises.canitedit.results import (
     Completion,
     Decoding,
     ProblemFile,
-    Tokens,
+    TokenCounts,
     file_name,
     write_file,
 )
@@ -244,7 +244,7 @@ def _completion(program: str, reply: Reply, *, applied: bool | None = None) -> C
     tokens = None
     if usage is not None:
         sent, written = usage.prompt_tokens, usage.completion_tokens
-        tokens = Tokens(prompt_tokens=sent, completion_tokens=written)
+        tokens = TokenCounts(prompt_tokens=sent, completion_tokens=written)
     return Completion(
         program=program,
         reply=raw_reply(reply),

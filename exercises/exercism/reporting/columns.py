@@ -12,13 +12,15 @@ from statistics import fmean
 
 from core.errors import UserError
 from core.money import Dollars, total
-from exercises.exercism.facts import ColumnName, RunFacts, read_facts
 from exercises.exercism.results import (
     AIDER_CHAT,
+    ColumnName,
     ExerciseResult,
     ExerciseStatus,
+    RunFacts,
     aider_folders,
     read_aider_result,
+    read_facts,
     read_result,
     result_path,
 )

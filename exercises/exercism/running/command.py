@@ -28,10 +28,17 @@ from environments.choice import default_environment
 from environments.options import TESTS
 from exercises.exercism.catalog import Catalog, fetched_catalog, read_catalog
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.facts import KEY, READER, RunFacts, read_facts
 from exercises.exercism.reporting.columns import read_columns
 from exercises.exercism.reporting.commands import write_run_records
-from exercises.exercism.results import ExerciseResult, ExerciseStatus, read_result
+from exercises.exercism.results import (
+    KEY,
+    READER,
+    ExerciseResult,
+    ExerciseStatus,
+    RunFacts,
+    read_facts,
+    read_result,
+)
 from exercises.exercism.running.config import (
     ExercismConfig,
     ExercismOptions,

@@ -16,9 +16,8 @@ from core.options import option, option_group
 from environments.base import EnvironmentKind
 from environments.options import TESTS
 from exercises.exercism.catalog import ExerciseSelection
-from exercises.exercism.facts import ColumnName
 from exercises.exercism.messages import PROFILES, Profile
-from exercises.exercism.results import column_folder
+from exercises.exercism.results import ColumnName, column_folder
 from exercises.exercism.testing.tester import TestSettings
 from llm.options import MODELS, ModelChoice
 from reports.cli.options import json_option, timeout_option

@@ -8,8 +8,7 @@ from decimal import Decimal
 from statistics import fmean, variance
 
 from core.money import in_words, known_sum, total
-from exercises.exercism.facts import ColumnName
-from exercises.exercism.results import ExerciseResult
+from exercises.exercism.results import ColumnName, ExerciseResult
 
 # Of the normal distribution: 95 % lie below this many deviations above the mean, one-sided.
 _DEVIATIONS = 1.645

@@ -10,8 +10,8 @@ import typer
 from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import Say
-from exercises.exercism.facts import READER, read_facts
 from exercises.exercism.reporting.columns import read_columns
+from exercises.exercism.results import READER, read_facts
 from exercises.exercism.running.progress import RunProgress
 from exercises.exercism.running.store import ExerciseStore
 from runs.upkeep import status_command

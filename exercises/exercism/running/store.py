@@ -9,8 +9,7 @@ from typing import Any
 
 from core.errors import UserError
 from core.money import as_number
-from exercises.exercism.facts import ColumnName
-from exercises.exercism.results import RESULTS, column_folder, read_result, result_paths
+from exercises.exercism.results import RESULTS, ColumnName, column_folder, read_result, result_paths
 from runs.storage.store import RunStore, is_safe_key
 
 

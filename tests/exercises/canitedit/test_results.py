@@ -18,7 +18,7 @@ from exercises.canitedit.results import (
     Completion,
     ProblemFile,
     ProgramStatus,
-    Tokens,
+    TokenCounts,
     read_file,
     write_file,
 )
@@ -64,7 +64,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             program="x = 1\n",
             reply="```\nx = 1\n",
             truncated=True,
-            tokens=Tokens(prompt_tokens=3, completion_tokens=2),
+            tokens=TokenCounts(prompt_tokens=3, completion_tokens=2),
             cost="0.01",
         ),
         Completion(program="", reply="\ud800 no", truncated=False),

@@ -15,9 +15,16 @@ from exercises.dispatch import dispatch
 from exercises.exercism.__main__ import COMMANDS
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.facts import KEY, ColumnName, RunFacts
 from exercises.exercism.languages import REPORT
-from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, result_path
+from exercises.exercism.results import (
+    KEY,
+    ColumnName,
+    ExerciseResult,
+    ExerciseStatus,
+    Extra,
+    RunFacts,
+    result_path,
+)
 from exercises.exercism.testing.tester import argv_of
 from exercises.exercism.testing.verdict import ExerciseTestRun
 

@@ -10,8 +10,7 @@ import pytest
 
 from agent.formats import get_format
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.facts import ColumnName
-from exercises.exercism.results import ExerciseStatus
+from exercises.exercism.results import ColumnName, ExerciseStatus
 from exercises.exercism.running.config import ExercismConfig, RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation, patch_of
 from exercises.exercism.running.outcome import Played, played_of, transcript

@@ -11,7 +11,7 @@ from agent.formats import format_names
 from core.errors import UserError
 from demo.setup import DEMO_DATASET
 from environments.local import folders
-from exercises.exercism.facts import READER, ColumnName
+from exercises.exercism.results import READER, ColumnName
 from exercises.exercism.running.config import in_formats
 from exercises.exercism.running.progress import RunProgress, projected
 from exercises.exercism.running.store import ExerciseStore, job_key
