@@ -23,7 +23,7 @@ from core.money import UNKNOWN, column, dollars, in_words
 from core.options import built, command
 from core.plaintext import Say, one_line
 from core.redaction import Redactor
-from reports.cli.options import Asked, EvaluatorKind, ReportOptions, SubmissionOptions
+from reports.cli.options import EvaluatorKind, ReportOptions, ReportRequest, SubmissionOptions
 from reports.data.jsonvalues import mapping, texts
 from reports.data.predictions import ALL_PREDS, read_predictions, write_all_preds
 from reports.data.provenance import evaluation
@@ -39,10 +39,10 @@ from runs.storage.manifest import note_evaluation
 from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 
 
-@command(ReportOptions, Asked, SubmissionOptions, Selection, About)
+@command(ReportOptions, ReportRequest, SubmissionOptions, Selection, About)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
-    asked = built(Asked, values)
+    asked = built(ReportRequest, values)
     named = asked.runs or tuple(filter(None, [asked.audit]))
     # A run that has just started may not have made its cache yet.
     at_once = values["follow"] and _given(named, "cache")
@@ -60,8 +60,8 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     raise typer.Exit(code)
 
 
-def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
-    """Do what is asked for; the modules of a command are imported when it runs."""
+def _run(asked: ReportRequest, options: ReportOptions, values: dict[str, Any]) -> int:
+    """Run the command asked for, and import its modules only then."""
     if options.evaluator:
         from reports.evaluation.evaluators.choice import check_evaluator
 
@@ -83,7 +83,7 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
         if len(asked.runs) != 1:
             raise UserError("--export LAYOUT DIR writes one run; name one")
         return export_command(asked.runs[0], *asked.export, print)
-    # What was asked for stands alone on standard output, so that it can be sent to a file.
+    # Standard output has only the result, so that it can be sent to a file.
     alone = options.table or options.as_json
     # A user who follows a run sees each line at once, also in a file.
     shown = partial(print, flush=True) if options.follow else print
@@ -101,7 +101,7 @@ def _run(asked: Asked, options: ReportOptions, values: dict[str, Any]) -> int:
     return report_command(asked.runs, options, say, print)
 
 
-def _gold(asked: Asked, options: ReportOptions, selection: Selection) -> int:
+def _gold(asked: ReportRequest, options: ReportOptions, selection: Selection) -> int:
     from reports.validity.command import gold_command
 
     if asked.runs or options.dataset:
@@ -111,7 +111,9 @@ def _gold(asked: Asked, options: ReportOptions, selection: Selection) -> int:
     return gold_command(replace(options, dataset=asked.gold), asked.repeat, selection, say)
 
 
-def _imported(asked: Asked, options: ReportOptions, say: Say) -> tuple[Asked, ReportOptions]:
+def _imported(
+    asked: ReportRequest, options: ReportOptions, say: Say
+) -> tuple[ReportRequest, ReportOptions]:
     # The import needs most of the harness.
     from reports.foreign.recognise import is_foreign
 
@@ -147,7 +149,7 @@ def report_command(
     """Report on a run, on the combination of several, or compare them; return the exit code.
 
     It is 1 when something was to be evaluated and was not. ``say`` takes lines about the progress,
-    and ``show`` what was asked for.
+    and ``show`` the result.
     """
     if options.verify:
         # Imported here, and the page below: they need most of the harness, numpy or matplotlib.

@@ -57,8 +57,8 @@ def verify_option(help: str) -> Any:  # noqa: ANN401
 
 
 @option_group
-class Asked:
-    """What is asked for, and of which runs."""
+class ReportRequest:
+    """The task of ``report.py``, and its runs."""
 
     runs: tuple[Path, ...] = option(
         (),

@@ -96,7 +96,7 @@ class RequestedEvaluation:
         return make_images(client, self.options, self.say) if client else None
 
     def evaluate_others(self, run: RunData) -> int:
-        """Evaluate the other attempts' patches, and return how many have no verdict after it."""
+        """Evaluate the other attempts' patches, and return how many were not evaluated."""
         every = rounds(run)
         forget_others(self.store, chain.from_iterable(every))
         count = sum(map(len, every))
@@ -241,7 +241,7 @@ class RunEvaluation:
             verdicts, official = counted(len(kept), "verdict"), sum(v.official for v in kept)
             self.say(f"kept: {verdicts} on unchanged patches, {official} official")
         given = [self._saved(verdict) for verdict in self._given(todo, evaluator)]
-        # An older verdict stands if the evaluation fails this time.
+        # An older verdict is kept if the evaluation fails this time.
         failed = tuple(v.instance_id for v in given if not v.conclusive)
         for name in failed:
             known = self._known[name]

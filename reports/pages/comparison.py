@@ -10,7 +10,7 @@ from urllib.parse import quote
 from core.money import column, in_words
 from reports.data.provenance import Groups, NamedValues, provenance
 from reports.data.rundata import InstanceData, RunData
-from reports.pages.markdown import NOT_EVALUATED, of, p_value, percent, within
+from reports.pages.markdown import NOT_EVALUATED, of, p_value, paired_table, percent, within
 from reports.pages.overview import NO_PREDICTION, Table, VerdictMark, verdict_mark
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
@@ -99,17 +99,11 @@ def comparison_view(
     rows = [_row(name, runs, [one.get(name) for one in known]) for name in names]
     places = {agreement.value: place for place, agreement in enumerate(Agreement)}
     rows.sort(key=lambda row: (places[row.agreement], row.instance_id))
-    return ComparisonView(tuple(runs), tuple(map(_pair, comparisons)), tuple(rows))
-
-
-def _pair(found: RunComparison) -> tuple[Table, NamedValues]:
-    pairs = found.table
-    head = ("", f"resolved by {found.b}", f"not by {found.b}")
-    rows = (
-        (f"resolved by {found.a}", str(pairs.both), str(pairs.only_a)),
-        (f"not by {found.a}", str(pairs.only_b), str(pairs.neither)),
+    pairs = tuple(
+        (Table(f"{found.a} and {found.b}", *paired_table(found)), tuple(_facts(found)))
+        for found in comparisons
     )
-    return Table(f"{found.a} and {found.b}", head, rows), tuple(_facts(found))
+    return ComparisonView(tuple(runs), pairs, tuple(rows))
 
 
 def _facts(found: RunComparison) -> Iterator[tuple[str, str]]:

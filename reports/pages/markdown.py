@@ -120,15 +120,22 @@ def p_value(found: RunComparison) -> str:
     return f"p = {found.p_value:.4g}"
 
 
+def paired_table(
+    found: RunComparison,
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the head and the rows of the paired table of two runs."""
+    a, b, pairs = found.a, found.b, found.table
+    rows = (
+        (f"resolved by {a}", str(pairs.both), str(pairs.only_a)),
+        (f"not by {a}", str(pairs.only_b), str(pairs.neither)),
+    )
+    return ("", f"resolved by {b}", f"not by {b}"), rows
+
+
 def comparison_table(found: RunComparison) -> Iterator[str]:
     """Yield the paired table of two runs, the test, and the differing instances."""
-    a, b, pairs = found.a, found.b, found.table
-    headings = ("", f"resolved by {b}", f"not by {b}")
-    rows: list[Cells] = [
-        (f"resolved by {a}", pairs.both, pairs.only_a),
-        (f"not by {a}", pairs.only_b, pairs.neither),
-    ]
-    yield from table(headings, rows, numbers=(1, 2), markdown=True)
+    a, b = found.a, found.b
+    yield from table(*paired_table(found), numbers=(1, 2), markdown=True)
     yield ""
     yield f"- {one_line(a)} resolved {_scored(found.resolved_a)}"
     yield f"- {one_line(b)} resolved {_scored(found.resolved_b)}"
@@ -140,7 +147,7 @@ def comparison_table(found: RunComparison) -> Iterator[str]:
         )
     yield f"- McNemar's exact test: {p_value(found)}"
     costs = column([found.cost_a, found.cost_b])
-    if pairs.instances:
+    if found.table.instances:
         each = f"{one_line(a)} {costs[0]}, {one_line(b)} {costs[1]}"
         yield f"- Cost of the instances compared: {each}"
     if found.left_out:

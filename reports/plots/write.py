@@ -92,7 +92,7 @@ class ScoreDifference:
 
 @dataclass(frozen=True)
 class FigureData:
-    """The data of all pictures of a report; an empty part gives no picture."""
+    """The data of all pictures of a report; a picture without data is left out."""
 
     attempts: tuple[AttemptBar, ...] = ()
     steps: tuple[CostStep, ...] = ()

@@ -216,7 +216,7 @@ def _ranked(reasons: Iterable[str]) -> tuple[Reason, ...]:
 
 
 @dataclass(frozen=True)
-class Bought:
+class LimitedRun:
     """A run limited to a number of attempts per instance.
 
     Attributes:
@@ -240,7 +240,7 @@ class Bought:
     dollars_per_further: float | None
 
 
-def bought(run: RunData) -> tuple[Bought, ...]:
+def limited_runs(run: RunData) -> tuple[LimitedRun, ...]:
     """Return a run's resolved instances and dollars with at most 1, 2, … attempts per instance."""
     spent: Decimal | None = Decimal()
     before, rows = 0, []
@@ -253,7 +253,7 @@ def bought(run: RunData) -> tuple[Bought, ...]:
         spent = None if spent is None or dollars is None else spent + dollars
         each = float(dollars) / further if further > 0 and dollars is not None else None
         share = Share.made(found, len(run.selected), known=run.evaluated)
-        rows.append(Bought(number, share, None in verdicts, spent, further, dollars, each))
+        rows.append(LimitedRun(number, share, None in verdicts, spent, further, dollars, each))
     return tuple(rows)
 
 
@@ -386,7 +386,7 @@ class Counts:
         unresolved: with a patch and a verdict, and not resolved.
         not_evaluated: with a patch and without a verdict.
         unfinished: started, and without a prediction.
-        patch_unknown: predicted by another harness whose files hold no patch.
+        patch_unknown: predicted by another harness whose files do not hold the patch.
     """
 
     selected: int
@@ -428,7 +428,7 @@ class RunStats:
     plausible: Confusion
     gold_files: GoldFiles
     effort: Effort
-    bought: tuple[Bought, ...]
+    bought: tuple[LimitedRun, ...]
     pass_at_k: tuple[PassAtK, ...]
     failures: Failures
     validity: UsedValidity | None = None
@@ -456,7 +456,7 @@ def collect(run: RunData, split: DatasetSplit, used: UsedValidity | None = None)
         plausible=confusion(run.instances),
         gold_files=gold_files(run.instances),
         effort=effort(run),
-        bought=bought(run),
+        bought=limited_runs(run),
         pass_at_k=pass_at_ks(run.instances),
         failures=failures(run),
         validity=used,

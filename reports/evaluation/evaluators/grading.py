@@ -165,8 +165,8 @@ def _confirmed(
 
     The names that the report cannot contain follow; for them swebench's status is kept.
     swebench's parser also takes parts of nested output for names, such as ``[100%]`` and the tests
-    of runs that a test of pytest starts. They name no file of this run, so the report can neither
-    confirm nor contradict them. Without a report no test is confirmed.
+    of runs that a test of pytest starts. No file of this run has these names, so the report can
+    neither confirm nor contradict them. Without a report no test is confirmed.
     """
     row = task.evaluation
     own = map(_file, (*row.fail_to_pass, *row.pass_to_pass))
@@ -192,4 +192,6 @@ def _with_note(verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]
     if not names or verdict.reason:
         return verdict
     shown = some(names, 3)
-    return replace(verdict, reason=f"as swebench reads {shown}, which pytest's report cannot tell")
+    return replace(
+        verdict, reason=f"as swebench reads {shown}, which pytest's report cannot confirm"
+    )

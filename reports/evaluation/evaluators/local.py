@@ -82,7 +82,9 @@ class LocalEvaluator:
         """
         instance, row = task.instance, task.evaluation
         if not row.fail_to_pass or not row.test_patch:
-            raise UnavailableError("the row has no FAIL_TO_PASS or no test_patch to judge by")
+            raise UnavailableError(
+                "the row has no FAIL_TO_PASS or no test_patch, so it cannot be evaluated"
+            )
         snapshot = snapshot_of(instance, self.mirrors, self.snapshots)
         base = make_checkout(snapshot, folder / "base")
         session = self.environment.start(project_of(instance, base))

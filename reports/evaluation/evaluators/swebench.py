@@ -253,7 +253,7 @@ def tests_ended(output: str) -> bool:
     """Return whether a test output proves that swebench's script saw the tests begin and end.
 
     Container, engine and swebench may end before, and busy engines lose the beginning; swebench
-    grades what there is. What the tests returned is the last of what it needs.
+    grades the rest. The tests' exit code is the last part that it needs.
     """
     _, begins, tests = output.partition(START_MARKER)
     _, ends, after = tests.rpartition(END_MARKER)

@@ -50,7 +50,8 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     verdict = grade_saved(case, saved(f"{nested}{PRINTED}\nTOKEN\n{report()}", "TOKEN"), "local")
     assert verdict.status is VerdictStatus.RESOLVED
     assert (
-        f"as swebench reads [, [100%], {inner}, which pytest's report cannot tell" in verdict.reason
+        f"as swebench reads [, [100%], {inner}, which pytest's report cannot confirm"
+        in verdict.reason
     )
     # Another test of a file of this run is none of a nested run.
     forged = task(TEXTKIT, PASS_TO_PASS=["tests/test_slug.py::test_other"])

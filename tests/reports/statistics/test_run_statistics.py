@@ -12,7 +12,14 @@ from llm.chat import Usage
 from reports.data.rundata import AttemptData, CallData
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.statistics.breakdown import by_attempt, by_model, by_origin, by_repository, by_year
-from reports.statistics.collect import bought, collect, effort, failures, gold_files, pass_at_ks
+from reports.statistics.collect import (
+    collect,
+    effort,
+    failures,
+    gold_files,
+    limited_runs,
+    pass_at_ks,
+)
 from reports.statistics.comparing import compare
 from reports.statistics.denominators import DatasetSplit, scores, split_of
 from reports.statistics.methods import Share
@@ -77,7 +84,7 @@ def test_what_each_further_attempt_buys() -> None:
     dime = Decimal("0.1")
     early = [an_attempt(n, cost=dime, submittable_patch=f"p{n}", **FAILED) for n in (1, 2)]
     late = an_instance("a__a-2", attempt=3, winner=3, attempts=(*early, an_attempt(3, cost=dime)))
-    rows = bought(a_run(first, late, an_instance("a__a-3", resolved=False)))
+    rows = limited_runs(a_run(first, late, an_instance("a__a-3", resolved=False)))
     assert [row.resolved for row in rows] == [Share.made(n, 3) for n in (1, 1, 2)]
     assert [row.dollars for row in rows] == [Decimal("2.1"), Decimal("2.2"), Decimal("2.3")]
     assert [row.dollars_per_further for row in rows] == [2.1, None, 0.1]
@@ -97,12 +104,12 @@ def test_the_effect_of_attempts_is_exact_if_all_are_evaluated() -> None:
         an_attempt(4),
     )
     run = a_run(an_instance("a__a-1", attempt=4, winner=4, attempts=attempts))
-    rows = bought(run)
+    rows = limited_runs(run)
     assert [row.resolved.count for row in rows] == [1, 0, 0, 1]
     assert [row.further_resolved for row in rows] == [1, -1, 0, 1]
     assert not any(row.lower_bound for row in rows)
     nothing = an_instance("a__a-2", patch="", winner=None, resolved=False)
-    assert not any(row.lower_bound for row in bought(a_run(nothing)))
+    assert not any(row.lower_bound for row in limited_runs(a_run(nothing)))
 
 
 def test_verdicts_of_another_kind_say_nothing_beside_official_ones() -> None:
@@ -118,7 +125,7 @@ def test_verdicts_of_another_kind_say_nothing_beside_official_ones() -> None:
 
 def test_unknown_dollars_of_an_attempt_make_all_later_sums_unknown() -> None:
     attempts = (an_attempt(1), an_attempt(2, cost=None), an_attempt(3))
-    rows = bought(a_run(an_instance(attempt=3, attempts=attempts)))
+    rows = limited_runs(a_run(an_instance(attempt=3, attempts=attempts)))
     assert [row.dollars for row in rows] == [Decimal(1), None, None]
     assert rows[2].further_dollars == Decimal(1)
 

@@ -270,9 +270,9 @@ def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
     org, repo, number = row.get("org"), row.get("repo"), row.get("number")
     named = all(isinstance(name, str) and _REPOSITORY_NAME.fullmatch(name) for name in (org, repo))
     if not named or not isinstance(number, int):
-        raise UserError(
-            f"instance {task.instance.instance_id}: `org`, `repo` and `number` name no pull request"
-        )
+        name = task.instance.instance_id
+        words = "`org`, `repo` and `number` do not name a pull request"
+        raise UserError(f"instance {name}: {words}")
     return str(org), str(repo), number
 
 
@@ -286,7 +286,7 @@ _DURATION = re.compile(
 class RebenchV2Tool(OfficialTool):
     """SWE-rebench V2: ``scripts/eval.py``; its containers use the host's network.
 
-    It evaluates the gold patch of every row that has no prediction, so rows are written without it.
+    It evaluates the gold patch of each row without a prediction, so rows are written without it.
     """
 
     name = "rebench-v2"
@@ -353,7 +353,7 @@ _SUBSETS = {
 class HostedTool(OfficialTool):
     """swebench's own service through ``sb-cli``, for Lite, Verified and Multimodal.
 
-    What was sent cannot be changed.
+    A prediction that was sent cannot be changed.
     """
 
     name = "sb-cli"
@@ -394,7 +394,7 @@ class HostedTool(OfficialTool):
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
             "--predictions_path": folder.predictions(),
-            # The same patches continue what was sent before.
+            # The same patches continue an earlier submission.
             "--run_id": folder.patches_id,
             "--output_dir": folder.outputs / "reports",
             "--overwrite": 1,

@@ -93,7 +93,7 @@ class OfficialEvaluator:
         settings = self.tool.settings
         rounds = math.ceil(len(tasks) / max(settings.workers, 1))
         limit = settings.timeout * (rounds + 1) + self.tool.allowance
-        # Where tools leave what they mount into containers.
+        # Tools leave files there that they mount into containers.
         temporary = folder.inputs / "tmp"
         temporary.mkdir()
         env = {
@@ -137,7 +137,7 @@ class OfficialEvaluator:
         return replace(verdict, report=report) if verdict.conclusive else verdict
 
     def _why(self, task: EvaluationTask, failure: str, log: Path) -> str:
-        """Return why there is no result: the tool's own line on the instance, if it has any."""
+        """Return why a result is missing: if possible the tool's own line on the instance."""
         name = self.tool.identifier(task)
         lines = (line for line in read_text(log).splitlines() if name in line)
         found = [line for line in lines if _FAILURE.search(line.replace(name, ""))]

@@ -1,4 +1,4 @@
-"""The base of official evaluators that run as a program of their own, and what they share.
+"""The base class of official evaluators that run as a program of their own, with shared helpers.
 
 Each writes a predictions file, names the commands to run, and reads the result files. Everything
 else is the same for all of them: ``reports.evaluation.evaluators.official.running``.
@@ -247,7 +247,7 @@ def revision(checkout: Path) -> str:
 def row_id(task: EvaluationTask) -> str:
     """Return the id by which official tools know the instance of a prediction.
 
-    It is the row's own: the harness may use a neutral one, which tells an agent nothing.
+    It is the row's own: the harness may use a neutral one, which hides the instance from an agent.
     """
     name = task.evaluation.instance_id
     if not is_safe_key(name):

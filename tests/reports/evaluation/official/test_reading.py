@@ -115,7 +115,7 @@ def test_an_id_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="an id holds only"):
         tool.write([task], folder)
     multi_task = samples.task({**ROW, "org": name}, GOLD, "neutral-1", "")
-    with pytest.raises(UserError, match="name no pull request"):
+    with pytest.raises(UserError, match="do not name a pull request"):
         made("multi-swe-bench", tmp_path / "m")[0].groups([multi_task])
 
 
