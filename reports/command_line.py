@@ -41,7 +41,7 @@ from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 
 @command(ReportOptions, ReportRequest, SubmissionOptions, Selection, About)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Write all_preds.jsonl, have it evaluated, and print the counts, tables or statistics."""
+    """Write and evaluate all_preds.jsonl, and print the counts, tables or statistics."""
     asked = built(ReportRequest, values)
     named = asked.runs or tuple(filter(None, [asked.audit]))
     # A run that has just started may not have made its cache yet.

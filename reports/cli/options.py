@@ -67,20 +67,22 @@ class ReportRequest:
         argument=True,
     )
     submission: Path | None = option(
-        None, "Write the leaderboard's package of one run there.", "--submission"
+        None, "Write the leaderboard's package of one run to this folder.", "--submission"
     )
-    validate: Path | None = option(None, "Check the leaderboard's package there.", "--validate")
+    validate: Path | None = option(
+        None, "Check the leaderboard's package in this folder.", "--validate"
+    )
     gold: str = option(
         "", "Evaluate this dataset's gold and empty patches; write --validity.", "--gold"
     )
-    repeat: int = option(3, "How often --gold evaluates each patch.", "--repeat", least=1)
+    repeat: int = option(3, "Evaluate each patch of --gold this often.", "--repeat", least=1)
     audit: Path | None = option(
         None, "Search the trajectories of a run of any harness for hidden data.", "--audit"
     )
     export: tuple[ExportLayout, Path] | None = option(
         None, "Write the run in another layout (atif, mini, swe-agent) into a folder.", "--export"
     )
-    out: Folder = out_option("Import the runs of other harnesses there.")
+    out: Folder = out_option("Import the runs of other harnesses into this folder.")
 
 
 @option_group
@@ -95,28 +97,32 @@ class ReportOptions:
         "--evaluator",
     )
     dataset: str = option(
-        "", "Dataset of the run (default: as the run recorded it).", "--dataset", "-d"
+        "", "Use this dataset (default: as the run recorded it).", "--dataset", "-d"
     )
     split: str = option(
         "",
-        "Split of the dataset, or of the leaderboard (default: as the run recorded it).",
+        "Use this split of the dataset or the leaderboard (default: as the run recorded it).",
         "--split",
     )
-    workers: int = workers_option(2, "Number of evaluations at once (docker).")
+    workers: int = workers_option(2, "Run this many evaluations at once (docker).")
     timeout: float = timeout_option(1800.0, "Stop one instance's tests after this many seconds.")
-    cache: Folder = cache_option("Keep mirrors and environments there.")
-    repos: Folder | None = option(None, "Use the bare mirrors there.", "--repos", given=Path)
+    cache: Folder = cache_option("Keep mirrors and environments in this folder.")
+    repos: Folder | None = option(
+        None, "Use the bare mirrors in this folder.", "--repos", given=Path
+    )
     name: str = option(
-        "", "Name of the combined run (default: the runs' names joined by +).", "--name"
+        "", "Name the combined run (default: the runs' names joined by +).", "--name"
     )
     compare: bool = option(False, "Compare the runs, each with each; combine nothing.", "--compare")
     table: bool = option(False, "Print only the tables, in Markdown.", "--table")
     as_json: bool = json_option("Print only the statistics, as JSON.")
     page: bool = option(True, "Write the page of the run with its pictures.", "--page/--no-page")
-    regrade: bool = option(False, "Grade saved test output again; run no test.", "--regrade")
+    regrade: bool = option(
+        False, "Grade saved test output again without running tests.", "--regrade"
+    )
     verify: bool = verify_option("Compute derived files again and say what differs.")
     all_attempts: bool = option(
-        False, "Evaluate the patches of all attempts, as pass@k needs it.", "--all-attempts"
+        False, "Evaluate the patches of all attempts, for pass@k.", "--all-attempts"
     )
     validity: Path | None = option(
         None,
