@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import partial
-from itertools import product
+from itertools import product, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from reports.plots.style import (
     percent_axis,
 )
 from reports.statistics.breakdown import UNKNOWN
-from reports.statistics.collect import Confusion, RunStats
+from reports.statistics.collect import Confusion, LimitedRun, RunStats
 from reports.statistics.comparing import RunComparison
 from reports.statistics.methods import Interval, Share
 
@@ -49,15 +48,6 @@ class AttemptBar:
     resolved: int
     unresolved: int
     not_evaluated: int
-    score: float
-
-
-@dataclass(frozen=True)
-class CostStep:
-    """The cost and score of a run limited to ``attempts`` attempts per instance."""
-
-    attempts: int
-    dollars: Decimal
     score: float
 
 
@@ -95,7 +85,7 @@ class FigureData:
     """The data of all pictures of a report; a picture without data is left out."""
 
     attempts: tuple[AttemptBar, ...] = ()
-    steps: tuple[CostStep, ...] = ()
+    steps: tuple[LimitedRun, ...] = ()  # with known costs
     repositories: tuple[RepositoryBar, ...] = ()
     confusion: Confusion | None = None
     scores: tuple[Score, ...] = ()
@@ -113,11 +103,6 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
         so_far += resolved
         score = so_far / len(run.selected)
         attempts.append(AttemptBar(number, resolved, unresolved, unknown, score))
-    steps = []
-    for row in stats.bought:
-        if row.dollars is None:
-            break
-        steps.append(CostStep(row.attempts, row.dollars, row.resolved.share or 0.0))
     evaluated = [i for i in run.instances if i.resolved is not None]
     places = {model: place for place, model in enumerate(run.models)}
     pairs = {(i.repo, i.model or UNKNOWN) for i in evaluated}
@@ -127,7 +112,7 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
         bars.append(RepositoryBar(repo, model, own.count(True), len(own)))
     return FigureData(
         attempts=tuple(attempts),
-        steps=tuple(steps),
+        steps=tuple(takewhile(lambda row: row.dollars is not None, stats.bought)),
         repositories=tuple(bars),
         confusion=stats.plausible if evaluated and stats.counts.plausible is not None else None,
     )
@@ -213,7 +198,7 @@ def _drawn(data: FigureData) -> Iterator[Picture]:
     steps = data.steps
     if steps and steps[-1].dollars:
         words = "; ".join(
-            f"{counted(step.attempts, 'attempt')}: {cost}, {step.score:.1%}"
+            f"{counted(step.attempts, 'attempt')}: {cost}, {step.resolved.share or 0:.1%}"
             for step, cost in zip(steps, column([step.dollars for step in steps]), strict=True)
         )
         draw = partial(_draw_cost_against_score, steps)
@@ -286,9 +271,10 @@ def _draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
     return figure
 
 
-def _draw_cost_against_score(steps: Sequence[CostStep], theme: Theme) -> Figure:
+def _draw_cost_against_score(steps: Sequence[LimitedRun], theme: Theme) -> Figure:
     figure, axes = new_figure()
-    dollars, scores = [float(step.dollars) for step in steps], [step.score for step in steps]
+    dollars = [float(step.dollars or 0) for step in steps]
+    scores = [step.resolved.share or 0.0 for step in steps]
     axes.plot(dollars, scores, color=theme.good, marker="o", linewidth=1.6)
     for each, x, y in zip(steps, dollars, scores, strict=True):
         _note(axes, str(each.attempts), (x, y), theme)

@@ -13,7 +13,6 @@ from core.redaction import Redactor
 from reports.plots.style import DARK, LIGHT, Theme, label
 from reports.plots.write import (
     AttemptBar,
-    CostStep,
     FigureData,
     RepositoryBar,
     Score,
@@ -21,17 +20,22 @@ from reports.plots.write import (
     draw_figures,
     write_figures,
 )
-from reports.statistics.collect import Confusion
+from reports.statistics.collect import Confusion, LimitedRun
 from reports.statistics.methods import Interval, Share
 
 WEIRD = "a$b$_^{x}\\frac<&\"'>\x00\x1b[31m日本\u202e"
+
+
+def limited(attempts: int, dollars: str, resolved: int) -> LimitedRun:
+    share = Share.made(resolved, 300)
+    return LimitedRun(attempts, share, False, Decimal(dollars), 0, None, None)
 
 
 def everything(name: str = "gpt-4o") -> FigureData:
     score = Score(name, Share.made(79, 300), official=True)
     return FigureData(
         attempts=(AttemptBar(1, 61, 140, 7, 61 / 300), AttemptBar(2, 18, 31, 0, 79 / 300)),
-        steps=(CostStep(1, Decimal("300.5"), 61 / 300), CostStep(2, Decimal("909.25"), 79 / 300)),
+        steps=(limited(1, "300.5", 61), limited(2, "909.25", 79)),
         repositories=(RepositoryBar(name, name, 3, 12), RepositoryBar("b/b", "_opus", 1, 7)),
         confusion=Confusion(60, 120, 19, 101, 1 / 3, 60 / 79),
         scores=(score, Score("run2", Share.made(0, 0), official=False)),
@@ -69,7 +73,7 @@ def test_names_of_any_kind_can_be_drawn() -> None:
 
 def test_an_empty_part_gives_no_picture() -> None:
     assert draw_figures(FigureData()) == ()
-    free = FigureData(steps=(CostStep(1, Decimal(), 0.5),))
+    free = FigureData(steps=(limited(1, "0", 150),))
     assert draw_figures(free) == ()
     alone = FigureData(scores=everything().scores[:1])
     assert draw_figures(alone) == ()
