@@ -133,11 +133,13 @@ class RunConfig(RunOptions):
 
     def deciding(self) -> dict[str, Any]:
         default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
+        temperatures = DEFAULT_TEMPERATURES if default else self.temperatures
         return super().deciding() | {
             "agent_env": sorted(self.agent_env),
+            "agent_sandbox_read": [str(path) for path in self.agent_sandbox_read] or None,
             "agent_timeout": self.agent_timeout if self.outside_agent else None,
             # Of the default they are cut to the tries, which decide by themselves.
-            "temperatures": list(DEFAULT_TEMPERATURES if default else self.temperatures),
+            "temperatures": [f"{value:g}" for value in temperatures],
         }
 
 
