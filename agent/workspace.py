@@ -76,7 +76,7 @@ def _encoding(data: bytes) -> str:
     candidates = ["utf-8-sig"] if data.startswith(codecs.BOM_UTF8) else _cookies(data)
     for name in [*candidates, "utf-8"]:
         try:
-            # Some of Python's codecs take forever, and are no encodings of sources.
+            # Some of Python's codecs take forever, and are not encodings of sources.
             if (
                 codecs.lookup(name).name not in _NO_CHARSETS
                 and data.decode(name).encode(name) == data

@@ -39,7 +39,7 @@ def parse_address(option: str, text: str) -> Address:
     """Return the address in ``text``.
 
     Raises:
-        UserError: ``text`` is no address; the message names ``option``.
+        UserError: ``text`` is not an address; the message names ``option``.
     """
     try:
         parts = urlsplit(text)

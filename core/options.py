@@ -133,7 +133,7 @@ def built(group: type[T], values: Mapping[str, Any], context: Any = None) -> T: 
 
     Args:
         group: an ``option_group``; groups that are its fields are built as well.
-        values: by the keys of options, and by the names of fields that are no options; None and
+        values: by the keys of options, and by the names of fields that are not options; None and
             what is missing leave the default.
         context: passed on to the functions that read options.
 

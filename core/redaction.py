@@ -49,7 +49,7 @@ class Redactor:
         """Return the redactor of the variables whose names and values suggest secrets.
 
         A value counts if it has at least 8 characters, no white space (except above 100 characters)
-        and is no existing path. In addresses, in any variable, user and password count.
+        and is not an existing path. In addresses, in any variable, user and password count.
         """
         of_file = {*environ.get(DOTENV_VARIABLE, "").split(",")}
         secrets = {

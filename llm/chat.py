@@ -35,7 +35,6 @@ class Message:
     """One message of a conversation, in the roles of the OpenAI chat protocol.
 
     Attributes:
-        tool_calls: the calls of an ``assistant`` message.
         tool_call_id: the call that a ``tool`` message answers.
         images: addresses of images that belong to the message.
     """
@@ -82,13 +81,11 @@ class Reply:
     """The answer of a model to one request.
 
     Attributes:
-        content: the text; may be empty.
         truncated: the output limit cut it off.
         usage: tokens; None where the provider reports none.
         cost: dollars; None where the price is unknown.
         seconds: wall-clock time of the call without retries.
         model: the model's name from the provider.
-        tool_calls: the tool calls of the model, in order.
         exchange_sha256: identifies what it answers, see the function of that name; None in records
             of earlier versions, and for a request that is not known in full.
     """
@@ -110,7 +107,7 @@ class Reply:
 
 
 class Reminder(str, Enum):
-    """The place of the edit format's rules in a request."""
+    """The place of the edit format's rules in a request: the system or last user message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -125,8 +122,6 @@ class Traits:
     Attributes:
         context: the most tokens of a request and its reply; None when unknown.
         prefill: the model continues a last message of the role ``assistant``.
-        reminder: ``system`` is the system message, ``user`` the end of the last user message.
-        images: the model takes images.
     """
 
     context: int | None = None
@@ -231,11 +226,7 @@ def exchange_sha256(
 ) -> str:
     """Return the hash of everything that is sent but keys (docs/trajectory.md has the layout).
 
-    Args:
-        model: litellm's name.
-        request: the conversation or the text.
-        options: of sampling and length, those that are sent, in the names of the OpenAI protocol.
-        tools: the functions that the model may call.
+    ``options`` are those of sampling and length, in the names of the OpenAI protocol.
     """
     asked = {"prompt" if isinstance(request, str) else "messages": _identity(request)}
     offered = {"tools": [dict(tool) for tool in tools]} if tools else {}
@@ -257,11 +248,12 @@ def _sha256(text: str) -> str:
 
 
 def _identity(request: Request) -> str | list[list[Any]]:
-    return request if isinstance(request, str) else [_parts(message) for message in request]
-
-
-def _parts(message: Message) -> list[Any]:
-    # The ids of calls differ each time, so they do not count.
-    calls = [[call.name, call.arguments] for call in message.tool_calls]
-    shown = [{"images": list(message.images)}] if message.images else []
-    return [message.role, message.content, *([calls] if calls else []), *shown]
+    if isinstance(request, str):
+        return request
+    parts = []
+    for message in request:
+        # The ids of calls differ each time, so they do not count.
+        calls = [[call.name, call.arguments] for call in message.tool_calls]
+        shown = [{"images": list(message.images)}] if message.images else []
+        parts.append([message.role, message.content, *([calls] if calls else []), *shown])
+    return parts

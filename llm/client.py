@@ -55,10 +55,9 @@ class LiteLLMModel:
     """A model behind a provider, called through litellm.
 
     Attributes:
-        name: litellm's name.
         call_timeout: seconds for one call from request to last byte, without retries.
         max_output_tokens: the limit to send; by default that of ``settings``, or none.
-        settings: settings of the model; litellm's map completes them.
+        settings: litellm's map completes them.
         sampling: options of sampling; those that the model does not take are not sent.
         price: the user's price, which overrides litellm's map.
         gate: every request passes it; it records replies and enforces limits.

@@ -20,12 +20,10 @@ class PlannedCall:
     """A request that is about to be sent.
 
     Attributes:
-        model: litellm's name.
-        provider: litellm's name of its provider.
-        request_sha256: see ``llm.chat.request_sha256``.
+        provider: litellm's name of the model's provider.
         tokens: of the prompt, counted or estimated, and of the longest reply where known.
         bound: the most dollars that it can cost; None when the price is unknown.
-        exchange_sha256: see ``llm.chat.exchange_sha256``; None for an agent that is a command.
+        exchange_sha256: None for an agent that is a command.
     """
 
     model: str
@@ -56,7 +54,6 @@ class Failed:
     """No answer this time.
 
     Attributes:
-        error: what happened.
         transient: worth another try; the user must fix other failures.
         billed: it may be billed: the connection broke, or time ran out.
         reached: the provider was connected to.
@@ -86,11 +83,7 @@ class Gate(Protocol):
         """
 
     def pause(self, seconds: float) -> None:
-        """Wait before another try.
-
-        Raises:
-            StoppedError: the run is stopping.
-        """
+        """Wait before another try; raises StoppedError when the run is stopping."""
 
     def begin(self, ask: PlannedCall) -> str:
         """Wait until ``ask`` may be sent and return a ticket for it.

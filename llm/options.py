@@ -115,7 +115,7 @@ def names_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:
     def name(given: str) -> str:
         if given not in names:
             known = ", ".join(model.given for model in models)
-            raise UserError(f"{given!r} is no model of this run; there are {known}")
+            raise UserError(f"{given!r} is not a model of this run; there are {known}")
         return names[given]
 
     return name

@@ -30,7 +30,7 @@ _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\S+)")
 _MODERATED = re.compile(r"moderation|flagged|content policy|safety", re.IGNORECASE)
 
 # What servers say of a request that is longer than the window; litellm knows some of these. "TPM"
-# is a rate, and the limit of a reply is no window.
+# is a rate, and the limit of a reply is not a window.
 _TOO_LONG = re.compile(
     r"context[ _-]?(?:length|size|window|limit)|exceed_context"
     r"|maximum (?:prompt|model|input|sequence) length"

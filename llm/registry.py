@@ -21,7 +21,7 @@ from llm.chat import Reminder, Traits
 from llm.provider_errors import watch_clients
 from llm.settings import ModelSettings
 
-# Dates have more digits and are no versions: the name without a date means the same model.
+# Dates have more digits and are not versions: the name without a date means the same model.
 _VERSION = r"(\d{1,2})(?:[-.](\d{1,2}))?"
 _PRICE_MAP = "model_prices_and_context_window_backup.json"
 _NO_KEY = "no-key-needed"
@@ -51,8 +51,14 @@ def the_litellm() -> Any:  # noqa: ANN401 - litellm is untyped
         litellm.suppress_debug_info = True
         # It would send the first four stop texts and drop the others.
         litellm.disable_stop_sequence_limit = True
-        _send_once()
-        _log_nothing()
+        from litellm.litellm_core_utils.litellm_logging import Logging
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+        # It would send a request again after a lost connection.
+        AsyncHTTPHandler.single_connection_post_request = _raise_again
+        # It would log and price replies: a name of 5 MB would block its loop.
+        Logging.should_run_logging = lambda *_, **__: False
+        Logging.response_cost_calculator = lambda *_, **__: None
         watch_clients()
         gc.freeze()
     finally:
@@ -60,21 +66,8 @@ def the_litellm() -> Any:  # noqa: ANN401 - litellm is untyped
     return litellm
 
 
-def _send_once() -> None:
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
-
-    async def refuse(self: object, *args: object, **kwargs: object) -> None:
-        raise
-
-    AsyncHTTPHandler.single_connection_post_request = refuse
-
-
-def _log_nothing() -> None:
-    """Keep litellm from logging and pricing replies: a name of 5 MB would block its loop."""
-    from litellm.litellm_core_utils.litellm_logging import Logging
-
-    Logging.should_run_logging = lambda *_, **__: False
-    Logging.response_cost_calculator = lambda *_, **__: None
+async def _raise_again(self: object, *args: object, **kwargs: object) -> None:
+    raise
 
 
 def resolve_model(name: str, aliases: Mapping[str, str], *, any_name: bool = False) -> str:

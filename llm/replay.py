@@ -132,7 +132,7 @@ def _traits(raw: Mapping[str, Any] | None) -> Traits | None:
 def reply_of_json(raw: Mapping[str, Any]) -> Reply:
     """Return the reply in a call of a trajectory."""
     if not isinstance(raw["content"], str):
-        raise TypeError("`content` is no text")
+        raise TypeError("`content` is not a text")
     return Reply(
         content=raw["content"],
         truncated=bool(raw.get("truncated", False)),
@@ -148,7 +148,7 @@ def reply_of_json(raw: Mapping[str, Any]) -> Reply:
 def exchange_of(raw: Mapping[str, Any]) -> str | None:
     found = raw.get("exchange_sha256")
     if not isinstance(found, str | None):
-        raise TypeError("`exchange_sha256` is no text")
+        raise TypeError("`exchange_sha256` is not a text")
     return found
 
 

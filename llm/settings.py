@@ -42,14 +42,10 @@ class ModelSettings:
     """The settings of one model; litellm's map decides for None.
 
     Attributes:
-        edit_format: the default edit format.
-        reminder: the place of the edit format's rules.
         temperature: whether the model takes one.
         reasoning_effort: how long the model thinks; None sends nothing.
         cache_markers: whether the provider caches only marked messages.
         prefill: whether the model continues a last message of the role ``assistant``.
-        tools: whether the model can call functions.
-        images: whether the model takes images.
         context: tokens of the window.
         max_output: tokens of the longest reply; sent as the limit if a rule sets it.
     """
@@ -120,8 +116,7 @@ def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
     Raises:
         UserError: the file has an error; the message names the file, the key and the fix.
     """
-    files = [_read(place, formats) for place in (path, _OURS) if place]
-    return SettingsBook(tuple(files))
+    return SettingsBook(tuple(_read(place, formats) for place in (path, _OURS) if place))
 
 
 @cache
@@ -187,4 +182,4 @@ class StrictLoader(ShallowNodes, _OnceOnly, yaml.SafeLoader):
 
 
 class TextLoader(ShallowNodes, _OnceOnly, yaml.BaseLoader):
-    """Loads every scalar as text: 1:30 is no number of base 60."""
+    """Loads every scalar as text: 1:30 is not a number of base 60."""

@@ -71,7 +71,7 @@ def _edits(
             elif other.path not in named:
                 found.append(other)
     edited, beside = {edit.path for edit in found}, bool(found)
-    # A list of names in a fence is no file.
+    # A list of names in a fence is not a file.
     listed = [
         edit.path
         for part in rest

@@ -72,7 +72,7 @@ _CONTAINER = re.compile(
 def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
     """Return the lines (first, end) of the function or method around line ``at`` (from 0).
 
-    That is the outermost block that is no class or similar: a line and the lines with more
+    That is the outermost block that is not a class or similar: a line and the lines with more
     indentation that follow it, in any language with the usual layout. It is the whole file when
     line ``at`` has no indentation.
     """

@@ -38,7 +38,7 @@ class Index:
         first_unit: of each file, and the number of all units at the end.
         parents: unit around each unit; of a file's own unit the unit itself.
         names: place of each unit's name among ``identifiers``; -1 for a file's own unit, and for
-            names of one character, which are no identifiers.
+            names of one character, which are not identifiers.
         kinds: of each unit one of ``FILE``, ``TYPE``, ``FUNCTION``.
         rows: each unit's definition as text, which ``definition`` parses: few are needed.
         identifiers: all words of all units, sorted.

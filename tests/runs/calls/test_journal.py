@@ -63,7 +63,7 @@ DAMAGED: list[tuple[bytes, str]] = [
     (b'{"kind":"asked"}', "lacks 'call'"),
     (b'{"kind":"answered","call":"a"}', "lacks 'reply'"),
     (b'{"kind":"answered","call":"b","reply":[]}', "list indices"),
-    (b'{"kind":"answered","call":"b","reply":{"content":5}}', "`content` is no text"),
+    (b'{"kind":"answered","call":"b","reply":{"content":5}}', "`content` is not a text"),
     (b'{"kind":"asled","call":"b"}', "'asled' is not a valid"),
     (b'{"kind":"lost","call":"b","cost":-1}', "is not an amount of dollars"),
     (json.dumps(asked("b", attempt=0)).encode(), "`attempt` is not the number"),
