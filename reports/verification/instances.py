@@ -120,11 +120,9 @@ class InstanceCheck:
             return
         rules = _one_fence(get_format(record.edit_format).instructions("```"))
         first, *others = (_one_fence(message.content) for message in record.messages)
-        found, reminder = (
-            (rules in first, any(rules in text for text in others)),
-            raw["traits"]["reminder"],
-        )
-        if found != _REMINDED.get(reminder, found):
+        found = rules in first, any(rules in text for text in others)
+        reminder = raw["traits"]["reminder"]
+        if reminder != "none" and found != _REMINDED.get(reminder):
             name = record.edit_format
             yield f"messages are not those of the format {name} with the reminder {reminder}"
 

@@ -152,7 +152,7 @@ TEXTS = [
     ("predictions/r/ledger.jsonl", '"attempt": 1', '"attempt": 8', "lacks 2 calls of "),
     ("predictions/r/ledger.jsonl", '"scripted-a"', '"scripted-b"', "line 1: model is"),
     ("predictions/r/ledger.jsonl", f"{ONE}:1:1", f"{ONE}:1:7", f"lacks the call {ONE}:1:1"),
-    ("predictions/r/ledger.jsonl", '{"call"', '{"all"', "line 1: it lacks 'call'"),
+    ("predictions/r/ledger.jsonl", '{"call"', '{"all"', "line 1: 'call': Field required"),
     ("predictions/r/ledger.jsonl", ":1:2", ":1:1", "line 2: it is the same call as line 1"),
 ]
 
@@ -163,7 +163,7 @@ def test_a_change_in_a_text_is_named(
 ) -> None:
     path = out / name
     assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new, 1 if "lacks '" in words else -1))
+    path.write_text(path.read_text().replace(old, new, 1 if "required" in words else -1))
     code, said = verify(out, cache)
     assert code == 1
     assert any(line.startswith(f"{name}: ") and words in line for line in said), said
