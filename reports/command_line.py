@@ -23,7 +23,7 @@ from core.money import UNKNOWN, column, dollars, in_words
 from core.options import built, command
 from core.plaintext import Say, one_line
 from core.redaction import Redactor
-from reports.cli.options import EvaluatorKind, ReportOptions, ReportRequest, SubmissionOptions
+from reports.cli.options import EvaluatorKind, ReportOptions, ReportTask, SubmissionOptions
 from reports.data.jsonvalues import mapping, texts
 from reports.data.predictions import ALL_PREDS, read_predictions, write_all_preds
 from reports.data.provenance import evaluation
@@ -39,10 +39,10 @@ from runs.storage.manifest import note_evaluation
 from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 
 
-@command(ReportOptions, ReportRequest, SubmissionOptions, Selection, About)
+@command(ReportOptions, ReportTask, SubmissionOptions, Selection, About)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Write and evaluate all_preds.jsonl, and print the counts, tables or statistics."""
-    asked = built(ReportRequest, values)
+    asked = built(ReportTask, values)
     named = asked.runs or tuple(filter(None, [asked.audit]))
     # A run that has just started may not have made its cache yet.
     at_once = values["follow"] and _given(named, "cache")
@@ -60,7 +60,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     raise typer.Exit(code)
 
 
-def _run(asked: ReportRequest, options: ReportOptions, values: dict[str, Any]) -> int:
+def _run(asked: ReportTask, options: ReportOptions, values: dict[str, Any]) -> int:
     """Run the command asked for, and import its modules only then."""
     if options.evaluator:
         from reports.evaluation.evaluators.choice import check_evaluator
@@ -101,7 +101,7 @@ def _run(asked: ReportRequest, options: ReportOptions, values: dict[str, Any]) -
     return report_command(asked.runs, options, say, print)
 
 
-def _gold(asked: ReportRequest, options: ReportOptions, selection: Selection) -> int:
+def _gold(asked: ReportTask, options: ReportOptions, selection: Selection) -> int:
     from reports.validity.command import gold_command
 
     if asked.runs or options.dataset:
@@ -112,8 +112,8 @@ def _gold(asked: ReportRequest, options: ReportOptions, selection: Selection) ->
 
 
 def _imported(
-    asked: ReportRequest, options: ReportOptions, say: Say
-) -> tuple[ReportRequest, ReportOptions]:
+    asked: ReportTask, options: ReportOptions, say: Say
+) -> tuple[ReportTask, ReportOptions]:
     # The import needs most of the harness.
     from reports.foreign.recognise import is_foreign
 

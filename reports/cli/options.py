@@ -57,7 +57,7 @@ def verify_option(help: str) -> Any:  # noqa: ANN401
 
 
 @option_group
-class ReportRequest:
+class ReportTask:
     """The task of ``report.py``, and its runs."""
 
     runs: tuple[Path, ...] = option(
