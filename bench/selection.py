@@ -34,11 +34,11 @@ def until_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401
 def check_date(name: str, value: str) -> None:
     """Check a day or a month that the option ``name`` gives; empty is right."""
     if value and not _DATE.fullmatch(value):
-        raise UserError(f"{name} {value!r} is no date: give YYYY-MM-DD or YYYY-MM")
+        raise UserError(f"{name} {value!r} is not a date: give YYYY-MM-DD or YYYY-MM")
 
 
 def in_period(day: str, since: str, until: str) -> bool:
-    """Tell whether a day lies in a period of days, months or empty ends."""
+    """Return whether a day lies in a period of days, months or empty ends."""
     # A month stands for all of its days.
     early = since and day[: len(since)] < since
     return not (early or (until and day[: len(until)] > until))

@@ -179,7 +179,7 @@ class Session(Protocol):
         """The ways of installing that differ here."""
 
     def installs(self, setup: Setup) -> bool:
-        """Tell whether ``setup`` builds the project from the changed tree."""
+        """Return whether ``setup`` builds the project from the changed tree."""
 
     def prepare(
         self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1

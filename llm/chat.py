@@ -69,7 +69,7 @@ class Usage:
             return None
         counts = raw.values() if isinstance(raw, dict) else [None]
         if not all(type(count) is int and count >= 0 for count in counts):
-            raise ValueError("the tokens are no counts")
+            raise ValueError("the tokens are not counts")
         try:
             return cls(**raw)  # type: ignore[arg-type]
         except TypeError as error:

@@ -58,7 +58,7 @@ class Plan:
 
     Attributes:
         done: number of ids with a prediction that is kept.
-        over_budget: ids that a limit stopped which is no higher now, with the option that sets it.
+        over_budget: ids that a limit stopped, not raised since, with the option that sets it.
         errors: ids whose attempts all broke; ``--redo error`` repeats them.
         broken: the faults of unreadable predictions, by id.
     """

@@ -80,7 +80,7 @@ def _edits(
     ]
     for path in dict.fromkeys(listed):
         if not (path in edited or (beside and path in scope.known)):
-            problem = f"the file {path} in a fence is no edit in this format. {_rules(form)}"
+            problem = f"the file {path} in a fence is not an edit in this format. {_rules(form)}"
             found.append(Unreadable(path, problem))
     return tuple(found)
 

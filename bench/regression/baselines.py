@@ -220,7 +220,7 @@ class Baselines:
 
 
 def died(result: CommandResult) -> bool:
-    """Tell whether the time limit or a signal ended a run."""
+    """Return whether the time limit or a signal ended a run."""
     code = result.exit_code
     return code is None or code < 0 or _SIGNALLED <= code <= _LAST_SIGNAL
 

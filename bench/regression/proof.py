@@ -91,12 +91,12 @@ def _root(path: PurePosixPath) -> str:
 
 
 def concerns_build(edited: Iterable[str]) -> bool:
-    """Tell whether one of ``edited`` may affect the installation of the project."""
+    """Return whether one of ``edited`` may affect the installation of the project."""
     return any(_READ_BY_BUILDS.fullmatch(path) for path in edited)
 
 
 def needs_rebuild(edited: Collection[str], packages: Sequence[Package]) -> bool:
-    """Tell whether edits may change what an installation does; edits of modules do not."""
+    """Return whether edits may change what an installation does; edits of modules do not."""
     folders = tuple(p.file.removesuffix("__init__.py") for p in packages)
     modules = all(path.endswith(".py") and path.startswith(folders) for path in edited)
     return not (folders and modules) or concerns_build(edited)

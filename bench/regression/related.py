@@ -33,7 +33,7 @@ _DEFINED = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(?!__)(\w{3,})
 
 
 def has_convention(edited: Iterable[str]) -> bool:
-    """Tell whether one of ``edited`` is a source file in a language whose tests are known."""
+    """Return whether one of ``edited`` is a source file in a language whose tests are known."""
     sources = [path for path in edited if not is_test_path(path)]
     return any(path.endswith(".py") for path in sources) or bool(conventions_of(sources))
 

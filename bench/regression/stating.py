@@ -69,7 +69,7 @@ class Speaker:
             self.say("end")
 
     def imported(self, how: Any) -> Any:  # noqa: ANN401
-        """Tell whether ``all`` or ``any`` of the names are imported."""
+        """Return whether ``all`` or ``any`` of the names are imported."""
         return how(name in sys.modules for name in self.names)
 
     def _marked(self, place: str) -> bool:

@@ -259,7 +259,7 @@ class TreeUnderTest:
 
 
 def may_configure_tests(path: str) -> bool:
-    """Tell whether an edit of the existing file ``path`` may change how tests run."""
+    """Return whether an edit of the existing file ``path`` may change how tests run."""
     name = PurePosixPath(path).name
     named = name in _WHOLE or RUNNER_CONFIGURATION.fullmatch(name) is not None
     return named or path in _RUNNERS or path.endswith(".pth") or is_shared(path)
@@ -338,7 +338,7 @@ def with_settings_of(path: str, base: str, new: str) -> str | None:
 
 
 def is_shared(path: str) -> bool:
-    """Tell whether ``path`` may hold settings of test runners beside others."""
+    """Return whether ``path`` may hold settings of test runners beside others."""
     return PurePosixPath(path).name in _FORMATS
 
 

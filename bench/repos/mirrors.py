@@ -82,5 +82,5 @@ class Mirrors:
 
 
 def has_commit(mirror: Path, commit: str) -> bool:
-    """Tell whether ``mirror`` holds ``commit``."""
+    """Return whether ``mirror`` holds ``commit``."""
     return git_result("cat-file", "-e", f"{commit}^{{commit}}", cwd=mirror).returncode == 0

@@ -85,7 +85,7 @@ class SubmittablePatch:
 
 
 def is_test_path(path: str) -> bool:
-    """Tell whether ``path`` is a test in the conventions of the benchmark's repositories."""
+    """Return whether ``path`` is a test in the conventions of the benchmark's repositories."""
     parts = PurePosixPath(path).parts
     if not parts:
         return False
@@ -99,7 +99,7 @@ def is_test_path(path: str) -> bool:
 
 
 def is_excluded(path: str, *, new: bool) -> bool:
-    """Tell whether a change of ``path`` is excluded from predictions (docs/predictions.md)."""
+    """Return whether a change of ``path`` is excluded from predictions (docs/predictions.md)."""
     parts = PurePosixPath(path).parts
     if is_test_path(path):
         return True
@@ -229,7 +229,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def applies_to(repository: Path, commit: str, patch: str) -> bool:
-    """Tell whether ``patch`` applies to ``commit`` of a repository, which may be bare.
+    """Return whether ``patch`` applies to ``commit`` of a repository, which may be bare.
 
     Raises:
         GitError: the repository has no such commit.
@@ -243,7 +243,7 @@ def applies_to(repository: Path, commit: str, patch: str) -> bool:
 
 
 def applies(root: Path, patch: str) -> bool:
-    """Tell whether ``patch`` applies to the base commit of the checkout at ``root``.
+    """Return whether ``patch`` applies to the base commit of the checkout at ``root``.
 
     The check uses the checkout's index of that commit, not the work tree.
     """

@@ -243,7 +243,7 @@ class Sinks:
             self.output(data)
 
     def late(self, timeout: float) -> bool:
-        """Tell whether ``timeout`` seconds have passed; the start itself may take longer."""
+        """Return whether ``timeout`` seconds have passed; the start itself may take longer."""
         allowed = timeout + (_START_SECONDS if self.marker else 0)
         return time.monotonic() - self.started > allowed
 

@@ -27,7 +27,7 @@ WHOLE_SETUP = "the set-up of the tests"
 
 
 def installs_project(line: str) -> bool:
-    """Tell whether a set-up line installs or builds the project in the work tree."""
+    """Return whether a set-up line installs or builds the project in the work tree."""
     pip = _PIP.search(line)
     return bool(pip and _PROJECT.search(line[pip.end() :])) or bool(_SETUP_PY.search(line))
 

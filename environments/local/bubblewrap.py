@@ -45,7 +45,7 @@ class View:
 
 @cache
 def bubblewrap_works() -> bool:
-    """Tell whether bubblewrap is installed and may make namespaces here."""
+    """Return whether bubblewrap is installed and may make namespaces here."""
     if not shutil.which("bwrap"):
         return False
     argv = [*_base(ResourceLimits(), as_other=False), "true"]
@@ -54,7 +54,7 @@ def bubblewrap_works() -> bool:
 
 @cache
 def process_limit_binds() -> bool:
-    """Tell whether ``ulimit -u`` limits the processes in the sandbox, and counts no others.
+    """Return whether ``ulimit -u`` limits the processes in the sandbox, and counts no others.
 
     It never limits root. Before Linux 5.14 it counted all of the user's processes on the machine.
     """
@@ -146,6 +146,6 @@ def _in_memory(path: str, size: int, mode: str = "0755") -> list[str]:
 
 @cache
 def _disables_userns() -> bool:
-    """Tell whether this bubblewrap has the option (since 0.8)."""
+    """Return whether this bubblewrap has the option (since 0.8)."""
     result = subprocess.run(["bwrap", "--help"], capture_output=True, check=False)
     return b"--disable-userns" in result.stdout + result.stderr

@@ -276,7 +276,7 @@ def seal(marker: Path, key: str, folders: Sequence[Path]) -> None:
 
 
 def unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
-    """Tell whether ``folders`` were sealed for ``key`` and not changed since.
+    """Return whether ``folders`` were sealed for ``key`` and not changed since.
 
     Test code without a sandbox could write there with the user's rights. Only the kernel sets the
     time of a file's last change, so contents need not be read.

@@ -35,7 +35,7 @@ def fenced_program(reply: str) -> str:
 
 
 def has_fence(reply: str) -> bool:
-    """Tell whether ``fenced_program`` finds a block, an empty one included."""
+    """Return whether ``fenced_program`` finds a block, an empty one included."""
     return _OPENING.search(plain_lines(reply)) is not None
 
 

@@ -432,7 +432,7 @@ def _empty_sketch(permutations: int) -> MinHash:
 
 
 def similar(one: NDArray[np.uint64], other: NDArray[np.uint64], threshold: float) -> bool:
-    """Tell whether two sets of shingles have a Jaccard similarity of at least ``threshold``."""
+    """Return whether two sets of shingles have a Jaccard similarity of at least ``threshold``."""
     import numpy as np
 
     small, large = sorted((len(one), len(other)))

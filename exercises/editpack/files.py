@@ -208,7 +208,7 @@ def report_of(path: Path) -> Path:
 
 
 def decontaminated(record: Mapping[str, Any]) -> bool:
-    """Tell whether an input, as ``input_record`` describes it, went through ``decontaminate``."""
+    """Return whether an input, as ``input_record`` describes it, went through ``decontaminate``."""
     report = _mapping(record.get("report"))
     if report.get("command") == DECONTAMINATE:
         return True

@@ -170,7 +170,7 @@ def judged(
 
 
 def cleanups_differ(row: EditRow) -> bool:
-    """Tell whether the published cleanup and the exact one give other texts of a side."""
+    """Return whether the published cleanup and the exact one give other texts of a side."""
     return any(
         cleaned(row[side], Cleanup.REFERENCE) != cleaned(row[side], Cleanup.EXACT)
         for side in (OLD, NEW)

@@ -84,7 +84,7 @@ class FoundLicense:
         return " AND ".join(self.ids) or UNKNOWN
 
     def is_among(self, permitted: tuple[str, ...]) -> bool:
-        """Tell whether there is a licence, and all are permitted."""
+        """Return whether there is a licence, and all are permitted."""
         return bool(self.ids) and {*self.ids} <= {*permitted}
 
 
@@ -93,7 +93,7 @@ def known_ids() -> frozenset[str]:
 
 
 def is_license_file(name: str) -> bool:
-    """Tell whether a file of the top folder holds a licence, by its name."""
+    """Return whether a file of the top folder holds a licence, by its name."""
     return bool(_FILE.fullmatch(name)) and not _CODE.search(name)
 
 

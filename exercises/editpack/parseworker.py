@@ -1,7 +1,7 @@
 """Parse texts with the Python that runs this file: 3.6 or newer, no packages.
 
 Standard input has texts, each as eight bytes of length and UTF-8. The answers are lines of ASCII:
-first the version of Python, then why each text is no Python, empty for one that is. A text that
+first the version of Python, then why each text is not Python, empty for one that is. A text that
 takes too much ends this process, and ``parsing.py`` starts another.
 """
 

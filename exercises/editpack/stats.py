@@ -102,7 +102,7 @@ class EditStats:
 
     Attributes:
         input, input_sha256: name and hash of the rows.
-        unreadable: what is no row, left out of all else.
+        unreadable: what is not a row, left out of all else.
         initial_verbs: distinct ones.
         rows_without_verb: rows whose message does not begin with a verb of the list.
         lines: of both sides together.

@@ -429,7 +429,7 @@ class _Conversation:
         return first
 
     def _made(self, line: str, at: int) -> bool:
-        """Tell whether the model made ``line`` by earlier commands, such as ``sed``.
+        """Return whether the model made ``line`` by earlier commands, such as ``sed``.
 
         Then its patch, if known, has the line, it acted before, and each word of the line was said
         before: a command makes a line of the file's words and of those in the command.

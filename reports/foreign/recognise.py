@@ -90,7 +90,7 @@ def _of_content(path: Path) -> RunLayout | None:
 
 
 def is_foreign(path: Path) -> bool:
-    """Tell whether another harness wrote the run at ``path``."""
+    """Return whether another harness wrote the run at ``path``."""
     path = path.expanduser()
     if not path.exists():
         return False
@@ -116,4 +116,4 @@ def read_any(path: Path) -> AttemptedRun:
 def unknown(path: Path) -> str:
     """Return that the layout of ``path`` is unknown, and which are known."""
     known = ", ".join(layout.value for layout in RunLayout)
-    return f"{path} is no run that can be read; known are the layouts of {known}"
+    return f"{path} is not a run that can be read; known are the layouts of {known}"

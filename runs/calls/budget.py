@@ -25,7 +25,7 @@ _LEAST = Decimal("1e-9")
 
 @dataclass(frozen=True)
 class PerModel:
-    """A number for each model: its own, else the number for all others; None is no limit."""
+    """A number for each model: its own, else the number for all others; None means no limit."""
 
     others: int | None = None
     named: Mapping[str, int] = field(default_factory=dict)

@@ -195,7 +195,7 @@ class Denial:
     value: Decimal
 
     def stands(self, limits: BudgetLimits) -> bool:
-        """Tell whether the limit is no higher now."""
+        """Return whether the limit was not raised since."""
         now = limits.of(self.scope, self.model)
         return now is not None and now <= self.value
 

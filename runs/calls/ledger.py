@@ -231,7 +231,7 @@ def set_damage_aside(store: RunStore) -> Iterator[str]:
 
 
 def ledger_was_damaged(store: RunStore) -> bool:
-    """Tell whether the ledger ever lost a line; journals have the same calls."""
+    """Return whether the ledger ever lost a line; journals have the same calls."""
     return store.ledger.with_name(store.ledger.name + DAMAGED).exists()
 
 

@@ -70,7 +70,7 @@ def forget(folder: Path) -> None:
 
 
 def is_locked(folder: Path) -> bool:
-    """Tell whether a process works on the run in ``folder``; create no file."""
+    """Return whether a process works on the run in ``folder``; create no file."""
     if not (folder / _LOCK).exists():
         return False
     from filelock import FileLock, Timeout

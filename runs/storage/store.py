@@ -26,12 +26,12 @@ _EVALUATION_KEYS = ("gold_files", "resolved")
 
 
 def is_safe_name(name: object) -> bool:
-    """Tell whether ``name`` may name a file or a folder."""
+    """Return whether ``name`` may name a file or a folder."""
     return isinstance(name, str) and _SAFE_KEY.fullmatch(name) is not None
 
 
 def is_safe_key(name: object) -> bool:
-    """Tell whether ``name`` may be the key of a job: its files must not be those of the run."""
+    """Return whether ``name`` may be the key of a job: its files must not be those of the run."""
     return is_safe_name(name) and f"{name}.json".lower() not in OWN_FILES
 
 
@@ -74,7 +74,7 @@ def shown(value: object) -> str:
 
 
 def are_objects(value: object) -> bool:
-    """Tell whether ``value`` is a list of objects."""
+    """Return whether ``value`` is a list of objects."""
     return isinstance(value, list) and all(isinstance(part, dict) for part in value)
 
 
@@ -311,7 +311,7 @@ class RunStore:
         raise damage_at(path, _ID, words, f"call it {other.name}, or fix its `instance_id`")
 
     def has_results(self) -> bool:
-        """Tell whether the run has results, with which another configuration must not be mixed."""
+        """Return whether there are results, with which another configuration must not be mixed."""
         paid = self.ledger.exists() and self.ledger.stat().st_size > 0
         return paid or any(self.prediction_paths())
 

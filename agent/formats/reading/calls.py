@@ -120,7 +120,7 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _repaired(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Try json-repair; a result that loses or adds more than marks of structure is no repair."""
+    """Try json-repair; a result that loses or adds more than marks of structure is not a repair."""
     from json_repair import repair_json
 
     if not text.endswith("}") or len(text) > _LONGEST_REPAIRED:

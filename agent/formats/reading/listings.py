@@ -93,7 +93,7 @@ class _Listings:
         """Return the line that closes the fence at or before ``start``, None without one.
 
         A file may hold fences itself, as documentation does: shorter ones do not count, and a bare
-        fence closes the last one with a language. Where the lines up to a bare fence are no
+        fence closes the last one with a language. Where the lines up to a bare fence are not a
         complete program, but those up to a later one are, the later one closes the file. For texts
         there is no such test: the last bare fence before the next named one closes them.
         """

@@ -363,7 +363,7 @@ class References:
 
 @dataclass(frozen=True)
 class Fit:
-    """Scores of units or files, comparable within one kind; zero is no evidence.
+    """Scores of units or files, comparable within one kind; zero means no evidence.
 
     Attributes:
         words: BM25 over stems; ``identifiers``: BM25 over whole identifiers.

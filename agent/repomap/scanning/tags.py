@@ -75,7 +75,7 @@ class FileTags:
 
 
 IDENTIFIER = re.compile(r"[^\W\d]\w+")
-"""An identifier: two or more characters, as single letters are no evidence."""
+"""An identifier: two or more characters, as single letters prove nothing."""
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]{2,}|[^\W\d_A-Za-z]+")
 # Endings that change the number or tense of a word (after Porter 1980, steps 1a-1b).

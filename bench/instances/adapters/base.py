@@ -55,7 +55,7 @@ class SetAdapter:
     identify: Callable[[Row], str] = own_id
 
     def recognizes(self, row: Row) -> bool:
-        """Tell whether ``row`` is of the set, by its columns; some may still be missing."""
+        """Return whether ``row`` is of the set, by its columns; some may still be missing."""
         return any(marks <= row.keys() for marks in self.marks) and self.fits(row)
 
 

@@ -84,7 +84,7 @@ def runner_of_parser(name: str) -> Runner | None:
 
 
 def can_take(runner: Runner, path: str) -> bool:
-    """Tell whether ``path`` may hold tests of ``runner``."""
+    """Return whether ``path`` may hold tests of ``runner``."""
     return path.endswith(SUPPORT[runner].suffixes)
 
 

@@ -130,7 +130,7 @@ def quoted(path: str) -> str | None:
 
 
 def is_plain(path: str) -> bool:
-    """Tell whether ``path`` means itself in any shell and to any program."""
+    """Return whether ``path`` means itself in any shell and to any program."""
     return bool(_PLAIN_PATH.fullmatch(path)) and not path.startswith("-")
 
 

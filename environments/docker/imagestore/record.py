@@ -136,7 +136,7 @@ class ImageRecord(BaseModel):
         return sorted(free, key=lambda name: max(self.images[name].used, self.images[name].pulled))
 
     def in_use(self) -> bool:
-        """Tell whether a living process uses, or can start to use, an image that is there."""
+        """Return whether a living process uses, or can start to use, an image that is there."""
         kinds = (ClaimKind.USED, ClaimKind.DUE)
         return any(
             claim.kind in kinds and claim.until is None and self._is_there(claim.image)
@@ -274,13 +274,13 @@ class RecordFile:
         except (ValueError, OSError) as error:
             said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
             fix = "delete it: the images in it then stay in the engine"
-            raise DamagedFileError(self.path, f"is no record of images ({said})", fix) from error
+            raise DamagedFileError(self.path, f"is not a record of images ({said})", fix) from error
 
     def _owner_file(self, owner: str) -> Path:
         return self.folder / "owners" / hashlib.sha256(owner.encode()).hexdigest()[:16]
 
     def _alive(self, owner: str) -> bool:
-        """Tell whether the process holds its lock; the file of a dead one is removed."""
+        """Return whether the process holds its lock; the file of a dead one is removed."""
         place = self._owner_file(owner)
         with contextlib.suppress(FileNotFoundError), place.open("rb") as stream:
             try:

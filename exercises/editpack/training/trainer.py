@@ -254,7 +254,7 @@ class StepWatch(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
     def _asked_anywhere(self, args: Any) -> bool:  # noqa: ANN401
-        """Tell whether a process was stopped: all end at one step, or they wait for each other."""
+        """Return whether a process was stopped: all end at one step, or none does."""
         asked = torch.tensor(float(bool(self.stop.reason)), device=args.device)
         if args.world_size > 1:
             torch.distributed.all_reduce(asked)

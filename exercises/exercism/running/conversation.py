@@ -156,7 +156,7 @@ class ExerciseConversation:
         return TestReport(False, message=failures_message(self.exercise, output, self.config.lines))
 
     def _fits(self, output: str) -> bool:
-        """Tell whether the output of tests leaves room for the rest of the next request.
+        """Return whether the output of tests leaves room for the rest of the next request.
 
         A quarter of the window is enough in any case: older messages are left out for it.
         """

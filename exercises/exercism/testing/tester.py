@@ -110,7 +110,7 @@ class ExerciseTester:
         return TestedTry(solved, False, output, counts, result.seconds)
 
     def _knows(self, exercise: Exercise, solution: Mapping[str, bytes]) -> bool:
-        """Tell whether each test fails when, and only when, it expects a false value.
+        """Return whether each test fails when, and only when, it expects a false value.
 
         Half of the tests do at first, and then the others: which ones is not to be seen inside.
         What was seen to be right is right, in a later run too.

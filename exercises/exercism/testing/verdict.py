@@ -105,7 +105,7 @@ def printed_counts(patterns: Iterable[str], output: str) -> TestCounts | None:
 
 
 def is_solved(run: ExerciseTestRun, counts: TestCounts | None, expected: TestCounts | None) -> bool:
-    """Tell whether the command ended with 0 in time, printed something, and passed all tests.
+    """Return whether the command ended with 0 in time, printed something, and passed all tests.
 
     All are those of the example's run (``expected``): deleted, skipped or additional tests solve
     nothing.

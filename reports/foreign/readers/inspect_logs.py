@@ -45,7 +45,7 @@ _LETTERS = {"C": True, "I": False, "N": None, "P": False}
 
 
 def is_inspect(value: object) -> bool:
-    """Tell whether the content of a JSON file is such a log."""
+    """Return whether the content of a JSON file is such a log."""
     found = mapping(value)
     return isinstance(found.get("eval"), dict) and "status" in found
 
@@ -59,7 +59,7 @@ def read_inspect(files: RunFiles) -> Iterator[AttemptedInstance]:
     if path.suffix == ENDING:
         _check_size(path)
     elif not is_inspect(json_at(path)):
-        raise DamagedFileError(path, "is broken (it is no log of inspect_ai)", FIX)
+        raise DamagedFileError(path, "is broken (it is not a log of inspect_ai)", FIX)
     own = find_spec("inspect_ai") is not None
     header, samples = _by_package(path) if own else _plainly(path)
     model = text(mapping(header.get("eval")).get("model")) or None

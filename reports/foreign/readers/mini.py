@@ -49,7 +49,7 @@ _EXIT = "exit"
 
 
 def is_mini(value: object) -> bool:
-    """Tell whether the content of a file is such a trajectory."""
+    """Return whether the content of a file is such a trajectory."""
     found = mapping(value)
     return isinstance(found.get("messages"), list) and isinstance(found.get("info"), dict)
 

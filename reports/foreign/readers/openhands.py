@@ -44,7 +44,7 @@ EVALUATED = "output.swebench_eval.jsonl"
 
 
 def is_openhands(value: object) -> bool:
-    """Tell whether ``value`` looks like a line of its output."""
+    """Return whether ``value`` looks like a line of its output."""
     return isinstance(value, Mapping) and "instance_id" in value and "test_result" in value
 
 

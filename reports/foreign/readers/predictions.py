@@ -24,12 +24,12 @@ _SINGLE = ".pred"
 
 
 def is_prediction(value: object) -> bool:
-    """Tell whether ``value`` looks like a prediction."""
+    """Return whether ``value`` looks like a prediction."""
     return isinstance(value, Mapping) and _PATCH in value
 
 
 def are_predictions(value: object) -> bool:
-    """Tell whether the value of a JSON file looks like a set of predictions."""
+    """Return whether the value of a JSON file looks like a set of predictions."""
     every = [*value.values()] if isinstance(value, dict) else value
     return isinstance(every, list) and bool(every) and all(map(is_prediction, every))
 

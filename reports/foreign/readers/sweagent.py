@@ -48,7 +48,7 @@ ENDING = ".traj"
 
 
 def is_sweagent(value: object) -> bool:
-    """Tell whether the content of a file is such a trajectory."""
+    """Return whether the content of a file is such a trajectory."""
     found = mapping(value)
     own = isinstance(found.get("trajectory"), list) and isinstance(found.get("info"), dict)
     return own or (isinstance(found.get("attempts"), list) and "instance_id" not in found)

@@ -237,7 +237,7 @@ def test_dates_select_instances() -> None:
     assert ids(until="2024-01-31") == "0"
     with pytest.raises(UserError, match="no instance was created from 2025-01-01 to …"):
         ids(since="2025-01-01")
-    with pytest.raises(UserError, match=r"--since 'May' is no date: give YYYY-MM-DD"):
+    with pytest.raises(UserError, match=r"--since 'May' is not a date: give YYYY-MM-DD"):
         ids(since="May")
     with pytest.raises(UserError, match=r"`created_at`, which 1 rows lack, as that of a__b-9"):
         dated([*all_, an_instance(instance_id="a__b-9")], "2024-02", "")

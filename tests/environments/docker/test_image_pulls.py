@@ -65,5 +65,5 @@ def test_a_damaged_record_is_named(place: Place) -> None:
     store = place.store()
     store.fetch(place.image("a"))
     store.file.path.write_text('{"images": 5}')
-    with pytest.raises(DamagedFileError, match=r"record\.json is no record of images"):
+    with pytest.raises(DamagedFileError, match=r"record\.json is not a record of images"):
         store.fetch(place.image("b"))
