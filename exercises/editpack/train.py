@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -27,10 +27,10 @@ from exercises.editpack.training.corpus import (
     Encode,
     TrainingData,
     TrainingSet,
-    Windows,
     shuffled,
     tokenized,
     training_data,
+    windows_of,
 )
 from exercises.editpack.training.options import (
     StepShape,
@@ -43,6 +43,9 @@ from exercises.editpack.training.options import (
 from exercises.editpack.training.record import finished, rewrite_card, write_record
 from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
+
+if TYPE_CHECKING:
+    from exercises.editpack.training.corpus import Windows
 
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "tokenizers", "safetensors")
 
@@ -106,15 +109,14 @@ def _train(
     deciding = _deciding(options, data, shape, model)
     begin = folder.start(deciding, resume=options.resume, writes=is_first_process())
     encode, end = encoder(tokenizer), tokenizer.eos_token_id
-    skip = options.given.skip_bad
-    with tokenized(data.source, encode, end, folder.path, stop.check, skip_bad=skip) as corpus:
-        packed = _packed(corpus, options)
-        say(packed.words(begin.step if begin else 0))
-        run = TrainingRun(
-            model, tokenizer, recipe, shape, packed.data, packed.steps, folder, begin,
-            options.deepspeed,
-        )  # fmt: skip
-        trained = train_windows(run, stop, say, options.folder)
+    corpus = tokenized(data.source, encode, end, stop.check, skip_bad=options.given.skip_bad)
+    packed = _packed(corpus, options)
+    say(packed.words(begin.step if begin else 0))
+    run = TrainingRun(
+        model, tokenizer, recipe, shape, packed.data, packed.steps, folder, begin,
+        options.deepspeed,
+    )  # fmt: skip
+    trained = train_windows(run, stop, say, options.folder)
     if not is_first_process():
         return
     tokenizer.save_pretrained(str(options.folder))
@@ -157,24 +159,26 @@ def _packed(corpus: Corpus, options: TrainOptions) -> _Packed:
     kept, held = documents.split(recipe.held_out)
 
     def of_epoch(epoch: int) -> Windows:
-        return Windows(documents, shuffled(kept, recipe.seed, epoch), recipe.window)
+        return windows_of(documents, shuffled(kept, recipe.seed, epoch), recipe.window)[0]
 
-    first, aside = of_epoch(0), Windows(documents, held, recipe.window)
+    first, dropped = windows_of(documents, shuffled(kept, recipe.seed, 0), recipe.window)
+    tokens = first.size + len(dropped)
     if not len(first):
         raise UserError(
-            f"{options.given.rows}: {counted(first.tokens, 'token')} to train on are less than a "
+            f"{options.given.rows}: {counted(tokens, 'token')} to train on are less than a "
             f"window of {recipe.window}; give a shorter --window, or more rows"
         )
+    aside, rest = windows_of(documents, held, recipe.window)
     # Fewer tokens than a window are measured as they are: nothing is padded.
-    measured = aside if len(aside) else [aside.rest()] if aside.tokens > 1 else []
+    measured = [*aside] or ([rest] if len(rest) > 1 else [])
     counts = {
         "documents": len(documents),
-        "tokens": int(documents.lengths.sum()),
+        "tokens": sum(map(len, documents.tokens)),
         "held_out_documents": len(held),
         "held_out_tokens": sum(map(len, measured)),
         "windows": len(first),
-        "dropped_tokens": first.dropped,
-        "tokens_of_documents_to_train_on": first.tokens,
+        "dropped_tokens": len(dropped),
+        "tokens_of_documents_to_train_on": tokens,
     }
     data = TrainingSet(of_epoch, len(first), recipe.epochs, measured)
     return _Packed(data, recipe.steps(len(first)), counts)

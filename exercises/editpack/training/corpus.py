@@ -1,4 +1,4 @@
-"""The rows of a training as documents of tokens on disk, joined and cut into windows of one length.
+"""The rows of a training as documents of tokens, joined and cut into windows of one length.
 
 The recipe of the paper (F. Cassano et al., "Can It Edit?", 2023, arXiv:2312.12450): each document
 is its tokens and the end-of-text token; all are joined and cut, and the rest that is shorter than
@@ -9,16 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from core.errors import UserError
 from exercises.editpack.files import decontaminated, input_record
@@ -29,6 +24,8 @@ if TYPE_CHECKING:
 
     Tokens = np.ndarray[Any, np.dtype[np.int32]]
     Numbers = np.ndarray[Any, np.dtype[np.int64]]
+    # Windows × their tokens.
+    Windows = np.ndarray[Any, np.dtype[np.int32]]
 
 HELD_OUT = 0.005
 """The share of the documents on which the loss is measured and no model is trained."""
@@ -61,25 +58,17 @@ def training_data(source: RowSource, *, contaminated_anyway: bool) -> TrainingDa
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents of tokens, which may lie on disk.
+    """Documents of tokens.
 
     Attributes:
-        ends: where each document ends in ``tokens``.
         digests: a number of each document's text, which decides whether it is held out.
     """
 
-    tokens: Tokens
-    ends: Numbers
+    tokens: Sequence[Tokens]
     digests: np.ndarray[Any, np.dtype[np.uint64]]
 
     def __len__(self) -> int:
-        return len(self.ends)
-
-    @cached_property
-    def lengths(self) -> Numbers:
-        import numpy as np
-
-        return np.diff(self.ends, prepend=0)
+        return len(self.tokens)
 
     def split(self, share: float = HELD_OUT) -> tuple[Numbers, Numbers]:
         """Return the numbers of the documents to train on, and of those held out.
@@ -111,20 +100,17 @@ class Corpus:
     unreadable: int
 
 
-@contextmanager
 def tokenized(
     source: RowSource,
     encode: Encode,
     end_of_text: int,
-    folder: Path,
     check: Callable[[], None],
     *,
     skip_bad: bool,
-) -> Iterator[Corpus]:
-    """Yield the rows as documents of tokens, in a file in ``folder`` that has no name.
+) -> Corpus:
+    """Return the rows as documents of tokens.
 
-    The system removes the file with the process, however that ends. ``check`` is called between
-    the rows; what it raises ends the reading.
+    ``check`` is called between the rows; what it raises ends the reading.
     """
     licences, unreadable = Counter[str](), Counter[str]()
 
@@ -143,31 +129,20 @@ def tokenized(
         while batch := [*islice(texts, _BATCH)]:
             yield from zip(batch, encode(batch), strict=True)
 
-    with TemporaryFile(dir=folder) as file:
-        documents = write_documents(encoded(contents()), end_of_text, file)
-        yield Corpus(documents, licences, unreadable.total())
+    documents = documents_of(encoded(contents()), end_of_text)
+    return Corpus(documents, licences, unreadable.total())
 
 
-def write_documents(
-    texts: Iterable[tuple[str, Sequence[int]]], end_of_text: int, file: BinaryIO
-) -> Documents:
-    """Write tokens into an open file, and return them as an array that is read from there.
-
-    Args:
-        file: empty; stays open as long as the documents are used.
-    """
+def documents_of(texts: Iterable[tuple[str, Sequence[int]]], end_of_text: int) -> Documents:
+    """Return texts with their tokens as documents, each with the end-of-text token."""
     import numpy as np
 
-    ends, digests, length = array("q"), array("Q"), 0
+    found: list[Tokens] = []
+    digests: list[int] = []
     for text, tokens in texts:
-        length += len(tokens) + 1
-        file.write(np.asarray([*tokens, end_of_text], dtype=np.int32).tobytes())
-        ends.append(length)
+        found.append(np.asarray([*tokens, end_of_text], dtype=np.int32))
         digests.append(text_digest(text))
-    file.flush()
-    # An empty file cannot be mapped.
-    stored = np.memmap(file, np.int32, "r") if length else np.empty(0, np.int32)
-    return Documents(stored, np.asarray(ends, np.int64), np.asarray(digests, np.uint64))
+    return Documents(found, np.asarray(digests, np.uint64))
 
 
 def text_digest(text: str) -> int:
@@ -184,62 +159,13 @@ def shuffled(numbers: Numbers, seed: int, epoch: int) -> Numbers:
     return order
 
 
-@dataclass(frozen=True)
-class Windows(Sequence["Tokens"]):
-    """The windows of documents in one order; each is cut when it is asked for.
+def windows_of(documents: Documents, order: Numbers, length: int) -> tuple[Windows, Tokens]:
+    """Return the windows of the documents that ``order`` names, joined, and the rest of tokens."""
+    import numpy as np
 
-    Attributes:
-        order: numbers of the documents that are joined.
-    """
-
-    documents: Documents
-    order: Numbers
-    length: int
-
-    @cached_property
-    def _joined_ends(self) -> Numbers:
-        found: Numbers = self.documents.lengths[self.order].cumsum()
-        return found
-
-    @property
-    def tokens(self) -> int:
-        return int(self._joined_ends[-1]) if len(self.order) else 0
-
-    @property
-    def dropped(self) -> int:
-        """The tokens of the rest, which is shorter than a window."""
-        return self.tokens % self.length
-
-    def __len__(self) -> int:
-        return self.tokens // self.length
-
-    def __getitem__(self, number: int) -> Tokens:  # type: ignore[override]  # no slices
-        """Return a window as an array of ``length`` tokens."""
-        import numpy as np
-
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        begin = number * self.length
-        return np.concatenate([*self._pieces(begin, begin + self.length)])
-
-    def rest(self) -> Tokens:
-        """Return the tokens that no window holds."""
-        import numpy as np
-
-        pieces = self._pieces(self.tokens - self.dropped, self.tokens)
-        return np.concatenate([np.empty(0, np.int32), *pieces])
-
-    def _pieces(self, begin: int, end: int) -> Iterator[Tokens]:
-        import numpy as np
-
-        place = int(np.searchsorted(self._joined_ends, begin, side="right"))
-        while begin < end:
-            document = int(self.order[place])
-            left = int(self._joined_ends[place]) - begin
-            last = int(self.documents.ends[document])
-            yield self.documents.tokens[last - left : last - left + min(left, end - begin)]
-            begin += left
-            place += 1
+    joined = np.concatenate([np.empty(0, np.int32), *(documents.tokens[n] for n in order)])
+    rest = len(joined) // length * length
+    return joined[:rest].reshape(-1, length), joined[rest:]
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ class EpochWindows(Sequence["Tokens"]):
         epoch, place = divmod(number, self.data.each)
         if epoch != self._epoch:
             self._epoch, self._windows = epoch, self.data.of_epoch(epoch)
-        return self._windows[place]
+        window: Tokens = self._windows[place]
+        return window
 
 
 def window_dataset(length: int, windows: Sequence[Tokens]) -> Dataset:

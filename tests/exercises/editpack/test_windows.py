@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
-from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -14,12 +12,11 @@ import pytest
 
 from exercises.editpack.training.corpus import (
     HELD_OUT,
-    Documents,
-    Windows,
+    documents_of,
     labelled,
     shuffled,
     text_digest,
-    write_documents,
+    windows_of,
 )
 from tests.exercises.editpack.training.making import END, tokenizer_of
 
@@ -51,33 +48,26 @@ def unigram(texts: Sequence[str]) -> Any:
     return made
 
 
-@pytest.fixture
-def write() -> Iterator[Callable[..., Documents]]:
-    with TemporaryFile() as file:
-        yield lambda texts, end=0: write_documents(texts, end, file)
-
-
 @pytest.mark.parametrize("make", [bpe, whole_bytes, unigram])
 def test_all_windows_together_are_all_documents_but_the_dropped_rest(
-    make: Callable[[Sequence[str]], Any], write: Callable[..., Documents]
+    make: Callable[[Sequence[str]], Any],
 ) -> None:
     texts = random_texts()
     tokenizer = make(texts)
     end = tokenizer.token_to_id(END)
     tokens = [tokenizer.encode(text).ids for text in texts]
-    documents = write(zip(texts, tokens, strict=True), end)
+    documents = documents_of(zip(texts, tokens, strict=True), end)
     for length, epoch in product([7, 64, 1000], range(2)):
         order = shuffled(np.arange(len(texts)), 3, epoch)
-        windows = Windows(documents, order, length)
+        windows, rest = windows_of(documents, order, length)
         joined = [token for number in order for token in [*tokens[number], end]]
-        found = [labelled(windows[number]) for number in range(len(windows))]
+        found = [labelled(window) for window in windows]
         assert all(len(one["input_ids"]) == length for one in found)
         assert all((one["labels"] == one["input_ids"]).all() for one in found)
         flat = [int(token) for one in found for token in one["input_ids"]]
         assert flat == joined[: len(flat)]
-        assert windows.rest().tolist() == joined[len(flat) :]
-        assert windows.dropped == len(joined) - len(flat) < length
-        assert windows.tokens == len(joined)
+        assert rest.tolist() == joined[len(flat) :]
+        assert len(rest) == len(joined) - len(flat) < length
 
 
 def test_an_order_is_that_of_seed_and_epoch() -> None:
@@ -89,27 +79,24 @@ def test_an_order_is_that_of_seed_and_epoch() -> None:
     assert first not in others
 
 
-def test_a_document_longer_than_a_window_goes_over_several(
-    write: Callable[..., Documents],
-) -> None:
-    documents = write([("long", range(1, 10)), ("short", [10])])
-    windows = Windows(documents, np.array([0, 1]), 4)
-    assert [window.tolist() for window in windows] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 0, 10, 0]]
-    assert windows.rest().tolist() == []
-    with pytest.raises(IndexError):
-        windows[3]
+def test_a_document_longer_than_a_window_goes_over_several() -> None:
+    documents = documents_of([("long", range(1, 10)), ("short", [10])], 0)
+    windows, rest = windows_of(documents, np.array([0, 1]), 4)
+    assert windows.tolist() == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 0, 10, 0]]
+    assert rest.tolist() == []
 
 
-def test_no_documents_and_too_few_tokens_give_no_window(write: Callable[..., Documents]) -> None:
-    documents = write([("a", [1, 2])])
-    windows = Windows(documents, np.array([0]), 4)
-    assert (len(windows), windows.dropped, windows.rest().tolist()) == (0, 3, [1, 2, 0])
-    assert Windows(documents, np.array([], np.int64), 4).rest().tolist() == []
+def test_no_documents_and_too_few_tokens_give_no_window() -> None:
+    documents = documents_of([("a", [1, 2])], 0)
+    windows, rest = windows_of(documents, np.array([0]), 4)
+    assert (len(windows), rest.tolist()) == (0, [1, 2, 0])
+    windows, rest = windows_of(documents, np.array([], np.int64), 4)
+    assert (len(windows), rest.tolist()) == (0, [])
 
 
-def test_the_held_out_share_is_chosen_by_the_texts_alone(write: Callable[..., Documents]) -> None:
+def test_the_held_out_share_is_chosen_by_the_texts_alone() -> None:
     texts = [f"text {number}" for number in range(1000)]
-    kept, held = write((text, [1]) for text in texts).split()
+    kept, held = documents_of(((text, [1]) for text in texts), 0).split()
     chosen = {texts[number] for number in held}
     assert len(held) == 1000 * HELD_OUT
     assert sorted([*kept, *held]) == [*range(1000)]
@@ -120,22 +107,14 @@ def test_another_order_holds_out_the_same_texts_and_equal_texts_stay_together() 
     texts = ["a", "b", "b", "c", "b", "d"]
 
     def held(order: Sequence[str]) -> set[str]:
-        with TemporaryFile() as file:
-            documents = write_documents(((text, [1]) for text in order), 0, file)
-            kept, aside = documents.split(0.2)
-            assert not {order[n] for n in kept} & {order[n] for n in aside}
-            return {order[n] for n in aside}
+        kept, aside = documents_of(((text, [1]) for text in order), 0).split(0.2)
+        assert not {order[n] for n in kept} & {order[n] for n in aside}
+        return {order[n] for n in aside}
 
     assert held(texts) == held(texts[::-1])
 
 
-def test_nothing_is_held_out_where_nothing_would_be_left(write: Callable[..., Documents]) -> None:
-    documents = write([("same", [1])] * 3)
+def test_nothing_is_held_out_where_nothing_would_be_left() -> None:
+    documents = documents_of([("same", [1])] * 3, 0)
     assert [len(part) for part in documents.split(0.5)] == [3, 0]
     assert [len(part) for part in documents.split(0)] == [3, 0]
-
-
-def test_tokens_are_read_from_disk(tmp_path: Path) -> None:
-    with (tmp_path / "tokens").open("w+b") as file:
-        documents = write_documents([("a", range(100_000))], 0, file)
-        assert isinstance(documents.tokens, np.memmap)
