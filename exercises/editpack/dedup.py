@@ -202,9 +202,13 @@ def _without_duplicates(
 
     def texts() -> Iterator[str | None]:
         for name, row in tqdm(rows, "signatures", unit=" rows", disable=None):
-            text = None if isinstance(row, DroppedRow) else _compared(row, asked.on)
             names.append(name)
-            worth.append(_worth(row, text or "", asked.keep))
+            if isinstance(row, DroppedRow):
+                worth.append(math.nan)
+                yield None
+                continue
+            text, value = _compared(row, asked)
+            worth.append(value)
             yield text
 
     joined = join_texts(texts(), asked)
@@ -239,25 +243,20 @@ def _without_duplicates(
                 handle.write(line_of({"size": len(cluster), **held}))
 
 
-def _compared(row: EditRow, on: ComparedText) -> str:
-    if on is ComparedText.CODE:
-        return f"{row[OLD]}\n{row[NEW]}".replace("\r\n", "\n")
-    text: str = with_content(row)[CONTENT]
-    return text
-
-
-def _worth(row: EditRow | DroppedRow, text: str, keep: KeptRow) -> float:
-    if isinstance(row, DroppedRow):
-        return math.nan
-    if keep is not KeptRow.NEWEST:
-        return len(text) if keep is KeptRow.LONGEST else 0
+def _compared(row: EditRow, asked: DuplicateChoice) -> tuple[str, float]:
+    """Return the text of a row that is compared, and what the row is worth in its cluster."""
+    text = with_content(row)[CONTENT]
+    if asked.on is ComparedText.CODE:
+        text = f"{row[OLD]}\n{row[NEW]}".replace("\r\n", "\n")
+    if asked.keep is not KeptRow.NEWEST:
+        return text, len(text) if asked.keep is KeptRow.LONGEST else 0
     given = next((str(row[key]) for key in _DATES if row.get(key)), "")
     try:
         # Python 3.10 reads no Z.
         day = datetime.fromisoformat(given.replace("Z", "+00:00"))
-        return (day if day.tzinfo else day.replace(tzinfo=timezone.utc)).timestamp()
+        return text, (day if day.tzinfo else day.replace(tzinfo=timezone.utc)).timestamp()
     except (ValueError, OverflowError):
-        return _UNDATED
+        return text, _UNDATED
 
 
 def replaced(clusters: Iterable[Sequence[int]], worth: Sequence[float]) -> dict[int, int]:
@@ -414,6 +413,13 @@ def shingles(text: str) -> NDArray[np.uint64]:
     return np.unique(np.frombuffer(b"".join(hashes), dtype="<u8"))
 
 
+@cache
+def _empty_sketch(permutations: int) -> MinHash:
+    from datasketch import MinHash
+
+    return MinHash(num_perm=permutations, seed=SEED, hashfunc=int)
+
+
 def signature(found: NDArray[np.uint64], permutations: int) -> NDArray[np.uint32]:
     """Return datasketch's MinHash of shingles: a value for each permutation."""
     sketch = _empty_sketch(permutations).copy()
@@ -422,13 +428,6 @@ def signature(found: NDArray[np.uint64], permutations: int) -> NDArray[np.uint32
         sketch.update_batch(hashes[start : start + _AT_ONCE])
     values: NDArray[np.uint32] = sketch.hashvalues
     return values
-
-
-@cache
-def _empty_sketch(permutations: int) -> MinHash:
-    from datasketch import MinHash
-
-    return MinHash(num_perm=permutations, seed=SEED, hashfunc=int)
 
 
 def similar(one: NDArray[np.uint64], other: NDArray[np.uint64], threshold: float) -> bool:

@@ -14,7 +14,7 @@ from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted
 from exercises.editpack.files import RowFiles, RowInput, Step
-from exercises.editpack.rows import DroppedRow, EditRow, RowSource, with_content
+from exercises.editpack.rows import DroppedRow, EditRow, with_content
 
 UNSAMPLED = "unsampled"
 """The rule under which rows are dropped that ``sample`` does not take."""
@@ -52,25 +52,22 @@ def sample_rows(context: typer.Context, values: dict[str, Any]) -> None:
     source, skip_bad = asked.given.source(), asked.given.skip_bad
     options = {"n": asked.number, "seed": asked.seed, "skip_bad": skip_bad}
     step = Step("sample", (source,), asked.files, options)
-    step.write(_sampled(source, asked.number, asked.seed, skip_bad=skip_bad))
 
+    def sampled() -> Iterator[EditRow | DroppedRow]:
+        # The first reading counts: memory holds no row but only the places of those taken.
+        first = tqdm(source.rows(skip_bad=skip_bad), "counting", unit=" rows", disable=None)
+        there = sum(not isinstance(row, DroppedRow) for row in first)
+        if asked.number > there:
+            raise UserError(
+                f"--n {asked.number}: {source.name} has {counted(there, 'row')}; ask for fewer"
+            )
+        taken = frozenset(random.Random(asked.seed).sample(range(there), asked.number))
+        place = 0
+        for row in source.rows(skip_bad=skip_bad):
+            if isinstance(row, DroppedRow):
+                yield row
+                continue
+            yield row if place in taken else DroppedRow(row, UNSAMPLED)
+            place += 1
 
-def _sampled(
-    source: RowSource, number: int, seed: int, *, skip_bad: bool
-) -> Iterator[EditRow | DroppedRow]:
-    """Yield the rows, those that are not taken as dropped.
-
-    The first reading counts, so that memory holds no row but only the places of those taken.
-    """
-    first = tqdm(source.rows(skip_bad=skip_bad), "counting", unit=" rows", disable=None)
-    there = sum(not isinstance(row, DroppedRow) for row in first)
-    if number > there:
-        raise UserError(f"--n {number}: {source.name} has {counted(there, 'row')}; ask for fewer")
-    taken = frozenset(random.Random(seed).sample(range(there), number))
-    place = 0
-    for row in source.rows(skip_bad=skip_bad):
-        if isinstance(row, DroppedRow):
-            yield row
-            continue
-        yield row if place in taken else DroppedRow(row, UNSAMPLED)
-        place += 1
+    step.write(sampled())
