@@ -109,7 +109,8 @@ from unittest.mock import Mock
 import psutil
 from runs.engines import make_engine
 from runs.options import EngineKind, Scale
-make_engine(Mock(scale=Scale(engine=EngineKind.RAY)))
+options = Mock(scale=Scale(engine=EngineKind.RAY))
+make_engine(Mock(benchmark=Mock(options=options)))
 from runs.engines.ray.engine import own_ray
 with own_ray(1):
     me = psutil.Process()
