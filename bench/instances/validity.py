@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from core.errors import UserError
 from core.parsing.untrusted import damage_at, read_object
@@ -68,18 +67,17 @@ def read_validity(path: Path) -> KnownValidity:
             f"is not a validity file: `schema_version` is not {VALIDITY_SCHEMA}, or no `instances`"
         )
         raise damage_at(path, (), words, VALIDITY_FIX)
-    return KnownValidity(path, {n: _state(path, n, entry) for n, entry in instances.items()})
-
-
-def _state(path: Path, name: str, entry: Any) -> Validity:  # noqa: ANN401 - any JSON value
-    keys = ("instances", name)
-    if not is_safe_key(name):
-        raise damage_at(path, keys, f"is broken: {shown(name)} cannot be an id", VALIDITY_FIX)
-    try:
-        return Validity(entry["state"])
-    except (TypeError, KeyError, ValueError) as error:
-        words = f"is broken: {name} has no known `state`"
-        raise damage_at(path, (*keys, "state"), words, VALIDITY_FIX) from error
+    states = {}
+    for name, entry in instances.items():
+        keys = ("instances", name)
+        if not is_safe_key(name):
+            raise damage_at(path, keys, f"is broken: {shown(name)} cannot be an id", VALIDITY_FIX)
+        try:
+            states[name] = Validity(entry["state"])
+        except (TypeError, KeyError, ValueError) as error:
+            words = f"is broken: {name} has no known `state`"
+            raise damage_at(path, (*keys, "state"), words, VALIDITY_FIX) from error
+    return KnownValidity(path, states)
 
 
 def states_in_words(states: Mapping[str, Validity]) -> str:

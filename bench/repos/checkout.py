@@ -138,7 +138,14 @@ def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
             if bug:
                 planted = Path(scratch) / "planted"
                 mirror, commit = planted, plant(mirror, commit, bug, planted)
-            _pack(mirror, commit, temporary)
+            # Without --no-object-names, strange paths could get into the list of hashes.
+            listing = ("rev-list", "--objects", "--no-object-names")
+            wanted = git(*listing, f"{commit}^{{tree}}", cwd=mirror) + f"{commit}\n".encode()
+            git("pack-objects", "-q", temporary / "pack", cwd=mirror, stdin=wanted)
+            (packed,) = temporary.glob("*.idx")
+            listed = git("show-index", cwd=mirror, stdin=packed.read_bytes()).splitlines()
+            if {line.split()[1] for line in listed} != set(wanted.split()):
+                raise ValueError("the pack does not hold exactly the commit and its tree")
             index = {"GIT_INDEX_FILE": str(temporary / INDEX)}
             git("read-tree", commit, cwd=mirror, env=index)
             _write_manifest(mirror, commit, temporary)
@@ -147,17 +154,6 @@ def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
         return Snapshot.read(target)
     except (GitError, OSError, ValueError) as error:
         raise InfrastructureError(f"cannot pack {commit} of {mirror}: {error}") from error
-
-
-def _pack(mirror: Path, commit: str, folder: Path) -> None:
-    # Without --no-object-names, strange paths could get into the list of hashes.
-    tree = git("rev-list", "--objects", "--no-object-names", f"{commit}^{{tree}}", cwd=mirror)
-    wanted = tree + f"{commit}\n".encode()
-    git("pack-objects", "-q", folder / "pack", cwd=mirror, stdin=wanted)
-    (packed,) = folder.glob("*.idx")
-    listed = git("show-index", cwd=mirror, stdin=packed.read_bytes()).splitlines()
-    if {line.split()[1] for line in listed} != set(wanted.split()):
-        raise ValueError("the pack does not hold exactly the commit and its tree")
 
 
 def _write_manifest(mirror: Path, commit: str, folder: Path) -> None:

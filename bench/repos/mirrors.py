@@ -38,8 +38,20 @@ class Mirrors:
             InfrastructureError: cloning failed (no network, no disk).
         """
         mirror = self.find(repo) or self._clone(repo)
+        if has_commit(mirror, commit):
+            return mirror
+        # Other mirrors than our clones are only read; not even a lock file is written beside them.
+        if mirror == self._own(repo):
+            from filelock import FileLock
+
+            with FileLock(f"{mirror}.lock"):
+                if not has_commit(mirror, commit):
+                    git_result("fetch", "--quiet", "origin", commit, cwd=mirror)
         if not has_commit(mirror, commit):
-            self._fetch(repo, mirror, commit)
+            raise UserError(
+                f"the mirror {mirror} of {repo} lacks the base commit {commit}: update it with "
+                f"`git -C {mirror} fetch {self.source.format(repo=repo)} {commit}`"
+            )
         return mirror
 
     def _clone(self, repo: str) -> Path:
@@ -60,27 +72,9 @@ class Mirrors:
                 (temporary / "mirror").replace(target)
             return target
 
-    def _fetch(self, repo: str, mirror: Path, commit: str) -> None:
-        """Fetch one commit from the source if the mirror is our clone.
-
-        Other mirrors are only read; not even a lock file is written beside them.
-        """
-        if mirror == self._own(repo):
-            from filelock import FileLock
-
-            with FileLock(f"{mirror}.lock"):
-                if not has_commit(mirror, commit):
-                    git_result("fetch", "--quiet", "origin", commit, cwd=mirror)
-        if not has_commit(mirror, commit):
-            raise UserError(
-                f"the mirror {mirror} of {repo} lacks the base commit {commit}: update it with "
-                f"`git -C {mirror} fetch {self.source.format(repo=repo)} {commit}`"
-            )
-
     def _own(self, repo: str) -> Path:
         return self.root / f"{repo.replace('/', '__')}.git"
 
 
 def has_commit(mirror: Path, commit: str) -> bool:
-    """Return whether ``mirror`` holds ``commit``."""
     return git_result("cat-file", "-e", f"{commit}^{{commit}}", cwd=mirror).returncode == 0

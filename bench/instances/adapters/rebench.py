@@ -33,12 +33,6 @@ def _command(config: Row) -> str:
     return commands
 
 
-def _of_rebench(row: Row) -> bool:
-    return "install_config" in row or any(
-        "swerebench/" in str(row.get(key)) for key in ("docker_image", "image_name")
-    )
-
-
 def _read(row: Row) -> Instance:
     config, name = mapping(row, "install_config"), row["instance_id"]
     image = text(row, "docker_image") or text(row, "image_name")
@@ -81,7 +75,10 @@ REBENCH = SetAdapter(
     required=_REQUIRED,
     visible=columns(_COMMON + "version docker_image"),
     read=_read,
-    fits=_of_rebench,
+    fits=lambda row: (
+        "install_config" in row
+        or any("swerebench/" in str(row.get(key)) for key in ("docker_image", "image_name"))
+    ),
 )
 REBENCH_V2 = SetAdapter(
     name="SWE-rebench V2",

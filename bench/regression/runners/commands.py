@@ -7,11 +7,10 @@ all tests nothing is taken over but the program, and options that are known to s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import dropwhile
 
 from bench.regression.runners import SUPPORT, Runner, runner_of, runner_of_parser
-from bench.regression.runners.base import BaseTree, RunnerSupport, WholeSuite
+from bench.regression.runners.base import BaseTree, RunnerSupport
 from bench.regression.runners.shell import (
     Read,
     ScriptCall,
@@ -97,20 +96,18 @@ def _without_operands(words: tuple[str, ...], support: RunnerSupport) -> tuple[s
     place = place_of(words, support.program) if support.program else None
     if place is None or any(word.startswith(("$", "`", '"$')) for word in words[place + 1 :]):
         return None
-    return (*words[: place + 1], *_options(words[place + 1 :], support))
-
-
-def _options(words: tuple[str, ...], support: RunnerSupport) -> Iterator[str]:
+    kept = [*words[: place + 1]]
     before = ""
-    for number, word in enumerate(words):
+    for number, word in enumerate(words[place + 1 :]):
         option = word.startswith("-") or ">" in word
         value = before in support.values
         named = number == 0 and word in support.subcommands
         flag = not before.startswith("--") or "=" in before or _FLAGS.fullmatch(before)
         may_be_value = not flag and not re.search(r"[/*.]", word)
         if option or value or named or may_be_value:
-            yield word
+            kept.append(word)
         before = word if option else ""
+    return tuple(kept)
 
 
 def reporting_command(command: str, runner: Runner, read: Read) -> str:
@@ -148,16 +145,13 @@ def whole_suite(command: str) -> str | None:
     start = known.start.match(rest)
     if start is None:
         return None
-    kept = _kept(tuple(rest[start.end() :].split()), known)
-    return " ".join([*variables, start[0], *kept, *([known.end] if known.end else [])])
-
-
-def _kept(words: tuple[str, ...], known: WholeSuite) -> Iterator[str]:
+    kept: list[str] = []
     before = ""
-    for word in words:
+    for word in rest[start.end() :].split():
         if word == "--":
-            return
+            break
         value = before in known.values and re.fullmatch(r"[\w.,:/-]+", word)
         if word in known.values or value or known.flags.fullmatch(word):
-            yield word
+            kept.append(word)
         before = word
+    return " ".join([*variables, start[0], *kept, *([known.end] if known.end else [])])

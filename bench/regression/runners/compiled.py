@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from bench.regression.runners.base import (
@@ -73,7 +73,20 @@ def parse_go(output: str) -> ParsedOutput:
     """
     lines = output.split("\n")
     results = worst(_go_results(lines))
-    return ParsedOutput(results, _go_details(lines, results))
+    printed: dict[str, list[str]] = {}
+    current = ""
+    for line in lines:
+        if started := _GO_RUN.match(line):
+            current = started[1]
+        elif ended := _GO_TEST.match(line):
+            current = ended[2]  # without -v, its output follows
+        elif current and not _GO_NOISE.match(line):
+            printed.setdefault(current, []).append(line)
+        elif _GO_PACKAGE.match(line):
+            current = ""
+    failed = [name for name, status in results.items() if status == FAILED]
+    details = {n: detail(printed[t]) for n in failed if (t := n.rpartition("::")[2]) in printed}
+    return ParsedOutput(results, details)
 
 
 def _go_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -92,28 +105,20 @@ def _go_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     yield from waiting
 
 
-def _go_details(lines: Iterable[str], results: Mapping[str, str]) -> dict[str, str]:
-    printed: dict[str, list[str]] = {}
-    current = ""
-    for line in lines:
-        if started := _GO_RUN.match(line):
-            current = started[1]
-        elif ended := _GO_TEST.match(line):
-            current = ended[2]  # without -v, its output follows
-        elif current and not _GO_NOISE.match(line):
-            printed.setdefault(current, []).append(line)
-        elif _GO_PACKAGE.match(line):
-            current = ""
-    failed = (name for name, status in results.items() if status == FAILED)
-    return {n: detail(printed[t]) for n in failed if (t := n.rpartition("::")[2]) in printed}
-
-
 def parse_go_json(output: str) -> ParsedOutput:
     """Parse ``go test -json``, with names as in ``parse_go``."""
     found: list[tuple[str, str]] = []
     printed: dict[str, list[str]] = {}
-    for event in _go_events(output):
-        package, test, action = event["Package"], event.get("Test"), event["Action"]
+    for line in output.split("\n"):
+        if not line.startswith("{"):
+            continue
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        package, test, action = event.get("Package"), event.get("Test"), event.get("Action")
+        if not (isinstance(package, str) and isinstance(action, str)):
+            continue
         name = f"{package}::{test}" if test else package
         if action == "output":
             printed.setdefault(name, []).append(str(event.get("Output", "")).rstrip("\n"))
@@ -123,18 +128,6 @@ def parse_go_json(output: str) -> ParsedOutput:
     failed = [name for name, status in results.items() if status == FAILED and name in printed]
     kept = {n: [line for line in printed[n] if not _GO_NOISE.match(line)] for n in failed}
     return ParsedOutput(results, {name: detail(lines) for name, lines in kept.items()})
-
-
-def _go_events(output: str) -> Iterator[dict[str, str]]:
-    for line in output.split("\n"):
-        if not line.startswith("{"):
-            continue
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(event.get("Package"), str) and isinstance(event.get("Action"), str):
-            yield event
 
 
 def _without_explained_packages(found: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -268,13 +261,7 @@ def _cargo_with_option(one: SimpleCommand, option: str) -> str:
 def parse_cargo(output: str) -> ParsedOutput:
     """Parse ``cargo test``: tests are named ``crate src/lib.rs: module::test``."""
     lines = output.split("\n")
-    results = worst(_cargo_results(lines))
-    reasons = blocks(lines, _CARGO_REASON, _CARGO_END)
-    details = {n: reasons[t] for n in results if (t := n.partition(": ")[2] or n) in reasons}
-    return ParsedOutput(results, details, total(_CARGO_COUNT, output)).checked()
-
-
-def _cargo_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
     unit, waiting = "", ""
     for line in lines:
         if started := _CARGO_UNIT.match(line):
@@ -287,12 +274,16 @@ def _cargo_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             name = unit + _DOC_LINE.sub("", test[1])
             status = _CARGO_STATUS.match(test[2])
             if status:
-                yield name, _CARGO_STATUSES[status[1]]
+                found.append((name, _CARGO_STATUSES[status[1]]))
             # With --nocapture the test's output follows, and then its status.
             waiting = "" if status else name
         elif waiting and line in ("ok", "FAILED"):
-            yield waiting, _CARGO_STATUSES[line]
+            found.append((waiting, _CARGO_STATUSES[line]))
             waiting = ""
+    results = worst(found)
+    reasons = blocks(lines, _CARGO_REASON, _CARGO_END)
+    details = {n: reasons[t] for n in results if (t := n.partition(": ")[2] or n) in reasons}
+    return ParsedOutput(results, details, total(_CARGO_COUNT, output)).checked()
 
 
 CARGO = RunnerSupport(

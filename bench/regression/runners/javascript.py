@@ -134,11 +134,7 @@ def parse_spec(output: str) -> ParsedOutput:
     lines = output.split("\n")
     counts = [int(m[1] or m[2]) for m in map(_SPEC_COUNT.match, lines) if m]
     passed = sum(counts) if counts else None
-    results = worst(_spec_results(lines))
-    return ParsedOutput(results, _spec_details(output), passed, counts=True).checked()
-
-
-def _spec_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
     around, suites, inside = _Nesting(), set[str](), True
     for line in lines:
         if _SPEC_END.match(line):
@@ -150,10 +146,11 @@ def _spec_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             name = around.named("", len(test[1]), test[5])
             skipped = test[4] or line.endswith("# SKIP")
             if name not in suites:  # Node repeats a suite's name with its result
-                yield name, SKIPPED if skipped else _MARKS.get(test[2], FAILED)
+                found.append((name, SKIPPED if skipped else _MARKS.get(test[2], FAILED)))
         elif suite := _SPEC_SUITE.match(line):
             inside = inside or bool(_SPEC_AGAIN.match(line))
             around.enter(len(suite[1]), suite[2])
+    return ParsedOutput(worst(found), _spec_details(output), passed, counts=True).checked()
 
 
 def _spec_details(output: str) -> dict[str, str]:

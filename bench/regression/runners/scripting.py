@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import zip_longest
 
 from bench.regression.runners.base import (
@@ -144,19 +144,16 @@ def parse_minitest(output: str) -> ParsedOutput:
     """Parse minitest with ``-v``: tests are named ``Class#test``."""
     lines = output.split("\n")
     reasons = blocks(lines, _MINITEST_REASON, _MINITEST_BREAK)
-    results = worst(_minitest_results(lines))
-    return ParsedOutput(results, reasons, _ruby_passed(output), counts=True).checked()
-
-
-def _minitest_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
     name = ""
     for line in lines:
         if started := _MINITEST_TEST.match(line):
             name = started[1]
         # The output of a test stands between its name and its result.
         if name and (ended := _MINITEST_END.match(line)):
-            yield name, _MINITEST_STATUSES.get(ended[1], FAILED)
+            found.append((name, _MINITEST_STATUSES.get(ended[1], FAILED)))
             name = ""
+    return ParsedOutput(worst(found), reasons, _ruby_passed(output), counts=True).checked()
 
 
 def _ruby_passed(output: str) -> int | None:
