@@ -237,7 +237,7 @@ def test_what_cannot_be_mined_is_named_in_one_line(
         (hostile, hostile): "is given twice",
         (hostile, "--ref", "v9"): "has no commit 'v9'",
         (hostile, "--ref=--output=x"): "has no commit",
-        (hostile, "--since", "tomorrow"): "is no date",
+        (hostile, "--since", "tomorrow"): "is not a date",
         (hostile, "--licenses", "MITT"): "--licenses MITT cannot be found",
         (hostile, "--licenses", "ISC"): "no repository is left (hostile: MIT in LICENSE",
         (closed_path,): "NOASSERTION in COPYING",

@@ -108,7 +108,7 @@ def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
         ({"cost": []}, "not an amount"),
         ({"attempt": True}, "'attempt': Input should be"),
         ({"kind": "asked"}, "kind 'asked' is unknown"),
-        ({"usage": {"prompt_tokens": "3"}}, "no counts"),
+        ({"usage": {"prompt_tokens": "3"}}, "not counts"),
         ({"usage": {"else": 3}}, "other names"),
         ({"instance_id": 5}, "'instance_id': Input should be a valid string"),
     ],
