@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, InstanceOf, StrictBool, StrictStr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    StrictBool,
+    StrictStr,
+    ValidationError,
+)
 
 from bench.instances.instance import Evaluation
 from bench.repos.patches import patch_paths
@@ -37,16 +46,7 @@ OFFICIAL_TOOLS = (
 
 
 class VerdictStatus(str, Enum):
-    """The verdict on one prediction.
-
-    Attributes:
-        reason: why it was not evaluated, or what swebench could not read, in one line.
-        log: the test output; empty if there is none.
-        report: swebench's report on the instance.
-        image: the image of the tests, as ``NAME@DIGEST``; empty if they ran in none.
-        evaluated: the time in UTC; empty if it was not recorded.
-        swebench: the version that graded the output; empty if another ``tool`` did.
-    """
+    """What an evaluator says of a prediction."""
 
     RESOLVED = "resolved"
     UNRESOLVED = "unresolved"
@@ -100,6 +100,8 @@ OTHERS = "attempts"
 """The folder for verdicts on patches that are not predicted."""
 
 FIX = "delete it and evaluate again"
+Time = Annotated[StrictStr, Field(pattern=r"^(\d{4}|$)")]
+"""Begins with the year; empty if it is unknown."""
 
 
 class VerdictFile(BaseModel):
@@ -114,7 +116,7 @@ class VerdictFile(BaseModel):
     official: StrictBool = False
     reason: StrictStr = ""
     image: StrictStr = ""
-    evaluated: StrictStr = ""
+    evaluated: Time = ""
     swebench: StrictStr = ""
     tool: StrictStr = ""
     patch_sha256: StrictStr = ""
@@ -122,7 +124,7 @@ class VerdictFile(BaseModel):
     dropped_files: tuple[InstanceOf[str], ...] = ()
     gold_files: tuple[InstanceOf[str], ...] = ()
     repo: StrictStr | None = None
-    created_at: StrictStr = ""
+    created_at: Time = ""
 
     @classmethod
     def of(cls, prediction: Prediction, verdict: Verdict, facts: Mapping[str, Any]) -> VerdictFile:
@@ -168,10 +170,11 @@ def save_verdict(
 
 def facts_of(evaluation: Evaluation) -> dict[str, Any]:
     """Return what a verdict repeats of its instance's row."""
+    created = str(evaluation.row.get("created_at") or "")
     return {
         "gold_files": patch_paths(evaluation.patch),
         "repo": evaluation.row.get("repo"),
-        "created_at": str(evaluation.row.get("created_at") or ""),
+        "created_at": created if re.match(r"\d{4}", created, re.ASCII) else "",
     }
 
 

@@ -24,7 +24,7 @@ from core.parsing.untrusted import read_object
 from core.plaintext import Say, counted
 from llm.chat import Call
 from llm.replay import reply_of_json
-from reports.cli.options import ReportOptions
+from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.jsonvalues import mapping, objects
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds, read_predictions
 from reports.data.provenance import evaluation
@@ -32,6 +32,7 @@ from reports.data.rundata import OUTSIDE, RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
+    OFFICIAL_TOOLS,
     Verdict,
     VerdictFile,
     VerdictStatus,
@@ -169,6 +170,10 @@ class _Verification:
         expected = VerdictFile.of(prediction, verdict, facts)
         if words := first_difference(saved.model_dump(), expected.model_dump()):
             yield Difference(path, words)
+        if saved.evaluator not in _EVALUATORS:
+            yield Difference(path, f"evaluator is {saved.evaluator!r}, which is unknown")
+        if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
+            yield Difference(path, "image or tool is named, but the local evaluator has neither")
         graded = None
         if instance and evaluation and verdict.swebench == version("swebench"):
             instance = replace(instance, instance_id=prediction.instance_id)
@@ -211,6 +216,7 @@ def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> It
 
 
 _CONFIG = TypeAdapter(RunConfig)
+_EVALUATORS = (*(kind.value for kind in EvaluatorKind), *OFFICIAL_TOOLS)
 
 
 def _run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: str) -> Iterator[str]:

@@ -127,6 +127,8 @@ PLANTS: list[tuple[str, Edit, str]] = [
     (VERDICT, _set("patch_sha256", to="0"), "is about another patch"),
     (VERDICT, _set("status", to="unresolved"), "resolved is true, but should be false"),
     (VERDICT, _set("official", to=False), "official is false, but should be true"),
+    (VERDICT, _set("evaluator", to="dokker"), "evaluator is 'dokker', which is unknown"),
+    (VERDICT, _set("created_at", to="soon"), "is not a verdict"),
     ("predictions/r/results.json", _set("resolved", to=[]), "resolved[0] is missing, but should"),
     ("predictions/r/stats.json", _set("run", to="else"), 'run is "else"'),
 ]
