@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,9 +12,18 @@ from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.calls import calls_of
 from agent.formats.reading.listings import read_listings
 from agent.formats.reading.unified import read_diffs, read_patches
+from agent.grammars import has_errors, language_of
 from llm.chat import Reply
 
 Part = Edit | list[str]
+_KEYED = re.compile(
+    r"[\"'<](?:\w{1,20}\s{1,3})?(?:path|file|file_?name|file_?path)[\"']?\s{0,3}[:=>]\s{0,3}"
+    r"[\"']?([^\s\"'<>]{1,1500})",
+    re.IGNORECASE,
+)
+_MARKS = "#*`: "
+# The code after each of them is parsed.
+_MOST_UNFENCED = 20
 _Reader = Callable[[list[str], ReplyScope], Iterator[Part]]
 # The other notations, with the signs that a reply in them has.
 _READERS: tuple[tuple[_Reader, tuple[str, ...]], ...] = (
@@ -82,7 +92,23 @@ def _edits(
         if not (path in edited or (beside and path in scope.known)):
             problem = f"the file {path} in a fence is not an edit in this format. {_rules(form)}"
             found.append(Unreadable(path, problem))
+    for path in () if found else dict.fromkeys(_unfenced(rest, scope)):
+        problem = f"the change of {path} is not an edit in this format. {_rules(form)}"
+        found.append(Unreadable(path, problem))
     return tuple(found)
+
+
+def _unfenced(parts: Sequence[Sequence[str]], scope: ReplyScope) -> Iterator[str]:
+    """Yield known files that JSON or tags name, and those whose code follows without a fence."""
+    for lines in parts:
+        yield from (m[1] for line in lines for m in _KEYED.finditer(line) if m[1] in scope.known)
+        names = [n for n, line in enumerate(lines) if line.strip(_MARKS) in scope.known]
+        for at, end in zip(names, [*names[1:], len(lines)], strict=False):
+            path, code = lines[at].strip(_MARKS), lines[at + 1 : end]
+            full = sum(bool(line.strip()) for line in code) > 1 and len(names) <= _MOST_UNFENCED
+            text = "\n".join([*code, ""])
+            if full and language_of(path) and not has_errors(path, text):
+                yield path
 
 
 def _others(lines: list[str], scope: ReplyScope, readers: Sequence[_Reader]) -> Iterator[Part]:

@@ -49,7 +49,8 @@ def path_in_info(info: str, known: Collection[str]) -> str | None:
 
 def path_above(lines: Sequence[str], known: Collection[str]) -> str | None:
     """Return the file that the last line with text names; a fence follows it."""
-    line = next((line for line in reversed(lines[-3:]) if line.strip()), "")
+    # A drawn line may stand between a name and its fence.
+    line = next((line for line in reversed(lines[-3:]) if line.strip(" -=_*")), "")
     return None if fence_of(line) else path_in_line(line, known)
 
 
@@ -103,10 +104,14 @@ def is_prose(reply: str) -> bool:
     return bool(_PREAMBLE.match(reply))
 
 
+KINDS = ("diff", "udiff", "patch")
+"""Words at fences around diffs."""
 # UPDATED and ORIGINAL are the words of 2023; other tools draw the lines of - and +.
 OPEN = re.compile(r"^\s{0,3}(<{3,}|-{5,}) ?(?:SEARCH|ORIGINAL)\b", re.IGNORECASE)
 DIVIDER = re.compile(r"^\s{0,3}(={3,})\s*$")
-CLOSE = re.compile(r"^\s{0,3}(>{3,}|\+{5,}) ?(?:REPLACE|UPDATED)\b", re.IGNORECASE)
+CLOSE = re.compile(
+    r"^\s{0,3}(>{3,}|\+{5,}|={5,}) ?(?:REPLACE|UPDATED|(?<==)END|(?<== )END)\b", re.IGNORECASE
+)
 # Markers with other words or none, as git writes them into conflicts.
 OTHER_OPEN = re.compile(r"^\s{0,3}(<{7,}) ?(?:[\w./:-]+(?: [\w./:-]+){0,3})?\s*$")
 OTHER_CLOSE = re.compile(r"^\s{0,3}(>{5,}) ?(?:[\w./:()-]+(?: [\w./:()-]+){0,8})?\s*$")
@@ -136,11 +141,13 @@ def _size_of(line: str) -> int:
 def strays(new: Sequence[str], old: Iterable[str] = (), size: int = _USUAL) -> set[int]:
     """Return the lines of ``new``, not in ``old``, that are markers of ``size`` or longer.
 
-    A line of ``=`` is one if it has this size, unless it is as long as a heading next to it.
+    A line of ``=`` is one if it has this size, unless it is as long as a heading next to it, or
+    under a shorter one where ``old`` has a line of ``=`` as well.
     """
     found = [number for number, line in enumerate(new) if marker_size(line) >= size]
-    held = {line.strip() for line in old} if found else ()
-    return {n for n in found if new[n].strip() not in held and not _is_rule(new, n, size)}
+    held = {line.strip() for line in old} if found else set()
+    ruled = any(map(DIVIDER.match, held))
+    return {n for n in found if new[n].strip() not in held and not _is_rule(new, n, size, ruled)}
 
 
 def writes_markers(new: Sequence[str], old: Iterable[str]) -> bool:
@@ -148,10 +155,13 @@ def writes_markers(new: Sequence[str], old: Iterable[str]) -> bool:
     return bool(strays([line for line in new if not DIVIDER.match(line)], old))
 
 
-def _is_rule(lines: Sequence[str], number: int, size: int) -> bool:
+def _is_rule(lines: Sequence[str], number: int, size: int, ruled: bool) -> bool:
     rule = lines[number].rstrip()
     if not DIVIDER.match(rule):
         return False
+    title = lines[number - 1].rstrip() if number else ""
+    if ruled and len(title) < len(rule) and _HEADING.match(title):
+        return True
     near = [*lines[max(0, number - 1) : number], *lines[number + 1 : number + 2]]
     heads = any(len(line.rstrip()) == len(rule) and _HEADING.match(line) for line in near)
     return heads or len(rule.strip()) != size

@@ -10,6 +10,7 @@ from itertools import islice
 
 from agent.formats.base import Edit, ReplyScope, Unreadable, WholeFile
 from agent.formats.reading.fences import (
+    KINDS,
     OPEN,
     fence_of,
     path_above,
@@ -79,7 +80,7 @@ class _Listings:
                 missing = f"its closing fence {fence[0]} is missing."
                 problem = f"the file {said} is not complete: {missing}"
                 edit = Unreadable(said, problem)
-            elif said and end is not None and not _is_edit(lines, start, end):
+            elif said and end is not None and not _is_diff(fence[1], said, lines, start, end):
                 text = "".join(line + "\n" for line in lines[start:end])
                 edit = WholeFile(resolve_likely(said, self.scope), text, likely=not path)
             index = len(lines) if end is None else end + 1
@@ -167,11 +168,19 @@ def _said(lines: Sequence[str], done: int, index: int, info: str, scope: ReplySc
     return path if same and not language_named(word) else None
 
 
+def _is_diff(info: str, path: str, lines: Sequence[str], start: int, end: int) -> bool:
+    """Return whether a fence holds an edit of its file instead of the file."""
+    if path.endswith((".diff", ".patch")):
+        return False
+    return info.split(" ")[0].lower() in KINDS or _is_edit(lines, start, end)
+
+
 def _is_edit(lines: Sequence[str], start: int, end: int) -> bool:
     full = list(islice((line for line in lines[start:end] if line.strip()), 6))
     diff = full[:1] and full[0].startswith(_FIRST) and any(line[:2] == "@@" for line in full)
     v4a = full[:1] and full[0].startswith("*** ") and any(" File: " in line for line in full[:2])
-    return bool(diff or v4a or any(OPEN.match(line) for line in full[:2]))
+    hunk = full[:1] and full[0].startswith("@@ ") and any(line[:1] in "+-" for line in full)
+    return bool(diff or v4a or hunk or any(OPEN.match(line) for line in full[:2]))
 
 
 def only_fence(lines: Sequence[str], scope: ReplyScope) -> Edit | None:

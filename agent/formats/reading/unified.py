@@ -20,7 +20,7 @@ from agent.formats.base import (
     WholeFile,
 )
 from agent.formats.matching.lines import with_ends
-from agent.formats.reading.fences import STRAY, fence_of, file_for, strays
+from agent.formats.reading.fences import KINDS, STRAY, fence_of, file_for, strays
 from agent.formats.reading.names import clean_name, resolve_existing, without_bogus_folders
 
 _OLD, _NEW = re.compile(r"^--- (.+)$"), re.compile(r"^\+\+\+ (.+)$")
@@ -31,7 +31,6 @@ _RENAME = re.compile(r"^rename (?:from|to) (.+)$")
 _GIT = re.compile(r"^(?:diff --git|---|\+\+\+) (\S+)")
 # Lines at which a file's part of a diff ends; three stars begin a line of V4A.
 _HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "rename from ", "*** ")
-_KINDS = ("diff", "udiff", "patch")
 _NOWHERE = "/dev/null"
 
 
@@ -113,7 +112,7 @@ def _header(lines: Sequence[str], at: int) -> tuple[str, str]:
 
 def _without_header(lines: Sequence[str], at: int) -> tuple[list[Hunk], int]:
     fence = fence_of(lines[at])
-    if not (lines[at].startswith("@@") or (fence and fence[1].split(" ")[0] in _KINDS)):
+    if not (lines[at].startswith("@@") or (fence and fence[1].split(" ")[0] in KINDS)):
         return [], at + 1
     start = at + bool(fence)
     if start == len(lines) or _GIT.match(lines[start]):

@@ -41,5 +41,5 @@ def can_say(form: str, after: Sequence[str]) -> bool:
     if form not in ("whole", "whole-func", "diff-func"):
         return True
     first = next((line for line in after if line.strip()), "")
-    edit = first.startswith(("diff ", "--- ", "*** ")) or "..." in after
+    edit = first.startswith(("diff ", "--- ", "*** ", "@@ ")) or "..." in after
     return not edit and not writes_markers(after, ())

@@ -310,4 +310,32 @@ def calls() -> list[Form]:
     ]
 
 
-FORMS = [*blocks(), *wholes(), *diffs(), *patches(), *calls()]
+def reviewed() -> list[Form]:
+    """Forms that a review tried."""
+    hint = f"@@ def a():\n{CHANGE}"
+    ruled = "Title\n=======\n\nold"
+    longer = {"doc.rst": TITLE["doc.rst"].replace("Title\n=======", "Title of it\n===========")}
+    short = {"doc.rst": TITLE["doc.rst"]}
+    tag = f'<file path="src/a.py">\n{FULL}</file>\n'
+    keyed = '{"path": "src/a.py", "search": "return 1", "replace": "return 2"}'
+    return [
+        Form("whole: a hunk with a hint", "whole", A, fenced(hint, info="diff"), DONE),
+        Form("whole: a hunk without a place", "whole", A, fenced(f"@@ ... @@\n{CHANGE}"), DONE),
+        Form("whole: marked lines in a diff fence", "whole", A, fenced(CHANGE, info="diff"), DONE),
+        Form("whole: a drawn line under the name", "whole", A,
+             f"src/a.py\n--------\n{F}python\n{FULL}{F}\n", DONE),
+        Form("whole: a name and code without a fence", "whole", A, f"src/a.py\n{FULL}", None),
+        Form("whole: a tag with the name", "whole", A, tag, None),
+        Form("diff: JSON with the name", "diff", A, keyed, None),
+        Form("diff: a last marker of =", "diff", A, fenced(sr(end="======= REPLACE")), DONE),
+        Form("diff: END at a last marker of =", "diff", A, fenced(sr(end="======= END")), DONE),
+        Form("diff: no space in a last marker of =", "diff", A, fenced(sr(end="=======REPLACE")),
+             DONE),
+        Form("diff: an underline longer than its new title", "diff", longer,
+             fenced(sr("Title of it\n===========", "Title\n======="), "doc.rst"), short),
+        Form("diff: that underline before more text", "diff", longer,
+             fenced(sr("Title of it\n===========\n\nold", ruled), "doc.rst"), short),
+    ]  # fmt: skip
+
+
+FORMS = [*blocks(), *wholes(), *diffs(), *patches(), *calls(), *reviewed()]
