@@ -243,7 +243,7 @@ class Attempt:
             test_note=self.tests.note if self.tests and ran is not None else "",
             status=status_of(found, result.ending, task.limits),
             edits_test_configuration=found.edits is not ConfigurationEdits.NONE
-            or (self.tests is not None and self.tests.shadows),
+            or (self.tests is not None and self.tests.suspect),
         )
         return replace(
             _said(record, task.transcript, attempt_status(candidate)),

@@ -56,7 +56,7 @@ class RegressionTests:
         tested: changes of the last tree whose tests ran.
         note: what limits the last outcome: files that were left out, flaky tests.
         untested: why the last outcome is unknown; empty where it is known or there are no tests.
-        shadows: whether the last tree holds files in place of the environment's modules.
+        suspect: whether the last tree changes what a test run loads.
     """
 
     instance: Instance
@@ -73,7 +73,7 @@ class RegressionTests:
     tested: Changes = field(default_factory=dict)
     untested: str = ""
     note: str = ""
-    shadows: bool = False
+    suspect: bool = False
     _setups: dict[tuple[object, ...], ProvenSetup] = field(default_factory=dict)
     _baselines: dict[Setup, Baselines] = field(default_factory=dict)
     _doubt: str = ""
@@ -82,7 +82,7 @@ class RegressionTests:
         """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""
         tree = tree_under_test(changes, self.files, self.read)
         self.tested, self.untested, self.note = tree.changes, "", ""
-        self._doubt, self.shadows = "", False
+        self._doubt, self.suspect = "", False
         # The prediction must install, including edits that the tests run without.
         built = build_files(tree.configuration)
         whole = {**tree.changes, **{path: changes[path] for path in built}}
@@ -100,7 +100,7 @@ class RegressionTests:
             return self._unknown(words if hidden else "")
         for baseline in selected.values():
             for path in shadowing(tree.changes, self.files, baseline.stated):
-                self.shadows = True
+                self.suspect = True
                 return self._unknown(f"{path} takes the place of a module of the environment")
         return self._report(proven, tree.changes, whole, selected)
 
@@ -297,3 +297,4 @@ class RegressionTests:
         if self._tests.runner in OF_PYTHON:
             found = doubt(baseline.stated, run.stated, run.report)
             self._doubt = self._doubt or found
+            self.suspect = bool(self._doubt)

@@ -32,7 +32,6 @@ from reports.data.rundata import OUTSIDE, RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
-    OFFICIAL_TOOLS,
     Verdict,
     VerdictFile,
     VerdictStatus,
@@ -47,6 +46,7 @@ from reports.data.verdicts import (
 )
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.choice import make_swebench
+from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.requested import Regrading, RequestedEvaluation
 from reports.statistics.collect import collect
@@ -170,7 +170,7 @@ class _Verification:
         expected = VerdictFile.of(prediction, verdict, facts)
         if words := first_difference(saved.model_dump(), expected.model_dump()):
             yield Difference(path, words)
-        if saved.evaluator not in _EVALUATORS:
+        if saved.evaluator not in (*(kind.value for kind in EvaluatorKind), *TOOLS):
             yield Difference(path, f"evaluator is {saved.evaluator!r}, which is unknown")
         if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
             yield Difference(path, "image or tool is named, but the local evaluator has neither")
@@ -216,7 +216,6 @@ def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> It
 
 
 _CONFIG = TypeAdapter(RunConfig)
-_EVALUATORS = (*(kind.value for kind in EvaluatorKind), *OFFICIAL_TOOLS)
 
 
 def _run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: str) -> Iterator[str]:

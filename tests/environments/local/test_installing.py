@@ -67,7 +67,7 @@ def test_what_older_versions_kept_is_found_again(make_tree: MakeCheckout, tmp_pa
     baselines = Baselines(tests, tmp_path, identity, 150.0, logging.getLogger("test"))
     assert (
         baselines._file("tests/test_a.py").name
-        == "own__thing-1.520fd9299383acf72027a914e87ce37a.json"
+        == "own__thing-1.f75cd379617072b9a6a0d02322650b57.json"
     )
 
 
