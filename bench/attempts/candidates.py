@@ -108,6 +108,11 @@ class Candidate:
         clean = self.edit and self.lint and self.test is not False
         return bool(self.usable and clean and self.status not in NEVER_PLAUSIBLE)
 
+    @property
+    def suspect(self) -> bool:
+        """Whether it changes how tests run, and its tests could not tell (docs/environments.md)."""
+        return self.edits_test_configuration and self.test is None and bool(self.untested)
+
 
 @dataclass(frozen=True)
 class CandidateChoice:
@@ -156,10 +161,11 @@ def rank(candidate: Candidate) -> tuple[int, ...]:
 def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> CandidateChoice:
     """Choose what to predict: the first plausible candidate, else the least bad one.
 
-    Plausible candidates that edit test configuration go after those that do not. With
-    ``require_tests`` one that passed tests goes before untested ones.
+    Plausible candidates that edit test configuration go after those that do not, and are not
+    plausible if the tests ran and could not tell. With ``require_tests`` one that passed tests goes
+    before untested ones.
     """
-    plausible = [c for c in candidates if c.plausible]
+    plausible = [c for c in candidates if c.plausible and not c.suspect]
     plausible.sort(key=lambda c: (c.edits_test_configuration, require_tests and c.test is not True))
     if plausible:
         winner = plausible[0]

@@ -101,6 +101,7 @@ class AttemptRecord:
             "dropped_files": list(self.dropped_files),
             "edits_test_configuration": self.candidate.edits_test_configuration,
             "test_note": self.candidate.test_note,
+            "untested": self.candidate.untested,
             "recorded": {
                 "model_patch": self.model_patch,
                 "edit_outcome": self.candidate.edit,
@@ -131,6 +132,7 @@ class AttemptRecord:
             status=status if status in NEVER_PLAUSIBLE else None,
             edits_test_configuration=bool(raw.get("edits_test_configuration")),
             test_note=str(raw.get("test_note") or ""),
+            untested=str(raw.get("untested") or ""),
         )
         return cls(
             candidate=candidate,

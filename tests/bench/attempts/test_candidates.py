@@ -16,6 +16,7 @@ from bench.attempts.candidates import (
     rank,
     tier,
 )
+from bench.attempts.records import AttemptRecord
 
 OUTCOMES: tuple[bool | None, ...] = (True, None, False)
 
@@ -127,3 +128,13 @@ def test_outcomes_that_say_nothing_make_nothing_plausible(status: AttemptStatus)
     one = replace(candidate(), status=status)
     assert not one.plausible
     assert attempt_status(one) is status
+
+
+def test_an_untested_candidate_that_changes_how_tests_run_is_a_fallback() -> None:
+    suspect = replace(marked(1, test=None), untested="a plugin is new")
+    assert choose([suspect]).status is InstanceStatus.FALLBACK
+    assert choose([suspect, candidate(2, test=None)]).winner == candidate(2, test=None)
+    assert choose([marked(1, test=None)]).status is InstanceStatus.PLAUSIBLE
+    record = AttemptRecord(suspect, "m", "diff", 1, 0.0)
+    raw = {**record.as_trajectory(), "status": "plausible_untested"}
+    assert AttemptRecord.of_trajectory(raw).candidate.untested == suspect.untested

@@ -143,7 +143,8 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegressionTests
 
 @pytest.mark.parametrize("name", forms(FEW))
 def test_no_forged_candidate_is_plausible_locally(local: RegressionTests, name: str) -> None:
-    assert local.run(changes(name)).outcome is not True
+    outcome = local.run(changes(name)).outcome
+    assert outcome is False or (outcome is None and local.suspect)
 
 
 def test_a_sound_candidate_is_plausible_locally(local: RegressionTests) -> None:
