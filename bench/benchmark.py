@@ -12,7 +12,7 @@ from agent.protocol import Agent
 from agent.repomap import TagStore
 from bench.attempts.attempt import Services
 from bench.attempts.candidates import RESULTS
-from bench.attempts.records import plausible_instances
+from bench.attempts.records import plausible_instances, status_of
 from bench.attempts.solving import InstanceJob, Solved
 from bench.attempts.transcript import title_of, transcript
 from bench.config import RunConfig, TestChoice
@@ -196,6 +196,9 @@ class InstanceBenchmark(Benchmark[Solved]):
 
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
+
+    def status_of(self, result: Mapping[str, Any]) -> str:
+        return status_of(result)
 
     def deciding(self) -> dict[str, Any]:
         return {**super().deciding(), "dataset_sha256": self.dataset.identity().sha256}

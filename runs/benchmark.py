@@ -15,6 +15,7 @@ from runs.calls.coordinator import CallCoordinator
 from runs.calls.ledger import replayed_lines
 from runs.jobs import Finished, Job, WorkerAccess, longest_first
 from runs.options import RunBasics, RunSettings
+from runs.progress.overview import recorded_status
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
 from runs.redo import Plan, Redo, plan, prepare
 from runs.storage.manifest import (
@@ -101,7 +102,7 @@ class Benchmark(ABC, Generic[V]):
         keys = [*self.jobs]
         if self.options.redo:
             redo = Redo.parse(self.options.redo, keys, self.words)
-            chosen = prepare(self.store, coordinator, redo, keys)
+            chosen = prepare(self.store, coordinator, redo, keys, self.status_of)
             say(f"{counted(len(keys), self.noun)} selected, {len(chosen)} to redo")
             rest = [key for key in keys if key not in chosen]
             found = replace(plan(self.store, self.options.money.limits, rest), todo=tuple(chosen))
@@ -131,6 +132,10 @@ class Benchmark(ABC, Generic[V]):
     def prepared(self, jobs: Sequence[Any], say: Say) -> Sequence[Job]:
         """Do what comes before the first of ``jobs``, and return them as they are worked on."""
         return jobs
+
+    def status_of(self, result: Mapping[str, Any]) -> str:
+        """Return the status in the file of a job with a result."""
+        return recorded_status(result)
 
     def order(self, jobs: Sequence[Any], seconds: Mapping[str, float]) -> Sequence[Job]:
         """Order the jobs by the seconds that they and others took before."""

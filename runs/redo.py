@@ -12,6 +12,7 @@ from core.parsing.untrusted import read_object
 from runs.calls.budget import BudgetLimits
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind, Journal, last_denial
+from runs.progress.overview import StatusOf, recorded_status
 from runs.progress.state import COMMON_WORDS, JobStatus
 from runs.storage.store import RunStore
 
@@ -39,16 +40,16 @@ class Redo:
             )
         return cls(frozenset(words & {*known}), frozenset(words & {*ids}), statuses[0])
 
-    def takes(self, instance_id: str, result: Mapping[str, Any]) -> bool:
+    def takes(
+        self, instance_id: str, result: Mapping[str, Any], status: str, *, finished: bool
+    ) -> bool:
         """Return whether to redo an instance with this prediction or unfinished trajectory."""
-        status = str(result.get("status", ""))
         if instance_id in self.ids or status in self.words:
             return True
         if status == self.good:
             return False
         attempts = result.get("all_results") or result.get("attempts") or []
         failed = any(a.get("status") == _ERROR for a in attempts)
-        finished = "all_results" in result
         return (f"not_{self.good}" in self.words and finished) or (_ERROR in self.words and failed)
 
 
@@ -115,17 +116,25 @@ def _stopped_by(store: RunStore, name: str, limits: BudgetLimits, *, predicted: 
 
 
 def prepare(
-    store: RunStore, coordinator: CallCoordinator, redo: Redo, ids: Sequence[str]
+    store: RunStore,
+    coordinator: CallCoordinator,
+    redo: Redo,
+    ids: Sequence[str],
+    status_of: StatusOf = recorded_status,
 ) -> list[str]:
     """Put aside what is to be redone and return the ids, in the order of ``ids``.
 
     The same redo, when it was cut short, goes on: what it has redone is not redone again.
+    ``status_of`` gives the status of a prediction; files of other harnesses may lack the key.
     """
-    wanted = {
-        name
-        for name in ids
-        if (result := store.result(name)) is not None and redo.takes(name, result)
-    }
+    wanted = set()
+    for name in ids:
+        if (result := store.result(name)) is None:
+            continue
+        finished = store.prediction(name).exists()
+        status = (status_of if finished else recorded_status)(result)
+        if redo.takes(name, result, status, finished=finished):
+            wanted.add(name)
     last = _LastRedo.read(store)
     if last is not None and last.redo == redo and (left := last.left(store)):
         open_ = {name for name in wanted if not store.prediction(name).exists()}

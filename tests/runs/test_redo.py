@@ -257,3 +257,21 @@ def test_unpriced_models_need_a_price_or_leave(
             options(tmp_path, cache, PLAUSIBLE, money=limited),
             lambda _: None,
         )
+
+
+def test_predictions_that_lack_attempts_or_a_status_are_redone_as_their_outcomes_say(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    both(provider)
+    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
+    store = RunStore(tmp_path, "r")
+    for name in (PLAUSIBLE, NOT):
+        whole = read(tmp_path, name)
+        kept = {key: whole[key] for key in whole if key not in ("all_results", "status")}
+        store.prediction(name).write_text(json.dumps({**kept, "test_outcome": True}))
+    said: list[str] = []
+    again = options(tmp_path, cache, PLAUSIBLE, NOT, redo="not_plausible")
+    run_command(live(provider), again, said.append)
+    assert "2 instances selected, 1 to redo" in said[0]
+    assert [path.name for path in (store.folder / "replaced").iterdir()] == [f"{NOT}.1"]
+    assert read(tmp_path, NOT)["status"] == "empty"

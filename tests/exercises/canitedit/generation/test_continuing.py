@@ -175,8 +175,9 @@ def test_refused_completions_are_empty_and_counted(
     assert len(files(tmp_path / "long")) == 6
 
 
+@pytest.mark.parametrize("word", ["error", "not_generated"])
 def test_a_run_whose_requests_are_all_refused_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str
 ) -> None:
     with Refusing() as provider:
         provider.seeds = (1, 2)
@@ -188,7 +189,7 @@ def test_a_run_whose_requests_are_all_refused_says_why(
         provider.seeds = ()
         assert generate(monkeypatch, tmp_path, provider.url, *LAZY) == 1
         assert len(provider.requests) == 12, "they are not asked again by themselves"
-        assert generate(monkeypatch, tmp_path, provider.url, *LAZY, "--redo", "error") == 0
+        assert generate(monkeypatch, tmp_path, provider.url, *LAZY, "--redo", word) == 0
         assert len(files(tmp_path)) == 6
         place = run_folder(tmp_path) / "gpt-4o"
         stale = place / "1001_clamp_instruction_lazy.results.json.gz"
