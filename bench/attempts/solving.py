@@ -29,6 +29,7 @@ from bench.repos.checkout import (
 )
 from core.errors import InfrastructureError
 from core.money import as_number
+from core.plaintext import some
 from core.processes import remove_tree
 from environments import UnavailableError
 from environments.base import EnvironmentKind
@@ -189,12 +190,20 @@ class Solver:
         )
 
 
+_NAMED = 3
+
+
 def explained(choice: CandidateChoice, records: Sequence[AttemptRecord]) -> CandidateChoice:
-    """Name what broke an instance, or the budget that might have made it plausible."""
+    """Name what broke an instance, and the window or budget that ended an attempt on it."""
     if choice.status is InstanceStatus.ERROR:
         last = records[-1].error.strip().splitlines()
         words = last[-1] if last else records[-1].status.value.replace("_", " ")
         return replace(choice, reason=f"{choice.reason}; the last: {words}")
+    outgrown = [str(r.attempt) for r in records if r.status is AttemptStatus.CONTEXT]
+    if outgrown and choice.winner is None:
+        which = f"attempt{'s' if len(outgrown) > 1 else ''} {some(outgrown, _NAMED)}"
+        reason = f"{choice.reason}; {which} did not fit into the model's window"
+        choice = replace(choice, reason=reason)
     ended = [r.attempt for r in records if r.status is AttemptStatus.BUDGET]
     if not ended or choice.status is InstanceStatus.PLAUSIBLE:
         return choice

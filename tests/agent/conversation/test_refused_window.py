@@ -157,8 +157,14 @@ def test_an_attempt_whose_request_fits_in_no_way_ends_as_context(
     with Small(window=10) as server:
         chosen = live(server, models=(choice,))
         run = options(tmp_path, cache, "demo__textkit-1", retries=RetryPolicy(3, 0.01, 0.01))
-        run_command(chosen, run, lambda _: None)
+        said: list[str] = []
+        run_command(chosen, run, said.append)
     assert server.refused == 2, "with the map, and without"
     (attempt,) = read(tmp_path, "demo__textkit-1", "trajectories")["attempts"]
     assert attempt["status"] == "context"
     assert "longer than the model's window" in attempt["error"]
+    words = "; attempt 1 did not fit into the model's window"
+    prediction = read(tmp_path, "demo__textkit-1")
+    assert (prediction["status"], prediction["model_patch"]) == ("empty", "")
+    assert prediction["reason"].endswith(words)
+    assert any(words in line for line in said if "demo__textkit-1" in line)

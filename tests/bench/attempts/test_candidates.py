@@ -17,6 +17,7 @@ from bench.attempts.candidates import (
     tier,
 )
 from bench.attempts.records import AttemptRecord
+from bench.attempts.solving import explained
 
 OUTCOMES: tuple[bool | None, ...] = (True, None, False)
 
@@ -138,3 +139,23 @@ def test_an_untested_candidate_that_changes_how_tests_run_is_a_fallback() -> Non
     record = AttemptRecord(suspect, "m", "diff", 1, 0.0)
     raw = {**record.as_trajectory(), "status": "plausible_untested"}
     assert AttemptRecord.of_trajectory(raw).candidate.untested == suspect.untested
+
+
+def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window() -> None:
+    def reason(*statuses: AttemptStatus, patch: str = "") -> str:
+        records = [
+            AttemptRecord(candidate(number, patch=patch), "m", "diff", 1, None, status)
+            for number, status in enumerate(statuses, 1)
+        ]
+        choice = choose([replace(record.candidate, edit=False) for record in records])
+        return explained(choice, records).reason
+
+    full, empty, budget = AttemptStatus.CONTEXT, AttemptStatus.EMPTY, AttemptStatus.BUDGET
+    assert reason(empty, full).endswith(
+        "(2 attempts); attempt 2 did not fit into the model's window"
+    )
+    many = reason(full, full, empty, full, full, full)
+    assert many.endswith("; attempts 1, 2, 4 and 2 more did not fit into the model's window")
+    assert reason(full, budget).endswith("into the model's window; the budget ended attempt 2")
+    assert "window" not in reason(empty)
+    assert "window" not in reason(full, patch="+1"), "it has a patch"
