@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from core.atomic import write_json_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import read_object
 from runs.calls.budget import BudgetLimits
 from runs.calls.coordinator import CallCoordinator
-from runs.calls.journal import EntryKind, Journal, last_denial
+from runs.calls.journal import AnsweredEntry, Journal, last_denial
 from runs.progress.overview import StatusOf, recorded_status
 from runs.progress.state import COMMON_WORDS, JobStatus
 from runs.storage.store import RunStore
@@ -25,8 +27,8 @@ _ERROR = JobStatus.ERROR.value
 class Redo:
     """What ``--redo`` names: statuses, and keys of jobs; ``good`` is the status of success."""
 
-    words: frozenset[str]
-    ids: frozenset[str]
+    words: tuple[str, ...]
+    ids: tuple[str, ...]
     good: str
 
     @classmethod
@@ -38,7 +40,7 @@ class Redo:
             raise UserError(
                 f"--redo {unknown[0]!r}: give {', '.join(known)}, or ids of the selected instances"
             )
-        return cls(frozenset(words & {*known}), frozenset(words & {*ids}), statuses[0])
+        return cls(tuple(sorted(words & {*known})), tuple(sorted(words & {*ids})), statuses[0])
 
     def takes(
         self, instance_id: str, result: Mapping[str, Any], status: str, *, finished: bool
@@ -109,10 +111,10 @@ def _stopped_by(store: RunStore, name: str, limits: BudgetLimits, *, predicted: 
     """
     entries = Journal(store.journals / f"{name}.jsonl").entries()
     denial = last_denial(entries)
-    paid = any(entry.get("kind") == EntryKind.ANSWERED.value for entry in entries)
+    paid = any(isinstance(entry, AnsweredEntry) for entry in entries)
     if denial is None or not denial.stands(limits) or (paid and not predicted):
         return ""
-    return denial.scope.value
+    return denial.limit.value
 
 
 def prepare(
@@ -136,16 +138,17 @@ def prepare(
         if redo.takes(name, result, status, finished=finished):
             wanted.add(name)
     last = _LastRedo.read(store)
-    if last is not None and last.redo == redo and (left := last.left(store)):
+    if last is not None and last.repeats(redo) and (left := last.left(store)):
         open_ = {name for name in wanted if not store.prediction(name).exists()}
         wanted = {name for name in ids if name in left or name in open_}
         if last.put_aside:
             return [name for name in ids if name in wanted]
     chosen = [name for name in ids if name in wanted]
-    _LastRedo(redo, tuple(chosen), put_aside=False).write(store)
+    now = _LastRedo(redo.words, redo.ids, redo.good, tuple(chosen), put_aside=False)
+    write_json_atomic(store.redo, asdict(now))
     for name in chosen:
         _put_aside(store, coordinator, redo, name)
-    _LastRedo(redo, tuple(chosen), put_aside=True).write(store)
+    write_json_atomic(store.redo, asdict(replace(now, put_aside=True)))
     return chosen
 
 
@@ -160,27 +163,21 @@ def _put_aside(store: RunStore, coordinator: CallCoordinator, redo: Redo, name: 
 
 
 @dataclass(frozen=True)
-class _LastRedo:
+class _LastRedo(Redo):
     """The redo that was started last, on disk."""
 
-    redo: Redo
     chosen: tuple[str, ...]
     put_aside: bool  # the old files are out of the way, and work has started
+
+    def repeats(self, redo: Redo) -> bool:
+        return (self.words, self.ids, self.good) == (redo.words, redo.ids, redo.good)
 
     def left(self, store: RunStore) -> set[str]:
         return {n for n in self.chosen if not (self.put_aside and store.prediction(n).exists())}
 
-    def write(self, store: RunStore) -> None:
-        redo = {"words": sorted(self.redo.words), "ids": sorted(self.redo.ids)}
-        last = {"good": self.redo.good, "chosen": self.chosen, "put_aside": self.put_aside}
-        plain = {**redo, **last}
-        write_json_atomic(store.redo, plain)
-
     @classmethod
     def read(cls, store: RunStore) -> _LastRedo | None:
         try:
-            raw = read_object(store.redo, "delete it")
-            redo = Redo(frozenset(raw["words"]), frozenset(raw["ids"]), raw["good"])
-            return cls(redo, tuple(raw["chosen"]), bool(raw["put_aside"]))
-        except (OSError, UserError, KeyError, TypeError):
+            return TypeAdapter(cls).validate_python(read_object(store.redo, "delete it"))
+        except (OSError, UserError, ValidationError):
             return None

@@ -6,7 +6,6 @@ Everything under ``predictions/`` and ``logs/`` is written by one thread of this
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,9 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from filelock import FileLock
+from pydantic import Field, OnErrorOmit, TypeAdapter
 
 from core.address import recorded_address
 from core.atomic import sweep, write_json_atomic
@@ -111,11 +111,16 @@ class Voice:
             self.log(text)
 
 
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+_TIMINGS = TypeAdapter(dict[str, OnErrorOmit[_Seconds]])
+
+
 @dataclass(frozen=True)
 class Timings:
     """The file at ``path``: ``{instance_id: seconds}``.
 
-    It only decides an order, so a missing or broken file counts as empty.
+    It only decides an order, so a missing or broken file counts as empty, and a value that is not a
+    number of seconds is left out.
     """
 
     path: Path
@@ -125,7 +130,7 @@ class Timings:
             data = read_object(self.path, "delete it")
         except (OSError, UserError):
             return {}
-        return {name: float(value) for name, value in data.items() if _is_seconds(value)}
+        return _TIMINGS.validate_python(data)
 
     def note(self, instance_id: str, seconds: float) -> None:
         """Add the seconds of an instance to what other runs have written meanwhile."""
@@ -133,15 +138,6 @@ class Timings:
         with FileLock(f"{self.path}.lock"):
             sweep(self.path)
             write_json_atomic(self.path, {**self.load(), instance_id: seconds})
-
-
-def _is_seconds(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return math.isfinite(value) and value >= 0
-    except OverflowError:  # an integer of hundreds of digits
-        return False
 
 
 def start_run(benchmark: Benchmark[Any]) -> int:
@@ -282,7 +278,7 @@ class JobRun:
             end = End(JobStatus.INFRA_ERROR, f"cannot save it: {error}")
         if end.status is JobStatus.BUDGET:
             denial = last_denial(self.coordinator.entries(key))
-            self._over_budget[key] = denial.scope.value if denial else "the budget"
+            self._over_budget[key] = denial.limit.value if denial else "the budget"
         elif end.status is JobStatus.ERROR and self._is_done(key):
             self._errors.append(key)
         self._counts[end.shown] += 1

@@ -103,9 +103,13 @@ def invalid(path: Path, error: ValidationError, what: str, fix: str) -> DamagedF
     Args:
         what: what the file is not, such as ``a verdict``.
     """
+    return DamagedFileError(path, f"is not {what}: {fault_of(error)}", fix)
+
+
+def fault_of(error: ValidationError) -> str:
+    """Return the first fault of a value in one line: the path of keys, and what was expected."""
     first = error.errors()[0]
-    problem = first["msg"].removeprefix("Value error, ")
-    return DamagedFileError(path, f"is not {what}: {key_path(first['loc'])!a}: {problem}", fix)
+    return f"{key_path(first['loc'])!a}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value

@@ -59,7 +59,15 @@ from reports.verification.difference import (
     readable,
 )
 from reports.verification.instances import InstanceCheck
-from runs.calls.journal import Journal, JournalEntry, asked_and_ended, journals_of, reply_of
+from runs.calls.journal import (
+    AnsweredEntry,
+    AskedEntry,
+    EndEntry,
+    Journal,
+    asked_and_ended,
+    journals_of,
+    reply_of,
+)
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
 from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 from runs.storage.versions import versions
@@ -315,15 +323,15 @@ def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
 
 def _unasked(
     place: Path,
-    entries: Sequence[tuple[JournalEntry, JournalEntry | None]],
-    attempts: Sequence[JournalEntry],
+    entries: Sequence[tuple[AskedEntry, EndEntry | None]],
+    attempts: Sequence[Mapping[str, Any]],
 ) -> Iterator[Difference]:
     known = []
     for asked, ended in entries:
-        if ended and ended["kind"] == "answered":
-            call = Call(asked["request_sha256"], reply_of(asked, ended))
+        if isinstance(ended, AnsweredEntry):
+            call = Call(asked.request_sha256, reply_of(asked, ended))
             plain = json.loads(json.dumps(call.as_json()))
-            known.append((asked["attempt"], asked["model"], plain))
+            known.append((asked.attempt, asked.model, plain))
     if not known:
         return
     for attempt in attempts:

@@ -21,18 +21,17 @@ from core.redaction import Redactor
 from core.shutdown import Shutdown
 from llm.chat import BudgetUsedError, Reply, TimeUsedError
 from llm.gate import Answered, CallOutcome, Failed, PlannedCall
-from llm.replay import exchange_of
 from runs.calls.budget import Budget, LimitScope, OverBudgetError, Reservation
 from runs.calls.journal import (
-    EntryKind,
+    AskedEntry,
+    DeniedEntry,
     Journal,
     JournalEntry,
+    LostEntry,
+    PaidEntry,
     asked_and_ended,
-    asked_entry,
     bounds,
-    denied_entry,
-    ended_entry,
-    lost_entry,
+    end_of,
     reply_of,
 )
 from runs.calls.ledger import Ledger, LedgerLine
@@ -74,7 +73,7 @@ class _Pending:
     """A request that was let through and has not ended."""
 
     instance_id: str
-    asked: JournalEntry
+    asked: AskedEntry
     ask: PlannedCall
     reservation: Reservation
 
@@ -113,25 +112,25 @@ class CallCoordinator:
         except OverBudgetError as error:
             if error.scope in (LimitScope.RUN, LimitScope.CALLS):
                 self.budget_used = str(error)
-            self.journal(instance_id).append(denied_entry(error, ask.model))
+            self.journal(instance_id).append(DeniedEntry.of(error, ask.model))
             raise BudgetUsedError(str(error)) from error
         if reservation is None:
             return Wait(_FOR_OTHERS)
-        asked: JournalEntry | None = None
+        asked: AskedEntry | None = None
         try:
             if seconds := self.rate_limiter.admit(ask.model, ask.provider, ask.tokens, instance_id):
                 # Checked only here, where a worker waits: without requests no provider is down.
                 self._check_providers()
                 return Wait(seconds)
-            entry = asked_entry(uuid.uuid4().hex, attempt, ask)
+            entry = AskedEntry.of(uuid.uuid4().hex, attempt, ask)
             self.journal(instance_id).append(entry)
             asked = entry
         finally:
             if asked is None:
                 self.budget.cancel(reservation)
         with self._lock:
-            self._pending[asked["call"]] = _Pending(instance_id, asked, ask, reservation)
-        return Ticket(asked["call"])
+            self._pending[asked.call] = _Pending(instance_id, asked, ask, reservation)
+        return Ticket(asked.call)
 
     def _check_providers(self) -> None:
         paused = self.rate_limiter.all_paused_for(self.providers) if self.providers else 0.0
@@ -146,7 +145,7 @@ class CallCoordinator:
         uses_try = self.rate_limiter.ended(pending.ask.provider, outcome)
         if isinstance(outcome, Answered):
             self.called()
-        ended = ended_entry(call, outcome, self.redact)
+        ended = end_of(call, outcome, self.redact)
         line = LedgerLine.of_call(pending.instance_id, pending.asked, ended)
         try:
             self.journal(pending.instance_id).append(ended)
@@ -178,7 +177,7 @@ class CallCoordinator:
         for asked, ended in asked_and_ended(journal.entries()):
             if ended is None:
                 lost += 1
-                ended = lost_entry(asked)
+                ended = LostEntry(call=asked.call, cost=asked.bound)
                 journal.append(ended)
             if line := LedgerLine.of_call(instance_id, asked, ended):
                 self.ledger.add(line)
@@ -201,7 +200,7 @@ def charge_budget(coordinator: CallCoordinator) -> None:
 _FOR_OTHERS = 0.2
 
 
-PaidCall = tuple[JournalEntry, JournalEntry]
+PaidCall = tuple[AskedEntry, PaidEntry]
 """The journal's entries of a call that a provider answered or refused: its request and its end."""
 
 
@@ -221,8 +220,8 @@ class AttemptGate:
 
     def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
         for number, (asked, ended) in enumerate(self.recorded_calls):
-            same = asked["request_sha256"] == request_sha256
-            if exchange_of(asked) == exchange_sha256 if exchange_sha256 else same:
+            same = asked.request_sha256 == request_sha256
+            if asked.exchange_sha256 == exchange_sha256 if exchange_sha256 else same:
                 del self.recorded_calls[number]
                 return reply_of(asked, ended)
         return None
@@ -245,9 +244,8 @@ class AttemptGate:
 
 def recorded_calls(entries: Sequence[JournalEntry], attempt: int) -> list[PaidCall]:
     """Return the calls of ``attempt`` that need not be repeated."""
-    final = (EntryKind.ANSWERED.value, EntryKind.REFUSED.value)
     return [
         (asked, ended)
         for asked, ended in asked_and_ended(entries)
-        if asked["attempt"] == attempt and ended is not None and ended["kind"] in final
+        if asked.attempt == attempt and isinstance(ended, PaidEntry)
     ]

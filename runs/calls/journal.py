@@ -2,7 +2,7 @@
 
 One JSON object a line, appended and flushed to the disk. A process that is killed leaves at most a
 torn last line; the next start sets it aside, as it does with other damaged lines. This module has
-the one writer of entries and their one reader.
+the models of all entries.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from datetime import datetime, timezone
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, TypeAdapter
+from pydantic.functional_serializers import PlainSerializer
+from pydantic.functional_validators import BeforeValidator, PlainValidator
 
 from core.money import as_number, as_text, dollars_or_none
 from core.redaction import Redactor
 from llm.chat import Reply, refusal
 from llm.gate import Answered, CallOutcome, PlannedCall, Refused
-from llm.replay import exchange_of, reply_of_json
+from llm.replay import reply_of_json
 from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
 from runs.storage.jsonlines import LineFormat, read_lines
-
-JournalEntry = Mapping[str, Any]
 
 
 class EntryKind(str, Enum):
@@ -37,6 +39,124 @@ class EntryKind(str, Enum):
     FAILED = "failed"
     LOST = "lost"
     DENIED = "denied"
+
+
+def _reply(value: Reply | Mapping[str, Any]) -> Reply:
+    try:
+        return value if isinstance(value, Reply) else reply_of_json(value)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"is not a reply: {error}") from error
+
+
+# Pydantic's own texts accept no unpaired surrogates, which models write.
+Text = Annotated[str, InstanceOf()]
+DollarsOrNone = Annotated[
+    Decimal | None,
+    BeforeValidator(lambda v: v if isinstance(v, Decimal) else dollars_or_none(v)),
+]
+"""Dollars; a number or a text in a file."""
+DollarsText = Annotated[DollarsOrNone, PlainSerializer(as_text)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class AskedEntry(_Entry):
+    """A request that is about to be sent; it costs at most ``bound``, None if no price is known."""
+
+    kind: Literal[EntryKind.ASKED] = EntryKind.ASKED
+    call: Text
+    attempt: Annotated[int, Field(ge=1, strict=True)]
+    model: Text
+    request_sha256: Text
+    exchange_sha256: Annotated[Text | None, Field(exclude_if=lambda value: not value)] = None
+    bound: DollarsText
+    at: Text = ""
+
+    @classmethod
+    def of(cls, call: str, attempt: int, ask: PlannedCall) -> AskedEntry:
+        return cls(
+            call=call,
+            attempt=attempt,
+            model=ask.model,
+            request_sha256=ask.request_sha256,
+            exchange_sha256=ask.exchange_sha256,
+            bound=ask.bound,
+            at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        )
+
+
+class AnsweredEntry(_Entry):
+    """The provider answered; the exchange of ``reply`` stands in the request's entry."""
+
+    kind: Literal[EntryKind.ANSWERED] = EntryKind.ANSWERED
+    call: Text
+    reply: Annotated[Reply, PlainValidator(_reply), PlainSerializer(Reply.as_json)]
+
+
+class RefusedEntry(_Entry):
+    """The provider will never answer the request."""
+
+    kind: Literal[EntryKind.REFUSED] = EntryKind.REFUSED
+    call: Text
+    cost: Annotated[DollarsOrNone, PlainSerializer(as_number)]
+    error: Text
+
+
+class FailedEntry(_Entry):
+    """No answer this time; see ``llm.gate.Failed``."""
+
+    kind: Literal[EntryKind.FAILED] = EntryKind.FAILED
+    call: Text
+    transient: bool = True
+    billed: bool = False
+    reached: bool = True
+    retry_after: float | None = None
+    error: Text
+
+
+class LostEntry(_Entry):
+    """The call was pending when its process died: it may be billed, at most its bound."""
+
+    kind: Literal[EntryKind.LOST] = EntryKind.LOST
+    call: Text
+    cost: DollarsText
+
+
+class DeniedEntry(_Entry):
+    """The limit that kept an instance from its next call: the option, and its value then."""
+
+    kind: Literal[EntryKind.DENIED] = EntryKind.DENIED
+    model: Text
+    limit: LimitScope
+    value: Annotated[Decimal, PlainSerializer(as_text)]
+
+    @classmethod
+    def of(cls, error: OverBudgetError, model: str) -> DeniedEntry:
+        return cls(model=model, limit=error.scope, value=error.limit)
+
+    def stands(self, limits: BudgetLimits) -> bool:
+        """Return whether the limit was not raised since."""
+        now = limits.of(self.limit, self.model)
+        return now is not None and now <= self.value
+
+
+PaidEntry = AnsweredEntry | RefusedEntry
+EndEntry = PaidEntry | FailedEntry | LostEntry
+JournalEntry = AskedEntry | EndEntry | DeniedEntry
+
+
+def _key(entry: JournalEntry) -> tuple[str, bool] | None:
+    if isinstance(entry, DeniedEntry):
+        return None
+    return entry.call, isinstance(entry, AskedEntry)
+
+
+JOURNAL: LineFormat[JournalEntry] = LineFormat(
+    TypeAdapter(Annotated[JournalEntry, Field(discriminator="kind")]), _key
+)
+"""The lines of a journal: each call is asked once, and ends once."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +171,7 @@ class Journal:
         Raises:
             OSError: the disk is full or gone; a later entry starts on a line of its own.
         """
-        append_entry(self.path, entry, durable=True)
+        append_line(self.path, entry.model_dump(), durable=True)
 
     def entries(self) -> list[JournalEntry]:
         """Return what was written, without damaged lines; nothing when there is no journal."""
@@ -67,7 +187,7 @@ class Journal:
         self.path.replace(aside)
 
 
-def append_entry(path: Path, entry: JournalEntry, *, durable: bool) -> None:
+def append_line(path: Path, entry: Mapping[str, Any], *, durable: bool) -> None:
     """Append one line to ``path``, after a torn one on a line of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(entry, ensure_ascii=True).encode() + b"\n"
@@ -80,98 +200,34 @@ def append_entry(path: Path, entry: JournalEntry, *, durable: bool) -> None:
             os.fsync(stream.fileno())
 
 
-def asked_entry(call: str, attempt: int, ask: PlannedCall) -> JournalEntry:
-    """Return the entry of a request that is about to be sent."""
-    exchange = ask.exchange_sha256
-    return {
-        "kind": EntryKind.ASKED.value,
-        "call": call,
-        "attempt": attempt,
-        "model": ask.model,
-        "request_sha256": ask.request_sha256,
-        **({"exchange_sha256": exchange} if exchange else {}),
-        "bound": as_text(ask.bound),
-        "at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-    }
-
-
-def ended_entry(call: str, outcome: CallOutcome, redact: Redactor) -> JournalEntry:
+def end_of(call: str, outcome: CallOutcome, redact: Redactor) -> EndEntry:
     """Return the entry that ends ``call``, redacted where providers quote keys: in errors."""
     if isinstance(outcome, Answered):
-        kind = EntryKind.ANSWERED.value
-        return {"kind": kind, "call": call, "reply": outcome.reply.as_json()}
-    error = redact(outcome.error)
-    if isinstance(outcome, Refused):
-        kind, cost = EntryKind.REFUSED.value, as_number(outcome.cost)
-        return {"kind": kind, "call": call, "cost": cost, "error": error}
-    said = {name: value for name, value in asdict(outcome).items() if name != "error"}
-    return {"kind": EntryKind.FAILED.value, "call": call, **said, "error": error}
-
-
-def lost_entry(asked: JournalEntry) -> JournalEntry:
-    """Return the end of a call that was pending when its process died: it may be billed."""
-    return {"kind": EntryKind.LOST.value, "call": asked["call"], "cost": asked["bound"]}
-
-
-def denied_entry(error: OverBudgetError, model: str) -> JournalEntry:
-    """Return the entry of a request that ``error`` did not allow."""
-    limit = {"limit": error.scope.value, "value": as_text(error.limit)}
-    return {"kind": EntryKind.DENIED.value, "model": model, **limit}
-
-
-def _entry(raw: JournalEntry) -> JournalEntry:
-    """Return an entry that has all values that its readers need; see ``LineFormat``."""
-    kind = EntryKind(raw["kind"])
-    if kind is EntryKind.DENIED:
-        return raw
-    texts = {"call": raw["call"]}
-    if kind is EntryKind.ASKED:
-        texts |= {"model": raw["model"], "request_sha256": raw["request_sha256"]}
-        dollars_or_none(raw["bound"])
-        exchange_of(raw)
-        if type(raw["attempt"]) is not int or raw["attempt"] < 1:
-            raise ValueError("`attempt` is not the number of an attempt")
-    elif kind is EntryKind.ANSWERED:
-        reply_of_json(raw["reply"])
-    elif kind is EntryKind.FAILED:
-        texts |= {"error": raw["error"]}
-    else:
-        dollars_or_none(raw["cost"])
-    if wrong := [key for key, value in texts.items() if not isinstance(value, str)]:
-        raise TypeError(f"`{wrong[0]}` is not a text")
-    return raw
-
-
-def _key(entry: JournalEntry) -> tuple[str, bool] | None:
-    kind = EntryKind(entry["kind"])
-    return None if kind is EntryKind.DENIED else (entry["call"], kind is EntryKind.ASKED)
-
-
-JOURNAL = LineFormat(_entry, _key)
-"""The lines of a journal: each call is asked once, and ends once."""
+        return AnsweredEntry(call=call, reply=outcome.reply)
+    said = {**asdict(outcome), "error": redact(outcome.error)}
+    return (RefusedEntry if isinstance(outcome, Refused) else FailedEntry)(call=call, **said)
 
 
 def asked_and_ended(
     entries: Sequence[JournalEntry],
-) -> list[tuple[JournalEntry, JournalEntry | None]]:
+) -> list[tuple[AskedEntry, EndEntry | None]]:
     """Return each request with its end, in the order of the requests.
 
     A request without an end was pending when the process died: whether it is billed is unknown.
     """
-    asked = EntryKind.ASKED.value
-    ends = {entry.get("call"): entry for entry in entries if entry.get("kind") != asked}
-    return [(e, ends.get(e.get("call"))) for e in entries if e.get("kind") == asked]
+    ends = {e.call: e for e in entries if not isinstance(e, AskedEntry | DeniedEntry)}
+    return [(e, ends.get(e.call)) for e in entries if isinstance(e, AskedEntry)]
 
 
-def reply_of(asked: JournalEntry, ended: JournalEntry) -> Reply:
+def reply_of(asked: AskedEntry, ended: PaidEntry) -> Reply:
     """Return the reply of a call that was answered.
 
     Raises:
         RequestRefusedError: the provider refused it.
     """
-    if ended["kind"] == EntryKind.REFUSED.value:
-        raise refusal(str(ended["error"]), dollars_or_none(ended.get("cost")))
-    return replace(reply_of_json(ended["reply"]), exchange_sha256=exchange_of(asked))
+    if isinstance(ended, RefusedEntry):
+        raise refusal(ended.error, ended.cost)
+    return replace(ended.reply, exchange_sha256=asked.exchange_sha256)
 
 
 def journals_of(journals: Path, instance_id: str) -> list[Path]:
@@ -181,32 +237,10 @@ def journals_of(journals: Path, instance_id: str) -> list[Path]:
 
 def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
     """Return the bound of each call of an instance, those of retired journals included."""
-    paths = journals_of(journals, instance_id)
-    every = [pair for path in paths for pair in asked_and_ended(Journal(path).entries())]
-    return {asked["call"]: dollars_or_none(asked["bound"]) for asked, _ in every}
+    every = [e for path in journals_of(journals, instance_id) for e in Journal(path).entries()]
+    return {entry.call: entry.bound for entry in every if isinstance(entry, AskedEntry)}
 
 
-@dataclass(frozen=True)
-class Denial:
-    """The limit that kept an instance from its next call: the option, and its value then."""
-
-    scope: LimitScope
-    model: str
-    value: Decimal
-
-    def stands(self, limits: BudgetLimits) -> bool:
-        """Return whether the limit was not raised since."""
-        now = limits.of(self.scope, self.model)
-        return now is not None and now <= self.value
-
-
-def last_denial(entries: Sequence[JournalEntry]) -> Denial | None:
+def last_denial(entries: Sequence[JournalEntry]) -> DeniedEntry | None:
     """Return the last denial in the journal of an instance, None where there is none."""
-    denied = [entry for entry in entries if entry.get("kind") == EntryKind.DENIED.value]
-    if not denied:
-        return None
-    last = denied[-1]
-    try:
-        return Denial(LimitScope(last["limit"]), str(last["model"]), Decimal(last["value"]))
-    except (KeyError, TypeError, ValueError, ArithmeticError):
-        return None
+    return next((e for e in reversed(entries) if isinstance(e, DeniedEntry)), None)

@@ -8,19 +8,27 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from core import money
 from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
 from llm.chat import Call, Usage
-from runs.calls.journal import JOURNAL, EntryKind, JournalEntry, append_entry
+from runs.calls.journal import (
+    JOURNAL,
+    AnsweredEntry,
+    AskedEntry,
+    DollarsText,
+    EndEntry,
+    FailedEntry,
+    append_line,
+)
 from runs.storage.jsonlines import (
     DAMAGED,
     DamagedLine,
@@ -31,14 +39,7 @@ from runs.storage.jsonlines import (
 )
 from runs.storage.store import RunStore
 
-REPLAYED = "replayed"
-_KINDS = frozenset({*(kind.value for kind in EntryKind), REPLAYED}) - {"asked", "denied"}
-
-
-def _known_kind(kind: str) -> str:
-    if kind not in _KINDS:
-        raise ValueError(f"the kind {kind!a} is unknown")
-    return kind
+REPLAYED: Final = "replayed"
 
 
 @dataclass(frozen=True)
@@ -53,50 +54,41 @@ class LedgerLine:
     """
 
     call: str
-    kind: Annotated[str, AfterValidator(_known_kind)]
+    kind: Literal["answered", "refused", "failed", "lost", "replayed"]
     instance_id: str
     attempt: Annotated[int, Field(ge=1, strict=True)]
     model: str
-    cost: Decimal | None
-    usage: Usage | None = None
+    cost: DollarsText
+    usage: Annotated[Usage | None, BeforeValidator(Usage.of_json)] = None
 
     @classmethod
-    def of_call(
-        cls, instance_id: str, asked: JournalEntry, ended: JournalEntry
-    ) -> LedgerLine | None:
+    def of_call(cls, instance_id: str, asked: AskedEntry, ended: EndEntry) -> LedgerLine | None:
         """Return the line of a call in a journal, None where no provider bills it.
 
         A call whose bill is unknown, because it failed or was lost, costs its bound.
         """
-        reply, cost = ended.get("reply") or {}, ended.get("cost")
-        usage = reply.get("usage")
-        if ended["kind"] == EntryKind.ANSWERED.value:
-            cost = reply.get("cost")
-        elif ended["kind"] == EntryKind.FAILED.value:
-            if not ended.get("billed"):
+        if isinstance(ended, FailedEntry):
+            if not ended.billed:
                 return None
-            cost = asked["bound"]
+            cost = asked.bound
+        else:
+            cost = ended.reply.cost if isinstance(ended, AnsweredEntry) else ended.cost
         return cls(
-            call=asked["call"],
-            kind=ended["kind"],
+            call=asked.call,
+            kind=ended.kind.value,
             instance_id=instance_id,
-            attempt=asked["attempt"],
-            model=asked["model"],
+            attempt=asked.attempt,
+            model=asked.model,
             cost=dollars_or_none(cost),
-            usage=Usage(**usage) if usage else None,
+            usage=ended.reply.usage if isinstance(ended, AnsweredEntry) else None,
         )
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "cost": as_text(self.cost)}
 
-    @classmethod
-    def of_json(cls, raw: Mapping[str, Any]) -> LedgerLine:
-        """Read a line of the file; see ``LineFormat``."""
-        usage = Usage.of_json(raw.get("usage"))
-        return _LINE.validate_python({**raw, "cost": dollars_or_none(raw["cost"]), "usage": usage})
 
-
-_LINE = TypeAdapter(LedgerLine)
+LEDGER = LineFormat(TypeAdapter(LedgerLine), lambda line: line.call)
+"""The format of a ledger's lines: each call occurs once."""
 
 
 @dataclass
@@ -129,7 +121,7 @@ class Ledger:
         with self._lock:
             if line.call in self._lines:
                 return False
-            append_entry(self.path, line.as_json(), durable=False)
+            append_line(self.path, line.as_json(), durable=False)
             self._count(line)
             return True
 
@@ -188,10 +180,6 @@ def read_ledger(path: Path) -> JsonLines[LedgerLine]:
 def write_ledger(path: Path, lines: Iterable[LedgerLine]) -> None:
     """Write a whole ledger at ``path``, instead of one that is there."""
     write_text_atomic(path, "".join(json.dumps(line.as_json()) + "\n" for line in lines))
-
-
-LEDGER = LineFormat(LedgerLine.of_json, lambda line: line.call)
-"""The format of a ledger's lines: each call occurs once."""
 
 
 def total(lines: Iterable[LedgerLine]) -> Decimal | None:

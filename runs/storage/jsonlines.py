@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from core.atomic import write_bytes_atomic
 from core.errors import DamagedFileError
-from core.parsing.untrusted import DamagedError, json_of, key_path, read_bytes
+from core.parsing.untrusted import DamagedError, fault_of, json_of, read_bytes
 
 T = TypeVar("T")
 _FIX = "move the file away, or fix it"
@@ -22,14 +22,9 @@ DAMAGED = ".damaged"
 
 @dataclass(frozen=True)
 class LineFormat(Generic[T]):
-    """The format of the lines of a file.
+    """The model of a file's lines, and a value that no two of them share; None without one."""
 
-    Attributes:
-        parse: decodes a line's object; raises KeyError, TypeError, ValueError or ArithmeticError.
-        key: a value that no two lines share; None for lines without one.
-    """
-
-    parse: Callable[[Mapping[str, Any]], T]
+    model: TypeAdapter[T]
     key: Callable[[T], Hashable]
 
 
@@ -121,12 +116,6 @@ def _parsed(raw: bytes, kind: LineFormat[T]) -> T:
     if not isinstance(data, dict):
         raise DamagedError("it is not a JSON object")
     try:
-        return kind.parse(data)
-    except KeyError as error:
-        raise DamagedError(f"it lacks {error}") from error
+        return kind.model.validate_python(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        words = first["msg"].removeprefix("Value error, ")
-        raise DamagedError(f"{key_path(first['loc'])!a}: {words}") from error
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise DamagedError(str(error)) from error
+        raise DamagedError(fault_of(error)) from error

@@ -10,11 +10,11 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, InstanceOf, ValidationError
 
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
-from core.parsing.untrusted import Keys, damage_at, invalid, read_object
+from core.parsing.untrusted import damage_at, invalid, read_object
 from core.redaction import Redactor
 
 RUN_FILE, RESULTS_FILE, STATS_FILE = OWN_FILES = ("run.json", "results.json", "stats.json")
@@ -41,41 +41,47 @@ def _checked_key(name: str) -> str:
     return name
 
 
-def no_prediction(data: Mapping[str, Any]) -> tuple[Keys, str] | None:
-    """Return where and why ``data`` is not a prediction of any layout, None where it is one."""
-    results = data.get("all_results") or []
-    if not isinstance(data.get("instance_id"), str):
-        return ("instance_id",), "`instance_id` is not a text"
-    if not are_objects(results):
-        return ("all_results",), "`all_results` is not a list of attempts"
-    places: list[tuple[Keys, Any]] = [((), data)]
-    places += [(("all_results", number), result) for number, result in enumerate(results)]
-    faults = (_wrong_attempt(result, keys) for keys, result in places)
-    return next(filter(None, faults), None)
-
-
-def _wrong_attempt(result: Mapping[str, Any], keys: Keys) -> tuple[Keys, str] | None:
-    """Return the first wrong value that readers need; other wrong values count as missing."""
-    for key in ("model_patch", "model_name_or_path"):
-        value = result.get(key) or ""
-        if not isinstance(value, str):
-            return (*keys, key), f"`{key}` is not a text"
-        try:
-            value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            return (*keys, key), f"`{key}` contains an unpaired surrogate"
-    priced = isinstance(result.get("cost") or 0, (int, float))
-    return None if priced else ((*keys, "cost"), "`cost` is not a number")
-
-
 def shown(value: object) -> str:
     """Return a value of a broken file as one short line of ASCII."""
     return ascii(value)[:_LONGEST]
 
 
-def are_objects(value: object) -> bool:
-    """Return whether ``value`` is a list of objects."""
-    return isinstance(value, list) and all(isinstance(part, dict) for part in value)
+def _encodable(text: str) -> str:
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise ValueError("it contains an unpaired surrogate") from None
+    return text
+
+
+# Patches hold bytes that are not UTF-8 as surrogates, which pydantic's own texts do not accept.
+_PatchText = Annotated[InstanceOf[str], AfterValidator(_encodable)]
+
+
+class _ResultFile(BaseModel):
+    """The values of a prediction that readers need; other wrong values count as missing."""
+
+    model_config = ConfigDict(strict=True)
+
+    model_patch: _PatchText | None = None
+    model_name_or_path: _PatchText | None = None
+    cost: float | None = None
+
+
+class _PredictionFile(_ResultFile):
+    """The types of a prediction of any layout."""
+
+    instance_id: str
+    all_results: list[_ResultFile] | None = None
+
+
+class _UnfinishedFile(BaseModel):
+    """The types of the trajectory of an instance that has to be redone."""
+
+    model_config = ConfigDict(strict=True)
+
+    status: str
+    attempts: list[dict[str, Any]] = []
 
 
 class DatasetFacts(BaseModel):
@@ -115,6 +121,13 @@ def without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
             without_evaluation(result) for result in kept["all_results"] if isinstance(result, dict)
         ]
     return kept
+
+
+def _check(path: Path, data: object, model: type[BaseModel], what: str, fix: str) -> None:
+    try:
+        model.model_validate(data)
+    except ValidationError as error:
+        raise invalid(path, error, what, fix) from error
 
 
 _FIX_PREDICTION = "fix it, or delete it to redo the instance"
@@ -236,9 +249,7 @@ class RunStore:
         """Return the trajectory of an instance that has to be redone (FileNotFoundError: none)."""
         path, fix = self.unfinished(instance_id), "delete it"
         data = read_object(path, fix)
-        attempts = data.get("attempts", [])
-        if not isinstance(data.get("status"), str) or not are_objects(attempts):
-            raise damage_at(path, ("status",), "does not describe an unfinished instance", fix)
+        _check(path, data, _UnfinishedFile, "an unfinished instance", fix)
         if (name := data.get("instance_id", instance_id)) != instance_id:
             raise damage_at(path, ("instance_id",), f"is about {shown(name)}", fix)
         return data
@@ -291,9 +302,7 @@ class RunStore:
             data = read_object(path, _FIX_PREDICTION)
         except FileNotFoundError as error:
             raise DamagedFileError(path, "is missing", _FIX_PREDICTION) from error
-        if fault := no_prediction(data):
-            keys, problem = fault
-            raise damage_at(path, keys, f"is not a prediction: {problem}", _FIX_PREDICTION)
+        _check(path, data, _PredictionFile, "a prediction", _FIX_PREDICTION)
         self._check_name(path, data["instance_id"])
         return data
 
@@ -326,10 +335,7 @@ class RunStore:
         if not path.exists():
             return None
         data = read_object(path, _FIX_RUN)
-        try:
-            RunDescription.model_validate(data)
-        except ValidationError as error:
-            raise invalid(path, error, "a run's description", _FIX_RUN) from error
+        _check(path, data, RunDescription, "a run's description", _FIX_RUN)
         if (reader := data.get(READ_WITH) or "") not in ("", self.reader):
             raise UserError(
                 f"{self.folder} is a run of another benchmark: read it with {shown(reader)}"

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from environments.docker.engine import connect
 from environments.leftovers import remove_containers, remove_groups
 from llm.chat import Message, request_sha256
 from llm.replay import read_trajectory
-from runs.calls.journal import EntryKind, Journal, JournalEntry, asked_and_ended
+from runs.calls.journal import AskedEntry, EndEntry, EntryKind, Journal, asked_and_ended
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
 from runs.leftovers import kill_processes, run_key
 from tests.preloaded import Preloaded, Started
@@ -169,7 +168,7 @@ class Left:
     def lines(self) -> list[LedgerLine]:
         return list(read_ledger(self.folder / "ledger.jsonl").whole)
 
-    def calls(self) -> list[tuple[str, JournalEntry, JournalEntry | None]]:
+    def calls(self) -> list[tuple[str, AskedEntry, EndEntry | None]]:
         """Return instance, question and end of all calls in the journals."""
         paths = sorted((self.out / "logs/r/journals").glob("*.jsonl"))
         return [(p.stem, *pair) for p in paths for pair in asked_and_ended(Journal(p).entries())]
@@ -177,9 +176,9 @@ class Left:
     def count(self, kind: EntryKind) -> Counter[tuple[str, int, str]]:
         """Return how many calls ended so, by instance, attempt and request."""
         return Counter(
-            (name, int(asked["attempt"]), str(asked["request_sha256"]))
+            (name, asked.attempt, asked.request_sha256)
             for name, asked, ended in self.calls()
-            if ended is not None and ended["kind"] == kind.value
+            if ended is not None and ended.kind is kind
         )
 
     def litter(self, cache: Path) -> list[str]:
@@ -213,7 +212,7 @@ def _timeless(value: Any) -> Any:
 def check_ledger(measure: Left, left: Left) -> None:
     """Every call stands in the ledger once, and sums are exact."""
     lines, calls = left.lines(), left.calls()
-    assert sorted(line.call for line in lines) == sorted(asked["call"] for _, asked, _ in calls)
+    assert sorted(line.call for line in lines) == sorted(asked.call for _, asked, _ in calls)
     assert [ended for _, _, ended in calls if ended is None] == []
     whole = total(lines)
     assert whole is not None
@@ -221,6 +220,6 @@ def check_ledger(measure: Left, left: Left) -> None:
     answered = [line for line in lines if line.kind == EntryKind.ANSWERED.value]
     assert total(answered) == total(measure.lines())
     assert by_instance(answered) == by_instance(measure.lines())
-    bounds = {asked["call"]: Decimal(asked["bound"]) for _, asked, _ in calls}
+    bounds = {asked.call: asked.bound for _, asked, _ in calls}
     lost = [line for line in lines if line.kind == EntryKind.LOST.value]
     assert all(line.cost == bounds[line.call] for line in lost)

@@ -237,9 +237,9 @@ class ExerciseWork:
         status = _STATUSES.get(played.status, JobStatus.FAILED)
         if not played.status.is_result or played.not_started:
             return End(status, played.reason)
-        kinds = (EntryKind.REFUSED.value, EntryKind.FAILED.value)
+        kinds = (EntryKind.REFUSED, EntryKind.FAILED)
         entries = self.context.calls.entries(self.job.key)
-        errors = sum(entry.get("kind") in kinds for entry in entries)
+        errors = sum(entry.kind in kinds for entry in entries)
         saved = SavedExercise(played, played.result(errors))
         return End(status, played.reason, saved, played.status.value)
 

@@ -62,7 +62,10 @@ def verify(run: Path, cache: Path) -> tuple[int, list[str]]:
 def test_all_broken_files_of_a_run_are_named_with_their_places(run: Path, cache: Path) -> None:
     broken = {
         "run.json": ('{"starts": 5}', "'starts': Input should be a valid list"),
-        f"{ONE}.json": ('{"instance_id":\n 5}', "`instance_id` is not a text"),
+        f"{ONE}.json": (
+            '{"instance_id":\n 5}',
+            "is not a prediction: 'instance_id': Input should be a valid string",
+        ),
         f"trajectories/{OTHER}.json": ('{\n\n"attempts": [}', "line 3"),
     }
     for name, (content, _) in broken.items():

@@ -18,7 +18,15 @@ import pytest
 from llm.chat import Message, Reply, RequestRefusedError, WindowExceededError, request_sha256
 from llm.gate import PlannedCall
 from runs.calls.coordinator import AttemptGate, recorded_calls
-from runs.calls.journal import EntryKind, Journal, asked_and_ended, asked_entry, reply_of
+from runs.calls.journal import (
+    AnsweredEntry,
+    AskedEntry,
+    EntryKind,
+    Journal,
+    append_line,
+    asked_and_ended,
+    reply_of,
+)
 from runs.calls.ledger import read_ledger, total
 from tests.llm.test_client import model
 from tests.llm.test_completions import LONG
@@ -88,13 +96,13 @@ def test_a_kill_at_any_write_pays_for_no_completion_twice(
 def _check(folder: Path, sent: Counter[int]) -> None:
     """A seed was answered once; it was sent again only where its call was lost in the kill."""
     pairs = asked_and_ended(Journal(folder / "journals/job.jsonl").entries())
-    ends = Counter((asked["attempt"], ended and ended["kind"]) for asked, ended in pairs)
+    ends = Counter((asked.attempt, ended and ended.kind.value) for asked, ended in pairs)
     answered, lost = EntryKind.ANSWERED.value, EntryKind.LOST.value
     assert {kind for _, kind in ends} <= {answered, lost}, pairs
     assert [ends[seed, answered] for seed in sent] == [1] * COUNT
     assert all(1 <= sent[seed] <= 1 + ends[seed, lost] for seed in sent)
     lines = read_ledger(folder / "ledger.jsonl").whole
-    assert sorted(line.call for line in lines) == sorted(asked["call"] for asked, _ in pairs)
+    assert sorted(line.call for line in lines) == sorted(asked.call for asked, _ in pairs)
     assert total(line for line in lines if line.kind == answered) == COUNT * Decimal("0.00035")
 
 
@@ -129,7 +137,7 @@ def test_overload_is_retried_and_only_the_answer_is_paid(
     provider.will_answer(Answer(status=status), "hi")
     calls = coordinator(tmp_path)
     assert complete(calls, provider.url, 1).content == "hi"
-    ends = [ended and ended["kind"] for _, ended in asked_and_ended(calls.entries("job"))]
+    ends = [ended and ended.kind.value for _, ended in asked_and_ended(calls.entries("job"))]
     assert ends == ["failed", "answered"]
     assert [line.kind for line in calls.ledger.lines()] == ["answered"]
 
@@ -139,8 +147,8 @@ def gate(entries: list[Any]) -> AttemptGate:
 
 
 def entries(call: str, exchange: str | None, content: str) -> list[Any]:
-    asked = asked_entry(call, 1, PlannedCall("m", "p", "same", 1, None, exchange))
-    return [asked, {"kind": "answered", "call": call, "reply": Reply(content).as_json()}]
+    asked = AskedEntry.of(call, 1, PlannedCall("m", "p", "same", 1, None, exchange))
+    return [asked, AnsweredEntry(call=call, reply=Reply(content))]
 
 
 def test_a_reply_is_served_to_its_exchange_alone() -> None:
@@ -153,7 +161,7 @@ def test_a_reply_is_served_to_its_exchange_alone() -> None:
 
 def test_a_request_without_an_exchange_is_served_by_itself() -> None:
     known = entries("a", None, "one")
-    assert "exchange_sha256" not in known[0]
+    assert "exchange_sha256" not in known[0].model_dump()
     assert gate(known).recorded("same", "seed 1") is None
     assert gate(known).recorded("other") is None
     assert gate(known).recorded("same") == Reply("one")
@@ -164,15 +172,17 @@ def test_the_journal_shows_the_exchange_of_every_call(tmp_path: Path, provider: 
     calls = coordinator(tmp_path)
     reply = complete(calls, provider.url, 1)
     ((asked, ended),) = asked_and_ended(calls.entries("job"))
-    assert asked["exchange_sha256"] == reply.exchange_sha256
-    assert asked["request_sha256"] == request_sha256(PROMPT)
-    assert ended is not None and "exchange_sha256" not in ended["reply"]
+    assert asked.exchange_sha256 == reply.exchange_sha256
+    assert asked.request_sha256 == request_sha256(PROMPT)
+    assert isinstance(ended, AnsweredEntry)
+    assert "exchange_sha256" not in ended.model_dump()["reply"]
     assert reply_of(asked, ended) == reply
 
 
 def test_a_damaged_exchange_is_a_damaged_line(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.jsonl")
-    journal.append({**entries("a", "x", "one")[0], "exchange_sha256": 5})
+    asked = {**entries("a", "x", "one")[0].model_dump(), "exchange_sha256": 5}
+    append_line(journal.path, asked, durable=True)
     assert journal.entries() == []
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.cli.commands import run_command
 from core.errors import UserError
 from environments.base import EnvironmentKind
-from runs.calls.journal import JournalEntry
 from runs.storage.store import RunStore
 from runs.upkeep import status_command
 from tests.bench.runs import EDIT, config, live, options, read
@@ -20,7 +20,7 @@ ONE, OTHER = "demo__textkit-1", "demo__bank-1"
 DAMAGE = [b"[" * 100_000, b'{"kind":"asked"}', b'{"call": 1}', b"\xff\xfe"]
 
 
-def entries(path: Path) -> list[JournalEntry]:
+def entries(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 

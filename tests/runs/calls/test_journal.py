@@ -11,8 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm.chat import Reply, RequestRefusedError, Usage
+from runs.calls.budget import LimitScope
 from runs.calls.coordinator import AttemptGate, recorded_calls
-from runs.calls.journal import JOURNAL, Journal, JournalEntry, asked_and_ended
+from runs.calls.journal import (
+    JOURNAL,
+    AnsweredEntry,
+    AskedEntry,
+    DeniedEntry,
+    FailedEntry,
+    Journal,
+    JournalEntry,
+    LostEntry,
+    RefusedEntry,
+    asked_and_ended,
+)
 from runs.calls.ledger import LEDGER, Ledger, LedgerLine, by_instance, read_ledger, total
 from runs.storage.jsonlines import read_lines, set_aside
 
@@ -22,12 +34,18 @@ def a_line(call: str, cost: str | None = "0.1", instance_id: str = "i") -> Ledge
     return LedgerLine(call, "answered", instance_id, 1, "m", value, Usage(3, 2, 1))
 
 
-def asked(call: str, **changes: object) -> JournalEntry:
-    entry = {
-        "kind": "asked", "call": call, "attempt": 1, "model": "m\nb\u2028\ud800",
-        "request_sha256": "x", "bound": "0.5", "at": "",
-    }  # fmt: skip
-    return {**entry, **changes}
+def asked(call: str, attempt: int = 1, request_sha256: str = "x") -> AskedEntry:
+    return AskedEntry(
+        call=call,
+        attempt=attempt,
+        model="m\nb\u2028\ud800",
+        request_sha256=request_sha256,
+        bound=Decimal("0.5"),
+    )
+
+
+def asked_line(**changes: object) -> bytes:
+    return json.dumps({**asked("b").model_dump(), **changes}).encode()
 
 
 def test_any_cut_leaves_whole_entries_alone(tmp_path: Path) -> None:
@@ -57,18 +75,25 @@ def test_a_journal_that_is_retired_is_kept(tmp_path: Path) -> None:
     assert Journal(tmp_path / "j.2.jsonl").entries() == [asked("2")]
 
 
-REPLY = {"content": "yes", "usage": {"prompt_tokens": 1}, "cost": 0.5}
+REPLY = Reply("yes", usage=Usage(1), cost=Decimal("0.5"))
 DAMAGED: list[tuple[bytes, str]] = [
     (b"[" * 100_000, "nested"),
-    (b'{"kind":"asked"}', "lacks 'call'"),
-    (b'{"kind":"answered","call":"a"}', "lacks 'reply'"),
-    (b'{"kind":"answered","call":"b","reply":[]}', "list indices"),
+    (b'{"kind":"asked"}', "'asked.call': Field required"),
+    (b'{"kind":"answered","call":"a"}', "'answered.reply': Field required"),
+    (
+        b'{"kind":"answered","call":"b","reply":[]}',
+        "'answered.reply': is not a reply: list indices",
+    ),
     (b'{"kind":"answered","call":"b","reply":{"content":5}}', "`content` is not a text"),
-    (b'{"kind":"asled","call":"b"}', "'asled' is not a valid"),
+    (b'{"kind":"asled","call":"b"}', "'asled' found using 'kind' does not match"),
     (b'{"kind":"lost","call":"b","cost":-1}', "is not an amount of dollars"),
-    (json.dumps(asked("b", attempt=0)).encode(), "`attempt` is not the number"),
-    (json.dumps(asked("b", model=None)).encode(), "`model` is not a text"),
-    (json.dumps(asked("a")).encode(), "the same call as line 1"),
+    (asked_line(attempt=0), "'asked.attempt': Input should be greater than or equal to 1"),
+    (asked_line(attempt=True), "'asked.attempt': Input should be a valid integer"),
+    (asked_line(model=None), "'asked.model': Input should be an instance of str"),
+    (asked_line(exchange_sha256=5), "'asked.exchange_sha256': Input should be an instance of str"),
+    (asked_line(bound=[]), "'asked.bound': [] is not an amount of dollars"),
+    (b'{"kind":"denied","model":"m","limit":"--tries","value":"1"}', "'denied.limit': Input"),
+    (asked_line(call="a"), "the same call as line 1"),
     (b'{"kind": "asked", \xff', "not UTF-8"),
     (b"7", "not a JSON object"),
 ]
@@ -80,9 +105,9 @@ def test_a_damaged_line_is_named_and_set_aside(tmp_path: Path, line: bytes, word
     journal.append(asked("a"))
     with journal.path.open("ab") as stream:
         stream.write(line + b"\n")
-    journal.append({"kind": "answered", "call": "a", "reply": REPLY})
+    journal.append(AnsweredEntry(call="a", reply=REPLY))
     before = journal.entries()
-    assert [entry["kind"] for entry in before] == ["asked", "answered"]
+    assert [entry.kind.value for entry in before] == ["asked", "answered"]
     (damage,) = set_aside(journal.path, JOURNAL)
     assert str(damage).startswith(f"{journal.path}, line 2: ") and words in str(damage)
     assert (tmp_path / "j.jsonl.damaged").read_bytes() == line + b"\n"
@@ -107,7 +132,10 @@ def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
         ({"cost": "NaN"}, "not an amount"),
         ({"cost": []}, "not an amount"),
         ({"attempt": True}, "'attempt': Input should be"),
-        ({"kind": "asked"}, "kind 'asked' is unknown"),
+        (
+            {"kind": "asked"},
+            "'kind': Input should be 'answered', 'refused', 'failed', 'lost' or 'replayed'",
+        ),
         ({"usage": {"prompt_tokens": "3"}}, "not counts"),
         ({"usage": {"else": 3}}, "other names"),
         ({"instance_id": 5}, "'instance_id': Input should be a valid string"),
@@ -126,29 +154,25 @@ def test_a_line_of_a_ledger_that_is_none(
 
 
 def test_calls_in_flight_have_no_end() -> None:
-    entries = [
-        {"kind": "asked", "call": "a"},
-        {"kind": "asked", "call": "b"},
-        {"kind": "answered", "call": "b"},
-        {"kind": "what", "call": "c"},
-    ]
-    assert asked_and_ended(entries) == [(entries[0], None), (entries[1], entries[2])]
+    one, two, end = asked("a"), asked("b"), AnsweredEntry(call="b", reply=REPLY)
+    denied = DeniedEntry(model="m", limit=LimitScope.RUN, value=Decimal(1))
+    entries = [one, two, end, LostEntry(call="c", cost=None), denied]
+    assert asked_and_ended(entries) == [(one, None), (two, end)]
 
 
 def test_recorded_replies_are_served_once_and_refusals_refuse_again() -> None:
-    reply = {"content": "yes", "usage": {"prompt_tokens": 1}, "cost": 0.5}
-    entries = [
-        {"kind": "asked", "call": "a", "attempt": 1, "request_sha256": "x"},
-        {"kind": "answered", "call": "a", "reply": reply},
-        {"kind": "asked", "call": "b", "attempt": 1, "request_sha256": "y"},
-        {"kind": "refused", "call": "b", "error": "never", "cost": 0.25},
-        {"kind": "asked", "call": "c", "attempt": 1, "request_sha256": "z"},
-        {"kind": "failed", "call": "c", "error": "again", "billed": False},
-        {"kind": "asked", "call": "d", "attempt": 2, "request_sha256": "x"},
-        {"kind": "answered", "call": "d", "reply": {"content": "other"}},
+    entries: list[JournalEntry] = [
+        asked("a"),
+        AnsweredEntry(call="a", reply=REPLY),
+        asked("b", request_sha256="y"),
+        RefusedEntry(call="b", error="never", cost=Decimal("0.25")),
+        asked("c", request_sha256="z"),
+        FailedEntry(call="c", error="again"),
+        asked("d", 2),
+        AnsweredEntry(call="d", reply=Reply("other")),
     ]
     gate = AttemptGate(None, "i", 1, recorded_calls(entries, 1), lambda _: None)  # type: ignore[arg-type]
-    assert gate.recorded("x") == Reply("yes", usage=Usage(1), cost=0.5)
+    assert gate.recorded("x") == REPLY
     assert gate.recorded("x") is None
     assert gate.recorded("z") is None
     with pytest.raises(RequestRefusedError, match="never") as error:
