@@ -13,7 +13,7 @@ from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
 from environments.options import TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
-from runs.options import RUN, RunOptions, model_slug, temperature_option, tries_option
+from runs.options import RUN, RunOptions, model_slug
 
 __all__ = ["AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "TestChoice", "validated"]
 
@@ -55,10 +55,13 @@ class RunConfig(RunOptions):
     """
 
     label: str = ""
-    tries: int = tries_option(3, "Tries per model.")
-    temperatures: tuple[float, ...] = temperature_option(
+    tries: int = option(3, "Tries per model.", "--tries", panel=MODELS, least=1, decides=True)
+    temperatures: tuple[float, ...] = option(
         DEFAULT_TEMPERATURES,
         "One value, or one for each try of a model.",
+        "--temperature",
+        panel=MODELS,
+        decides=True,
         shown=",".join(f"{value:g}" for value in DEFAULT_TEMPERATURES),
         given=str,
         read=_temperatures,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.instances.dataset import BUNDLED, Bundled
-from bench.selection import INSTANCES, Selection, since_option, until_option
+from bench.selection import INSTANCES, Selection
 from core.options import Folder, option, option_group
 from environments.options import AGENT, ImageOptions
 from runs.options import RunSettings, Start
@@ -34,8 +34,10 @@ class Options(Start, RunSettings):
         "", "Configuration of a dataset that has several.", "--dataset-config", panel=INSTANCES
     )
     split: str = option("test", "Split of the dataset.", "--split", panel=INSTANCES)
-    since: str = since_option("Instances created on this day or later: YYYY-MM[-DD].", INSTANCES)
-    until: str = until_option("Instances created on this day or earlier.", INSTANCES)
+    since: str = option(
+        "", "Instances created on this day or later: YYYY-MM[-DD].", "--since", panel=INSTANCES
+    )
+    until: str = option("", "Instances created on this day or earlier.", "--until", panel=INSTANCES)
     selection: Selection = field(default_factory=Selection)
     prior: tuple[Path, ...] = option(
         (),

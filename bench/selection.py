@@ -6,7 +6,6 @@ import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.instances.instance import Instance
 from core.errors import UserError
@@ -14,21 +13,6 @@ from core.options import option, option_group
 
 INSTANCES = "Instances"
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?")
-
-
-def seed_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - as of option
-    """Declare ``--seed`` of a command."""
-    return option(0, help, "--seed", panel=panel)
-
-
-def since_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401
-    """Declare ``--since`` of a command."""
-    return option("", help, "--since", panel=panel)
-
-
-def until_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401
-    """Declare ``--until`` of a command."""
-    return option("", help, "--until", panel=panel)
 
 
 def check_date(name: str, value: str) -> None:
@@ -72,7 +56,7 @@ class Selection:
     )
     part: str = option("", "Part of the list: a:b.", "--slice", panel=INSTANCES)
     shuffle: bool = option(False, "Shuffle the list.", "--shuffle", panel=INSTANCES)
-    seed: int = seed_option("Seed of --shuffle.", INSTANCES)
+    seed: int = option(0, "Seed of --shuffle.", "--seed", panel=INSTANCES)
 
     def apply(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
         """Return the selected instances: ids, then pattern, then order, then slice."""

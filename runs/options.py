@@ -12,12 +12,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from agent.formats import format_names
 from agent.prompts import prompts_hash
-from core.address import recorded_address
+from core.address import Address, parse_address, recorded_address
 from core.errors import UserError
 from core.options import Folder, option, option_group, plain_values
 from environments.options import AgentOptions, EnvironmentChoice, EnvironmentOptions
-from llm.options import LIMITS, MODELS, ModelChoice, ModelOptions
+from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelOptions
 from llm.prices import Price
 from llm.provider_errors import RetryPolicy
 from llm.settings import SettingsBook, our_settings, settings_sha256
@@ -201,19 +202,31 @@ def model_slug(models: Iterable[ModelChoice]) -> str:
     return "--".join(names)
 
 
+def address_given(text: str | None) -> Address | None:
+    """Return the address of ``--api-base``; its secret is redacted from here on."""
+    address = parse_address("--api-base", text) if text else None
+    if address is not None and address.secret:
+        # As a secret of the environment it is redacted everywhere, also in worker processes.
+        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = address.given
+    return address
+
+
+def models_given(
+    text: str | None, book: SettingsBook, *, any_name: bool, replay: bool
+) -> tuple[ModelChoice, ...]:
+    """Return the models of ``--models``, by default ours; see ``ModelChoice.parse``."""
+    given = DEFAULT_MODELS if text is None else text
+    return tuple(
+        ModelChoice.parse(
+            name.strip(), formats=format_names(), book=book, any_name=any_name, replay=replay
+        )
+        for name in given.split(",")
+    )
+
+
 @option_group
 class RunOptions(EnvironmentOptions, AgentOptions, RunBasics):
     """What the configuration of a run of agents on instances holds."""
-
-
-def tries_option(default: int, help: str) -> Any:  # noqa: ANN401 - as of core.options.option
-    """Declare ``--tries`` of a benchmark, each of which has its own number."""
-    return option(default, help, "--tries", panel=MODELS, least=1, decides=True)
-
-
-def temperature_option(default: Any, help: str, **more: Any) -> Any:  # noqa: ANN401 - as above
-    """Declare ``--temperature`` of a benchmark: one for each try, or one for all completions."""
-    return option(default, help, "--temperature", panel=MODELS, decides=True, **more)
 
 
 @option_group

@@ -84,31 +84,30 @@ def model_use(config: RunBasics, money: Spending) -> ModelUse:
 
 @dataclass
 class Once:
-    """Shows each text once."""
+    """Shows and logs each text once."""
 
     say: Say
+    log: Say = lambda _: None
     _said: set[str] = field(default_factory=set)
 
     def __call__(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
             self.say(f"note: {text}")
+            self.log(f"note: {text}")
 
 
 @dataclass
-class Voice:
+class LoggedLines:
     """Prints and logs lines, above the bars while a display has the terminal."""
 
-    say: Say  # logs, too
+    say: Say
     log: Say
     display: Display | None = None
 
     def __call__(self, text: str) -> None:
-        if self.display is None:
-            self.say(text)
-        else:
-            self.display.note(text)
-            self.log(text)
+        (self.display.note if self.display else self.say)(text)
+        self.log(text)
 
 
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
@@ -166,29 +165,29 @@ class RunSession:
                 marked_children(run_key(store.folder)),
                 run_log(store.log_file, store.redact) as log,
             ):
-                voice = Voice(_both(say, log.info), log.info)
+                lines = LoggedLines(say, log.info)
                 for line in set_damage_aside(store):
-                    voice(line)
+                    lines(line)
 
                 def end_at_once() -> None:
-                    if voice.display is not None:
-                        voice.display.close()
+                    if lines.display is not None:
+                        lines.display.close()
                     self._clean()
                     forget(store.folder)
 
-                with heeding_signals(stop, voice, end_at_once):
-                    return self._execute(stop, log, voice)
+                with heeding_signals(stop, lines, end_at_once):
+                    return self._execute(stop, log, lines)
         finally:
             self._clean()
 
-    def _execute(self, stop: Shutdown, log: logging.Logger, voice: Voice) -> RunSummary:
+    def _execute(self, stop: Shutdown, log: logging.Logger, lines: LoggedLines) -> RunSummary:
         benchmark, options = self.benchmark, self.benchmark.options
         coordinator = make_coordinator(
             benchmark.store, options.scale, options.money, self.models, stop, log.warning
         )
-        jobs, plan = benchmark.choose(coordinator, voice)
+        jobs, plan = benchmark.choose(coordinator, lines)
         for line in self.models.assumed:
-            voice(line)
+            lines(line)
         check_keys(jobs)
         coordinator.ledger.mark()
         progress = ProgressState(len(jobs))
@@ -200,14 +199,14 @@ class RunSession:
             return known_sum(line.cost for line in coordinator.ledger.since_mark())
 
         display = make_display(stream_of(benchmark.say), progress, spent)
-        warn_once = Once(_both(display.note, log.warning))
+        warn_once = Once(display.note, log.warning)
         engine = make_engine(Driver(benchmark, coordinator, progress, warn_once, log))
         note_start(benchmark.store, self.models.prices, self.models.address)
-        voice.display = display
+        lines.display = display
         try:
             return JobRun(benchmark, coordinator, display).execute(engine, jobs, plan)
         finally:
-            voice.display = None
+            lines.display = None
             benchmark.finish()
 
     def _clean(self) -> None:
@@ -312,11 +311,3 @@ def make_coordinator(
             coordinator.recover(name, Journal(path))
     charge_budget(coordinator)
     return coordinator
-
-
-def _both(one: Say, two: Say) -> Say:
-    def say(text: str) -> None:
-        one(text)
-        two(text)
-
-    return say

@@ -25,8 +25,7 @@ from llm.options import LIMITS, MODELS, ModelBook, ModelChoice, names_of
 from llm.settings import SettingsBook, load_settings
 from runs.calls.budget import MONEY
 from runs.calls.rate_limiter import SCALE
-from runs.given import address_given, models_given
-from runs.options import RUN
+from runs.options import RUN, address_given, models_given
 
 GROUPS = (RunConfig, ModelBook, TryAgent, Options, About)
 PANELS = (MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)

@@ -21,7 +21,7 @@ from typing import Any
 
 import typer
 
-from bench.selection import check_date, in_period, since_option, until_option
+from bench.selection import check_date, in_period
 from core.errors import UserError
 from core.git import git
 from core.options import built, command, option, option_group
@@ -95,8 +95,8 @@ class MineAsked:
         (), "Follow this commit, or references by pattern (refs/tags/*); repeat. Default: HEAD.",
         "--ref",
     )  # fmt: skip
-    since: str = since_option("Author date from this day or month on (UTC).")
-    until: str = until_option("Author date up to this day or month (UTC).")
+    since: str = option("", "Author date from this day or month on (UTC).", "--since")
+    until: str = option("", "Author date up to this day or month (UTC).", "--until")
     style: MessageStyle = option(
         MessageStyle.PAPER, "Whose rules messages are judged by.", "--message", panel=_MESSAGES
     )

@@ -9,7 +9,6 @@ from typing import Any
 import typer
 from tqdm import tqdm
 
-from bench.selection import seed_option
 from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted
@@ -42,7 +41,7 @@ class SampleAsked:
     given: RowInput
     files: RowFiles
     number: int = option(_OF_THE_PAPER, "Rows to take.", "--n", least=1)
-    seed: int = seed_option("Another seed takes other rows.")
+    seed: int = option(0, "Another seed takes other rows.", "--seed")
 
 
 @command(SampleAsked)

@@ -49,7 +49,7 @@ def _reply(value: Reply | Mapping[str, Any]) -> Reply:
 
 
 # Pydantic's own texts accept no unpaired surrogates, which models write.
-Text = Annotated[str, InstanceOf()]
+_Text = Annotated[str, InstanceOf()]
 DollarsOrNone = Annotated[
     Decimal | None,
     BeforeValidator(lambda v: v if isinstance(v, Decimal) else dollars_or_none(v)),
@@ -66,13 +66,13 @@ class AskedEntry(_Entry):
     """A request that is about to be sent; it costs at most ``bound``, None if no price is known."""
 
     kind: Literal[EntryKind.ASKED] = EntryKind.ASKED
-    call: Text
+    call: _Text
     attempt: Annotated[int, Field(ge=1, strict=True)]
-    model: Text
-    request_sha256: Text
-    exchange_sha256: Annotated[Text | None, Field(exclude_if=lambda value: not value)] = None
+    model: _Text
+    request_sha256: _Text
+    exchange_sha256: Annotated[_Text | None, Field(exclude_if=lambda value: not value)] = None
     bound: DollarsText
-    at: Text = ""
+    at: _Text = ""
 
     @classmethod
     def of(cls, call: str, attempt: int, ask: PlannedCall) -> AskedEntry:
@@ -91,7 +91,7 @@ class AnsweredEntry(_Entry):
     """The provider answered; the exchange of ``reply`` stands in the request's entry."""
 
     kind: Literal[EntryKind.ANSWERED] = EntryKind.ANSWERED
-    call: Text
+    call: _Text
     reply: Annotated[Reply, PlainValidator(_reply), PlainSerializer(Reply.as_json)]
 
 
@@ -99,28 +99,28 @@ class RefusedEntry(_Entry):
     """The provider will never answer the request."""
 
     kind: Literal[EntryKind.REFUSED] = EntryKind.REFUSED
-    call: Text
+    call: _Text
     cost: Annotated[DollarsOrNone, PlainSerializer(as_number)]
-    error: Text
+    error: _Text
 
 
 class FailedEntry(_Entry):
     """No answer this time; see ``llm.gate.Failed``."""
 
     kind: Literal[EntryKind.FAILED] = EntryKind.FAILED
-    call: Text
+    call: _Text
     transient: bool = True
     billed: bool = False
     reached: bool = True
     retry_after: float | None = None
-    error: Text
+    error: _Text
 
 
 class LostEntry(_Entry):
     """The call was pending when its process died: it may be billed, at most its bound."""
 
     kind: Literal[EntryKind.LOST] = EntryKind.LOST
-    call: Text
+    call: _Text
     cost: DollarsText
 
 
@@ -128,7 +128,7 @@ class DeniedEntry(_Entry):
     """The limit that kept an instance from its next call: the option, and its value then."""
 
     kind: Literal[EntryKind.DENIED] = EntryKind.DENIED
-    model: Text
+    model: _Text
     limit: LimitScope
     value: Annotated[Decimal, PlainSerializer(as_text)]
 

@@ -96,42 +96,12 @@ class RunStatus:
         }
 
 
-def summed(
-    run: str,
-    folder: Path,
-    entries: Iterable[InstanceEntry],
-    dollars: Mapping[str, Decimal],
-    broken: Sequence[str],
-    process: str = "",
-    words: Sequence[str] = (),
-) -> RunStatus:
-    """Return the status of the run of ``entries``; ``dollars`` and ``words`` as in ``overview``."""
-    every = sorted(entries, key=lambda entry: entry.instance_id)
-    by_status: dict[str, list[InstanceEntry]] = {status: [] for status in (*words, *_LAST)}
-    for entry in every:
-        by_status.setdefault(entry.status, []).append(entry)
-    started = (e for e in every if not e.finished and e.status not in (NOT_STARTED, BROKEN))
-    return RunStatus(
-        run=run,
-        folder=folder,
-        statuses=tuple(_row(status, some, dollars) for status, some in by_status.items() if some),
-        total=_row("total", every, dollars),
-        unfinished=tuple(started),
-        broken=tuple(broken),
-        process=process,
-    )
-
-
 def _row(
     status: str, entries: Sequence[InstanceEntry], dollars: Mapping[str, Decimal]
 ) -> StatusTotals:
+    attempts = sum(entry.attempts for entry in entries)
     costs = [dollars.get(entry.instance_id, entry.cost) for entry in entries]
-    return StatusTotals(
-        status=status,
-        instances=len(entries),
-        attempts=sum(entry.attempts for entry in entries),
-        dollars=total(costs),
-    )
+    return StatusTotals(status, len(entries), attempts, total(costs))
 
 
 def lines(seen: RunStatus) -> Iterator[str]:
@@ -202,8 +172,20 @@ def overview(
     for path in store.prediction_paths():
         name = store.name_of(path)
         entries[name] = reading.entry(name, path, reading.prediction)
-    broken = [*reading.broken, *map(str, damaged)]
-    return summed(store.run, store.folder, entries.values(), dollars, broken, process, words)
+    every = [entries[name] for name in sorted(entries)]
+    by_status: dict[str, list[InstanceEntry]] = {status: [] for status in (*words, *_LAST)}
+    for entry in every:
+        by_status.setdefault(entry.status, []).append(entry)
+    left = (e for e in every if not e.finished and e.status not in (NOT_STARTED, BROKEN))
+    return RunStatus(
+        run=store.run,
+        folder=store.folder,
+        statuses=tuple(_row(status, some, dollars) for status, some in by_status.items() if some),
+        total=_row("total", every, dollars),
+        unfinished=tuple(left),
+        broken=(*reading.broken, *map(str, damaged)),
+        process=process,
+    )
 
 
 @dataclass

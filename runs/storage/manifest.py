@@ -58,24 +58,23 @@ def note_start(
     start = {"started": timestamp(), "ended": None, **other}
     if api_base is not None:
         start["api_base"] = api_base
-    store.save_run({**described, **first, "starts": [*described.get("starts", ()), start]})
+    store.update_run(**first, starts=[*described.get("starts", ()), start])
 
 
 def note_end(store: RunStore) -> None:
     """Add the end of this process; the start of a killed process stays without one."""
     described = store.read_run() or {}
     *earlier, last = described.get("starts") or [{}]
-    store.save_run({**described, "starts": [*earlier, {**last, "ended": timestamp()}]})
+    store.update_run(starts=[*earlier, {**last, "ended": timestamp()}])
 
 
 def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
     """Add the model names in providers' answers, by the model that was asked."""
     described = store.read_run() or {}
-    names = {model: {*noted} for model, noted in (described.get("models_returned") or {}).items()}
+    names = {model: {*noted} for model, noted in described.get("models_returned", {}).items()}
     for model, name in returned:
         names.setdefault(model, set()).add(name)
-    every = {model: sorted(names[model]) for model in sorted(names)}
-    store.save_run({**described, "models_returned": every})
+    store.update_run(models_returned={model: sorted(names[model]) for model in sorted(names)})
 
 
 def note_left_out(store: RunStore, file: str, states: Mapping[str, str]) -> None:
@@ -85,7 +84,7 @@ def note_left_out(store: RunStore, file: str, states: Mapping[str, str]) -> None
     every = {**(before if isinstance(before, dict) else {}), **states}
     selected = {*described.get("selected", ())}
     left_out = {name: every[name] for name in sorted({*every} - selected)}
-    store.save_run({**described, "only_valid": {"file": file, "left_out": left_out}})
+    store.update_run(only_valid={"file": file, "left_out": left_out})
 
 
 def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
@@ -96,7 +95,7 @@ def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
     if store.read_run() is None:
         return
     with suppress(UserError), run_lock(store.folder):
-        store.save_run({**(store.read_run() or {}), "evaluation": dict(evaluation)})
+        store.update_run(evaluation=dict(evaluation))
 
 
 def note_images(
@@ -114,8 +113,8 @@ def note_images(
     with closing(client), suppress(OSError, InfrastructureError):
         found = {names.get(one, one): digest(client, one) for one in sorted({*images})}
         known = {image: value for image, value in found.items() if value}
-        described = store.read_run() or {}
-        store.save_run({**described, "images": {**described.get("images", {}), **known}})
+        before = (store.read_run() or {}).get("images", {})
+        store.update_run(images={**before, **known})
 
 
 def open_run(

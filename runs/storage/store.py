@@ -345,6 +345,10 @@ class RunStore:
     def save_run(self, description: Mapping[str, Any]) -> None:
         write_json_atomic(self.run_file, self.redact.of(description))
 
+    def update_run(self, **values: object) -> None:
+        """Replace these values of ``run.json``."""
+        self.save_run({**(self.read_run() or {}), **values})
+
 
 @dataclass(frozen=True)
 class _LooseStore(RunStore):

@@ -47,10 +47,9 @@ from runs.calls.budget import MONEY
 from runs.calls.coordinator import AttemptGate
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
-from runs.given import address_given
 from runs.jobs import End, Finished, JobContext, KeptAttempt, WorkerAccess
 from runs.modelsource import LiveModels
-from runs.options import RUN
+from runs.options import RUN, address_given
 from runs.progress.state import JobStatus, WorkStep
 from runs.progress.summary_json import RunSummary
 from runs.session import start_run

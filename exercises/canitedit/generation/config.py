@@ -19,8 +19,13 @@ from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, Probl
 from exercises.canitedit.prompts import Prompt, edit_request
 from llm.options import LIMITS, MODELS, ModelBook, ModelChoice
 from llm.settings import load_settings
-from runs.given import models_given
-from runs.options import RunActions, RunBasics, RunSettings, model_slug, temperature_option
+from runs.options import (
+    RunActions,
+    RunBasics,
+    RunSettings,
+    model_slug,
+    models_given,
+)
 from runs.storage.store import is_safe_name
 
 READER = "python -m exercises.canitedit report"
@@ -78,7 +83,9 @@ class GenerationConfig(RunBasics):
         least=1,
         decides=True,
     )
-    temperature: float = temperature_option(0.2, "Sampling temperature.", least=0)
+    temperature: float = option(
+        0.2, "Sampling temperature.", "--temperature", panel=MODELS, least=0, decides=True
+    )
     top_p: float = option(
         0.95, "Sampling top-p, up to 1.", "--top-p", panel=MODELS, least=0, decides=True
     )

@@ -12,7 +12,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.selection import seed_option
 from core.errors import UserError
 from core.options import Folder, option, option_group
 from core.plaintext import counted
@@ -53,7 +52,9 @@ class Recipe:
         HELD_OUT, "Share of the documents to measure the loss on.", "--held-out", least=0
     )
     lora: bool = option(False, "Train an adapter with peft; the model stays.", "--lora")
-    seed: int = seed_option("Seed of the order of documents and of an adapter's first weights.")
+    seed: int = option(
+        0, "Seed of the order of documents and of an adapter's first weights.", "--seed"
+    )
 
     def steps_of(self, windows: int) -> int:
         """Return the steps of an epoch; its last step takes the windows that are left."""

@@ -63,7 +63,6 @@ from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
-from runs.given import address_given, models_given
 from runs.jobs import End, Finished, JobContext, WorkerAccess
 from runs.modelsource import (
     LiveModels,
@@ -74,7 +73,7 @@ from runs.modelsource import (
     recorded_of,
     replay_folder,
 )
-from runs.options import RUN
+from runs.options import RUN, address_given, models_given
 from runs.progress.state import JobStatus, WorkStep
 from runs.progress.summary_json import RunSummary
 from runs.session import start_run

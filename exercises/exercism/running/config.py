@@ -21,7 +21,7 @@ from exercises.exercism.results import ColumnName, column_folder
 from exercises.exercism.testing.tester import TestSettings
 from llm.options import MODELS, ModelChoice
 from reports.cli.options import json_option, timeout_option
-from runs.options import RunBasics, RunSettings, model_slug, tries_option
+from runs.options import RunBasics, RunSettings, model_slug
 
 _CURRENT = "current"
 ARCHITECT = "architect"
@@ -90,7 +90,9 @@ class ExercismConfig(RunBasics):
         given=str,
         read=_profile,
     )
-    tries: int = tries_option(2, "Tries for each exercise.")
+    tries: int = option(
+        2, "Tries for each exercise.", "--tries", panel=MODELS, least=1, decides=True
+    )
     repeats: int = option(1, "Times that each exercise is given.", "--repeats", least=1)
     timeout: float | None = timeout_option(
         None, "Seconds for the tests of a try; default: the profile's."
