@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,6 +44,26 @@ OFFICIAL_TOOLS = (
     "sb-cli",
 )
 """Evaluators that run the official program of another task set, or swebench's own service."""
+
+
+@dataclass(frozen=True)
+class SwebenchLogs:
+    """swebench's logs below ``root``; the parents of an instance's folder differ by version."""
+
+    root: Path
+
+    @cached_property
+    def _folders(self) -> Mapping[str, Sequence[Path]]:
+        found: dict[str, list[Path]] = {}
+        for path in sorted(self.root.glob(f"**/{PATCH_FILE}")):
+            found.setdefault(path.parent.name, []).append(path.parent)
+        return found
+
+    def of(self, instance_id: str, patch: str) -> list[Path]:
+        """Return the folders of the evaluations of ``patch``, and not of earlier ones."""
+        wanted = patch.encode("utf-8", "surrogateescape").strip()
+        folders = self._folders.get(instance_id, ())
+        return [f for f in folders if (f / PATCH_FILE).read_bytes().strip() == wanted]
 
 
 class VerdictStatus(str, Enum):

@@ -22,9 +22,9 @@ from core.processes import RUN_VARIABLE, without_secrets
 from environments.docker.engine import engine_variables
 from reports.data.verdicts import (
     OUTPUT_FILE,
-    PATCH_FILE,
     REPORT_FILE,
     RUN_LOG,
+    SwebenchLogs,
     Verdict,
     VerdictStatus,
 )
@@ -178,11 +178,8 @@ class Swebench:
 
     def saved(self, task: EvaluationTask) -> Path | None:
         """Return the folder of an evaluation of this patch that saved complete test output."""
-        wanted = task.prediction.patch.strip()
-        for folder in self._folders.get((_model(task), task.instance.instance_id), ()):
-            patch = folder / PATCH_FILE
-            kept = patch.read_text("utf-8", "surrogateescape").strip() if patch.is_file() else ""
-            if kept == wanted and tests_ended(saved_output(folder)):
+        for folder in self._logs.of(task.instance.instance_id, task.prediction.patch):
+            if folder.parent.name == _model(task) and tests_ended(saved_output(folder)):
                 return folder
         return None
 
@@ -190,11 +187,8 @@ class Swebench:
         return self.folder / _LOGS / run_id / _model(task) / task.instance.instance_id
 
     @cached_property
-    def _folders(self) -> Mapping[tuple[str, str], Sequence[Path]]:
-        found: dict[tuple[str, str], list[Path]] = {}
-        for path in sorted((self.folder / _LOGS).glob("*/*/*")):
-            found.setdefault((path.parent.name, path.name), []).append(path)
-        return found
+    def _logs(self) -> SwebenchLogs:
+        return SwebenchLogs(self.folder)
 
 
 @dataclass(frozen=True)

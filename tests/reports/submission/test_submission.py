@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from core.errors import UserError
-from reports.submission.commands import EvidenceFinder
+from reports.data.verdicts import SwebenchLogs
+from reports.submission.commands import evidence_of
 from reports.submission.package import Split, entry_date
 from reports.submission.readme import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
@@ -146,12 +147,12 @@ def test_the_evidence_is_of_the_patch_that_is_predicted(tmp_path: Path) -> None:
         (folder / "patch.diff").write_text(patch)
         if report:
             (folder / "report.json").write_text(report)
-    finder = EvidenceFinder(store, "m")
-    found = finder.find("a__b-1", "new\n").report
-    assert found is not None and "/3/" in str(found)
-    assert finder.find("a__b-1", "other").report is None
-    (store.logs / "a__b-1.report.json").write_text("{}")
-    assert finder.find("a__b-1", "other").report == store.logs / "a__b-1.report.json"
+    logs = SwebenchLogs(store.logs / "evaluation")
+    assert "/3/" in str(evidence_of(store, logs, "a__b-1", "m", "new\n")["report.json"])
+    assert evidence_of(store, logs, "a__b-1", "m", "other") == {}
+    report = store.logs / "a__b-1.report.json"
+    report.write_text("{}")
+    assert evidence_of(store, logs, "a__b-1", "m", "other") == {"report.json": report}
 
 
 def test_the_lists_count_the_whole_split() -> None:
