@@ -9,6 +9,7 @@ from typing import Any
 
 from core.options import Folder, option, option_group
 from environments.options import ImageOptions
+from reports.data.verdicts import OFFICIAL_TOOLS
 from runs.options import cache_option, out_option, workers_option
 
 
@@ -92,8 +93,7 @@ class ReportOptions:
     evaluator: str | None = option(
         None,
         "Evaluate with docker, local, none, modal (untested), or the official program of a task "
-        "set: pro, live, live-python, multi-swe-bench, rebench, rebench-v2, gym, smith, sb-cli "
-        "(default: docker if an engine answers).",
+        f"set: {', '.join(OFFICIAL_TOOLS)} (default: docker if an engine answers).",
         "--evaluator",
     )
     dataset: str = option(

@@ -43,7 +43,10 @@ OFFICIAL_TOOLS = (
     "smith",
     "sb-cli",
 )
-"""Evaluators that run the official program of another task set, or swebench's own service."""
+"""Evaluators that run the official program of another task set, or swebench's own service.
+
+The classes are in ``reports/evaluation/evaluators/official``, by their ``name``.
+"""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.plaintext import Say
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.data.verdicts import Verdict, VerdictStatus
+from reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.swebench import ModalEvaluator, Swebench
 from runs.storage.store import RunStore
@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 def check_evaluator(name: str) -> None:
     """Raise ``UserError`` unless ``name`` is that of an evaluator."""
-    if name in [*EvaluatorKind]:
-        return
-    from reports.evaluation.evaluators.official.programs import TOOLS
-
-    known = [*(kind.value for kind in EvaluatorKind), *TOOLS]
+    known = [*(kind.value for kind in EvaluatorKind), *OFFICIAL_TOOLS]
     if name not in known:
         raise UserError(f"--evaluator {name!r}: give one of {', '.join(known)}")
 

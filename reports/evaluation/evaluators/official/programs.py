@@ -12,12 +12,7 @@ from core.errors import UserError
 from reports.data.jsonvalues import mapping, objects
 from reports.data.verdicts import REPORT_FILE, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.official.forks import (
-    GymTool,
-    LivePythonTool,
-    RebenchTool,
-    SmithTool,
-)
+from reports.evaluation.evaluators.official import forks
 from reports.evaluation.evaluators.official.tool import (
     MODEL,
     EvaluationFolder,
@@ -418,9 +413,7 @@ class HostedTool(OfficialTool):
 
 TOOLS: dict[str, type[OfficialTool]] = {
     tool.name: tool
-    for tool in (
-        ProTool, LiveTool, LivePythonTool, MultiTool, RebenchTool, RebenchV2Tool, GymTool,
-        SmithTool, HostedTool,
-    )
-}  # fmt: skip
-"""By the value of ``--evaluator``."""
+    for tool in [*vars(forks).values(), *globals().values()]
+    if isinstance(tool, type) and issubclass(tool, OfficialTool) and tool.name
+}
+"""By the value of ``--evaluator``; ``OFFICIAL_TOOLS`` lists these values for the user."""

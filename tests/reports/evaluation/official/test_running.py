@@ -154,6 +154,7 @@ def test_rows_that_lack_something(tmp_path: Path) -> None:
 
 
 def test_official_verdicts_are_those_of_the_official_tools() -> None:
+    assert TOOLS.keys() == {*OFFICIAL_TOOLS}
     for name in OFFICIAL_TOOLS:
         assert TOOLS[name](samples.settings(None, "python3")).name == name
         assert Verdict("x", VerdictStatus.RESOLVED, name).final
@@ -164,6 +165,7 @@ def test_a_tool_evaluates_a_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(TOOLS, "standin", StandIn)
+    monkeypatch.setattr("reports.evaluation.evaluators.choice.OFFICIAL_TOOLS", ("standin",))
     store = make_run(tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""})
     said: list[str] = []
     chosen = options(cache, "standin", page=False)
