@@ -26,7 +26,7 @@ from llm.chat import (
     exchange_sha256,
     request_sha256,
 )
-from llm.gate import Answered, Failed, Gate, OpenGate, PlannedCall, Refused
+from llm.gate import Answered, Failed, Gate, PlannedCall, Refused
 from llm.options import Sampling
 from llm.prices import Price, cost_of, most_cost
 from llm.provider_errors import RetryPolicy, TransientError, Wire, meaning, retrying, watched
@@ -56,17 +56,18 @@ class LiteLLMModel:
 
     Attributes:
         call_timeout: seconds for one call from request to last byte, without retries.
+        gate: every request passes it; it records replies and enforces limits.
         max_output_tokens: the limit to send; by default that of ``settings``, or none.
         settings: litellm's map completes them.
         sampling: options of sampling; those that the model does not take are not sent.
         price: the user's price, which overrides litellm's map.
-        gate: every request passes it; it records replies and enforces limits.
         warn_once: prints a warning once, such as an unknown price.
     """
 
     name: str
     temperature: float
     call_timeout: float
+    gate: Gate = field(kw_only=True)
     max_output_tokens: int | None = None
     api_base: str | None = None
     settings: ModelSettings = field(default_factory=ModelSettings)
@@ -74,7 +75,6 @@ class LiteLLMModel:
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     warn_once: Callable[[str], None] = print
     price: Price | None = None
-    gate: Gate = field(default_factory=OpenGate)
 
     @property
     def traits(self) -> Traits:

@@ -10,6 +10,7 @@ from core.address import has_password, recorded_address
 from core.atomic import check_folder
 from core.errors import UserError
 from llm.client import LiteLLMModel
+from llm.gate import OpenGate
 from llm.options import ModelChoice
 from llm.prices import cheapest_price, dearest_price
 from llm.registry import filled, map_entry, missing_key, provider_of
@@ -54,8 +55,16 @@ def check_models(config: RunBasics, money: Spending) -> None:
                 f"the longest reply of {model.given} is unknown, so a budget in dollars cannot "
                 "hold: give --max-output-tokens"
             )
-        limits = config.call_timeout, config.max_output_tokens, config.api_base
-        quiet = LiteLLMModel(model.name, 0.0, *limits, model.settings, warn_once=lambda _: None)
+        quiet = LiteLLMModel(
+            model.name,
+            0.0,
+            config.call_timeout,
+            config.max_output_tokens,
+            config.api_base,
+            model.settings,
+            gate=OpenGate(),
+            warn_once=lambda _: None,
+        )
         quiet.rehearse()
 
 

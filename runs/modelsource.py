@@ -13,7 +13,7 @@ from core.errors import UserError
 from core.plaintext import shortened
 from llm.chat import ChatModel
 from llm.client import LiteLLMModel
-from llm.gate import Gate, OpenGate
+from llm.gate import Gate
 from llm.options import ModelChoice, Sampling
 from llm.prices import Price
 from llm.provider_errors import RetryPolicy
@@ -58,7 +58,7 @@ class ModelSource(Protocol):
         attempt: int,
         choice: ModelChoice,
         temperature: float,
-        gate: Gate | None = None,
+        gate: Gate,
     ) -> Turn:
         """Return the model of ``attempt`` of ``instance_id``; its requests pass ``gate``.
 
@@ -83,7 +83,7 @@ class LiveModels:
         attempt: int,
         choice: ModelChoice,
         temperature: float,
-        gate: Gate | None = None,
+        gate: Gate,
     ) -> Turn:
         model = self.model(choice, temperature, gate)
         counter = counter_name(choice.name)
@@ -96,7 +96,7 @@ class LiveModels:
         self,
         choice: ModelChoice,
         temperature: float,
-        gate: Gate | None = None,
+        gate: Gate,
         sampling: Sampling | None = None,
     ) -> LiteLLMModel:
         """Return the model, whose requests pass ``gate``; it takes conversations and texts."""
@@ -111,7 +111,7 @@ class LiveModels:
             retries=self.retries,
             warn_once=self.warn_once,
             price=self.prices.get(choice.name),
-            gate=gate or OpenGate(),
+            gate=gate,
         )
 
 
@@ -129,7 +129,7 @@ class ReplayedModels:
         attempt: int,
         choice: ModelChoice,
         temperature: float,
-        gate: Gate | None = None,
+        gate: Gate,
     ) -> Turn:
         recorded = self.attempts(instance_id).get(attempt)
         if recorded is None:

@@ -11,6 +11,7 @@ import pytest
 from core.errors import InfrastructureError, UserError
 from llm.chat import Message, RequestRefusedError, Usage
 from llm.client import LiteLLMModel, RetryPolicy
+from llm.gate import OpenGate
 from llm.registry import missing_key, price_map_version, resolve_model
 from llm.settings import our_settings
 from tests.provider import Answer, Provider
@@ -25,6 +26,7 @@ def model(provider: Provider, said: list[str] | None = None, **changes: object) 
         "call_timeout": 5,
         "api_base": provider.url,
         "retries": RetryPolicy(3, 0.01, 0.05),
+        "gate": OpenGate(),
         "warn_once": (said if said is not None else []).append,
     }
     return LiteLLMModel(**{**values, **changes})  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ from llm.chat import (
     request_sha256,
 )
 from llm.client import LiteLLMModel
+from llm.gate import OpenGate
 from llm.options import Sampling
 from llm.provider_errors import RetryPolicy
 from llm.replay import RecordedAttempt, ReplayModel, reply_of_json
@@ -173,7 +174,9 @@ def test_a_full_window_is_told_from_a_refusal(
 
 
 def test_a_provider_without_texts_is_named() -> None:
-    opus = LiteLLMModel("anthropic/claude-opus-4-1", 0.0, 5.0, warn_once=lambda _: None)
+    opus = LiteLLMModel(
+        "anthropic/claude-opus-4-1", 0.0, 5.0, gate=OpenGate(), warn_once=lambda _: None
+    )
     with pytest.raises(UserError, match="anthropic has no plain-text completions; give --api-base"):
         opus.complete_text(PROMPT)
 

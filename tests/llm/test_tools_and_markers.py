@@ -8,6 +8,7 @@ import pytest
 
 from llm.chat import Message, Reminder, ToolCall, Traits, request_sha256
 from llm.client import LiteLLMModel, RetryPolicy, continuation, messages_as_sent
+from llm.gate import OpenGate
 from llm.registry import map_entry
 from llm.settings import ModelSettings
 from tests.provider import Answer, Provider
@@ -29,6 +30,7 @@ def model(provider: Provider, name: str = "gpt-4o", **changes: Any) -> LiteLLMMo
         "call_timeout": 5,
         "api_base": provider.url,
         "retries": RetryPolicy(1),
+        "gate": OpenGate(),
         "warn_once": [].append,
     }
     return LiteLLMModel(**{**values, **changes})

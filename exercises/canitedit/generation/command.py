@@ -178,7 +178,7 @@ class CompletionWork:
         return Generated(content, tuple(map(str, self.refused)))
 
     def _decoding(self) -> Decoding:
-        config, model = self.services.config, self._model(1)
+        config, model = self.services.config, self._model(1, self.context.gate(1))
         top_p = takes(model.name, config.api_base, {"top_p": config.top_p})
         return Decoding(
             temperature=model.sent_temperature,
@@ -196,7 +196,7 @@ class CompletionWork:
         instruction = problem.instruction(self.job.kind)
         return edit_request(config.whole, problem.before, instruction)
 
-    def _model(self, number: int, gate: AttemptGate | None = None) -> LiteLLMModel:
+    def _model(self, number: int, gate: AttemptGate) -> LiteLLMModel:
         config = self.services.config
         sampling = Sampling(config.top_p, self._request.stop, seed=number)
         return self.services.models.model(self.job.choice, config.temperature, gate, sampling)

@@ -15,6 +15,7 @@ from bench.config import ModelChoice
 from core.errors import UserError
 from llm.chat import Traits
 from llm.client import RetryPolicy
+from llm.gate import OpenGate
 from llm.settings import load_settings
 from llm.tokens import count_tokens
 from runs.modelsource import ReplayedModels
@@ -182,7 +183,7 @@ def test_a_recording_says_what_was_known_of_its_model(
     run_command(live(provider), options(tmp_path, cache, "demo__textkit-1"), lambda _: None)
     source = ReplayedModels(tmp_path / "predictions/r/trajectories")
     choice = ModelChoice.parse("gpt-4o", replay=True)
-    replayed = source.turn("demo__textkit-1", 1, choice, 0.0).model
+    replayed = source.turn("demo__textkit-1", 1, choice, 0.0, OpenGate()).model
     assert replayed.traits == Traits(128000, images=True)
     assert replayed.count("Übergrößenträger") == count_tokens("gpt-4o", "Übergrößenträger")
 
