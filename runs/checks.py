@@ -55,15 +55,9 @@ def check_models(config: RunBasics, money: Spending) -> None:
                 f"the longest reply of {model.given} is unknown, so a budget in dollars cannot "
                 "hold: give --max-output-tokens"
             )
+        limits = config.call_timeout, config.max_output_tokens, config.api_base
         quiet = LiteLLMModel(
-            model.name,
-            0.0,
-            config.call_timeout,
-            config.max_output_tokens,
-            config.api_base,
-            model.settings,
-            gate=OpenGate(),
-            warn_once=lambda _: None,
+            model.name, 0.0, *limits, model.settings, gate=OpenGate(), warn_once=lambda _: None
         )
         quiet.rehearse()
 
