@@ -15,8 +15,8 @@ from bench.instances.instance import Instance
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from demo import register
 from demo.setup import commit_all
-from tests.preloaded import Preloaded
-from tests.provider import Provider
+from tests.support.commands import Preloaded
+from tests.support.provider import Provider
 
 MakeMirror = Callable[..., tuple[Path, str]]
 MakeCheckout = Callable[[dict[str, bytes | str]], Checkout]

@@ -21,10 +21,10 @@ from demo.images import build_images
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
-from tests.bench.runs import config as run_config
-from tests.bench.runs import options as run_options
 from tests.conftest import ShareVenvs
-from tests.provider import Provider
+from tests.support.provider import Provider
+from tests.support.runs import config as run_config
+from tests.support.runs import options as run_options
 
 TOP = Path(__file__).resolve().parents[1]
 HARNESS = ("core", "llm", "agent", "environments", "runs", "bench")

@@ -1,16 +1,292 @@
-"""Mutated replies never escape the checkout and never raise."""
+"""Mutated replies never escape the checkout and never raise.
+
+``python -m tests.agent.test_fuzz_replies`` carries out any number of them on real files. Mutated
+real replies are parsed, made safe, applied and written in every format, on a checkout with planted
+links, pipes and sockets. Their mentions are looked up and their changes are linted. No reply may
+change anything outside the checkout or in its ``.git``, send outside content to the model, or
+raise an exception.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import random
+import socket
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
 
 import pytest
+import typer
 
+from agent.conversation.coder import Checks
+from agent.conversation.context import show_files
+from agent.conversation.mentions import FileIndex
+from agent.formats import format_names, get_format
+from agent.formats.apply import safe_edits, write_report
+from agent.formats.base import (
+    ApplyReport,
+    MalformedReplyError,
+    Matching,
+    OnFailure,
+    ReplyScope,
+    after_failures,
+    feedback,
+)
 from agent.workspace import Workspace
-from llm.chat import Reply
-from tests.agent.fuzz_replies import Arena, EscapedError, carry_out, fuzz
-from tests.agent.hostile_replies import HOSTILE_PATHS, Writer, blocks_in, files_of, replies_in
+from core.plaintext import table
+from llm.chat import Message, Reply
+from llm.client import messages_as_sent
+from tests.support.hostile_replies import HOSTILE_PATHS, Writer, blocks_in, files_of, replies_in
+
+_SECRET = "the secret that lies outside the checkout"
+_BUNDLED = Path(__file__).parents[2] / "demo" / "replies"
+Signature = Mapping[str, tuple[int, ...]]
+
+
+class EscapedError(AssertionError):
+    """A reply changed or disclosed something that it must not."""
+
+
+@dataclass
+class Figures:
+    """The results of the replies.
+    Attributes:
+        outcomes: by (format, ``replies`` | ``malformed`` | ``edits`` | ``applied`` | ``failed``).
+        raised: by exception, with the number of the first reply that raised it.
+        slowest: seconds and number of the slowest reply.
+    """
+
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    raised: dict[str, list[int]] = field(default_factory=dict)
+    slowest: tuple[float, int] = (0.0, 0)
+
+
+class Arena:
+    """A checkout in its own folder, beside a folder that no reply may reach."""
+
+    def __init__(self, folder: Path, files: Mapping[str, str]) -> None:
+        self.root, self.outside = folder / "checkout", folder / "outside"
+        self.root.mkdir()
+        self.outside.mkdir()
+        for path, text in {**files, "README.md": "# Read me\n", "package/a.py": "x = 1\n"}.items():
+            place = self.root / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        self.known = frozenset(self._files())
+        self._plant()
+        self.before = self._signature()
+
+    def _files(self) -> list[str]:
+        return [p.relative_to(self.root).as_posix() for p in self.root.rglob("*") if p.is_file()]
+
+    def _plant(self) -> None:
+        (self.outside / "secret.txt").write_text(_SECRET)
+        os.mkfifo(self.outside / "fifo")
+        for name, text in (("config", "[core]\n"), ("HEAD", "sentinel\n"), ("hooks/pre-push", "#")):
+            place = self.root / ".git" / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        (self.root / "folder").mkdir()
+        os.mkfifo(self.root / "fifo")
+        with socket.socket(socket.AF_UNIX) as listener:
+            # The path of a socket may be no longer than 107 characters.
+            here = Path.cwd()
+            os.chdir(self.root)
+            listener.bind("socket")
+            os.chdir(here)
+        for name, target in (
+            ("link-out", "../outside"),
+            ("link-to-secret", "../outside/secret.txt"),
+            ("link-to-git", ".git"),
+            ("link-inside", "package"),
+            ("loop", "loop"),
+        ):
+            (self.root / name).symlink_to(target)
+
+    def _signature(self) -> Signature:
+        """Return inode, mode, size and time of each entry, to detect changes."""
+        found: dict[str, tuple[int, ...]] = {}
+        waiting = [str(self.root), str(self.outside)]
+        while waiting:
+            for entry in os.scandir(waiting.pop()):
+                stat = entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                    found[entry.path] = (stat.st_ino, stat.st_mode)
+                else:
+                    found[entry.path] = (
+                        stat.st_ino, stat.st_mode, stat.st_size, stat.st_mtime_ns,
+                    )  # fmt: skip
+        return found
+
+    def check_and_reset(self, space: Workspace, feedback_text: str) -> None:
+        """Undo the changes of ``space``.
+
+        Raises:
+            EscapedError: something else changed, or the feedback contains the secret.
+        """
+        now = self._signature()
+        changed = {
+            path
+            for path in now.keys() | self.before.keys()
+            if now.get(path) != self.before.get(path)
+        }
+        mine = {str(self.root / path) for path in space.originals}
+        folders = {str(parent) for path in mine for parent in Path(path).parents}
+        if strange := changed - mine - folders:
+            raise EscapedError(f"changed: {sorted(strange)[:5]}")
+        inside_git = str(self.root / ".git")
+        if any(path.startswith((inside_git, str(self.outside))) for path in changed):
+            raise EscapedError("changed: .git or the outside folder")
+        if _SECRET in feedback_text:
+            raise EscapedError("disclosed: the secret")
+        if changed:
+            self._reset(space, changed)
+
+    def _reset(self, space: Workspace, changed: set[str]) -> None:
+        for path, data in space.originals.items():
+            if data is None:
+                (self.root / path).unlink(missing_ok=True)
+            else:
+                (self.root / path).write_bytes(data)
+        for path in sorted(changed - self.before.keys(), key=len, reverse=True):
+            if Path(path).is_dir():
+                Path(path).rmdir()
+        self.before = self._signature()
+
+
+def carry_out(
+    reply: Reply, form: str, source: random.Random, arena: Arena
+) -> tuple[str, Counter[str]]:
+    """Process ``reply`` as a conversation does; return the feedback and the counts."""
+    space = Workspace(arena.root)
+    counts: Counter[str] = Counter(replies=1)
+    text = ""
+    try:
+        report = _applied(reply, form, source, arena, space)
+        counts["failed"] = len(report.failed)
+        counts["applied"] = len(report.results) - counts["failed"]
+        counts["edits"] = len(report.results)
+        text = feedback(report)
+    except MalformedReplyError as error:
+        counts["malformed"] = 1
+        text = str(error)
+    index = FileIndex.of(arena.known)
+    shown = {*index.mentioned(reply.content), *index.plainly_mentioned(reply.content[:2000])}
+    text += show_files(sorted(shown), space.read) + str(Checks(space).problem())
+    message = Message("assistant", reply.content, reply.tool_calls)
+    messages_as_sent([Message("user", "x"), message, Message("user", text)])
+    arena.check_and_reset(space, text)
+    return text, counts
+
+
+def _applied(
+    reply: Reply, form: str, source: random.Random, arena: Arena, space: Workspace
+) -> ApplyReport:
+    matching = source.choice(list(Matching)) if form == "diff" else Matching.TOLERANT
+    edit_format = get_format(form, matching)
+    chat = tuple(sorted(arena.known)[:3])
+    edits = edit_format.parse(reply, ReplyScope(arena.known, chat))
+    report = edit_format.apply(safe_edits(edits, space), space.read, chat)
+    return write_report(after_failures(report, source.choice(list(OnFailure))), space)
+
+
+def fuzz(
+    writer: Writer,
+    files: Mapping[str, str],
+    seed: int,
+    numbers: range,
+    at: Synchronized[int] | None = None,
+) -> Figures:
+    """Carry out the replies of ``numbers``; a seed and a number always give the same reply."""
+    figures = Figures()
+    with TemporaryDirectory() as folder:
+        arena = Arena(Path(folder), files)
+        for number in numbers:
+            if at is not None:
+                at.value = number
+            source = random.Random(f"{seed}:{number}")
+            form = format_names()[number % len(format_names())]
+            reply = writer.reply(source, form)
+            started = time.perf_counter()
+            try:
+                _, counts = carry_out(reply, form, source, arena)
+                figures.outcomes.update({(form, what): n for what, n in counts.items()})
+            except Exception as error:  # every exception is a finding
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                what = f"{type(error).__name__}: {error!s:.120} ({where.name}:{where.lineno})"
+                figures.raised.setdefault(what, []).append(number)
+            figures.slowest = max(figures.slowest, (time.perf_counter() - started, number))
+    return figures
+
+
+def main(
+    replies: Annotated[int, typer.Option(help="Number of replies.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="Seed of the mutations.")] = 1,
+    trajectories: Annotated[
+        Path | None, typer.Option(help="Folder with recorded trajectories.")
+    ] = None,
+    only: Annotated[int | None, typer.Option(help="Carry out only this reply.")] = None,
+    seconds: Annotated[float, typer.Option(help="Time limit of one reply.")] = 20.0,
+) -> None:
+    """Print the results; exit with 1 if a reply escaped, raised or took too long."""
+    texts = replies_in([_BUNDLED, *([trajectories] if trajectories else [])])
+    blocks = blocks_in(texts)
+    numbers = range(replies) if only is None else range(only, only + 1)
+    started = time.perf_counter()
+    figures = _guarded(Writer(texts, blocks), files_of(blocks), seed, numbers, seconds)
+    took = time.perf_counter() - started
+    print(
+        f"{len(texts)} recorded replies, {len(blocks)} blocks; {len(numbers)} replies, seed {seed}"
+    )
+    rows = [(form, *(figures.outcomes[form, what] for what in _COLUMNS)) for form in format_names()]
+    for line in table(("format", *_COLUMNS), rows, numbers=range(1, 1 + len(_COLUMNS))):
+        print(line)
+    for what, found in figures.raised.items():
+        print(f"RAISED {len(found)} times, first by reply {found[0]}: {what}")
+    print(f"exceptions: {sum(map(len, figures.raised.values()))}")
+    print(f"slowest reply: {figures.slowest[0]:.2f} s (number {figures.slowest[1]})")
+    own = os.times()
+    used = own.children_user + own.children_system
+    print(f"{took:.0f} s, CPU {used:.0f} s, {1000 * used / len(numbers):.1f} ms per reply")
+    raise typer.Exit(1 if figures.raised else 0)
+
+
+_COLUMNS = ("replies", "malformed", "edits", "applied", "failed")
+
+
+def _guarded(
+    writer: Writer, files: Mapping[str, str], seed: int, numbers: range, seconds: float
+) -> Figures:
+    """Run in a separate process, which is killed if one reply takes longer than ``seconds``."""
+    context = multiprocessing.get_context("fork")
+    at: Synchronized[int] = context.Value("q", -1)
+    receiver, sender = context.Pipe(duplex=False)
+    worker = context.Process(
+        target=lambda: sender.send(fuzz(writer, files, seed, numbers, at)), daemon=True
+    )
+    worker.start()
+    last, since = -1, time.monotonic()
+    while not receiver.poll(0.5):
+        if at.value != last:
+            last, since = at.value, time.monotonic()
+        elif time.monotonic() - since > seconds or not worker.is_alive():
+            worker.kill()
+            print(f"reply {last} of seed {seed} hung, or ended the process", file=sys.stderr)
+            raise typer.Exit(1)
+    figures: Figures = receiver.recv()
+    worker.join()
+    return figures
+
 
 _RECORDED = Path(__file__).parents[2] / "demo" / "replies"
 
@@ -59,3 +335,7 @@ def test_the_arena_notices_a_disclosed_secret(tmp_path: Path) -> None:
     secret = (arena.outside / "secret.txt").read_text()
     with pytest.raises(EscapedError, match="disclosed"):
         arena.check_and_reset(Workspace(arena.root), f"… {secret} …")
+
+
+if __name__ == "__main__":
+    typer.run(main)

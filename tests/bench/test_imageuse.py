@@ -10,8 +10,8 @@ from bench.attempts.solving import InstanceJob
 from bench.benchmark import ImageUse, by_layers, used_images
 from environments.base import EnvironmentKind
 from environments.options import ImageOptions
-from tests.bench.runs import config, options
 from tests.conftest import an_instance
+from tests.support.runs import config, options
 
 NAMES = ("a/b@1:1", "a/b@2:2", "a/b@1:3", "c/d@1:4", "a/b@2:5", "c/d@1:6")
 

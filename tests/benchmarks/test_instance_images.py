@@ -30,8 +30,8 @@ from benchmarks.regression import InstanceTests
 from benchmarks.verdict_table import Verdicts
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
-from tests.bench.regression.folder import FolderSession
 from tests.conftest import an_instance
+from tests.support.environments import FolderSession
 
 ROW: dict[str, Any] = {
     "instance_id": "pallets__flask-1",

@@ -27,9 +27,8 @@ from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
 from environments.local.confinement import Confined, Confinement, cgroups_work
 from environments.local.environment import LocalEnvironment, LocalSession
 from tests.conftest import ShareVenvs
-from tests.environments.folders import IMAGE, PYTHON
-from tests.environments.folders import LIMITS as FOLDER_LIMITS
-from tests.environments.hostile import LIMITS, Place, a_mark
+from tests.support.environments import FOLDER_LIMITS as FOLDER_LIMITS
+from tests.support.environments import IMAGE, LIMITS, PYTHON, Place, a_mark
 
 WAYS = ["cgroup", "other-user", "rlimits", "open", pytest.param("docker", marks=pytest.mark.docker)]
 KINDS = [EnvironmentKind.LOCAL, pytest.param(EnvironmentKind.DOCKER, marks=pytest.mark.docker)]

@@ -20,7 +20,7 @@ from environments.folders import NOT_STARTED, FolderCommand, Folders
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
 from environments.local.confinement import Confinement, _parents, _prefix, cgroups_work
 from environments.local.folders import make_local_folders, python_folders
-from tests.environments.folders import IMAGE, LIMITS, python
+from tests.support.environments import FOLDER_LIMITS, IMAGE, python
 
 
 def test_a_command_gets_its_files_variables_and_input(folders: Folders) -> None:
@@ -105,12 +105,12 @@ def test_without_a_cgroup(way: Confinement) -> None:
         pytest.skip("only root can become another user")
     if way is Confinement.RLIMITS and not process_limit_binds():
         pytest.skip("the limit of processes does not bind this user")
-    made = make_local_folders(None, limits=LIMITS)
+    made = make_local_folders(None, limits=FOLDER_LIMITS)
     made = replace(made, confined=replace(made.confined, way=way))
     script = "touch made; ulimit -v; cat a/b; (cd a && touch c) && for i in 1 2 3; do :; done"
     command = FolderCommand(("bash", "-c", script), {"a/b": b"file\n"}, 20, collect=("made",))
     result = made.run(command)
-    assert result.output == f"{LIMITS.memory >> 10}\nfile\n"
+    assert result.output == f"{FOLDER_LIMITS.memory >> 10}\nfile\n"
     assert (result.exit_code, result.files) == (0, {"made": b""})
     many = "for i in $(seq 60); do sleep 9 & done; echo all"
     assert "fork" in made.run(FolderCommand(("bash", "-c", many), {}, 3)).output

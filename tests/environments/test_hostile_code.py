@@ -28,7 +28,7 @@ from environments.local.confinement import (
     missing_limits,
 )
 from environments.local.environment import LocalSession
-from tests.environments.hostile import IGNORES_TERM, LIMITS, MB, Place, ended_badly
+from tests.support.environments import IGNORES_TERM, LIMITS, MB, Place, ended_badly
 
 
 def test_a_daemon_is_killed_on_timeout(place: Place) -> None:

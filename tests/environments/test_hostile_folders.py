@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from environments.folders import FolderCommand, Folders
-from tests.environments.folders import LIMITS, python
+from tests.support.environments import FOLDER_LIMITS, python
 
 
 def test_an_endless_loop_ends(folders: Folders) -> None:
@@ -28,7 +28,7 @@ def test_a_fork_bomb_ends(folders: Folders) -> None:
     command = FolderCommand(("python", "-c", code, mark), {}, 3)
     result = folders.run(command)
     assert result.timed_out
-    assert 1 < result.output.count("here") <= LIMITS.processes
+    assert 1 < result.output.count("here") <= FOLDER_LIMITS.processes
     assert not running(mark)
     assert python(folders, "print('alive')").output == "alive\n"
 
@@ -57,7 +57,7 @@ def test_a_flood_of_output_is_cut(folders: Folders) -> None:
     assert result.timed_out
     assert result.output.startswith("first")
     assert "[output left out]" in result.output
-    assert len(result.output) < 3 * LIMITS.output
+    assert len(result.output) < 3 * FOLDER_LIMITS.output
 
 
 def test_there_is_no_network(folders: Folders) -> None:

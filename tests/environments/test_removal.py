@@ -19,7 +19,7 @@ from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
 from environments.leftovers import remove_containers, remove_mounted
 from environments.local.confinement import cgroups_work, limited_group, remove_groups
-from tests.environments.hostile import LIMITS
+from tests.support.environments import LIMITS
 
 
 @pytest.mark.skipif(not cgroups_work(), reason="no cgroup can be made here")

@@ -14,7 +14,7 @@ from llm.client import LiteLLMModel, RetryPolicy
 from llm.gate import OpenGate
 from llm.registry import missing_key, price_map_version, resolve_model
 from llm.settings import our_settings
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
 
 ASK = [Message("system", "be brief"), Message("user", "hello")]
 

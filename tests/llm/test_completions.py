@@ -31,7 +31,7 @@ from llm.provider_errors import RetryPolicy
 from llm.replay import RecordedAttempt, ReplayModel, reply_of_json
 from llm.settings import ModelSettings
 from tests.llm.test_client import ASK, model
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
 
 PROMPT = "## Code Before:\nx = 1 \n## Instruction:\nRename é.\n## Code After:\n"
 STOP = ("## Code After:", "## Instruction:", "## Code Before:", "## Test Case:", "## Explanation:")

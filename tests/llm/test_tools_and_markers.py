@@ -11,7 +11,7 @@ from llm.client import LiteLLMModel, RetryPolicy, continuation, messages_as_sent
 from llm.gate import OpenGate
 from llm.registry import map_entry
 from llm.settings import ModelSettings
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
 
 TOOL = {
     "name": "write_file",

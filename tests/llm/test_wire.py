@@ -22,7 +22,7 @@ from llm.settings import ModelSettings
 from runs.checks import check_models
 from runs.options import RunOptions, Spending
 from tests.llm.test_client import ASK, model
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
 
 ONCE = RetryPolicy(1)
 

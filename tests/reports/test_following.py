@@ -20,7 +20,7 @@ from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
-from tests.reports.evaluation.evaluating import make_run, needs_engine, on_disk, options, rows
+from tests.support.evaluated import make_run, needs_engine, on_disk, report_options, rows
 
 IDS = ("demo__bank-1", "demo__textkit-1", "demo__units-1")
 
@@ -29,7 +29,7 @@ IDS = ("demo__bank-1", "demo__textkit-1", "demo__units-1")
 def following(store: RunStore, *given: Any, **changes: Any) -> Iterator[list[str]]:
     """Follow a run, on which this process works meanwhile, until it ends."""
     said: list[str] = []
-    chosen = options(*given, follow=True, page=False, **changes)
+    chosen = report_options(*given, follow=True, page=False, **changes)
     thread = threading.Thread(target=report_command, args=([store.folder], chosen, said.append))
     with run_lock(store.folder):
         thread.start()
@@ -91,7 +91,7 @@ def test_following_is_for_one_run_and_its_evaluation(
     tmp_path: Path, cache: Path, changes: dict[str, Any]
 ) -> None:
     store = make_run(tmp_path, {IDS[0]: ""})
-    chosen = options(cache, EvaluatorKind.LOCAL, follow=True, **changes)
+    chosen = report_options(cache, EvaluatorKind.LOCAL, follow=True, **changes)
     with pytest.raises(UserError, match="--follow evaluates one run"):
         report_command([store.folder], chosen, print)
 

@@ -22,8 +22,9 @@ from bench.instances.dataset import load_dataset
 from demo.images import build_images
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.docker.engine import connect
-from tests.environments.docker.imageplace import NEEDED
-from tests.environments.docker.loopback import (
+from tests.support.commands import Preloaded, Started
+from tests.support.registry import (
+    NEEDED,
     Fault,
     Proxy,
     Registry,
@@ -33,7 +34,6 @@ from tests.environments.docker.loopback import (
     running_proxy,
     running_registry,
 )
-from tests.preloaded import Preloaded, Started
 
 pytestmark = [*NEEDED, pytest.mark.long]
 SIZE, COUNT, LIMIT, WORKERS = 100_000_000, 12, 500_000_000, 3

@@ -17,13 +17,13 @@ from runs.calls.ledger import read_ledger
 from runs.jobs import check_keys
 from runs.leftovers import kill_processes, run_key
 from runs.storage.store import RunStore
-from tests.provider import Answer, Provider
-from tests.runs.engines.lost_workers import needs_ray, wait_for_end, workers_of
-from tests.runs.ownkind import RUN, Question
+from tests.support.killing import needs_ray, wait_for_end, workers_of
+from tests.support.own_jobs import RUN, Question
+from tests.support.provider import Answer, Provider
 
 TOP = Path(__file__).resolve().parents[2]
 COUNT = 6
-PROGRAM = "import sys; from tests.runs.ownkind import main; main(*sys.argv[1:])"
+PROGRAM = "import sys; from tests.support.own_jobs import main; main(*sys.argv[1:])"
 
 
 def start(out: Path, provider: Provider, engine: str) -> subprocess.Popen[bytes]:

@@ -15,8 +15,8 @@ from demo.images import build_images
 from demo.setup import DEMO_DATASET
 from environments.docker.engine import engine_answers
 from runs.calls.journal import EntryKind
-from tests.preloaded import Preloaded
-from tests.runs.killing import (
+from tests.support.commands import Preloaded
+from tests.support.killing import (
     MODELS,
     TEMPERATURES,
     DemoProvider,

@@ -19,9 +19,9 @@ import pytest
 from demo.images import build_images
 from environments.docker.engine import engine_answers
 from runs.calls.journal import EntryKind
-from tests.preloaded import Preloaded
-from tests.runs.killing import DemoProvider, Harness, Left, hashes
 from tests.runs.test_kill import Trial
+from tests.support.commands import Preloaded
+from tests.support.killing import DemoProvider, Harness, Left, hashes
 
 SOCKET = Path("/var/run/docker.sock")
 

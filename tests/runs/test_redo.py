@@ -26,8 +26,8 @@ from runs.session import make_coordinator, model_use
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from runs.upkeep import clean_command, status_command
-from tests.bench.runs import EDIT, IDS, config, live, options, read, read_money
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, IDS, config, live, options, read, read_money
 
 PLAUSIBLE, NOT = "demo__textkit-1", "demo__bank-1"
 

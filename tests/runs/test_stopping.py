@@ -22,10 +22,10 @@ from core.shutdown import Shutdown
 from demo.setup import REPOSITORIES, commit_all
 from runs.progress.overview import lines, overview
 from runs.storage.store import RunStore
-from tests.bench.runs import EDIT, TOP
-from tests.preloaded import Preloaded, Started
-from tests.provider import Answer, Provider
 from tests.runs.progress.test_display import Screen
+from tests.support.commands import Preloaded, Started
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, TOP
 
 ID = "demo__textkit-1"
 # Tests that run meanwhile in other processes have files of other names.

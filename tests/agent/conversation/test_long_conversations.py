@@ -34,7 +34,7 @@ from llm.chat import (
     estimate_tokens,
 )
 from llm.tokens import size
-from tests.agent.formats.editing import block
+from tests.support.formats import block
 
 FILES = {"app/main.py": "def f():\n    return 1\n", "app/other.py": "X = 1\n"}
 

@@ -34,7 +34,7 @@ from llm.chat import (
     estimate_tokens,
     request_sha256,
 )
-from tests.agent.formats.editing import block
+from tests.support.formats import block
 
 RECORDED = Path(__file__).with_name("recorded_requests.json")
 FILES = {

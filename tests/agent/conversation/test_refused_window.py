@@ -18,9 +18,9 @@ from bench.config import ModelChoice
 from llm.chat import RequestRefusedError, WindowExceededError
 from llm.provider_errors import RetryPolicy
 from tests.agent.conversation.test_long_conversations import BAD, FILES, GOOD
-from tests.bench.runs import live, options, read
 from tests.llm.test_client import ASK, model
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
+from tests.support.runs import live, options, read
 
 OPENAI = {
     "message": "This model's maximum context length is 8192 tokens. However, your messages "

@@ -16,7 +16,7 @@ from llm.chat import (
     Message,
     Reply,
 )
-from tests.agent.conversation.exercise import (
+from tests.support.formats import (
     DONE,
     FAILED,
     FILES,
@@ -27,10 +27,10 @@ from tests.agent.conversation.exercise import (
     Attempt,
     Scripted,
     attempt,
+    block,
     called,
     fenced,
 )
-from tests.agent.formats.editing import block
 
 
 def test_the_first_request_has_the_files_and_nothing_else(tmp_path: Path) -> None:

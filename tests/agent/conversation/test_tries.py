@@ -16,7 +16,7 @@ from llm.chat import (
     RequestRefusedError,
     Traits,
 )
-from tests.agent.conversation.exercise import (
+from tests.support.formats import (
     BAD,
     DONE,
     FAILED,

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from agent.formats import format_names
 from agent.formats.__main__ import app
-from tests.agent.formats.editing import block
+from tests.support.formats import block
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

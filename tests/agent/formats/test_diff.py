@@ -7,7 +7,7 @@ import pytest
 from agent.formats import get_format
 from agent.formats.base import SearchReplace, Unreadable
 from llm.chat import Reply
-from tests.agent.formats.editing import FENCE, apply, block, parse, problem
+from tests.support.formats import FENCE, apply, block, parse, problem
 
 BODY = "<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n"
 

@@ -12,7 +12,7 @@ from agent.formats.apply import safe_edits, write_report
 from agent.formats.base import ApplyReport, Matching, MoveFile, ReplyScope, Unreadable
 from agent.workspace import Workspace
 from llm.chat import Reply
-from tests.agent.formats.editing import block
+from tests.support.formats import block
 
 
 def write(

@@ -8,7 +8,7 @@ import pytest
 
 from agent.formats import get_format
 from llm.chat import Reply, ToolCall
-from tests.agent.formats.editing import apply, problem
+from tests.support.formats import apply, problem
 
 
 def called(name: str, arguments: object) -> Reply:

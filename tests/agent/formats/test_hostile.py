@@ -19,7 +19,7 @@ from agent.formats.reading import listings
 from agent.formats.reference import _split_at_dots
 from llm.chat import Message, Reply, ToolCall
 from llm.client import messages_as_sent
-from tests.agent.formats.editing import apply, block, parse
+from tests.support.formats import apply, block, parse
 
 
 def test_a_hunk_with_a_number_of_thousands_of_digits() -> None:

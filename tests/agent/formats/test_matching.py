@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.formats.matching.find_lines import MatchStep, find_places
-from tests.agent.formats.editing import apply, block, problem
+from tests.support.formats import apply, block, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
 

@@ -21,7 +21,7 @@ from agent.formats.base import (
 )
 from agent.formats.reading.calls import unknown_calls
 from llm.chat import Reply, ToolCall
-from tests.agent.formats.editing import can_say
+from tests.support.formats import can_say
 
 OLD = Notation.OF_2023
 NAMES = format_names(OLD)

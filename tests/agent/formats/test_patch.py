@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.formats.base import WholeFile
-from tests.agent.formats.editing import apply, parse, problem
+from tests.support.formats import apply, parse, problem
 
 CLASS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n"
 

@@ -16,7 +16,7 @@ from agent.formats.base import Matching, ReplyScope
 from agent.formats.reading.fences import writes_markers
 from agent.workspace import Workspace
 from llm.chat import Reply, ToolCall
-from tests.agent.formats.editing import can_say
+from tests.support.formats import can_say
 
 # Lines as in code, documentation and replies.
 _LINES = st.sampled_from(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.formats import get_format
 from agent.formats.base import DeleteFile, SearchReplace
-from tests.agent.formats.editing import apply, parse, problem
+from tests.support.formats import apply, parse, problem
 
 TEXT = "a\nb\nc\n\nd\n"
 

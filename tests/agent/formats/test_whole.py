@@ -6,7 +6,7 @@ import pytest
 
 from agent.formats import get_format
 from agent.formats.base import Unreadable, WholeFile
-from tests.agent.formats.editing import apply, parse, problem
+from tests.support.formats import apply, parse, problem
 
 
 def test_files_with_prose_and_unnamed_fences_between() -> None:

@@ -23,8 +23,8 @@ from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import read_ledger
 from runs.options import Spending
 from runs.storage.store import RunStore
-from tests.bench.runs import config, options, read
-from tests.provider import Provider
+from tests.support.provider import Provider
+from tests.support.runs import config, options, read
 
 ID = "demo__textkit-1"
 FIX = (

@@ -12,7 +12,7 @@ from core.errors import InfrastructureError, UserError
 from core.git import GitError
 from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
-from tests.bench.runs import config, options, read
+from tests.support.runs import config, options, read
 
 
 def test_a_bug_in_an_attempt_is_recorded_and_counts(

@@ -10,8 +10,8 @@ from agent.formats import format_names, get_format
 from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from demo.setup import DEMO_DATASET
-from tests.bench.runs import live, options, read
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
+from tests.support.runs import live, options, read
 
 SLUG = DEMO_DATASET / "repositories/demo__textkit/textkit/slug.py"
 

@@ -19,8 +19,8 @@ from llm.gate import OpenGate
 from llm.settings import load_settings
 from llm.tokens import count_tokens
 from runs.modelsource import ReplayedModels
-from tests.bench.runs import EDIT, config, live, options, read
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, config, live, options, read
 
 
 def test_a_live_run_replayed_is_byte_identical(

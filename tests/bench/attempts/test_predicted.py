@@ -25,9 +25,9 @@ from core.git import git
 from core.worktree import Changes
 from demo.setup import REPOSITORIES, commit_all
 from environments.base import EnvironmentKind
-from tests.bench.runs import EDIT, config, live, options, read
 from tests.conftest import MakeCheckout
-from tests.provider import Provider
+from tests.support.provider import Provider
+from tests.support.runs import EDIT, config, live, options, read
 
 ID = "demo__textkit-1"
 BASE: dict[str, bytes | str] = {

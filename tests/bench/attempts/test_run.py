@@ -16,7 +16,7 @@ from core.errors import UserError
 from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION
-from tests.bench.runs import IDS, config, options, read
+from tests.support.runs import IDS, config, options, read
 
 
 def test_a_run_writes_predictions_trajectories_and_transcripts(tmp_path: Path, cache: Path) -> None:

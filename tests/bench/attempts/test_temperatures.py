@@ -10,8 +10,8 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig, validated
-from tests.bench.runs import EDIT, config, live, options, read
-from tests.provider import Provider
+from tests.support.provider import Provider
+from tests.support.runs import EDIT, config, live, options, read
 
 ID = "demo__textkit-1"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.cli.commands import run_command
-from tests.bench.runs import config, options, read
+from tests.support.runs import config, options, read
 
 ID = "demo__units-1"
 

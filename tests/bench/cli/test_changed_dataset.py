@@ -12,7 +12,7 @@ from bench.benchmark import changed_dataset
 from bench.instances.dataset import DatasetIdentity, load_dataset
 from core.errors import InfrastructureError, UserError
 from runs.storage.store import RunStore
-from tests.bench.instances.set_rows import ROWS
+from tests.support.task_sets import ROWS
 
 SET = DatasetIdentity("own/set", "test", "1" * 64, "a" * 40)
 

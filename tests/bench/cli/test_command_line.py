@@ -13,9 +13,9 @@ import pytest
 
 from bench.cli.cli import run_cli
 from bench.cli.command_line import main as harness
-from tests.bench.runs import EDIT, TOP, heed_interrupts
-from tests.preloaded import Preloaded
-from tests.provider import Answer, Provider
+from tests.support.commands import Preloaded
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, TOP, heed_interrupts
 
 
 def command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -16,8 +16,8 @@ from bench.selection import read_ids
 from runs.storage.versions import HARNESS_VERSION
 from tests.bench.cli.test_options import ID, NOWHERE, Run, replayed, run
 from tests.bench.cli.test_options import here as here  # a fixture
-from tests.bench.runs import TOP
-from tests.preloaded import Preloaded
+from tests.support.commands import Preloaded
+from tests.support.runs import TOP
 
 
 def nowhere(folder: Path) -> dict[str, str]:

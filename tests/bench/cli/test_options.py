@@ -19,10 +19,10 @@ from bench.cli.cli import run_cli
 from bench.cli.command_line import main
 from core.processes import without_secrets
 from core.redaction import DOTENV_VARIABLE, Redactor
-from tests.bench.runs import EDIT, TOP
 from tests.conftest import ShareVenvs
-from tests.preloaded import Preloaded
-from tests.provider import Provider
+from tests.support.commands import Preloaded
+from tests.support.provider import Provider
+from tests.support.runs import EDIT, TOP
 
 ID = "demo__textkit-1"
 NOWHERE = "http://127.0.0.1:9/v1"

@@ -21,9 +21,9 @@ from llm.registry import the_litellm
 from runs.storage.store import RunStore
 from tests.bench.cli.test_options import Run
 from tests.bench.cli.test_options import here as here  # a fixture
-from tests.bench.runs import EDIT, TOP
-from tests.preloaded import Preloaded
-from tests.provider import Answer, Provider
+from tests.support.commands import Preloaded
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, TOP
 
 SECRET = "sk-SENTINEL/0123456789"
 

@@ -10,15 +10,7 @@ from bench.instances.adapters import ADAPTERS, adapter_of
 from bench.instances.adapters.base import date_of
 from bench.instances.instance import ImagePlace, Instance, instance_id_of, reversed_patch, split_row
 from core.errors import UserError
-from tests.bench.instances.set_rows import (
-    BASE,
-    GOLD,
-    PATCH,
-    PRO,
-    ROWS,
-    SMITH,
-    STATEMENT,
-)
+from tests.support.task_sets import BASE, GOLD, PATCH, PRO, ROWS, SMITH, STATEMENT
 
 CONDA = ("source /opt/miniconda3/bin/activate", "conda activate testbed")
 LOOKS = {

@@ -22,17 +22,17 @@ from core.git import git
 from environments import UnavailableError
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
-from tests.bench.instances.set_images import (
+from tests.support.task_sets import (
     BROKEN,
     CORRECT,
     FILES,
     FIXED,
+    ROWS,
     built,
     history,
     mirror_of,
     write,
 )
-from tests.bench.instances.set_rows import ROWS
 
 pytestmark = pytest.mark.docker
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")

@@ -21,9 +21,8 @@ from llm.chat import request_sha256
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_on
 from runs.storage.store import RunStore
-from tests.bench.instances.set_images import built, history, mirror_of
-from tests.bench.instances.set_rows import GOLD, ROWS
-from tests.provider import Provider
+from tests.support.provider import Provider
+from tests.support.task_sets import GOLD, ROWS, built, history, mirror_of
 from tests.test_leaks import noting
 
 EDIT = (

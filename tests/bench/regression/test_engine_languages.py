@@ -22,9 +22,8 @@ from bench.repos.mirrors import Mirrors
 from demo.setup import commit_all
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
-from tests.bench.instances.set_images import mirror_of, write
-from tests.bench.instances.set_rows import ROWS
 from tests.bench.regression.test_other_languages import NODE
+from tests.support.task_sets import ROWS, mirror_of, write
 
 pytestmark = [
     pytest.mark.docker,

@@ -16,8 +16,8 @@ from bench.config import TestChoice
 from bench.regression.runners import Runner
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.regression.testlogs import read_run, report_results, split_report, with_report
-from tests.bench.regression.folder import FolderSession
 from tests.conftest import an_instance
+from tests.support.environments import FolderSession
 
 CORE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 PYTEST_FILES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,188 @@ from reports.data.predictions import Prediction
 from reports.data.verdicts import VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.local import LocalEvaluator
-from tests.bench.regression.forged import CANDIDATES, CORE, FEW, FILES, changes
 from tests.conftest import ShareVenvs, an_instance
+
+CORE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+SETUP = "from setuptools import setup\n\nsetup(name='thing', version='1.0', packages=['thing'])\n"
+TESTS = (
+    "from thing.core import one, two\n\n\ndef test_one():\n    assert one() == 1\n\n\n"
+    "def test_two():\n    assert two() == 2\n"
+)
+FILES = {
+    "thing/__init__.py": "",
+    "thing/core.py": CORE,
+    "setup.py": SETUP,
+    "setup.cfg": "[metadata]\nname = thing\n\n[tool:pytest]\naddopts = -q\n",
+    "conftest.py": '"""Nothing yet."""\n',
+    "tests/test_core.py": TESTS,
+}
+
+_BROKEN = CORE.replace("1", "7")
+_PLUGIN = (
+    "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\n"
+    "def pytest_runtest_makereport(item, call):\n"
+    "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
+    "    outcome.get_result().longrepr = None\n"
+)
+_EVIL = {"thing/core.py": _BROKEN, "thing/_evil.py": _PLUGIN}
+_POINT = "[pytest11]\n{name} = thing._evil\n"
+_META = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+# Does all that the real module does, once it has named a plugin.
+_SHADOW = (
+    "import os, sys\nimport importlib.util\nfrom importlib.machinery import PathFinder\n"
+    "os.environ['PYTEST_PLUGINS'] = 'thing._evil'\n"
+    "here = os.path.dirname(os.path.abspath(__file__))\n"
+    "for top in (here, os.path.dirname(here)):\n"
+    "    places = [p for p in sys.path if p and os.path.abspath(p) != top]\n"
+    "    spec = PathFinder.find_spec(__name__, places)\n"
+    "    if spec and spec.origin != __file__:\n"
+    "        module = importlib.util.module_from_spec(spec)\n"
+    "        sys.modules[__name__] = module\n"
+    "        spec.loader.exec_module(module)\n"
+    "        break\n"
+)
+_STARTUP = "import os\nos.environ['PYTEST_PLUGINS'] = 'thing._evil'\n"
+_WRITES = (
+    "import os, site\n"
+    "for place in site.getsitepackages():\n"
+    "    try:\n"
+    "        open(os.path.join(place, '{name}'), 'w').write({text!r})\n"
+    "    except OSError:\n        pass\n"
+)
+_CONFIGURED = "[{section}]\naddopts = -p thing._evil\n"
+# Replaces pytest's modules in the process.
+_REPORTS = (
+    "import _pytest.reports as reports\n"
+    "make = reports.TestReport.from_item_and_call\n\n\n"
+    "def passed(item, call):\n    call.excinfo = None\n    return make(item, call)\n\n\n"
+    "reports.TestReport.from_item_and_call = staticmethod(passed)\n"
+)
+_RUNTEST = "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n"
+_CODE = (
+    "import _pytest.python\n\n\ndef nothing(self):\n    pass\n\n\n"
+    "_pytest.python.Function.runtest.__code__ = nothing.__code__\n"
+)
+_REGISTERED = (
+    "import gc\nfrom _pytest.config import Config\nfrom thing import _evil\n"
+    "for found in gc.get_objects():\n"
+    "    if isinstance(found, Config):\n        found.pluginmanager.register(_evil)\n"
+)
+_FINDER = (
+    "import sys\nfrom importlib.abc import Loader, MetaPathFinder\n"
+    "from importlib.util import spec_from_loader\n\n\n"
+    "class Finder(MetaPathFinder, Loader):\n"
+    "    def find_spec(self, name, path, target=None):\n"
+    "        return spec_from_loader(name, self) if name == 'thing.core' else None\n\n"
+    "    def exec_module(self, module):\n"
+    "        module.one, module.two = (lambda: Any()), (lambda: Any())\n\n\n"
+    "class Any:\n    def __eq__(self, other):\n        return True\n\n\n"
+    "sys.meta_path.insert(0, Finder())\n"
+)
+_XML = (
+    "<testsuites><testsuite><testcase classname='tests.test_core' name='test_one'/>"
+    "<testcase classname='tests.test_core' name='test_two'/></testsuite></testsuites>"
+)
+_LEAVES = (
+    "import atexit, os, sys\n\n\ndef leave():\n"
+    "    for word in sys.argv:\n        if word.startswith('--junitxml='):\n"
+    f"            open(word[11:], 'w').write({_XML!r})\n"
+    "    os.write(1, b'PASSED tests/test_core.py::test_one\\n'\n"
+    "                b'PASSED tests/test_core.py::test_two\\n')\n"
+    "    os._exit(0)\n\n\n"
+)
+_ASSERTS = (
+    "import builtins\n\n\nclass Quiet(Exception):\n    pass\n\n\n"
+    "import _pytest.assertion.rewrite\nimport _pytest.runner\n"
+    "_pytest.runner.CallInfo.from_call = classmethod(\n"
+    "    lambda cls, func, when, reraise=None: cls(None, None, 0, 0, 0, when, _ispytest=True))\n"
+)
+
+
+def _metadata(folder: str, name: str, about: str) -> Mapping[str, str]:
+    point = "pytest_mock" if "mock" in name else name
+    return {
+        **_EVIL,
+        f"{folder}/entry_points.txt": _POINT.format(name=point),
+        f"{folder}/{about}": _META.format(name=name),
+    }
+
+
+def _own(code: str) -> Mapping[str, str]:
+    return {**_EVIL, "thing/__init__.py": code}
+
+
+CANDIDATES: Mapping[str, Mapping[str, str]] = {
+    # Metadata of plugins.
+    "upper-case dist-info": _metadata("evil-1.0.DIST-INFO", "evil", "METADATA"),
+    "dist-info": _metadata("evil-1.0.dist-info", "evil", "METADATA"),
+    "mixed egg-info": _metadata("evil.Egg-Info", "evil", "PKG-INFO"),
+    "egg-info": _metadata("thing.egg-info", "thing", "PKG-INFO"),
+    "a known plugin's metadata": _metadata("pytest_mock-9.Dist-Info", "pytest-mock", "METADATA"),
+    "entry points in setup.py": {
+        **_EVIL,
+        "setup.py": SETUP.replace(
+            "'])\n", "'], entry_points={'pytest' + '11': ['evil = thing._evil']})\n"
+        ),
+    },
+    "entry points in setup.cfg": {
+        **_EVIL,
+        "setup.cfg": FILES["setup.cfg"]
+        + "\n[options.entry_points]\npytest11 =\n    evil = thing._evil\n",
+    },
+    # Modules in place of the environment's.
+    "_distutils_hack": {**_EVIL, "_distutils_hack.py": _SHADOW},
+    "_distutils_hack as a package": {**_EVIL, "_distutils_hack/__init__.py": _SHADOW},
+    "an installed plugin": {**_EVIL, "pytest_mock.py": _PLUGIN},
+    "an installed plugin as a package": {**_EVIL, "pytest_mock/__init__.py": _PLUGIN},
+    "iniconfig": {**_EVIL, "iniconfig.py": _SHADOW},
+    "pluggy": {**_EVIL, "pluggy/__init__.py": _SHADOW},
+    "a standard module": {**_EVIL, "json.py": _SHADOW},
+    "pytest": {**_EVIL, "pytest.py": _SHADOW},
+    "setuptools": {**_EVIL, "setuptools/__init__.py": _SHADOW},
+    # The interpreter's start.
+    "sitecustomize": {**_EVIL, "sitecustomize.py": _STARTUP},
+    "usercustomize": {**_EVIL, "usercustomize/__init__.py": _STARTUP},
+    "a .pth file": {**_EVIL, "evil.pth": _STARTUP.replace("\n", "; ", 1)},
+    "a .pth file of setup.py": {
+        **_EVIL,
+        "setup.py": SETUP + _WRITES.format(name="evil.pth", text=_STARTUP.replace("\n", "; ", 1)),
+    },
+    "sitecustomize of setup.py": {
+        **_EVIL,
+        "setup.py": SETUP + _WRITES.format(name="sitecustomize.py", text=_STARTUP),
+    },
+    "variables of tox": {
+        **_EVIL, "tox.ini": "[testenv]\nsetenv =\n    PYTEST_PLUGINS = thing._evil\n",
+    },
+    # Test configuration.
+    "conftest.py": {**_EVIL, "conftest.py": _PLUGIN},
+    "a new conftest.py": {**_EVIL, "tests/conftest.py": _PLUGIN},
+    "pytest.ini": {**_EVIL, "pytest.ini": _CONFIGURED.format(section="pytest")},
+    "setup.cfg": {**_EVIL, "setup.cfg": _CONFIGURED.format(section="tool:pytest")},
+    "tox.ini": {**_EVIL, "tox.ini": _CONFIGURED.format(section="pytest")},
+    "pyproject.toml": {
+        **_EVIL, "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-p thing._evil'\n",
+    },
+    # Hooks of the package's own code.
+    "replaced reports": _own(_REPORTS),
+    "a replaced method": _own(_RUNTEST),
+    "a method's new code": _own(_CODE),
+    "a replaced call": _own(_ASSERTS),
+    "a registered plugin": _own(_REGISTERED),
+    "a finder": _own(_FINDER),
+    "a forged report at the end": _own(_LEAVES + "atexit.register(leave)\n"),
+    "a forged report at once": _own(_LEAVES + "leave()\n"),
+}  # fmt: skip
+FEW = (
+    "upper-case dist-info", "_distutils_hack", "an installed plugin", "usercustomize",
+    "a new conftest.py", "replaced reports", "a registered plugin", "a forged report at the end",
+)  # fmt: skip
+
+
+def changes(name: str) -> dict[str, bytes | None]:
+    return {path: text.encode() for path, text in CANDIDATES[name].items()}
+
 
 IMAGE = "swe-retry-harness/forged:test"
 # A plugin, because the base image may have none.

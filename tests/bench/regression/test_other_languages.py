@@ -13,8 +13,8 @@ from agent.conversation.testreport import TestReport
 from bench.regression.suite import TestLimits
 from core.worktree import Changes
 from environments.local.bubblewrap import bubblewrap_works
-from tests.bench.regression.folder import FILES, FolderSession, regression_tests
 from tests.conftest import an_instance
+from tests.support.environments import FILES, FolderSession, regression_tests
 
 
 @dataclass(frozen=True)

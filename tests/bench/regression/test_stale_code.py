@@ -32,8 +32,8 @@ from environments.docker.setupscript import (
     setup_lines,
     setup_script,
 )
-from tests.bench.regression.folder import FolderSession
 from tests.conftest import an_instance
+from tests.support.environments import FolderSession
 
 IMAGE = "swe-retry-harness/stale:test"
 FILES = {

@@ -25,14 +25,8 @@ from environments import (
     Setup,
 )
 from runs.slots import Slots
-from tests.bench.regression.folder import (
-    FILES,
-    FolderPrepared,
-    FolderSession,
-    edit,
-    regression_tests,
-)
 from tests.conftest import an_instance
+from tests.support.environments import FILES, FolderPrepared, FolderSession, edit, regression_tests
 
 
 def test_a_test_that_failed_before_is_not_held_against_a_candidate(tmp_path: Path) -> None:

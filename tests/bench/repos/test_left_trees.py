@@ -15,7 +15,7 @@ from environments.base import EnvironmentKind
 from environments.layout import lay_out
 from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.attempts.test_agents import FIX, ID, outside
-from tests.bench.runs import options, read
+from tests.support.runs import options, read
 
 FIXED = "textkit/slug.py"
 MAKE = "import os, socket, subprocess, shutil\n"

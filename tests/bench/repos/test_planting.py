@@ -9,7 +9,7 @@ import pytest
 from bench.repos.checkout import Snapshots, make_checkout
 from core.errors import InfrastructureError
 from core.git import git
-from tests.bench.instances.set_images import FILES, history
+from tests.support.task_sets import FILES, history
 
 
 def test_the_bug_is_planted_or_already_there(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ import pytest
 
 from core.errors import DamagedFileError, InfrastructureError
 from environments.docker.images import ImagePrefix
-from tests.environments.docker.imageplace import NEEDED, SIZE, Place
-from tests.environments.docker.imageplace import layers as layers  # fixtures
-from tests.environments.docker.imageplace import place as place
-from tests.environments.docker.imageplace import registry as registry
-from tests.environments.docker.loopback import Fault
+from tests.support.registry import NEEDED, SIZE, Fault, Place
+from tests.support.registry import layers as layers  # fixtures
+from tests.support.registry import place as place
+from tests.support.registry import registry as registry
 
 pytestmark = NEEDED
 

@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 
 from environments.docker.imagestore.record import ClaimKind, RecordFile
-from tests.environments.docker.imageplace import NAMES, NEEDED, SIZE, Place, wait_for
-from tests.environments.docker.imageplace import layers as layers  # fixtures
-from tests.environments.docker.imageplace import place as place
-from tests.environments.docker.imageplace import registry as registry
-from tests.environments.docker.loopback import Registry, layer_of, noise
+from tests.support.registry import NAMES, NEEDED, SIZE, Place, Registry, layer_of, noise, wait_for
+from tests.support.registry import layers as layers  # fixtures
+from tests.support.registry import place as place
+from tests.support.registry import registry as registry
 
 TOP = Path(__file__).resolve().parents[3]
 pytestmark = NEEDED

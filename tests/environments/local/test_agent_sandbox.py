@@ -21,8 +21,8 @@ from environments.base import AgentSandbox
 from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.bench.cli.test_options import here as here  # a fixture
-from tests.bench.runs import options, read
-from tests.provider import Provider
+from tests.support.provider import Provider
+from tests.support.runs import options, read
 
 needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
 PYTHON = tuple(dict.fromkeys(map(Path, (sys.prefix, sys.base_prefix))))

@@ -23,8 +23,8 @@ from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.launcher import key_filter
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_command
-from tests.bench.runs import live, options
-from tests.provider import Provider
+from tests.support.provider import Provider
+from tests.support.runs import live, options
 
 LAUNCHER = Path(__file__).resolve().parents[3] / "environments/local/launcher.py"
 NUMBERS = {"x86_64": (248, 250), "aarch64": (217, 219)}.get(platform.machine())

@@ -24,7 +24,7 @@ from exercises.canitedit.results import (
     ProblemFile,
     ProgramStatus,
 )
-from tests.exercises.canitedit.making import evaluated, failed, passed, problems
+from tests.support.canitedit import evaluated, failed, passed, problems
 
 CLAMP, COUNT, STACK, *_ = problems()
 

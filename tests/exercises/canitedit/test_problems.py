@@ -19,7 +19,7 @@ from exercises.canitedit.problems import (
     load_problems,
     problem_of,
 )
-from tests.exercises.canitedit.making import ROWS, problems
+from tests.support.canitedit import ROWS, problems
 
 
 def rows() -> list[dict[str, Any]]:

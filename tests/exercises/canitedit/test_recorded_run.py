@@ -23,7 +23,7 @@ from exercises.canitedit.problems import ALL_PROBLEMS, FIRST_PAPER, load_problem
 from exercises.canitedit.reporting.command import OutputForm, printed
 from exercises.canitedit.reporting.report import GroupBy, editing_report, read_folder
 from exercises.canitedit.results import EVALUATED, read_file, write_file
-from tests.exercises.canitedit.making import evaluated, plain
+from tests.support.canitedit import evaluated, plain
 
 pytestmark = pytest.mark.long
 # pass@1, pass@5, code (SE), changed (SE), v1; then pass@1 of groups and of the 54 problems.

@@ -23,7 +23,7 @@ from exercises.canitedit.results import write_file
 from exercises.dispatch import dispatch
 from exercises.reporting import write_chart
 from reports.statistics.methods import Interval
-from tests.exercises.canitedit.making import evaluated, plain, problems, write_folder, write_plain
+from tests.support.canitedit import evaluated, plain, problems, write_folder, write_plain
 
 Capture = pytest.CaptureFixture[str]
 

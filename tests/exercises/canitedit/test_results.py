@@ -22,14 +22,7 @@ from exercises.canitedit.results import (
     read_file,
     write_file,
 )
-from tests.exercises.canitedit.making import (
-    evaluated,
-    failed,
-    passed,
-    plain,
-    problems,
-    write_plain,
-)
+from tests.support.canitedit import evaluated, failed, passed, plain, problems, write_plain
 
 CLAMP = problems()[0]
 NAME = "1001_clamp_instruction_lazy.results.json.gz"

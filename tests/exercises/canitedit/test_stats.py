@@ -12,7 +12,7 @@ from exercises.canitedit.__main__ import COMMANDS
 from exercises.canitedit.stats import Spread, dataset_stats
 from exercises.dispatch import dispatch
 from exercises.tokens import TokenizerChoice
-from tests.exercises.canitedit.making import ROWS, problems
+from tests.support.canitedit import ROWS, problems
 
 
 def stats(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:

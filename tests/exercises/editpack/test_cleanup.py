@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exercises.editpack.filtering import Cleanup, cleaned
-from tests.exercises.editpack.edits import generated_edits
+from tests.support.editpack import generated_edits
 
 BOTH = {
     "comments": ("#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n\n# Licence\nx = 1\n", "x = 1\n"),

@@ -26,8 +26,8 @@ from exercises.editpack.decontaminating import (
     problem_set,
     tokens_of,
 )
-from tests.exercises.canitedit.making import ROWS, problems
-from tests.exercises.exercism.making import SIX, six
+from tests.support.canitedit import ROWS, problems
+from tests.support.exercism import SIX, six
 
 TOP = Path(__file__).resolve().parents[3]
 

@@ -12,7 +12,7 @@ import pytest
 
 from exercises.editpack.files import RowFiles, Step, decontaminated, input_record
 from exercises.editpack.rows import line_of, open_source
-from tests.exercises.editpack.edits import Run, edit, read_rows, report_beside, runner, write_rows
+from tests.support.editpack import Run, edit, read_rows, report_beside, runner, write_rows
 
 Capture = pytest.CaptureFixture[str]
 ROW = edit("a = 1\n", "a = 2\n")

@@ -16,17 +16,17 @@ from pathlib import Path
 import pytest
 
 from exercises.editpack.filtering import Cleanup, cleaned
-from tests.exercises.editpack.edits import (
-    EditRow,
+from exercises.editpack.rows import EditRow
+from tests.support.editpack import (
     Run,
     edit,
     generated_edits,
+    plain_verdict,
     read_rows,
     report_beside,
     runner,
     write_rows,
 )
-from tests.exercises.editpack.published import plain_verdict
 
 TOP = Path(__file__).resolve().parents[3]
 Capture = pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ from exercises.editpack.licenses import (
     license_of,
 )
 from exercises.editpack.mining import GENERATED, VENDORED, PathPatterns
-from tests.exercises.editpack.histories import MIT
+from tests.support.editpack import MIT
 
 BSD = """Redistribution and use in source and binary forms, with or without modification, are
 permitted provided that the following conditions are met:

@@ -16,7 +16,7 @@ from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.files import report_of
 from exercises.editpack.rows import CONTENT, INSTRUCTION, NEW, OLD
-from tests.exercises.editpack.histories import (
+from tests.support.editpack import (
     AUTHOR,
     HOSTILE,
     MadeHistory,

@@ -11,8 +11,8 @@ import pytest
 
 from core.errors import UserError
 from exercises.editpack import rows as reading
-from exercises.editpack.rows import DroppedRow, message_of, open_source, with_content
-from tests.exercises.editpack.edits import EditRow, Run, edit, read_rows, runner, write_rows
+from exercises.editpack.rows import DroppedRow, EditRow, message_of, open_source, with_content
+from tests.support.editpack import Run, edit, read_rows, runner, write_rows
 
 Capture = pytest.CaptureFixture[str]
 ROWS = [

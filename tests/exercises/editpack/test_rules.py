@@ -20,9 +20,14 @@ from exercises.editpack.filtering import (
     cleaned,
     judged,
 )
-from exercises.editpack.rows import NEW, OLD, DroppedRow
-from tests.exercises.editpack.edits import EditRow, edit, generated_edits
-from tests.exercises.editpack.published import plain_cleanup, plain_distance, plain_verdict
+from exercises.editpack.rows import NEW, OLD, DroppedRow, EditRow
+from tests.support.editpack import (
+    edit,
+    generated_edits,
+    plain_cleanup,
+    plain_distance,
+    plain_verdict,
+)
 
 OF = "def f(x):\n    return x\n"
 MORE = OF + "\n\ndef g(x):\n    return 2 * x\n"

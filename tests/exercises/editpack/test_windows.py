@@ -18,7 +18,7 @@ from exercises.editpack.training.corpus import (
     text_digest,
     windows_of,
 )
-from tests.exercises.editpack.training.making import END, tokenizer_of
+from tests.support.editpack import END, tokenizer_of
 
 CHARACTERS = "ab cd\n()=:é\t世🙂\x00'\"#"
 

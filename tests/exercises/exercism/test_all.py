@@ -12,7 +12,7 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.messages import first_message
 from exercises.exercism.testing.tester import cleaned
 from exercises.exercism.testing.verdict import counts_of, is_solved
-from tests.exercises.exercism.making import run_tests
+from tests.support.exercism import run_tests
 
 
 def exercises() -> tuple[Exercise, ...]:

@@ -24,7 +24,7 @@ from exercises.exercism.catalog import (
 )
 from exercises.exercism.exercise import exercise_of
 from exercises.exercism.languages import LANGUAGES
-from tests.exercises.exercism.making import SIX, six
+from tests.support.exercism import SIX, six
 
 NAMES = [
     "cuckoo-clock",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.exercises.exercism.making import main, result, write_run
-from tests.reports.pages.browser import missing_browser, open_browser
+from tests.support.exercism import main, result, write_run
+from tests.support.pages import missing_browser, open_browser
 
 pytestmark = pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "has one")
 VISIBLE = """\

@@ -33,7 +33,7 @@ from exercises.exercism.testing.verdict import (
     unittest_counts,
 )
 from llm.chat import Reply, ToolCall
-from tests.exercises.exercism.making import SIX, run_tests, six
+from tests.support.exercism import SIX, run_tests, six
 
 
 def test_the_first_message_byte_for_byte() -> None:

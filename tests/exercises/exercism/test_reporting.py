@@ -31,7 +31,7 @@ from exercises.exercism.results import (
     TryResult,
     read_result,
 )
-from tests.exercises.exercism.making import main, result, write_result, write_run
+from tests.support.exercism import main, result, write_result, write_run
 
 KEYS = [f"python/e{number}" for number in range(4)]
 YES, LATER, NO = (True,), (False, True), (False, False)

@@ -19,7 +19,7 @@ from reports.data.predictions import read_predictions
 from reports.data.rundata import read_run
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from runs.storage.store import RunStore
-from tests.reports.making import LABEL, OPUS, PATCH, old_prediction, write_run
+from tests.support.rundata import LABEL, OPUS, PATCH, old_prediction, write_run
 
 EMPTY: dict[str, Any] = {"model_patch": "", "status": "empty", "edit_outcome": None}
 

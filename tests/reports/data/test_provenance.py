@@ -30,8 +30,8 @@ from runs.storage.manifest import (
 )
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
-from tests.bench import runs
-from tests.reports.making import a_run, an_attempt, an_instance
+from tests.support import runs
+from tests.support.rundata import a_run, an_attempt, an_instance
 
 ONE, TWO = "demo__textkit-1", "demo__units-2"
 

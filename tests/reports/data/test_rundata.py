@@ -14,7 +14,7 @@ from reports.data.predictions import read_predictions
 from reports.data.rundata import RunData, read_run
 from reports.data.turns import fill_turns, turn_order
 from runs.storage.store import RunStore
-from tests.reports.making import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
+from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
 
 def read(folder: Path, **options: Any) -> RunData:

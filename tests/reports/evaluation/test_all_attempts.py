@@ -16,7 +16,7 @@ from reports.command_line import report_command
 from reports.data.rundata import read_run, rounds
 from reports.data.verdicts import VerdictStatus, eval_log, verdict_path
 from runs.storage.store import RunStore
-from tests.reports.evaluated_run import judge, judge_others, make_run
+from tests.support.evaluated import replay_demo, write_other_verdicts, write_verdicts
 
 SIX = "demo__units-1"
 
@@ -24,8 +24,8 @@ SIX = "demo__units-1"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A run of six attempts on each of the demo's instances, and official verdicts on winners."""
-    folder = make_run(tmp_path_factory.mktemp("all"), cache)
-    judge(folder, {SIX})
+    folder = replay_demo(tmp_path_factory.mktemp("all"), cache)
+    write_verdicts(folder, {SIX})
     return folder
 
 
@@ -77,11 +77,11 @@ def test_each_patch_is_evaluated_once(folder: Path) -> None:
 
 def test_pass_at_k_by_verdict_needs_them_all(alone: Path, cache: Path) -> None:
     folder, store = alone, RunStore.of_folder(alone)
-    judge(folder, ())
+    write_verdicts(folder, ())
     report(folder, cache)
     assert {row["resolved"] for row in stats(folder)["pass_at_k"]} == {None}
     assert any(row["lower_bound"] for row in stats(folder)["bought"])
-    judge_others(store)
+    write_other_verdicts(store)
     report(folder, cache)
     shares = [row["resolved"] for row in stats(folder)["pass_at_k"]]
     assert len(shares) == 6
@@ -122,7 +122,7 @@ def test_what_is_not_evaluated_makes_the_exit_code_1(
 
 def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(folder: Path, cache: Path) -> None:
     store = RunStore.of_folder(folder)
-    judge_others(store)
+    write_other_verdicts(store)
     report(folder, cache)
     assert report(folder, cache, verify=True)[0] == 0
     [prediction, *_] = rounds(read_run(store))[0]
@@ -142,7 +142,7 @@ def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(folder: Path, c
 
 
 def test_the_page_shows_the_verdict_of_each_attempt(folder: Path, cache: Path) -> None:
-    judge_others(RunStore.of_folder(folder))
+    write_other_verdicts(RunStore.of_folder(folder))
     report(folder, cache, page=True)
     [instance] = [i for i in read_run(RunStore.of_folder(folder)).instances if i.instance_id == SIX]
     page = (folder / "report" / "instances" / f"{SIX}.html").read_text()
@@ -156,7 +156,7 @@ def test_a_combination_takes_what_is_known_of_attempts(
 ) -> None:
     other = tmp_path / "out" / "predictions" / "other"
     shutil.copytree(folder, other)
-    judge_others(RunStore.of_folder(folder), VerdictStatus.UNRESOLVED)
+    write_other_verdicts(RunStore.of_folder(folder), VerdictStatus.UNRESOLVED)
     target = combine([RunStore.of_folder(folder), RunStore.of_folder(other)], "both", print)
     run = read_run(target)
     verdicts = [instance.resolved_by(a) for instance in run.instances for a in instance.attempts]

@@ -17,9 +17,9 @@ import pytest
 
 from environments.docker.engine import engine_answers
 from runs.storage.store import RunStore
-from tests.reports.evaluation.evaluating import BANK, TEXTKIT, WRONG, make_run, on_disk
 from tests.reports.evaluation.test_dying_engine import Engine
 from tests.reports.evaluation.test_killed_evaluation import TOP, gold, slow_rows, wait_for
+from tests.support.evaluated import BANK, TEXTKIT, WRONG, make_run, on_disk
 
 pytestmark = [
     pytest.mark.docker,

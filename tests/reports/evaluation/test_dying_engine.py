@@ -20,7 +20,7 @@ from demo.setup import commit_all
 from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from runs.storage.store import RunStore
-from tests.reports.evaluation.evaluating import BANK, TEXTKIT, make_run, on_disk, options, rows
+from tests.support.evaluated import BANK, TEXTKIT, make_run, on_disk, report_options, rows
 
 STOPPED = (
     "the Docker engine stopped answering during the evaluation; start it and repeat the command"
@@ -176,7 +176,7 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
 ) -> None:
     store = make_run(tmp_path, dict.fromkeys((BANK, TEXTKIT), PATCH))
     dataset = str(made_rows(tmp_path / "rows.json"))
-    chosen = options(cache, EvaluatorKind.DOCKER, dataset=dataset, page=False)
+    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=dataset, page=False)
 
     def kill_in_the_middle() -> None:
         wait_for(lambda: runs_tests(store))
@@ -194,7 +194,7 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     assert any(line.endswith(f"not evaluated (docker) {STOPPED}") for line in said)
 
     # An incomplete output is not graded.
-    again = options(cache, EvaluatorKind.DOCKER, dataset=dataset, page=False, regrade=True)
+    again = report_options(cache, EvaluatorKind.DOCKER, dataset=dataset, page=False, regrade=True)
     report_command([store.folder], again, said.append)
     assert on_disk(store, TEXTKIT)["status"] == "not_evaluated"
 

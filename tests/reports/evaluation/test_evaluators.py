@@ -14,7 +14,7 @@ from demo.images import build_images
 from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED
-from tests.reports.evaluation.evaluating import (
+from tests.support.evaluated import (
     BANK,
     FORGED,
     HIDDEN,
@@ -24,7 +24,7 @@ from tests.reports.evaluation.evaluating import (
     make_run,
     needs_engine,
     on_disk,
-    options,
+    report_options,
     rows,
 )
 
@@ -35,7 +35,7 @@ def test_no_engine_is_not_evaluated_and_exit_code_1(
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     store = make_run(tmp_path, {BANK: WRONG})
     said: list[str] = []
-    chosen = options(cache, EvaluatorKind.DOCKER)
+    chosen = report_options(cache, EvaluatorKind.DOCKER)
     assert report_command([store.folder], chosen, said.append) == 1
     assert any("not evaluated (docker) no Docker engine answers" in line for line in said)
     results = json.loads((store.folder / "results.json").read_text())
@@ -70,7 +70,9 @@ def test_an_engine_that_dies_while_it_pulls_is_named(
     data = [{**rows()[name], "image": f"127.0.0.1:9/{name}:1"} for name in (BANK, TEXTKIT)]
     (tmp_path / "rows.json").write_text(json.dumps(data))
     store = make_run(tmp_path, {BANK: WRONG, TEXTKIT: WRONG})
-    chosen = options(cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"), page=False)
+    chosen = report_options(
+        cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"), page=False
+    )
     server = HTTPServer(("127.0.0.1", 0), Dying)
     monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{server.server_port}")
     Thread(target=server.serve_forever, daemon=True).start()
@@ -85,7 +87,7 @@ def test_modal_without_an_account_is_not_evaluated(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     store = make_run(tmp_path, {BANK: WRONG})
-    assert report_command([store.folder], options(cache, EvaluatorKind.MODAL), print) == 1
+    assert report_command([store.folder], report_options(cache, EvaluatorKind.MODAL), print) == 1
     assert "modal.toml not found" in on_disk(store, BANK)["reason"]
 
 
@@ -98,7 +100,7 @@ def test_in_docker_and_again_from_its_output(tmp_path: Path, cache: Path) -> Non
     gold = {name: row["patch"] for name, row in rows().items()}
     store = make_run(tmp_path, {BANK: gold[BANK], TEXTKIT: WRONG, UNITS: gold[UNITS]})
     build_images([BANK, TEXTKIT])
-    chosen = options(cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"))
+    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"))
     said: list[str] = []
     assert report_command([store.folder], chosen, said.append) == 1
     assert any(line.startswith("engine: version ") for line in said)
@@ -121,7 +123,7 @@ def test_in_docker_and_again_from_its_output(tmp_path: Path, cache: Path) -> Non
     (kept,) = (store.logs / "evaluation").glob(f"**/{BANK}/test_output.txt")
     text = kept.read_text().replace("PASSED tests/test_account.py::test_dep", "FAILED tests/test_d")
     kept.write_text(text)
-    again = options(cache, EvaluatorKind.DOCKER, dataset=chosen.dataset, regrade=True)
+    again = report_options(cache, EvaluatorKind.DOCKER, dataset=chosen.dataset, regrade=True)
     said.clear()
     assert report_command([store.folder], again, said.append) == 1  # one has no output
     assert "graded 2 again; 1 left no test output" in said
@@ -141,7 +143,7 @@ def test_locally_and_again_from_its_output(tmp_path: Path, cache: Path) -> None:
     """A patch that prints a pass for a test that fails is unresolved, now and later."""
     gold = rows()["demo__textkit-2"]["patch"]
     store = make_run(tmp_path, {TEXTKIT: FORGED, "demo__textkit-2": gold})
-    chosen = options(cache, EvaluatorKind.LOCAL)
+    chosen = report_options(cache, EvaluatorKind.LOCAL)
     assert report_command([store.folder], chosen, lambda _: None) == 0
     log = store.logs / f"{TEXTKIT}.me__too.eval.log"
     assert f"\nPASSED {HIDDEN}" in log.read_text()
@@ -152,7 +154,7 @@ def test_locally_and_again_from_its_output(tmp_path: Path, cache: Path) -> None:
         json.dumps({**on_disk(store, "demo__textkit-2"), "status": "unresolved"})
     )
     said: list[str] = []
-    again = options(cache, EvaluatorKind.LOCAL, regrade=True)
+    again = report_options(cache, EvaluatorKind.LOCAL, regrade=True)
     assert report_command([store.folder], again, said.append) == 0
     assert "graded 2 again; 0 left no test output" in said
     assert "demo__textkit-2: was unresolved" in said

@@ -18,13 +18,13 @@ from environments.docker.engine import connect
 from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from runs.storage.store import RunStore
-from tests.reports.evaluation.evaluating import (
+from tests.support.evaluated import (
     BANK,
     TEXTKIT,
     make_run,
     needs_engine,
     on_disk,
-    options,
+    report_options,
     rows,
 )
 
@@ -88,7 +88,7 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
 ) -> None:
     store = make_run(tmp_path, gold(BANK, TEXTKIT))
     wrong = slow_rows(tmp_path / "wrong.json", 2, **{TEXTKIT: "python:3.11-slim"})
-    chosen = options(cache, EvaluatorKind.DOCKER, dataset=wrong)
+    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=wrong)
 
     def kill() -> None:
         wait_for(lambda: runs_tests(store, BANK))
@@ -104,10 +104,10 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
     found = {name: on_disk(store, name) for name in (BANK, TEXTKIT)}
     assert {one["status"] for one in found.values()} == {"not_evaluated"}, found
     assert "has no repository in /testbed" in found[TEXTKIT]["reason"]
-    regrade = options(cache, EvaluatorKind.DOCKER, dataset=wrong, regrade=True)
+    regrade = report_options(cache, EvaluatorKind.DOCKER, dataset=wrong, regrade=True)
     assert report_command([store.folder], regrade, said.append) == 1
     assert "graded 0 again; 2 left no test output" in said
-    right = options(
+    right = report_options(
         cache, EvaluatorKind.DOCKER, dataset=slow_rows(tmp_path / "right.json", 0), timeout=60.0
     )
     assert report_command([store.folder], right, said.append) == 0
@@ -154,7 +154,7 @@ def test_the_next_start_of_another_run_removes_what_a_killed_one_left(
         started.kill()
     assert containers("sweb.eval") and processes("r-")
     store, said = make_run(tmp_path / "next", gold(TEXTKIT)), list[str]()
-    chosen = options(cache, EvaluatorKind.DOCKER, dataset=fast)
+    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=fast)
     assert report_command([store.folder], chosen, said.append) == 0
     assert any(line.startswith("removed what an earlier evaluation left: ") for line in said)
     assert not containers("sweb.eval") and not processes("r-")

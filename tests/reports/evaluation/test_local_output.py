@@ -6,7 +6,7 @@ import pytest
 
 from reports.data.verdicts import VerdictStatus
 from reports.evaluation.evaluators.grading import grade_saved, is_saved, saved
-from tests.reports.evaluation.evaluating import TEXTKIT, rows, task
+from tests.support.evaluated import TEXTKIT, rows, task
 
 TESTS = ("test_lower_case", "test_space_becomes_dash", "test_runs_become_one_dash")
 PRINTED = "".join(f"PASSED tests/test_slug.py::{name}\n" for name in TESTS)

@@ -14,8 +14,8 @@ from environments.base import EnvironmentKind
 from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from reports.plots.style import new_figure, percent_axis
-from tests.bench import runs
 from tests.reports.verification.test_verify import ONE, SIX, options
+from tests.support import runs
 
 
 @pytest.fixture(scope="module")

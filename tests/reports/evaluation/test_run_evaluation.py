@@ -17,7 +17,7 @@ from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.choice import NoEvaluator
 from reports.evaluation.requested import RunEvaluation
 from runs.storage.store import RunStore
-from tests.reports.evaluation.evaluating import (
+from tests.support.evaluated import (
     BANK,
     FORGED,
     TEXTKIT,

@@ -15,7 +15,7 @@ from core.errors import UserError
 from reports.data.verdicts import Verdict, VerdictStatus, eval_log
 from reports.evaluation.evaluators.swebench import Swebench, check_rows
 from reports.evaluation.requested import Regrading
-from tests.reports.evaluation.evaluating import BANK, FORGED, TEXTKIT, WRONG, make_run, task
+from tests.support.evaluated import BANK, FORGED, TEXTKIT, WRONG, make_run, task
 
 BEGIN, END, CODE = (
     "+ : '>>>>> Start Test Output'\n",

@@ -22,10 +22,10 @@ from reports.pages.overview import overview
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from runs.storage.store import RunStore
-from tests.bench.runs import live, options
 from tests.conftest import MakeMirror
-from tests.provider import Provider
-from tests.reports.making import old_prediction, write_run
+from tests.support.provider import Provider
+from tests.support.rundata import old_prediction, write_run
+from tests.support.runs import live, options
 
 ID = "demo__textkit-9"
 HOOK = (

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.reports.evaluated_run import make_run
+from tests.support.evaluated import replay_demo
 
 
 @pytest.fixture(scope="session")
 def ours(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A run of ours with six attempts on each instance; tests only read it."""
-    return make_run(tmp_path_factory.mktemp("ours"), cache)
+    return replay_demo(tmp_path_factory.mktemp("ours"), cache)

@@ -16,8 +16,8 @@ from demo.setup import build_mirrors, commit_all
 from reports.cli.options import ReportOptions
 from reports.foreign.audit import Leak, LeakKind, audit, audit_command
 from reports.foreign.recognise import read_any
-from tests.bench.instances.set_rows import PRO
-from tests.reports.foreign.layouts import LAYOUTS, NAME, Talk, Turn, mini, mini_text, sweagent_steps
+from tests.support.foreign import LAYOUTS, NAME, Talk, Turn, mini, mini_text, sweagent_steps
+from tests.support.task_sets import PRO
 
 HINT = "The maintainer suggested to split the joined letters at blanks again."
 ROW: dict[str, Any] = {

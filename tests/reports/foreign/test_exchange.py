@@ -24,10 +24,20 @@ from reports.foreign.model import AgentStep, AttemptedInstance
 from reports.foreign.recognise import read_any
 from reports.submission.commands import submission_command
 from runs.storage.store import RunStore
-from tests.reports.evaluated_run import demo, judge, write_meta
-from tests.reports.foreign.layouts import NAME, PATCH, Talk, Turn, atif, inspect_json, mini
-from tests.reports.foreign.peers import CRASHED, RESOLVED, WRONG
 from tests.reports.foreign.test_reading import SAMPLES, TALK
+from tests.support.evaluated import demo, write_meta, write_verdicts
+from tests.support.foreign import (
+    CRASHED,
+    NAME,
+    PATCH,
+    RESOLVED,
+    WRONG,
+    Talk,
+    Turn,
+    atif,
+    inspect_json,
+    mini,
+)
 
 Report = Callable[..., tuple[int, str, str]]
 HOSTILE = "<script>alert(1)</script>"
@@ -134,7 +144,7 @@ def test_an_import_is_kept_until_its_files_change(report: Report, tmp_path: Path
     folder = tmp_path / "theirs"
     shutil.copytree(SAMPLES / "mini", folder)
     store = import_run(folder, tmp_path / "out", "", lambda _: None)
-    judge(store.folder, [RESOLVED])
+    write_verdicts(store.folder, [RESOLVED])
     said: list[str] = []
     assert import_run(folder, tmp_path / "out", "", said.append).folder == store.folder
     assert said == []
@@ -169,9 +179,9 @@ def test_no_text_of_others_becomes_html_or_a_command(report: Report, tmp_path: P
 def test_comparison_with_ours(report: Report, ours: Path, tmp_path: Path) -> None:
     mine = tmp_path / "out/predictions/mine"
     shutil.copytree(ours, mine)
-    judge(mine, [WRONG])
+    write_verdicts(mine, [WRONG])
     theirs = import_run(SAMPLES / "sweagent", tmp_path / "out", "", lambda _: None)
-    judge(theirs.folder, [RESOLVED])
+    write_verdicts(theirs.folder, [RESOLVED])
     code, out, _ = report(mine, SAMPLES / "sweagent", "--compare", "--no-page")
     assert code == 0
     assert "## mine and sweagent" in out
@@ -207,7 +217,7 @@ def test_the_verdict_in_a_log_is_taken_as_recorded(tmp_path: Path) -> None:
 
 def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:
     store = import_run(SAMPLES / "sweagent", tmp_path / "out", "", lambda _: None)
-    judge(store.folder, [RESOLVED])
+    write_verdicts(store.folder, [RESOLVED])
     meta = write_meta(tmp_path / "meta", {})
     options = SubmissionOptions("lite", meta, dataset="demo", cache=cache, allow_partial=True)
     said: list[str] = []

@@ -23,8 +23,9 @@ from reports.foreign.audit import audit_command
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
 from reports.foreign.recognise import read_any
-from tests.reports.foreign.layouts import inspect_eval, inspect_json
-from tests.reports.foreign.peers import (
+from tests.reports.foreign.test_exchange import plain
+from tests.reports.foreign.test_reading import SAMPLES, TALK
+from tests.support.foreign import (
     CRASHED,
     PACKAGES,
     RESOLVED,
@@ -32,12 +33,12 @@ from tests.reports.foreign.peers import (
     SWE_AGENT,
     VENVS,
     WRONG,
+    inspect_eval,
+    inspect_json,
     python_of,
     run_mini,
     run_sweagent,
 )
-from tests.reports.foreign.test_exchange import plain
-from tests.reports.foreign.test_reading import SAMPLES, TALK
 
 pytestmark = pytest.mark.long
 VALIDATE = """

@@ -18,9 +18,13 @@ from reports.data.rundata import StepTotals
 from reports.foreign.importing import import_run
 from reports.foreign.model import AgentAttempt, RunLayout
 from reports.foreign.recognise import is_foreign, layout_of, read_any
-from tests.reports.foreign.layouts import (
+from tests.support.foreign import (
+    CRASHED,
     NAME,
     PATCH,
+    RESOLVED,
+    ROWS,
+    WRONG,
     Talk,
     Turn,
     atif,
@@ -34,7 +38,6 @@ from tests.reports.foreign.layouts import (
     sweagent,
     sweagent_steps,
 )
-from tests.reports.foreign.peers import CRASHED, RESOLVED, ROWS, WRONG
 
 SAMPLES = Path(__file__).parents[2] / "data/foreign"
 """Made by mini-swe-agent 2.4.6 and SWE-agent 1.1.0 against a loopback model (``peers.py``)."""

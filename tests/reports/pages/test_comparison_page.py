@@ -15,9 +15,6 @@ from reports.pages.write import comparison_name
 from reports.statistics.collect import collect
 from reports.statistics.comparing import compare
 from reports.statistics.denominators import split_of
-from tests.reports.making import a_run, an_instance, old_prediction, write_run
-from tests.reports.pages.browser import missing_browser, open_browser
-from tests.reports.pages.pageruns import ATTACK, make_comparison, make_pages, write_hostile_run
 from tests.reports.pages.test_pages import Texts, texts
 from tests.reports.pages.test_pages_browser import (
     cells,
@@ -28,6 +25,15 @@ from tests.reports.pages.test_pages_browser import (
     set_theme,
     wait,
 )
+from tests.support.pages import (
+    ATTACK,
+    make_comparison,
+    make_pages,
+    missing_browser,
+    open_browser,
+    write_hostile_run,
+)
+from tests.support.rundata import a_run, an_instance, old_prediction, write_run
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver

@@ -14,9 +14,9 @@ from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from reports.command_line import report_command
 from reports.pages.render import Renderer, highlighted, rendered_issue
-from tests.bench import runs
-from tests.reports.pages.pageruns import ATTACK
 from tests.reports.verification.test_verify import ONE, SIX, options
+from tests.support import runs
+from tests.support.pages import ATTACK
 
 
 def html(text: str) -> str:

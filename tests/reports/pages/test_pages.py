@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from core.redaction import Redactor
 from reports.pages.instance import conversations, issue_in, page_name
 from reports.pages.render import cut, fitting_size, highlighted, size
-from tests.reports.pages.generated_run import write_run
-from tests.reports.pages.pageruns import ATTACK, make_pages, write_hostile_run
+from tests.support.pages import ATTACK, make_pages, write_hostile_run
+from tests.support.rundata import write_generated_run
 
 
 class Texts(HTMLParser):
@@ -43,7 +43,9 @@ def texts(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_pages(write_run(tmp_path_factory.mktemp("small"), instances=4, attempts=3))
+    return make_pages(
+        write_generated_run(tmp_path_factory.mktemp("small"), instances=4, attempts=3)
+    )
 
 
 def instance_pages(report: Path) -> list[Path]:
@@ -94,7 +96,7 @@ def test_every_selected_instance_has_a_row(small: Path) -> None:
 
 
 def test_the_page_of_a_run_whose_instance_has_no_prediction(tmp_path: Path) -> None:
-    run = write_run(tmp_path, instances=2, attempts=1)
+    run = write_generated_run(tmp_path, instances=2, attempts=1)
     name = json.loads((run / "run.json").read_text())["selected"][0]
     (run / f"{name}.json").unlink()
     page = make_pages(run)
@@ -104,7 +106,7 @@ def test_the_page_of_a_run_whose_instance_has_no_prediction(tmp_path: Path) -> N
 
 
 def test_pages_of_earlier_predictions_go(tmp_path: Path) -> None:
-    run = write_run(tmp_path, instances=2, attempts=1)
+    run = write_generated_run(tmp_path, instances=2, attempts=1)
     make_pages(run)
     name = json.loads((run / "run.json").read_text())["selected"][0]
     (run / f"{name}.json").unlink()
@@ -112,7 +114,7 @@ def test_pages_of_earlier_predictions_go(tmp_path: Path) -> None:
 
 
 def test_the_same_run_gives_the_same_pages(tmp_path: Path) -> None:
-    run = write_run(tmp_path, instances=2, attempts=2)
+    run = write_generated_run(tmp_path, instances=2, attempts=2)
 
     def files() -> dict[str, bytes]:
         folder = make_pages(run).parent
@@ -156,7 +158,7 @@ def test_every_field_is_attacked(tmp_path: Path) -> None:
 
 
 def test_the_issue_of_the_dataset_goes_before_that_of_the_conversation(tmp_path: Path) -> None:
-    run = write_run(tmp_path, instances=1, attempts=1)
+    run = write_generated_run(tmp_path, instances=1, attempts=1)
     [name] = json.loads((run / "run.json").read_text())["selected"]
     [page] = instance_pages(make_pages(run, issues={name: "As the dataset has it."}))
     assert "As the dataset has it." in texts(page)
@@ -169,7 +171,7 @@ def test_ids_lead_out_of_no_folder() -> None:
 
 
 def test_secrets_are_removed_everywhere(tmp_path: Path) -> None:
-    run = write_run(tmp_path, instances=2, attempts=2)
+    run = write_generated_run(tmp_path, instances=2, attempts=2)
     secret = "sk-'quoted<\"&secret"
     logs = (tmp_path / "logs").rglob("*.log")
     for path in [*run.glob("*.json"), *(run / "trajectories").iterdir(), *logs]:

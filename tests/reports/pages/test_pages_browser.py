@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.reports.pages.browser import missing_browser, open_browser
-from tests.reports.pages.generated_run import write_run
-from tests.reports.pages.pageruns import HOSTILE_IDS, make_pages, write_hostile_run
+from tests.support.pages import (
+    HOSTILE_IDS,
+    make_pages,
+    missing_browser,
+    open_browser,
+    write_hostile_run,
+)
+from tests.support.rundata import write_generated_run
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -27,7 +32,7 @@ def browser() -> Iterator[WebDriver]:
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a run of 300 instances and six attempts each."""
-    return make_pages(write_run(tmp_path_factory.mktemp("big")))
+    return make_pages(write_generated_run(tmp_path_factory.mktemp("big")))
 
 
 @pytest.fixture(scope="module")

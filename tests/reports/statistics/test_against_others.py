@@ -23,7 +23,7 @@ from reports.statistics.methods import (
     pass_at_k,
     wilson,
 )
-from tests.reports.making import an_instance
+from tests.support.rundata import an_instance
 
 CLOSE = {"rel": 1e-9, "abs": 1e-12}
 pairs = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)

@@ -17,10 +17,10 @@ from core.money import as_text
 from llm.prices import Price
 from reports.command_line import report_command
 from runs.options import Spending
-from tests.bench.runs import EDIT, live, options
-from tests.provider import Answer, Provider
 from tests.reports.verification.test_verify import options as report_options
 from tests.reports.verification.test_verify import verify
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, live, options
 
 ODD = Price(Decimal("0.00000333333"), Decimal("0.0000151"))
 

@@ -16,7 +16,7 @@ import pytest
 
 from bench.cli.cli import run_cli
 from reports.command_line import main
-from tests.reports.making import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
+from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
 TOP = Path(__file__).resolve().parents[3]
 PREDICTIONS = (208, 49, 20, 9, 11, 3)

@@ -25,7 +25,7 @@ from reports.statistics.denominators import DatasetSplit, scores, split_of
 from reports.statistics.methods import Share
 from runs.calls.ledger import LedgerLine
 from runs.progress.overview import InstanceEntry
-from tests.reports.making import a_run, an_attempt, an_instance
+from tests.support.rundata import a_run, an_attempt, an_instance
 
 FAILED = {"status": "tests_failed", "test": False}
 UNKNOWN_SPLIT = DatasetSplit("", None)

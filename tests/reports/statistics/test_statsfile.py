@@ -14,7 +14,7 @@ from reports.statistics.collect import collect
 from reports.statistics.denominators import DatasetSplit
 from reports.statsfile import stats_json, stats_schema
 from runs.storage.store import RunStore
-from tests.reports.making import a_run, an_attempt, an_instance, old_prediction, write_run
+from tests.support.rundata import a_run, an_attempt, an_instance, old_prediction, write_run
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "stats.schema.json"
 

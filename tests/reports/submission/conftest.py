@@ -11,14 +11,21 @@ import pytest
 from bench.repos.mirrors import Mirrors
 from demo.setup import build_mirrors
 from reports.submission.commands import SubmissionOptions, submission_command
-from tests.reports.evaluated_run import judge, make_run, write_meta
-from tests.reports.submission.packages import IDS, RESOLVED, Build, Package
+from tests.support.evaluated import (
+    IDS,
+    RESOLVED,
+    Build,
+    Package,
+    replay_demo,
+    write_meta,
+    write_verdicts,
+)
 
 
 @pytest.fixture(scope="session")
 def played(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A replayed run of the demo."""
-    return make_run(tmp_path_factory.mktemp("played"), cache)
+    return replay_demo(tmp_path_factory.mktemp("played"), cache)
 
 
 @pytest.fixture
@@ -26,7 +33,7 @@ def run(played: Path, tmp_path: Path) -> Path:
     """A copy of the run with verdicts."""
     shutil.copytree(played.parent.parent, tmp_path / "out")
     folder = tmp_path / "out/predictions/r"
-    judge(folder, RESOLVED)
+    write_verdicts(folder, RESOLVED)
     return folder
 
 
@@ -54,7 +61,7 @@ def clean(played: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path) -
     """The package of a real run with invented verdicts; one instance has no report."""
     place = shutil.copytree(played.parent.parent, tmp_path_factory.mktemp("clean") / "out")
     run = place / "predictions/r"
-    judge(run, IDS[1:3])
+    write_verdicts(run, IDS[1:3])
     (place / f"logs/r/{IDS[5]}.report.json").unlink()
     options = SubmissionOptions("lite", write_meta(place / "meta", {}), cache=cache)
     said: list[str] = []

@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import UserError
 from reports.submission.entry import read_meta, template
-from tests.reports.submission.packages import Build
+from tests.support.evaluated import Build
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,14 @@ import yaml
 from core.errors import UserError
 from reports.submission.readme import lists_of, summary_lines
 from runs.storage.store import RunStore
-from tests.reports.evaluated_run import change_json, judge_others
-from tests.reports.submission.packages import IDS, RESOLVED, Build, entry_of
+from tests.support.evaluated import (
+    IDS,
+    RESOLVED,
+    Build,
+    change_json,
+    entry_of,
+    write_other_verdicts,
+)
 
 
 def test_the_checklist_says_how_many_attempts_were_made(build: Build, run: Path) -> None:
@@ -20,7 +26,7 @@ def test_the_checklist_says_how_many_attempts_were_made(build: Build, run: Path)
     assert "best@k with one prediction: up to 6 attempts" in text
     assert "Resolved 3 of 6 instances (50.00%; 95 % Wilson interval 18.8 to 81.2)" in text
     assert "only that one was evaluated" in text
-    judge_others(RunStore.of_folder(run))
+    write_other_verdicts(RunStore.of_folder(run))
     judged = (entry_of(build(place="judged")[1]) / "README.md").read_text()
     assert "others were evaluated after the choice, for pass@k" in judged
     assert "- versions: litellm: " in judged

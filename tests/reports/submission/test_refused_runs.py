@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import UserError
-from tests.reports.evaluated_run import change_json, judge
-from tests.reports.submission.packages import IDS, RESOLVED, Build, entry_of
+from tests.support.evaluated import IDS, RESOLVED, Build, change_json, entry_of, write_verdicts
 
 TOP = Path(__file__).resolve().parents[3]
 
@@ -45,7 +44,7 @@ def test_an_incomplete_run_is_packaged_only_when_asked_for(build: Build, run: Pa
 
 
 def local(run: Path) -> None:
-    judge(run, RESOLVED, "local")
+    write_verdicts(run, RESOLVED, "local")
 
 
 def nothing_judged(run: Path) -> None:

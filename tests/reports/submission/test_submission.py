@@ -15,8 +15,7 @@ from reports.submission.commands import evidence_of
 from reports.submission.package import Split, entry_date
 from reports.submission.readme import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
-from tests.reports.evaluated_run import whole_output
-from tests.reports.submission.packages import IDS, RESOLVED, Build, entry_of, said_of
+from tests.support.evaluated import IDS, RESOLVED, Build, entry_of, said_of, whole_output
 
 
 def test_a_package_holds_everything_and_validates_clean(build: Build, run: Path) -> None:

@@ -10,8 +10,7 @@ import pytest
 from bench.instances.instance import split_row
 from reports.submission.hidden import hidden_of
 from reports.submission.package import Kind
-from tests.reports.evaluated_run import change_json
-from tests.reports.submission.packages import ID, ROW, ROWS, Package, diff
+from tests.support.evaluated import ID, ROW, ROWS, Package, change_json, diff
 
 
 @pytest.mark.parametrize("mirrors", [True, False])

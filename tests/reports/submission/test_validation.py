@@ -12,7 +12,7 @@ from core.errors import UserError
 from core.redaction import Redactor
 from reports.submission.commands import SubmissionOptions, validate_command
 from reports.submission.package import Kind
-from tests.reports.submission.packages import ID, IDS, KEY, ROW, Package, append
+from tests.support.evaluated import ID, IDS, KEY, ROW, Package, append
 
 
 @pytest.mark.parametrize("mirrors", [True, False])

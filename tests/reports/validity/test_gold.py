@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,63 @@ from demo.setup import build_mirrors
 from reports.cli.options import EvaluatorKind
 from reports.validity.command import InstanceTrials, Measurement, gold_command, validity_schema
 from reports.validity.trials import Trial
-from tests.preloaded import Preloaded
-from tests.reports.evaluation.evaluating import BANK, TEXTKIT, needs_engine, options, rows
-from tests.reports.validity.planted import FLAKY, INVALID, NOWHERE, planted
+from tests.support.commands import Preloaded
+from tests.support.evaluated import BANK, TEXTKIT, UNITS, needs_engine, report_options, rows
+
+FLAKY, INVALID = "planted__flaky-1", "planted__invalid-1"
+NOWHERE = "tests/test_parse.py::test_that_is_nowhere"
+_LUCK = "tests/test_luck.py"
+# In each run another one of so many tests fails. Three runs agree once in a quarter of a million.
+_TESTS = 500
+_SOURCE = f"""\
+import random
+
+import pytest
+
+UNLUCKY = random.SystemRandom().randrange({_TESTS})
+
+
+@pytest.mark.parametrize("number", range({_TESTS}))
+def test_luck(number):
+    assert number != UNLUCKY
+"""
+
+
+def planted(folder: Path) -> Path:
+    """Write the dataset into ``folder`` and return its path."""
+    every = rows()
+    path = folder / "rows.json"
+    path.write_text(json.dumps([*every.values(), _flaky(every[TEXTKIT]), _invalid(every[UNITS])]))
+    return path
+
+
+def _invalid(row: Mapping[str, Any]) -> dict[str, Any]:
+    tests = [*_names(row, "FAIL_TO_PASS"), NOWHERE]
+    return {**row, "instance_id": INVALID, "FAIL_TO_PASS": json.dumps(tests)}
+
+
+def _flaky(row: Mapping[str, Any]) -> dict[str, Any]:
+    added = "".join(f"+{line}\n" for line in _SOURCE.splitlines())
+    patch = (
+        f"{row['test_patch']}diff --git a/{_LUCK} b/{_LUCK}\nnew file mode 100644\n"
+        f"--- /dev/null\n+++ b/{_LUCK}\n@@ -0,0 +1,{_SOURCE.count(chr(10))} @@\n{added}"
+    )
+    tests = [*_names(row, "PASS_TO_PASS"), *(f"{_LUCK}::test_luck[{n}]" for n in range(_TESTS))]
+    command = "no:cacheprovider tests/test_slug.py"
+    script = row["eval_script"].replace(row["test_patch"], patch)
+    return {
+        **row,
+        "instance_id": FLAKY,
+        "test_patch": patch,
+        "PASS_TO_PASS": json.dumps(tests),
+        "eval_script": script.replace(command, f"{command} {_LUCK}"),
+    }
+
+
+def _names(row: Mapping[str, Any], key: str) -> list[str]:
+    value = row[key]
+    return list(json.loads(value) if isinstance(value, str) else value)
+
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "validity.schema.json"
 Gold = Callable[..., int]
@@ -99,7 +153,9 @@ def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
 def test_in_docker_exactly_the_planted_ones_are_found(tmp_path: Path, cache: Path) -> None:
     build_images([*rows()])
     path = tmp_path / "v.json"
-    chosen = options(cache, EvaluatorKind.DOCKER, dataset=str(planted(tmp_path)), validity=path)
+    chosen = report_options(
+        cache, EvaluatorKind.DOCKER, dataset=str(planted(tmp_path)), validity=path
+    )
     said: list[str] = []
     assert gold_command(chosen, 3, Selection(), said.append) == 0, "\n".join(said)
     check_planted(path, [*rows()])
@@ -113,7 +169,7 @@ def gold(tmp_path: Path, cache: Path) -> Gold:
 
     def run(*ids: str, say: Callable[[str], None] = print, repeat: int = 1, **changes: Any) -> int:
         values: dict[str, Any] = {"dataset": "demo", "validity": tmp_path / "v.json", **changes}
-        chosen = options(cache, EvaluatorKind.LOCAL, **values)
+        chosen = report_options(cache, EvaluatorKind.LOCAL, **values)
         return gold_command(chosen, repeat, Selection(ids or (BANK,)), say)
 
     return run

@@ -18,8 +18,8 @@ from reports.pages.overview import overview
 from reports.statistics.collect import RunStats, collect
 from reports.statistics.denominators import DatasetSplit, UsedValidity
 from reports.statsfile import stats_json
-from tests.reports.evaluation.evaluating import options
-from tests.reports.making import a_run, an_instance, old_prediction, write_run
+from tests.support.evaluated import report_options
+from tests.support.rundata import a_run, an_instance, old_prediction, write_run
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "stats.schema.json"
 IDS = [f"a__a-{number}" for number in range(1, 6)]
@@ -98,7 +98,9 @@ def test_the_files_of_a_report_have_it_and_are_verified(tmp_path: Path, cache: P
     run = write_run(tmp_path / "r", files)
     path = validity_file(tmp_path)
     said: list[str] = []
-    report_command([run], options(cache, EvaluatorKind.NONE, validity=path, page=True), said.append)
+    report_command(
+        [run], report_options(cache, EvaluatorKind.NONE, validity=path, page=True), said.append
+    )
     stats = json.loads((run / "stats.json").read_text())
     Draft202012Validator(json.loads(SCHEMA.read_text())).validate(stats)
     assert (stats["scores"]["selected"]["count"], stats["scores"]["valid"]["of"]) == (3, 2)
@@ -107,7 +109,7 @@ def test_the_files_of_a_report_have_it_and_are_verified(tmp_path: Path, cache: P
     assert "2 of 2 valid; 95 %" in (run / "report/report.html").read_text()
     # stats.json holds what it needs of that file.
     path.unlink()
-    verify = options(cache, EvaluatorKind.NONE, verify=True)
+    verify = report_options(cache, EvaluatorKind.NONE, verify=True)
     assert report_command([run], verify, said.append) == 0, said
     stats["validity"]["not_valid"]["a__a-2"] = "flaky"
     (run / "stats.json").write_text(json.dumps(stats))
@@ -134,6 +136,6 @@ def test_a_damaged_or_foreign_file_is_refused_before_anything_is_written(
     run = write_run(tmp_path / "r", [old_prediction(IDS[0], 1, resolved=True)])
     path = validity_file(tmp_path, **changes)
     with pytest.raises(UserError) as error:
-        report_command([run], options(cache, EvaluatorKind.NONE, validity=path), print)
+        report_command([run], report_options(cache, EvaluatorKind.NONE, validity=path), print)
     assert words in str(error.value) and str(path) in str(error.value)
     assert not (run / "stats.json").exists()

@@ -22,8 +22,8 @@ from reports.data.verdicts import eval_log
 from reports.verification.difference import first_difference, first_line
 from reports.verification.instances import chosen_again, wrong_request
 from runs.storage.store import RunStore
-from tests.bench import runs
-from tests.reports.evaluated_run import whole_output
+from tests.support import runs
+from tests.support.evaluated import whole_output
 
 ONE, SIX = "demo__textkit-1", "demo__units-1"
 

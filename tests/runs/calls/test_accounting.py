@@ -21,8 +21,8 @@ from runs.calls.ledger import read_ledger
 from runs.storage.jsonlines import read_lines
 from runs.storage.store import RunStore
 from tests.bench.attempts.test_agents import FIX, outside
-from tests.bench.runs import EDIT, config, live, options, read, read_money
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, config, live, options, read, read_money
 
 ID, OTHER = "demo__textkit-1", "demo__bank-1"
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from runs.calls.budget import Budget, BudgetLimits, LimitScope, OverBudgetError, Reservation
-from tests.runs.calls.spending import spent_of
+from tests.support.runs import spent_of
 
 D = Decimal
 MODELS = ("gpt", "opus")

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.calls.budget import Budget, BudgetLimits, LimitScope, OverBudgetError, Reservation
-from tests.runs.calls.spending import spent_of
+from tests.support.runs import spent_of
 
 D = Decimal
 MODELS = ("gpt", "opus")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,9 +26,10 @@ from runs.calls.journal import (
 from runs.calls.ledger import read_ledger, total
 from tests.llm.test_client import model
 from tests.llm.test_completions import LONG
-from tests.provider import Answer, Provider
-from tests.runs.calls import completing
-from tests.runs.calls.completing import COUNT, PROMPT, Order, complete, coordinator
+from tests.support.commands import Preloaded
+from tests.support.killing import Harness
+from tests.support.provider import Answer, Provider
+from tests.support.runs import COUNT, PROMPT, complete, coordinator
 
 
 class SeededProvider(Provider):
@@ -47,49 +44,23 @@ SEED = 14
 SAID = {str(n): f" return {n}" for n in range(1, COUNT + 1)}
 
 
-class Forker:
-    """Starts processes that complete texts."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, completing.__file__], cwd=completing.TOP, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-
-    def run(self, order: Order) -> int:
-        """Return the exit code of a process, -9 if it was killed."""
-        assert self.process.stdin and self.process.stdout
-        print(json.dumps(asdict(order)), file=self.process.stdin, flush=True)
-        return int(self.process.stdout.readline())
-
-
-@pytest.fixture(scope="module")
-def forker() -> Iterator[Forker]:
-    started = Forker()
-    yield started
-    assert started.process.stdin and started.process.stdout
-    started.process.stdin.close()
-    started.process.wait()
-    started.process.stdout.close()
-
-
 @pytest.mark.parametrize("share", [0.1, pytest.param(1.0, marks=pytest.mark.long)])
 def test_a_kill_at_any_write_pays_for_no_completion_twice(
-    tmp_path: Path, forker: Forker, share: float
+    tmp_path: Path, preloaded: Preloaded, share: float
 ) -> None:
+    command = Harness(preloaded, tmp_path, script="complete")
     with SeededProvider() as server:
-        whole = Order(str(tmp_path / "whole"), server.url, 0)
-        assert forker.run(whole) == 0
-        writes = json.loads((tmp_path / "whole/replies.json").read_text())["writes"]
-        assert len(server.requests) == COUNT and writes > 4 * COUNT
-        every = range(1, writes + 1)
-        for kill_at in random.Random(SEED).sample(every, round(share * writes)):
+        whole = command.run([str(tmp_path / "whole"), server.url])
+        assert whole.code == 0, whole.said
+        assert len(server.requests) == COUNT and whole.writes > 4 * COUNT
+        every = range(1, whole.writes + 1)
+        for kill_at in random.Random(SEED).sample(every, round(share * whole.writes)):
             server.requests.clear()
             folder = tmp_path / str(kill_at)
-            killed = Order(str(folder), server.url, kill_at, torn=kill_at % 2 > 0)
-            assert forker.run(killed) == -9
-            assert forker.run(replace(killed, kill_at=0)) == 0
-            assert json.loads((folder / "replies.json").read_text())["said"] == SAID
+            words = [str(folder), server.url]
+            assert command.run(words, kill_at=kill_at, torn=kill_at % 2 > 0).code == -9
+            ended = command.run(words)
+            assert (ended.code, json.loads(ended.said.splitlines()[0])) == (0, SAID), ended.said
             _check(folder, Counter(request["seed"] for request in server.requests))
 
 

@@ -13,8 +13,8 @@ from core.errors import UserError
 from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
 from runs.upkeep import status_command
-from tests.bench.runs import EDIT, config, live, options, read
-from tests.provider import Provider
+from tests.support.provider import Provider
+from tests.support.runs import EDIT, config, live, options, read
 
 ONE, OTHER = "demo__textkit-1", "demo__bank-1"
 DAMAGE = [b"[" * 100_000, b'{"kind":"asked"}', b'{"call": 1}', b"\xff\xfe"]

@@ -11,8 +11,8 @@ import pytest
 
 from bench.cli.commands import run_command
 from runs.calls.budget import Budget, Reservation
-from tests.bench.runs import EDIT, live, options
-from tests.provider import Provider
+from tests.support.provider import Provider
+from tests.support.runs import EDIT, live, options
 
 MOST = 4
 

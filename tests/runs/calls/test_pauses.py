@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from llm.gate import Failed
-from tests.runs.calls.throttling import POLICY, ask, is_open, make, opened
+from tests.support.runs import POLICY, ask_limiter, is_open, make_limiter, opened
 
 
 def test_retry_after_pauses_the_provider_for_all() -> None:
-    throttle, clock = make()
+    throttle, clock = make_limiter()
     throttle.failed("p", 20)
     assert not is_open(throttle, "p")
     for caller in "abc":
-        assert 20 < ask(throttle, caller=caller, model=caller) <= 22
+        assert 20 < ask_limiter(throttle, caller=caller, model=caller) <= 22
     assert throttle.admit("m", "other", 1) == 0
     throttle.succeeded("p")
     clock.now += 19
-    assert 1 < ask(throttle) <= 3
+    assert 1 < ask_limiter(throttle) <= 3
     clock.now += 1
-    assert [ask(throttle, caller=c) for c in "abc"] == [0, 0, 0]
+    assert [ask_limiter(throttle, caller=c) for c in "abc"] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -27,64 +27,64 @@ def test_retry_after_pauses_the_provider_for_all() -> None:
     [(59, 59), (61, 60), (float("inf"), 60), (0, 0), (-5, 0), (float("nan"), 0)],
 )
 def test_retry_after_is_limited(asked: float, seconds: float) -> None:
-    throttle, clock = make()
+    throttle, clock = make_limiter()
     throttle.failed("p", asked)
     clock.now += max(0, seconds - 0.001)
-    assert (ask(throttle) > 0) is (seconds > 0)
+    assert (ask_limiter(throttle) > 0) is (seconds > 0)
     clock.now = 1000 + seconds
-    assert ask(throttle) == 0
+    assert ask_limiter(throttle) == 0
 
 
 def test_a_shorter_retry_after_does_not_replace_a_longer_one() -> None:
-    throttle, clock = make()
+    throttle, clock = make_limiter()
     throttle.failed("p", 50)
     throttle.failed("p", 1)
     clock.now += 49
-    assert ask(throttle) > 0
+    assert ask_limiter(throttle) > 0
 
 
 def test_only_failures_in_a_row_open_the_circuit() -> None:
-    throttle, _ = make()
+    throttle, _ = make_limiter()
     for _ in range(5):
         throttle.failed("p")
         throttle.failed("p")
         assert not is_open(throttle, "p")
-        assert ask(throttle) == 0
+        assert ask_limiter(throttle) == 0
         throttle.succeeded("p")
     opened(throttle)
     assert is_open(throttle, "p")
-    assert ask(throttle) > 0
+    assert ask_limiter(throttle) > 0
     assert not is_open(throttle, "other")
 
 
 def test_one_probe_after_each_pause_and_success_closes() -> None:
-    throttle, clock = make(random=0.0)
+    throttle, clock = make_limiter(random=0.0)
     opened(throttle)
     clock.now += 0.999
-    assert ask(throttle, caller="a") > 0
+    assert ask_limiter(throttle, caller="a") > 0
     clock.now += 0.001
-    assert ask(throttle, caller="a") == 0
-    assert all(0 < ask(throttle, caller=str(n)) <= 2 for n in range(63))
+    assert ask_limiter(throttle, caller="a") == 0
+    assert all(0 < ask_limiter(throttle, caller=str(n)) <= 2 for n in range(63))
     throttle.failed("p")
     assert is_open(throttle, "p")
     clock.now += 2
-    assert ask(throttle, caller="b") == 0
-    assert ask(throttle, caller="c") > 0
+    assert ask_limiter(throttle, caller="b") == 0
+    assert ask_limiter(throttle, caller="c") > 0
     throttle.succeeded("p")
     assert not is_open(throttle, "p")
-    assert [ask(throttle, caller=str(n)) for n in range(5)] == [0] * 5
+    assert [ask_limiter(throttle, caller=str(n)) for n in range(5)] == [0] * 5
 
 
 def pauses(random: float) -> list[float]:
     """Return the first eight pauses of a provider that never recovers."""
-    throttle, clock = make(random=random)
+    throttle, clock = make_limiter(random=random)
     found = []
     opened(throttle)
     spread = POLICY.first_wait * (0.1 + 0.9 * random)
     for _ in range(8):
-        found.append(ask(throttle) - spread)
+        found.append(ask_limiter(throttle) - spread)
         clock.now += found[-1]
-        assert ask(throttle) == 0
+        assert ask_limiter(throttle) == 0
         throttle.failed("p")
     return found
 
@@ -96,20 +96,20 @@ def test_pauses_double_to_the_longest_and_differ() -> None:
 
 
 def test_a_success_makes_the_next_pause_short_again() -> None:
-    throttle, clock = make(random=0.0)
+    throttle, clock = make_limiter(random=0.0)
     opened(throttle)
     for pause in (1, 2, 4):
         clock.now += pause
-        assert ask(throttle) == 0
+        assert ask_limiter(throttle) == 0
         throttle.failed("p")
     throttle.succeeded("p")
     opened(throttle)
     clock.now += 1
-    assert ask(throttle) == 0
+    assert ask_limiter(throttle) == 0
 
 
 def test_failures_of_calls_under_way_do_not_lengthen_a_pause() -> None:
-    throttle, clock = make(random=0.0)
+    throttle, clock = make_limiter(random=0.0)
     for _ in range(64):
         throttle.failed("p", 50)
     # The circuit's own pause of 1 second is over, the provider's 50 are not.
@@ -117,51 +117,51 @@ def test_failures_of_calls_under_way_do_not_lengthen_a_pause() -> None:
     for _ in range(64):
         throttle.failed("p")
     clock.now += 10
-    assert ask(throttle) == 0
+    assert ask_limiter(throttle) == 0
     throttle.failed("p")
     # The second pause, not the hundredth.
-    assert ask(throttle) == pytest.approx(2 + 0.2)
+    assert ask_limiter(throttle) == pytest.approx(2 + 0.2)
 
 
 def test_a_flood_of_failures_is_one_pause() -> None:
-    throttle, clock = make(random=0.0)
+    throttle, clock = make_limiter(random=0.0)
     for _ in range(64):
         throttle.failed("p")
     clock.now += 1
-    assert ask(throttle) == 0
+    assert ask_limiter(throttle) == 0
 
 
 def test_a_late_success_closes_the_circuit_at_once() -> None:
-    throttle, _ = make()
+    throttle, _ = make_limiter()
     opened(throttle)
     throttle.succeeded("p")
-    assert ask(throttle) == 0
+    assert ask_limiter(throttle) == 0
 
 
 def test_a_lost_probe_does_not_block_for_ever() -> None:
-    throttle, clock = make(random=0.0)
+    throttle, clock = make_limiter(random=0.0)
     opened(throttle)
     clock.now += 1
-    assert ask(throttle, caller="dies") == 0
+    assert ask_limiter(throttle, caller="dies") == 0
     clock.now += POLICY.probe_patience - 0.001
-    assert ask(throttle) > 0
+    assert ask_limiter(throttle) > 0
     clock.now += 0.001
-    assert ask(throttle) == 0
-    assert ask(throttle, caller="third") > 0
+    assert ask_limiter(throttle) == 0
+    assert ask_limiter(throttle, caller="third") > 0
 
 
 def test_a_probe_waits_for_the_rate_and_is_not_used_up_by_it() -> None:
-    throttle, clock = make(rpm=1)
-    assert ask(throttle) == 0
+    throttle, clock = make_limiter(rpm=1)
+    assert ask_limiter(throttle) == 0
     opened(throttle)
     clock.now += 30
-    assert ask(throttle) > 28
+    assert ask_limiter(throttle) > 28
     clock.now += 30
-    assert ask(throttle) == 0
+    assert ask_limiter(throttle) == 0
 
 
 def test_how_long_all_have_been_paused() -> None:
-    throttle, clock = make()
+    throttle, clock = make_limiter()
     both = ["p", "q"]
     assert throttle.all_paused_for(both) == throttle.all_paused_for([]) == 0
     throttle.failed("p")
@@ -188,7 +188,7 @@ def test_how_long_all_have_been_paused() -> None:
 
 
 def test_a_retry_after_counts_as_paused_while_it_lasts() -> None:
-    throttle, clock = make()
+    throttle, clock = make_limiter()
     throttle.failed("p", 30)
     clock.now += 20
     assert throttle.all_paused_for(["p"]) == 20
@@ -206,17 +206,17 @@ def test_a_retry_after_counts_as_paused_while_it_lasts() -> None:
 
 
 def test_what_says_nothing_of_the_provider_leaves_its_circuit_open() -> None:
-    throttle, clock = make(random=0.0)
+    throttle, clock = make_limiter(random=0.0)
     opened(throttle)
     for death in ("the worker died", "no such package"):
         clock.now += 60
-        assert ask(throttle, caller="a") == 0, "the probe"
+        assert ask_limiter(throttle, caller="a") == 0, "the probe"
         assert throttle.ended("p", Failed(death, transient=False, reached=False))
         assert is_open(throttle, "p")
-        assert ask(throttle, caller="b") == 0, "another probe, at once"
-        assert ask(throttle, caller="c") > 0
+        assert ask_limiter(throttle, caller="b") == 0, "another probe, at once"
+        assert ask_limiter(throttle, caller="c") > 0
         throttle.failed("p")
     clock.now += 60
-    assert ask(throttle) == 0
+    assert ask_limiter(throttle) == 0
     throttle.ended("p", Failed("HTTP 401", transient=False))
     assert not is_open(throttle, "p")

@@ -14,87 +14,87 @@ from hypothesis import strategies as st
 
 from runs.calls.budget import PerModel
 from runs.calls.rate_limiter import RateLimiter, Rates
-from tests.runs.calls.throttling import POLICY, Clock, ask, make, opened
+from tests.support.runs import POLICY, Clock, ask_limiter, make_limiter, opened
 
 
 def test_without_limits_all_start() -> None:
-    throttle, _ = make()
-    assert {ask(throttle, 10**9, str(n)) for n in range(1000)} == {0.0}
+    throttle, _ = make_limiter()
+    assert {ask_limiter(throttle, 10**9, str(n)) for n in range(1000)} == {0.0}
 
 
 def test_requests_per_minute() -> None:
-    throttle, clock = make(rpm=2)
-    assert ask(throttle) == 0
+    throttle, clock = make_limiter(rpm=2)
+    assert ask_limiter(throttle) == 0
     clock.now += 10
-    assert ask(throttle) == 0
+    assert ask_limiter(throttle) == 0
     clock.now += 5
-    assert 45 < ask(throttle) <= 47
+    assert 45 < ask_limiter(throttle) <= 47
     clock.now = 1059.999
-    assert ask(throttle) > 0
+    assert ask_limiter(throttle) > 0
     clock.now = 1060
-    assert ask(throttle) == 0
-    assert 10 < ask(throttle) <= 12
+    assert ask_limiter(throttle) == 0
+    assert 10 < ask_limiter(throttle) <= 12
 
 
 def test_tokens_per_minute() -> None:
-    throttle, clock = make(tpm=100)
+    throttle, clock = make_limiter(tpm=100)
     for tokens in (40, 30):
-        assert ask(throttle, tokens) == 0
+        assert ask_limiter(throttle, tokens) == 0
         clock.now += 10
-    assert 40 < ask(throttle, 31) <= 42
+    assert 40 < ask_limiter(throttle, 31) <= 42
     # More has to leave the window.
-    assert 50 < ask(throttle, 71) <= 52
-    assert ask(throttle, 30) == 0
+    assert 50 < ask_limiter(throttle, 71) <= 52
+    assert ask_limiter(throttle, 30) == 0
 
 
 def test_more_tokens_than_a_minute_has_start_alone() -> None:
-    throttle, clock = make(tpm=100)
-    assert ask(throttle, 1) == 0
-    assert 60 < ask(throttle, 101) <= 62
+    throttle, clock = make_limiter(tpm=100)
+    assert ask_limiter(throttle, 1) == 0
+    assert 60 < ask_limiter(throttle, 101) <= 62
     clock.now += 60
-    assert ask(throttle, 101) == 0
-    assert 60 < ask(throttle, 1) <= 62
+    assert ask_limiter(throttle, 101) == 0
+    assert 60 < ask_limiter(throttle, 1) <= 62
     clock.now += 60
-    assert ask(throttle, 1) == 0
+    assert ask_limiter(throttle, 1) == 0
 
 
 def test_each_model_has_its_own_rate() -> None:
     clock = Clock()
     rates = Rates(PerModel(None, {"m": 1}), PerModel(5, {"m": 100}))
     throttle = RateLimiter(rates, POLICY, clock, lambda: 0.5)
-    assert ask(throttle, 100) == 0
-    assert ask(throttle, 0) > 0
-    assert ask(throttle, 3, model="other") == ask(throttle, 2, model="other") == 0
-    assert ask(throttle, 1, model="other") > 0
+    assert ask_limiter(throttle, 100) == 0
+    assert ask_limiter(throttle, 0) > 0
+    assert ask_limiter(throttle, 3, model="other") == ask_limiter(throttle, 2, model="other") == 0
+    assert ask_limiter(throttle, 1, model="other") > 0
 
 
 def test_the_first_refused_caller_goes_first() -> None:
     """Otherwise small calls would use every gap that a large one waits for."""
-    throttle, clock = make(tpm=100)
-    assert ask(throttle, 50, "small") == 0
+    throttle, clock = make_limiter(tpm=100)
+    assert ask_limiter(throttle, 50, "small") == 0
     clock.now += 30
-    assert ask(throttle, 50, "small") == 0
+    assert ask_limiter(throttle, 50, "small") == 0
     clock.now += 1
-    large = ask(throttle, 100, "large")
+    large = ask_limiter(throttle, 100, "large")
     assert 59 < large <= 61
     clock.now += 29
-    assert ask(throttle, 50, "small") > 30
+    assert ask_limiter(throttle, 50, "small") > 30
     clock.now = 1031 + large
-    assert ask(throttle, 100, "large") == 0
+    assert ask_limiter(throttle, 100, "large") == 0
 
 
 def test_a_place_at_the_head_is_lost_when_its_caller_does_not_return() -> None:
-    throttle, clock = make(tpm=100)
-    ask(throttle, 50, "small")
-    wait = ask(throttle, 100, "large")
+    throttle, clock = make_limiter(tpm=100)
+    ask_limiter(throttle, 50, "small")
+    wait = ask_limiter(throttle, 100, "large")
     clock.now += wait
-    assert ask(throttle, 50, "small") > 0
+    assert ask_limiter(throttle, 50, "small") > 0
     clock.now += 2 * POLICY.first_wait
-    assert ask(throttle, 50, "small") == 0
+    assert ask_limiter(throttle, 50, "small") == 0
 
 
 def test_a_caller_is_its_thread_by_default() -> None:
-    throttle, clock = make(rpm=1)
+    throttle, clock = make_limiter(rpm=1)
     assert throttle.admit("m", "p", 1) == 0
     assert throttle.admit("m", "p", 1) > 0
     clock.now += 60
@@ -107,17 +107,17 @@ def test_a_caller_is_its_thread_by_default() -> None:
 
 
 def test_waiting_times_differ_and_are_never_0() -> None:
-    throttle, _ = make(rpm=1, random=None)
-    ask(throttle)
-    waits = [ask(throttle, caller=str(n)) for n in range(64)]
+    throttle, _ = make_limiter(rpm=1, random=None)
+    ask_limiter(throttle)
+    waits = [ask_limiter(throttle, caller=str(n)) for n in range(64)]
     assert len(set(waits)) == 64
-    lowest, _ = make(random=0.0)
+    lowest, _ = make_limiter(random=0.0)
     opened(lowest)
     for _ in range(2):
-        assert ask(lowest) > 0
-    paused, _ = make(random=None)
+        assert ask_limiter(lowest) > 0
+    paused, _ = make_limiter(random=None)
     opened(paused)
-    assert len({ask(paused, caller=str(n)) for n in range(64)}) == 64
+    assert len({ask_limiter(paused, caller=str(n)) for n in range(64)}) == 64
 
 
 def admissions(

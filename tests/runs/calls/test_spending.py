@@ -20,8 +20,8 @@ from demo.setup import build_mirrors
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
 from runs.options import Scale
 from runs.storage.store import RunStore
-from tests.bench.runs import live, options, read_money
-from tests.provider import Answer, Provider
+from tests.support.provider import Answer, Provider
+from tests.support.runs import live, options, read_money
 
 COUNT, WORKERS = 72, 64
 # Fewer tokens than the prompts have, and as many as a reply may have: within the bound.

@@ -16,9 +16,7 @@ import pytest
 from bench.cli.commands import run_command
 from core.processes import RUN_VARIABLE
 from runs.options import EngineKind, Scale
-from tests.bench.runs import EDIT, IDS, config, options, started
-from tests.provider import Answer, Provider
-from tests.runs.engines.lost_workers import (
+from tests.support.killing import (
     ALL,
     alive,
     ledger,
@@ -30,6 +28,8 @@ from tests.runs.engines.lost_workers import (
     wait_for_end,
     workers_of,
 )
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, IDS, config, options, started
 
 
 @needs_ray

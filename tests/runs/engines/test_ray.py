@@ -27,9 +27,7 @@ from runs.engines.ray.nodes import NODE_VARIABLE
 from runs.options import EngineKind, Scale, Spending
 from runs.progress.state import ProgressState, WorkStep
 from runs.storage.store import RunStore
-from tests.bench.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read, started
-from tests.provider import Answer, Provider
-from tests.runs.engines.lost_workers import (
+from tests.support.killing import (
     ALL,
     kill_in_the_middle,
     ledger,
@@ -38,6 +36,8 @@ from tests.runs.engines.lost_workers import (
     talkative,
     wait_for,
 )
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read, started
 
 QUIET = {"object_store_memory": 100_000_000, "include_dashboard": False}
 

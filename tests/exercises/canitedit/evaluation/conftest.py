@@ -13,7 +13,7 @@ from environments.folders import Folders
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.canitedit.evaluation import running
 from exercises.canitedit.evaluation.running import LIMITS, ProgramOutcome, TestedProgram, outcome_of
-from tests.environments.folders import IMAGE, PYTHON
+from tests.support.environments import IMAGE, PYTHON
 
 RunProgram = Callable[[str], ProgramOutcome]
 KINDS = (

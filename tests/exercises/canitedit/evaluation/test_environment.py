@@ -33,7 +33,7 @@ from exercises.canitedit.evaluation.running import (
     outcome_of,
     program_environment,
 )
-from tests.environments.folders import IMAGE
+from tests.support.environments import IMAGE
 
 BASE = "swe-retry-harness/canitedit-base:test"
 LOCAL = EnvironmentSource(

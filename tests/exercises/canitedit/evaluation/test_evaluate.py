@@ -29,7 +29,7 @@ from exercises.canitedit.results import (
     read_file,
     write_file,
 )
-from tests.exercises.canitedit.making import ROWS, evaluated, passed, plain, problems, write_plain
+from tests.support.canitedit import ROWS, evaluated, passed, plain, problems, write_plain
 
 TOP = Path(__file__).parents[4]
 LAZY = InstructionKind.LAZY

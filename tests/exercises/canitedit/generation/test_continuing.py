@@ -12,17 +12,9 @@ import pytest
 from core.errors import UserError
 from exercises.canitedit.generation.config import READER
 from runs.storage.store import READ_WITH, RunStore
-from tests.exercises.canitedit.generation.asking import (
-    RUN,
-    Solver,
-    bytes_of,
-    files,
-    generate,
-    run_folder,
-)
-from tests.exercises.canitedit.making import problems
-from tests.preloaded import Preloaded
-from tests.provider import Answer, Provider
+from tests.support.canitedit import RUN, Solver, bytes_of, files, generate, problems, run_folder
+from tests.support.commands import Preloaded
+from tests.support.provider import Answer, Provider
 
 LAZY = ("--instruction", "lazy")
 

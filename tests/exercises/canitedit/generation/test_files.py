@@ -17,9 +17,17 @@ from exercises.canitedit.problems import InstructionKind, Problem
 from exercises.canitedit.results import write_file
 from exercises.dispatch import dispatch
 from llm.chat import Reply, ToolCall
-from tests.exercises.canitedit.generation.asking import Solver, files, generate, run_folder
-from tests.exercises.canitedit.making import ROWS, failed, passed, problems
-from tests.provider import Answer
+from tests.support.canitedit import (
+    ROWS,
+    Solver,
+    failed,
+    files,
+    generate,
+    passed,
+    problems,
+    run_folder,
+)
+from tests.support.provider import Answer
 
 # Of the recorded run, without ``results``.
 PUBLIC = {

@@ -17,18 +17,10 @@ import pytest
 
 from exercises.canitedit.results import read_file
 from runs.calls.journal import EntryKind
-from tests.exercises.canitedit.generation.asking import (
-    Editor,
-    Solver,
-    bytes_of,
-    files,
-    generate,
-    run_folder,
-    words,
-)
-from tests.preloaded import Preloaded
-from tests.provider import Answer, Provider
-from tests.runs.killing import Ended, Harness, Left, check_ledger, hashes
+from tests.support.canitedit import Editor, Solver, bytes_of, files, generate, run_folder, words
+from tests.support.commands import Preloaded
+from tests.support.killing import Ended, Harness, Left, check_ledger, hashes
+from tests.support.provider import Answer, Provider
 
 SEED = 20231218
 LAZY = ("--instruction", "lazy")

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from exercises.canitedit.problems import InstructionKind, Problem
-from tests.exercises.canitedit.generation.asking import Solver, by_seed, generate, problem_of
-from tests.exercises.canitedit.making import problems
 from tests.exercises.canitedit.test_prompts import ANSWER, ONE_SHOT, SYSTEM
+from tests.support.canitedit import Solver, by_seed, generate, problem_of, problems
 
 EDITCODER_STOPS = [
     "## Code After:", "## Instruction:", "## Code Before:", "## Test Case:", "## Explanation:",

@@ -24,15 +24,8 @@ from llm.chat import (
     WindowExceededError,
 )
 from llm.options import ModelChoice
-from tests.agent.formats.editing import block
-from tests.exercises.canitedit.generation.asking import (
-    Editor,
-    Solver,
-    files,
-    generate,
-    problem_of,
-)
-from tests.exercises.canitedit.making import problems
+from tests.support.canitedit import Editor, Solver, files, generate, problem_of, problems
+from tests.support.formats import block
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest
 from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.rows import CONTENT, EditRow
-from tests.exercises.editpack.training.making import edits, write_model, write_rows
+from tests.support.editpack import edits, write_model, write_training_rows
 
 Train = Callable[..., int]
 
@@ -48,4 +48,4 @@ def given(tmp_path_factory: pytest.TempPathFactory, rows: list[EditRow]) -> tupl
     """Return a file of rows and a folder with a model that is not trained."""
     folder = tmp_path_factory.mktemp("given")
     model = write_model(folder / "model", [row[CONTENT] for row in rows])
-    return write_rows(folder / "rows.jsonl", rows), model
+    return write_training_rows(folder / "rows.jsonl", rows), model

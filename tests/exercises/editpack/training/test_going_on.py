@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.exercises.editpack.training.making import SHORT, record
+from tests.support.editpack import SHORT, record
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")

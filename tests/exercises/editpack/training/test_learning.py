@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exercises.editpack.rows import CONTENT, NEW, EditRow
-from tests.exercises.editpack.training.making import SHORT, hashes, record, write_rows
+from tests.support.editpack import SHORT, hashes, record, write_training_rows
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
@@ -40,7 +40,7 @@ def test_a_tiny_model_learns_32_edits_and_an_adapter_on_it_changes_no_file_of_it
     assert exact(model, rows) == 0
     tuned = tmp_path / "tuned"
     # Each edit several times in an epoch: held-out loss and checkpoint come less often.
-    repeated = write_rows(tmp_path / "repeated.jsonl", rows * 16)
+    repeated = write_training_rows(tmp_path / "repeated.jsonl", rows * 16)
     words = ("--window", 128, "--batch", 16, "--step-windows", 16, "--lr", "3e-3", "--epochs", 100)
     assert train(repeated, "--model", model, "--out", tuned, *words, "--max-steps", 400) == 0
     assert record(tuned)["steps"] <= 400

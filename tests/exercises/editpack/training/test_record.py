@@ -12,8 +12,8 @@ import pytest
 from exercises.canitedit.reporting.command import OutputForm, printed
 from exercises.canitedit.reporting.report import editing_report, read_folder
 from exercises.editpack.training.record import card_of, finished
-from tests.exercises.canitedit.making import write_folder
-from tests.exercises.editpack.training.making import edits, write_rows
+from tests.support.canitedit import write_folder
+from tests.support.editpack import edits, write_training_rows
 
 Train = Callable[..., int]
 OPTIONS = {
@@ -107,7 +107,7 @@ def test_a_file_without_scores_is_refused(
 def test_a_complete_training_is_not_overwritten(
     train: Train, tmp_path: Path, tuned: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = write_rows(tmp_path / "rows.jsonl", edits(2))
+    rows = write_training_rows(tmp_path / "rows.jsonl", edits(2))
     assert train(rows, "--model", "m", "--out", tuned) == 2
     assert "holds a tuned model; choose another --out" in capsys.readouterr().err
     assert train("--out", tuned, "--resume", "--scores", tmp_path / "none.json") == 2

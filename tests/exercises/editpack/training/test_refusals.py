@@ -11,7 +11,7 @@ import pytest
 from core.errors import UserError
 from exercises.editpack import train as module
 from exercises.editpack.training.options import Recipe, StepShape, step_shape
-from tests.exercises.editpack.training.making import edits, write_rows
+from tests.support.editpack import edits, write_training_rows
 
 Train = Callable[..., int]
 
@@ -42,7 +42,7 @@ def refused(capsys: pytest.CaptureFixture[str]) -> str:
 def test_options_that_do_not_do(
     train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
-    rows = write_rows(tmp_path / "rows.jsonl", edits(3))
+    rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
     assert train(rows, *(word.format(tmp=tmp_path) for word in words)) == 2
     assert said in refused(capsys)
 
@@ -57,7 +57,7 @@ def test_no_rows_are_named(
 def test_without_torch_the_line_says_what_to_install(
     train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = write_rows(tmp_path / "rows.jsonl", edits(3))
+    rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
     assert train(rows, "--model", "m", "--out", tmp_path / "t") == 2
     assert "pip install -r requirements-train.txt" in refused(capsys)
     assert not (tmp_path / "t").exists()
@@ -67,13 +67,13 @@ def test_data_that_were_not_decontaminated_are_refused(
     train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--model", "m", "--out", tmp_path / "t")
-    dirty = write_rows(tmp_path / "dirty.jsonl", edits(3), clean=False)
+    dirty = write_training_rows(tmp_path / "dirty.jsonl", edits(3), clean=False)
     assert train(dirty, *words) == 2
     assert "its report shows no decontamination" in refused(capsys)
     assert train(dirty, *words, "--contaminated-anyway") == 2
     assert "train needs torch" in refused(capsys)
     # A report of other bytes shows nothing.
-    clean = write_rows(tmp_path / "clean.jsonl", edits(3))
+    clean = write_training_rows(tmp_path / "clean.jsonl", edits(3))
     clean.write_text(clean.read_text() + clean.read_text())
     assert train(clean, *words) == 2
     assert "its report shows no decontamination" in refused(capsys)
@@ -86,7 +86,7 @@ def test_windows_a_step_that_do_not_fit_are_refused_with_values_that_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
-    rows = write_rows(tmp_path / "rows.jsonl", edits(3))
+    rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
     words = (rows, "--model", "m", "--out", tmp_path / "t", "--batch", 5, "--accumulate", 3)
     assert train(*words) == 2
     assert refused(capsys) == (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.exercises.editpack.training.making import END, SHORT, hashes, record
+from tests.support.editpack import END, SHORT, hashes, record
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")

@@ -19,8 +19,8 @@ import pytest
 
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.editpack.rows import CONTENT, NEW, OLD, EditRow
-from tests.exercises.canitedit.making import ROWS as PROBLEM_ROWS
-from tests.exercises.editpack.training.making import edits, write_model
+from tests.support.canitedit import ROWS as PROBLEM_ROWS
+from tests.support.editpack import edits, write_model
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")

@@ -13,8 +13,14 @@ from agent.formats import format_names
 from agent.formats.base import Notation
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
-from tests.exercises.exercism.running.provider import ExerciseProvider, examples, late_examples
-from tests.exercises.exercism.running.runs import ExerciseRun, needs_bubblewrap, requests
+from tests.support.exercism import (
+    ExerciseProvider,
+    ExerciseRun,
+    examples,
+    late_examples,
+    needs_bubblewrap,
+    requests,
+)
 
 pytestmark = [
     needs_bubblewrap,

@@ -19,9 +19,8 @@ from exercises.exercism.testing.verdict import TestCounts
 from llm.chat import Reply, ToolCall, Traits
 from llm.options import ModelChoice
 from runs.modelsource import Turn
-from tests.agent.conversation.exercise import Scripted
-from tests.exercises.exercism.making import six
-from tests.exercises.exercism.running.provider import rendered
+from tests.support.exercism import rendered, six
+from tests.support.formats import Scripted
 
 CHOICE = ModelChoice("gpt-4o", "gpt-4o", "whole")
 LONG = "".join(f"line {number} of the output\n" for number in range(2000))

@@ -11,11 +11,17 @@ import pytest
 from agent.formats.base import Notation
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.reporting.records import RECORD, read_records
-from tests.exercises.exercism.making import main, six
-from tests.exercises.exercism.running.provider import ExerciseProvider, examples, late_examples
-from tests.exercises.exercism.running.runs import ExerciseRun, needs_bubblewrap
 from tests.exercises.exercism.testing.test_cheats import CHEATS
-from tests.provider import Answer, Provider
+from tests.support.exercism import (
+    ExerciseProvider,
+    ExerciseRun,
+    examples,
+    late_examples,
+    main,
+    needs_bubblewrap,
+    six,
+)
+from tests.support.provider import Answer, Provider
 
 pytestmark = needs_bubblewrap
 FAST = ("--profile", "2023", "--formats", "diff")

@@ -15,12 +15,18 @@ import pytest
 
 from agent.formats.base import Notation
 from runs.calls.journal import EntryKind
-from tests.exercises.exercism.making import six
-from tests.exercises.exercism.running.provider import ExerciseProvider, late_examples
-from tests.exercises.exercism.running.runs import THREE, ExerciseRun, needs_bubblewrap, requests
-from tests.preloaded import EXERCISM, Preloaded
-from tests.provider import Answer
-from tests.runs.killing import Harness, Left
+from tests.support.commands import EXERCISM, Preloaded
+from tests.support.exercism import (
+    THREE,
+    ExerciseProvider,
+    ExerciseRun,
+    late_examples,
+    needs_bubblewrap,
+    requests,
+    six,
+)
+from tests.support.killing import Harness, Left
+from tests.support.provider import Answer
 
 pytestmark = needs_bubblewrap
 SEED = 20230702

@@ -18,7 +18,7 @@ from exercises.exercism.running.store import ExerciseStore, job_key
 from llm.options import ModelChoice
 from runs.calls.budget import BudgetLimits
 from runs.redo import plan
-from tests.exercises.exercism.making import SIX, main, result, write_result
+from tests.support.exercism import SIX, main, result, write_result
 
 COLUMN = ColumnName(model="openai/gpt-4.1", edit_format="diff-func", repeat=2)
 

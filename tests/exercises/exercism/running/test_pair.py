@@ -14,10 +14,17 @@ from agent.formats.base import Notation
 from core.errors import UserError
 from exercises.exercism.running.config import model_or_pair
 from llm.options import ModelChoice
-from tests.exercises.exercism.making import main, six
-from tests.exercises.exercism.running.provider import ExerciseProvider, examples, rendered
-from tests.exercises.exercism.running.runs import ExerciseRun, needs_bubblewrap, requests
-from tests.provider import Answer
+from tests.support.exercism import (
+    ExerciseProvider,
+    ExerciseRun,
+    examples,
+    main,
+    needs_bubblewrap,
+    rendered,
+    requests,
+    six,
+)
+from tests.support.provider import Answer
 
 CLOCK = "cuckoo-clock"
 FAST = ("--profile", "2023", "--ids", CLOCK, "--models", "o1+gpt-4o@diff")

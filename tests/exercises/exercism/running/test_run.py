@@ -15,18 +15,18 @@ from bench.cli.cli import run_cli
 from bench.cli.command_line import main as harness
 from llm.replay import read_trajectory
 from reports.command_line import main as report
-from tests.exercises.exercism.making import SIX, main, six
-from tests.exercises.exercism.running.provider import (
+from tests.support.exercism import (
     NOTHING,
+    SIX,
+    THREE,
     ExerciseProvider,
+    ExerciseRun,
     examples,
     late_examples,
-)
-from tests.exercises.exercism.running.runs import (
-    THREE,
-    ExerciseRun,
+    main,
     needs_bubblewrap,
     requests,
+    six,
 )
 
 pytestmark = needs_bubblewrap

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.exercises.exercism.making import six
 from tests.exercises.exercism.testing.conftest import MakeTester
+from tests.support.exercism import six
 
 RIGHT = """\
 def strikes(hour, minute):

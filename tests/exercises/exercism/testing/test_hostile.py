@@ -12,9 +12,9 @@ from environments.local.confinement import cgroups_work
 from exercises.exercism.messages import TIMED_OUT
 from exercises.exercism.testing.tester import TestedTry
 from tests.environments.test_hostile_folders import running
-from tests.exercises.exercism.making import six
 from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.exercises.exercism.testing.test_cheats import RIGHT
+from tests.support.exercism import six
 
 
 def outcome_of(local: MakeTester, code: str, timeout: float = 60.0) -> TestedTry:

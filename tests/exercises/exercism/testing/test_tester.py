@@ -18,8 +18,8 @@ from exercises.exercism.languages import LANGUAGES
 from exercises.exercism.testing.tester import TestSettings, make_tester, usable
 from exercises.exercism.testing.toolchains import find_toolchain
 from exercises.exercism.testing.verdict import TestCounts, printed_counts
-from tests.exercises.exercism.making import six
 from tests.exercises.exercism.testing.conftest import MakeTester
+from tests.support.exercism import six
 
 UNITTEST = TestSettings(unittest=True, timeout=60)
 

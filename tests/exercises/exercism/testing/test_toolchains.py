@@ -16,7 +16,7 @@ from exercises.exercism.testing.toolchains import (
     prepared_folder,
     prepared_root,
 )
-from tests.exercises.exercism.making import six
+from tests.support.exercism import six
 
 Fetching = Callable[[str], None]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from tests.reports.evaluation.official import samples
+from tests.support import official
 
 LITE = "SWE-bench/SWE-bench_Lite"
 
@@ -78,18 +78,18 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 
 @pytest.mark.long
 def test_the_client_itself(service: Service, tmp_path: Path) -> None:
-    python = samples.given("OFFICIAL_EVALUATORS") / "sb-cli.venv/bin/python"
-    chosen = samples.settings(None, str(python), dataset=LITE)
+    python = official.given("OFFICIAL_EVALUATORS") / "sb-cli.venv/bin/python"
+    chosen = official.settings(None, str(python), dataset=LITE)
     names = ["own__calc-right", "own__calc-wrong", "own__calc-crash", "own__calc-lost"]
-    tasks = [samples.task({"instance_id": n}, samples.GOLD, n, "") for n in names]
+    tasks = [official.task({"instance_id": n}, official.GOLD, n, "") for n in names]
     service.lists = {
         "resolved_ids": [names[0]],
         "unresolved_ids": [names[1]],
         "error_ids": [names[2]],
     }
     for _ in range(2):
-        found = samples.evaluated("sb-cli", chosen, tmp_path, tasks)
-        assert samples.statuses(found) == {
+        found = official.evaluated("sb-cli", chosen, tmp_path, tasks)
+        assert official.statuses(found) == {
             names[0]: "resolved",
             names[1]: "unresolved",
             names[2]: "not_evaluated",
@@ -100,7 +100,7 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
     assert found[names[0]].tool.startswith("sb-cli 0.")
     assert service.runs == {"run-1"}, "the second call continued the first"
     assert service.keys == {"sk-planted"}
-    assert service.sent[names[0]]["prediction"]["model_patch"] == samples.GOLD
+    assert service.sent[names[0]]["prediction"]["model_patch"] == official.GOLD
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert kept and not any(b"sk-planted" in path.read_bytes() for path in kept)
 
@@ -108,8 +108,8 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
 def test_what_is_missing_is_said_before_anything_is_sent(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool = samples.evaluator(
-        "sb-cli", samples.settings(None, "python3", dataset="x/y"), Path(), print
+    tool = official.evaluator(
+        "sb-cli", official.settings(None, "python3", dataset="x/y"), Path(), print
     )
     with pytest.raises(UserError, match="does not know the dataset x/y; it evaluates lite"):
         tool.prepare([])

@@ -15,21 +15,21 @@ from typing import Any
 import pytest
 
 from reports.evaluation.evaluators.official.tool import ToolSettings
-from tests.reports.evaluation.evaluating import needs_engine
-from tests.reports.evaluation.official import samples
-from tests.reports.evaluation.official.samples import F2P, P2P, PATCHES, TEST_PATCH
+from tests.support import official
+from tests.support.evaluated import needs_engine
+from tests.support.official import F2P, P2P, PATCHES, TEST_PATCH
 
 pytestmark = [pytest.mark.long, pytest.mark.docker, needs_engine]
 
 
 def program(name: str, checkout: Path | None = None, **changes: Any) -> ToolSettings:
     """Return the settings of the official program ``name``, or skip the test."""
-    folder = samples.given("OFFICIAL_EVALUATORS")
+    folder = official.given("OFFICIAL_EVALUATORS")
     python = folder / f"{name}.venv/bin/python"
     if not python.exists():
         pytest.skip(f"OFFICIAL_EVALUATORS has no {name}.venv")
     own = folder / name
-    return samples.settings(checkout or (own if own.exists() else None), str(python), **changes)
+    return official.settings(checkout or (own if own.exists() else None), str(python), **changes)
 
 
 Rows = dict[str, dict[str, Any]]
@@ -37,15 +37,15 @@ Rows = dict[str, dict[str, Any]]
 
 def check(name: str, place: Path, rows: Rows, images: dict[str, str], **changes: Any) -> None:
     """Evaluate all patches, and compare the verdicts."""
-    tasks = [samples.task(rows[k], patch, k, images[k]) for k, patch in PATCHES.items()]
-    verdicts = samples.evaluated(name, program(name, **changes), place, tasks)
+    tasks = [official.task(rows[k], patch, k, images[k]) for k, patch in PATCHES.items()]
+    verdicts = official.evaluated(name, program(name, **changes), place, tasks)
     for kind, verdict in verdicts.items():
         print(kind, verdict.status.value, verdict.reason, verdict.tool)
-    assert samples.statuses(verdicts) == samples.STATUSES
+    assert official.statuses(verdicts) == official.STATUSES
     assert all(v.official and v.tool and v.image for v in verdicts.values())
     kept = "".join(p.read_text("utf-8", "replace") for p in place.rglob("*") if p.is_file())
     assert "test_zero" in kept
-    assert str(rows[samples.MISSING].get("instance_id", samples.MISSING)) not in kept
+    assert str(rows[official.MISSING].get("instance_id", official.MISSING)) not in kept
 
 
 def pro_checkout(place: Path, rows: Rows) -> Path:
@@ -72,15 +72,15 @@ def pro_checkout(place: Path, rows: Rows) -> Path:
 
 
 def test_pro(tmp_path: Path) -> None:
-    kinds = [*PATCHES, samples.MISSING]
+    kinds = [*PATCHES, official.MISSING]
     rows: Rows = {k: {"instance_id": f"instance_own__calc-{k}", "repo": "own/calc"} for k in kinds}
     names = {k: f"jefzda/sweap-images:own.calc-own__calc-{k}" for k in kinds}
     (tmp_path / "checkout").mkdir()
     checkout = pro_checkout(tmp_path / "checkout", rows)
-    tests = {"hidden_test.py": samples.FULL_TEST}
+    tests = {"hidden_test.py": official.FULL_TEST}
     more = 'COPY hidden_test.py /hidden/test_add.py\nENTRYPOINT ["/bin/bash"]'
-    with samples.image([*names.values()], "/app", more, tests):
-        commit = samples.base_commit(names["right"])
+    with official.image([*names.values()], "/app", more, tests):
+        commit = official.base_commit(names["right"])
         for row in rows.values():
             row |= {
                 "base_commit": commit,
@@ -88,7 +88,7 @@ def test_pro(tmp_path: Path) -> None:
                 "selected_test_files_to_run": "['tests']",
                 "fail_to_pass": "['tests/test_add.py::test_add']",
                 "pass_to_pass": [P2P],
-                "patch": samples.GOLD,
+                "patch": official.GOLD,
             }
         check("pro", tmp_path / "out", rows, names, checkout=checkout)
 
@@ -104,16 +104,16 @@ def parser(log):
 
 @pytest.mark.parametrize("multilingual", [False, True])
 def test_live(tmp_path: Path, multilingual: bool) -> None:
-    kinds = [*PATCHES, samples.MISSING]
+    kinds = [*PATCHES, official.MISSING]
     images = {k: f"starryzhang/sweb.eval.x86_64.own_1776_calc-{k}:latest" for k in kinds}
     many = {"rebuild_cmds": ["true"], "print_cmds": ["cat log.txt"], "log_parser": PARSER}
     one = {"log_parser": "pytest"}
-    with samples.image([*images.values()], "/testbed"):
+    with official.image([*images.values()], "/testbed"):
         rows = {
             k: {
                 "instance_id": f"own__calc-{k}",
                 "repo": "own/calc",
-                "patch": samples.GOLD,
+                "patch": official.GOLD,
                 "test_patch": TEST_PATCH,
                 "created_at": "2026-01-02",
                 "test_cmds": ["pytest -rA > log.txt" if multilingual else "pytest -rA"],
@@ -129,14 +129,14 @@ def test_live(tmp_path: Path, multilingual: bool) -> None:
 
 
 def test_rebench_v2(tmp_path: Path) -> None:
-    kinds = [*PATCHES, samples.MISSING]
+    kinds = [*PATCHES, official.MISSING]
     images = {k: f"swerebenchv2/own-calc:{k}" for k in kinds}
-    with samples.image([*images.values()], "/Calc"):
+    with official.image([*images.values()], "/Calc"):
         rows = {
             k: {
                 "instance_id": f"own__calc-{k}",
                 "repo": "own/Calc",
-                "patch": samples.GOLD,
+                "patch": official.GOLD,
                 "test_patch": TEST_PATCH,
                 "install_config": {"test_cmd": "pytest -rA", "log_parser": "parse_log_pytest"},
                 "image_name": images[k],
@@ -155,8 +155,8 @@ def classic(kinds: list[str], images: dict[str, str], **changes: Any) -> Rows:
             "instance_id": f"own__calc-{k}",
             "repo": "own/calc",
             "version": "1.0",
-            "base_commit": samples.base_commit(images[k]),
-            "patch": samples.GOLD,
+            "base_commit": official.base_commit(images[k]),
+            "patch": official.GOLD,
             "test_patch": TEST_PATCH,
             "problem_statement": "It is wrong.",
             "FAIL_TO_PASS": [F2P],
@@ -168,13 +168,13 @@ def classic(kinds: list[str], images: dict[str, str], **changes: Any) -> Rows:
 
 
 def test_rebench(tmp_path: Path) -> None:
-    kinds = [*PATCHES, samples.MISSING]
+    kinds = [*PATCHES, official.MISSING]
     images = {k: f"swerebench/sweb.eval.x86_64.own_1776_calc-{k}:latest" for k in kinds}
     config = {
         "python": "3.9", "install": "true", "pre_install": [], "packages": "",
         "test_cmd": "pytest -rA", "log_parser": "parse_log_pytest",
     }  # fmt: skip
-    with samples.image([*images.values()], "/testbed"):
+    with official.image([*images.values()], "/testbed"):
         rows = classic(kinds, images, install_config=config)
         for kind, row in rows.items():
             row["docker_image"] = images[kind]
@@ -182,19 +182,19 @@ def test_rebench(tmp_path: Path) -> None:
 
 
 def test_live_python(tmp_path: Path) -> None:
-    kinds = [*PATCHES, samples.MISSING]
+    kinds = [*PATCHES, official.MISSING]
     images = {k: f"starryzhang/sweb.eval.x86_64.own_1776_calc-{k}:latest" for k in kinds}
-    with samples.image([*images.values()], "/testbed"):
+    with official.image([*images.values()], "/testbed"):
         rows = classic(kinds, images, test_cmds=["pytest -rA"], log_parser="pytest")
         check("live-python", tmp_path / "out", rows, images)
 
 
 def test_gym(tmp_path: Path) -> None:
-    kinds = [*PATCHES, samples.MISSING]
+    kinds = [*PATCHES, official.MISSING]
     images = {
         k: f"xingyaoww/sweb.eval.x86_64.iterative_s_dvc-{n}:latest" for n, k in enumerate(kinds)
     }
-    with samples.image([*images.values()], "/testbed"):
+    with official.image([*images.values()], "/testbed"):
         rows = classic(kinds, images, repo="iterative/dvc", version="3.15")
         for number, row in enumerate(rows.values()):
             row["instance_id"] = f"iterative__dvc-{number}"
@@ -210,14 +210,14 @@ def counted(passed: list[str], failed: list[str]) -> dict[str, Any]:
 
 def test_multi_swe_bench(tmp_path: Path) -> None:
     """Two repositories with pull requests of the same numbers do not disturb each other."""
-    kinds = [*PATCHES, samples.MISSING]
+    kinds = [*PATCHES, official.MISSING]
     images = {k: f"mswebench/jqlang_m_jq:pr-{n}" for n, k in enumerate(kinds)}
     others = {k: f"mswebench/facebook_m_zstd:pr-{n}" for n, k in enumerate(kinds)}
     script = (
         "cd /home/jq && git apply /home/test.patch /home/fix.patch\n"
         "pytest -rA | sed -nE 's/^PASSED (.*)/PASS: \\1/p; s/^FAILED ([^ ]*).*/FAIL: \\1/p'\n"
     )
-    files = {"fix-run.sh": script, "test.patch": TEST_PATCH, "fix.patch": samples.GOLD}
+    files = {"fix-run.sh": script, "test.patch": TEST_PATCH, "fix.patch": official.GOLD}
     copies = "".join(f"COPY {name} /home/{name}\n" for name in files)
     ok = {"run": "PASS", "test": "PASS", "fix": "PASS"}
     new = {"run": "NONE", "test": "FAIL", "fix": "PASS"}
@@ -227,7 +227,7 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
             "org": org, "repo": repo, "number": number, "state": "closed", "title": "t",
             "body": "b", "base": {"label": "l", "ref": "r", "sha": "0" * 40},
             "resolved_issues": [{"number": 1, "title": "It is wrong.", "body": "add"}],
-            "fix_patch": samples.GOLD, "test_patch": TEST_PATCH, "fixed_tests": {F2P: new},
+            "fix_patch": official.GOLD, "test_patch": TEST_PATCH, "fixed_tests": {F2P: new},
             "p2p_tests": {P2P: ok, "of another row": None}, "f2p_tests": {F2P: new},
             "s2p_tests": {}, "n2p_tests": {}, "run_result": counted([P2P], []),
             "test_patch_result": counted([P2P], [F2P]),
@@ -237,16 +237,16 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
     jq = {k: row("jqlang", "jq", n) for n, k in enumerate(kinds)}
     nix = "mswebench/nix_swe:v1.0"
     try:
-        with samples.image([*images.values(), *others.values(), nix], "/home/jq", copies, files):
+        with official.image([*images.values(), *others.values(), nix], "/home/jq", copies, files):
             check("multi-swe-bench", tmp_path / "out", jq, images)
             both = [
-                samples.task(row(org, repo, 0), samples.GOLD, f"{org}__{repo}-0", names["right"])
+                official.task(row(org, repo, 0), official.GOLD, f"{org}__{repo}-0", names["right"])
                 for org, repo, names in (("jqlang", "jq", images), ("facebook", "zstd", others))
             ]
             place = tmp_path / "both"
-            found = samples.evaluated("multi-swe-bench", program("multi-swe-bench"), place, both)
+            found = official.evaluated("multi-swe-bench", program("multi-swe-bench"), place, both)
     finally:
-        samples.remove_container("nix_swe")
+        official.remove_container("nix_swe")
     assert len([*place.iterdir()]) == 2
     assert found["jqlang__jq-0"].status.value == "resolved"
     assert found["facebook__zstd-0"].status.value == "resolved"
@@ -254,7 +254,7 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
 
 def test_smith(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program asks GitHub whether the repository is private: that one answer is put in."""
-    kinds = [*PATCHES, samples.MISSING]
+    kinds = [*PATCHES, official.MISSING]
     repo = "mewwts__addict.75284f95"
     branches = " && ".join(
         f"git checkout -qb {repo}.{k} && cp /full_test.py tests/test_calc.py && git commit -qam bug"
@@ -270,7 +270,7 @@ def test_smith(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     more = f"COPY full_test.py /full_test.py\nRUN git branch -M master && {branches}"
-    with samples.image([image], "/testbed", more, {"full_test.py": samples.FULL_TEST}):
+    with official.image([image], "/testbed", more, {"full_test.py": official.FULL_TEST}):
         rows: Rows = {
             k: {
                 "instance_id": f"{repo}.{k}", "repo": f"swesmith/{repo}", "image_name": image,
@@ -291,8 +291,8 @@ def test_a_container_of_a_hanging_test_is_removed(tmp_path: Path) -> None:
     }  # fmt: skip
     said: list[str] = []
     chosen = program("rebench-v2", timeout=8.0)
-    with samples.image([image], "/Calc"):
-        made = samples.evaluator("rebench-v2", chosen, tmp_path, said.append)
-        (verdict,) = made.evaluate([samples.task(row, samples.GOLD, "hanging", image)], "run-1")
+    with official.image([image], "/Calc"):
+        made = official.evaluator("rebench-v2", chosen, tmp_path, said.append)
+        (verdict,) = made.evaluate([official.task(row, official.GOLD, "hanging", image)], "run-1")
     assert verdict.reason.startswith("rebench-v2 was ended after 16 s; see ")
     assert sum(line.startswith("removed what the evaluation left: container") for line in said) == 1

@@ -20,9 +20,241 @@ from reports.evaluation.evaluators.official.tool import (
     names_in,
     shows_results,
 )
-from tests.reports.evaluation.official import samples
-from tests.reports.evaluation.official.results import CASES
-from tests.reports.evaluation.official.samples import F2P, GOLD, P2P, TEST_PATCH
+from tests.support import official
+from tests.support.official import F2P, GOLD, P2P, TEST_PATCH
+
+OUTPUT = f">>>>> Start Test Output\nPASSED {P2P}\nFAILED {F2P}\n"
+FORK = "logs/run_evaluation/run-1-x/candidate/own__calc-1"
+SMITH = "logs/run_evaluation/run-1-x/own__calc-1"
+MULTI = "work/own/calc/evals/pr-7"
+PRO = "own__calc-1/candidate"
+TESTS = {"tests": [{"name": F2P, "status": "PASSED"}]}
+STATUS = {"tests_status": {"FAIL_TO_PASS": {}}}
+
+
+def rebench_v2(passed: list[str], failed: list[str], **more: Any) -> dict[str, Any]:
+    own = {
+        "instance_id": "own__calc-1", "from_fail_to_pass": passed, "passed_match": False,
+        "failed_from_pass_to_pass": failed, "exit_code": 1, "error": "", **more,
+    }  # fmt: skip
+    return {"all_ok": False, "items": [{"instance_id": "other"}, own]}
+
+
+def multi(kind: str, count: int = 1, message: str = "") -> dict[str, Any]:
+    report = {"valid": False, "error_msg": message, "fix_patch_result": {"passed_count": count}}
+    return {
+        f"{MULTI}/report.json": report,
+        f"{MULTI}/fix-patch-run.log": "log",
+        "report/final_report.json": {f"{kind}_ids": ["own/calc:pr-7"]},
+    }
+
+
+def log_of(message: str) -> str:
+    return f"2026-01-01 10:00:00,123 - INFO - {message}\n"
+
+
+CASES: list[tuple[str, dict[str, Any], str, str]] = [
+    (
+        "pro",
+        {"eval_results.json": {"own__calc-1": True}, f"{PRO}_output.json": TESTS},
+        "resolved",
+        "",
+    ),
+    (
+        "pro",
+        {"eval_results.json": {"own__calc-1": False}, f"{PRO}_output.json": TESTS},
+        "unresolved",
+        "",
+    ),
+    ("pro", {"eval_results.json": {"own__calc-1": False}}, "", ""),
+    (
+        "pro",
+        {"eval_results.json": {"own__calc-1": False}, f"{PRO}_stdout.log": "killed"},
+        "not_evaluated",
+        "the test run left no result",
+    ),
+    (
+        "pro",
+        {"eval_results.json": {"own__calc-1": False}, f"{PRO}_output.json": {"tests": []}},
+        "not_evaluated",
+        "no test result could be read",
+    ),
+    ("pro", {"eval_results.json": {}, f"{PRO}_output.json": TESTS}, "", ""),
+    (
+        "live",
+        {"results/own__calc-1/report.json": {"resolved": True}},
+        "resolved",
+        "",
+    ),
+    (
+        "live",
+        {
+            "results/own__calc-1/report.json": {"resolved": False},
+            "results/own__calc-1/status.json": {F2P: "fail"},
+        },
+        "unresolved",
+        "",
+    ),
+    (
+        "live",
+        {
+            "results/own__calc-1/report.json": {"resolved": False},
+            "results/own__calc-1/status.json": {},
+        },
+        "not_evaluated",
+        "no test result",
+    ),
+    ("live", {"results/results.json": {"error_ids": ["own__calc-1"]}}, "", ""),
+    ("rebench-v2", {"rebench_v2.json": rebench_v2([F2P], [])}, "resolved", ""),
+    ("rebench-v2", {"rebench_v2.json": rebench_v2([f"{F2P} [12 ms]"], [])}, "resolved", ""),
+    (
+        "rebench-v2",
+        {"rebench_v2.json": rebench_v2([F2P], [P2P]), "logs/own__calc-1_log.txt": OUTPUT},
+        "unresolved",
+        "",
+    ),
+    ("rebench-v2", {"rebench_v2.json": rebench_v2([], [P2P])}, "not_evaluated", "no test result"),
+    (
+        "rebench-v2",
+        {
+            "rebench_v2.json": rebench_v2([], [P2P]),
+            "logs/own__calc-1_log.txt": "error: patch failed: calc.py:1\nerror: calc.py: no\n",
+        },
+        "unresolved",
+        "the patch does not apply",
+    ),
+    (
+        "rebench-v2",
+        {
+            "rebench_v2.json": rebench_v2([], [P2P]),
+            "logs/own__calc-1_log.txt": "error: patch failed: tests/test_calc.py:1\n",
+        },
+        "not_evaluated",
+        "no test result",
+    ),
+    (
+        "rebench-v2",
+        {"rebench_v2.json": rebench_v2([], [P2P], error="Task lacks test_patch")},
+        "not_evaluated",
+        "Task lacks test_patch",
+    ),
+    (
+        "rebench-v2",
+        {
+            "rebench_v2.json": rebench_v2([], [P2P], exit_code=125),
+            "logs/own__calc-1_log.txt": "Unable to find image\nFAILED x\n",
+        },
+        "not_evaluated",
+        "Unable to find image",
+    ),
+    ("rebench-v2", {"rebench_v2.json": {"items": [{"instance_id": "other"}]}}, "", ""),
+    ("multi-swe-bench", multi("resolved"), "resolved", ""),
+    (
+        "multi-swe-bench",
+        multi("unresolved", message="It fails. A brief summary"),
+        "unresolved",
+        "It fails",
+    ),
+    ("multi-swe-bench", multi("unresolved", 0), "not_evaluated", "no test result"),
+    ("multi-swe-bench", multi("error"), "not_evaluated", "the report could not be made"),
+    ("multi-swe-bench", {}, "", ""),
+    (
+        "smith",
+        {f"{SMITH}/report.json": {"resolved": True, **STATUS}, f"{SMITH}/test_output.txt": OUTPUT},
+        "resolved",
+        "",
+    ),
+    (
+        "smith",
+        {f"{SMITH}/report.json": {"resolved": False, **STATUS}, f"{SMITH}/test_output.txt": "no"},
+        "not_evaluated",
+        "no test result",
+    ),
+    (
+        "smith",
+        {f"{SMITH}/report.json": {"timed_out": True, "timeout": 90}},
+        "unresolved",
+        "the tests did not end within 90 s",
+    ),
+    (
+        "smith",
+        {f"{SMITH}/run_instance.log": log_of("CHECKOUT FAILED: no branch")},
+        "not_evaluated",
+        "no branch",
+    ),
+    ("smith", {}, "", ""),
+    (
+        "sb-cli",
+        {"reports/swe-bench_lite__test__run-1.json": {"resolved_ids": ["own__calc-1"]}},
+        "resolved",
+        "",
+    ),
+    (
+        "sb-cli",
+        {"reports/swe-bench_lite__test__run-1.json": {"unresolved_ids": ["own__calc-1"]}},
+        "unresolved",
+        "",
+    ),
+    (
+        "sb-cli",
+        {"reports/swe-bench_lite__test__run-1.json": {"pending_ids": ["own__calc-1"]}},
+        "not_evaluated",
+        "under pending_ids",
+    ),
+    (
+        "sb-cli",
+        {"reports/swe-bench_lite__test__run-1-1.json": {"resolved_ids": ["own__calc-1"]}},
+        "",
+        "",
+    ),
+]
+for fork in ("rebench", "live-python", "gym"):
+    CASES += [
+        (
+            fork,
+            {
+                f"{FORK}/report.json": {"own__calc-1": {"resolved": resolved, **STATUS}},
+                f"{FORK}/test_output.txt": OUTPUT,
+            },
+            "resolved" if resolved else "unresolved",
+            "",
+        )
+        for resolved in (True, False)
+    ]
+    CASES += [
+        (
+            fork,
+            {
+                f"{FORK}/report.json": {"own__calc-1": {"resolved": False}},
+                f"{FORK}/test_output.txt": OUTPUT,
+            },
+            "not_evaluated",
+            "no test result",
+        ),
+        (
+            fork,
+            {f"{FORK}/run_instance.log": log_of(">>>>> Patch Apply Failed:\nerror")},
+            "unresolved",
+            "Patch Apply Failed",
+        ),
+        (
+            fork,
+            {
+                f"{FORK}/run_instance.log": "x\n__main__.EvaluationError: Evaluation error for x: "
+                "Test timed out after 5 seconds.\n"
+            },
+            "unresolved",
+            "Test timed out after 5 seconds",
+        ),
+        (
+            fork,
+            {f"{FORK}/run_instance.log": log_of("Creating container")},
+            "not_evaluated",
+            "the fork wrote no report",
+        ),
+        (fork, {"logs/run_evaluation/run-0/candidate/own__calc-1/report.json": {}}, "", ""),
+    ]
+
 
 # A patch that occurs nowhere else: gold must not reach a tool.
 SECRET_GOLD = GOLD.replace("calc", "secret_gold")
@@ -46,14 +278,14 @@ def row_of(name: str) -> dict[str, Any]:
 
 
 def made(name: str, tmp_path: Path) -> tuple[OfficialTool, EvaluationTask, EvaluationFolder]:
-    chosen = samples.settings(tmp_path / "checkout", "python3", dataset="x/SWE-bench_Lite")
+    chosen = official.settings(tmp_path / "checkout", "python3", dataset="x/SWE-bench_Lite")
     (tmp_path / "checkout/run_scripts/own__calc-1").mkdir(parents=True)
     folder = EvaluationFolder(tmp_path / "in", tmp_path / "out", "run-1-x", "run-1")
     folder.inputs.mkdir(parents=True)
     folder.outputs.mkdir()
     return (
         TOOLS[name](chosen),
-        samples.task(row_of(name), GOLD, "neutral-1", ""),
+        official.task(row_of(name), GOLD, "neutral-1", ""),
         folder,
     )
 
@@ -97,24 +329,26 @@ def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(name: str, tmp_
 @pytest.mark.parametrize("name", sorted({*OFFICIAL_TOOLS} - {"sb-cli"}))
 def test_a_row_of_another_set_is_refused(name: str, tmp_path: Path) -> None:
     tool, _, _ = made(name, tmp_path)
-    task = samples.task({"instance_id": "own__calc-1", "fail_to_pass": "[]"}, GOLD, "neutral-1", "")
+    task = official.task(
+        {"instance_id": "own__calc-1", "fail_to_pass": "[]"}, GOLD, "neutral-1", ""
+    )
     assert tool.lacking(task)
 
 
 def test_a_row_without_tests_would_be_resolved_by_any_patch(tmp_path: Path) -> None:
     tool, _, _ = made("pro", tmp_path)
-    assert tool.lacking(samples.task({**ROW, "fail_to_pass": "[]"}, GOLD, "n", "")) == "tests"
+    assert tool.lacking(official.task({**ROW, "fail_to_pass": "[]"}, GOLD, "n", "")) == "tests"
     away = {**ROW, "instance_id": "own__calc-2"}
-    assert tool.lacking(samples.task(away, GOLD, "n", "")).startswith("scripts in ")
+    assert tool.lacking(official.task(away, GOLD, "n", "")).startswith("scripts in ")
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "-x y"])
 def test_an_id_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
     tool, _, folder = made("rebench", tmp_path)
-    task = samples.task({**ROW, "instance_id": name}, GOLD, "neutral-1", "")
+    task = official.task({**ROW, "instance_id": name}, GOLD, "neutral-1", "")
     with pytest.raises(UserError, match="an id holds only"):
         tool.write([task], folder)
-    multi_task = samples.task({**ROW, "org": name}, GOLD, "neutral-1", "")
+    multi_task = official.task({**ROW, "org": name}, GOLD, "neutral-1", "")
     with pytest.raises(UserError, match="do not name a pull request"):
         made("multi-swe-bench", tmp_path / "m")[0].groups([multi_task])
 
@@ -122,7 +356,7 @@ def test_an_id_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
 def test_pull_requests_of_several_repositories_are_evaluated_apart(tmp_path: Path) -> None:
     tool, _, _ = made("multi-swe-bench", tmp_path)
     tasks = [
-        samples.task({**ROW, "repo": repo, "number": number}, GOLD, f"{repo}-{number}", "")
+        official.task({**ROW, "repo": repo, "number": number}, GOLD, f"{repo}-{number}", "")
         for repo, number in (("a", 1), ("b", 1), ("a", 2))
     ]
     names = [[task.instance.instance_id for task in group] for group in tool.groups(tasks)]

@@ -16,11 +16,78 @@ from core.errors import UserError
 from core.git import git
 from reports.command_line import report_command
 from reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
+from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.official.running import ConsoleLog, OfficialEvaluator
-from tests.reports.evaluation.evaluating import BANK, TEXTKIT, UNITS, make_run, on_disk, options
-from tests.reports.evaluation.official import samples
-from tests.reports.evaluation.official.standin import LinkedStandIn, StandIn
+from reports.evaluation.evaluators.official.tool import (
+    EvaluationFolder,
+    OfficialTool,
+    Tasks,
+    ToolResult,
+    read_result,
+    resolved_if,
+    row_id,
+    write_values,
+)
+from tests.support import official
+from tests.support.evaluated import BANK, TEXTKIT, UNITS, make_run, on_disk, report_options
+
+# Prints, writes results, and ends, waits or starts others as the words in the patches say.
+PROGRAM = """\
+import json, os, subprocess, sys, time
+from pathlib import Path
+predictions = json.loads(Path(sys.argv[1]).read_text())
+words = " ".join(predictions.values())
+print("working in", os.getcwd(), end="\\n\\n")
+print("10%\\r20%\\r\\x1b[31mdone\\x1b[0m")
+results = {}
+for name, patch in predictions.items():
+    if "CRASH" in patch:
+        print(f"Error evaluating {name}: it crashed")
+    elif "LOST" not in patch:
+        results[name] = "RIGHT" in patch
+Path("results.json").write_text(json.dumps(results))
+if "HANG" in words:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    print("child", child.pid, flush=True)
+    time.sleep(600)
+if "LINK" in words:
+    print("linked", Path("shared").resolve().name)
+print("secret", os.environ.get("PLANTED_API_KEY"), os.environ["TMPDIR"])
+sys.exit(3 if "FAIL" in words else 0)
+"""
+
+
+class StandIn(OfficialTool):
+    """Runs ``PROGRAM``."""
+
+    name = "standin"
+    repository = "own/standin"
+    entry = "shared"
+    package = "pytest"
+    modules = ("json",)
+    needed = ("repo",)
+    uses_engine = False
+    allowance = 1.0
+
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
+        patches = {row_id(task): task.prediction.patch for task in tasks}
+        write_values(folder.predictions(), patches)
+
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
+        return [[sys.executable, "-c", PROGRAM, str(folder.predictions())]]
+
+    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
+        results = read_result(folder.outputs / "results.json") or {}
+        found = results.get(row_id(task))
+        return resolved_if(found, "the log") if isinstance(found, bool) else None
+
+
+class LinkedStandIn(StandIn):
+    """Needs an entry of its checkout in the working folder."""
+
+    links = ("shared",)
+
 
 ROW = {"repo": "own/calc"}
 
@@ -30,15 +97,15 @@ def patch(word: str) -> str:
 
 
 def tasks(*words: str) -> list[Any]:
-    return [samples.task({**ROW, "instance_id": f"own__calc-{w}"}, patch(w), w, "") for w in words]
+    return [official.task({**ROW, "instance_id": f"own__calc-{w}"}, patch(w), w, "") for w in words]
 
 
 def evaluate(
     place: Path, *words: str, kind: type[StandIn] = StandIn, **changes: Any
 ) -> tuple[dict[str, Verdict], list[str]]:
     said: list[str] = []
-    chosen = samples.settings(changes.pop("checkout", None), sys.executable, **changes)
-    images = samples.preparation(place, said.append)
+    chosen = official.settings(changes.pop("checkout", None), sys.executable, **changes)
+    images = official.preparation(place, said.append)
     made = OfficialEvaluator(kind(chosen), place, images, said.append)
     assert made.prepare(tasks(*words)) == {}
     return {v.instance_id: v for v in made.evaluate(tasks(*words), "run-1")}, said
@@ -48,7 +115,7 @@ def test_each_prediction_has_a_verdict_or_a_reason(tmp_path: Path) -> None:
     found, said = evaluate(tmp_path, "RIGHT", "WRONG", "CRASH", "LOST")
     (folder,) = tmp_path.iterdir()
     log = folder / "console.log"
-    assert samples.statuses(found) == {
+    assert official.statuses(found) == {
         "RIGHT": "resolved", "WRONG": "unresolved", "CRASH": "not_evaluated",
         "LOST": "not_evaluated",
     }  # fmt: skip
@@ -103,7 +170,7 @@ def test_a_checkout_is_linked_and_its_revision_recorded(tmp_path: Path) -> None:
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "x")):
         git(*words, cwd=checkout)
     commit = git("rev-parse", "HEAD", cwd=checkout).decode().strip()
-    tool = LinkedStandIn(samples.settings(checkout, sys.executable))
+    tool = LinkedStandIn(official.settings(checkout, sys.executable))
     assert tool.check() == f"revision {commit}"
     (checkout / "shared").write_text("changed")
     assert tool.check() == f"revision {commit}, with changes"
@@ -126,7 +193,7 @@ def test_a_checkout_is_linked_and_its_revision_recorded(tmp_path: Path) -> None:
 def test_what_is_missing_is_one_clear_line(
     name: str, checkout: str | None, python: str, words: str, tmp_path: Path
 ) -> None:
-    chosen = samples.settings(tmp_path if checkout else None, python)
+    chosen = official.settings(tmp_path if checkout else None, python)
     with pytest.raises(UserError) as caught:
         TOOLS[name](chosen).check()
     assert words in str(caught.value) and "\n" not in str(caught.value)
@@ -136,16 +203,16 @@ def test_the_submodule_of_live_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "evaluation").mkdir()
     (tmp_path / "evaluation/evaluation.py").touch()
     (tmp_path / "launch").mkdir()
-    tool = TOOLS["live"](samples.settings(tmp_path, sys.executable))
+    tool = TOOLS["live"](official.settings(tmp_path, sys.executable))
     with pytest.raises(UserError, match="submodule update --init launch"):
         tool.check()
 
 
 def test_rows_that_lack_something(tmp_path: Path) -> None:
-    chosen = samples.settings(None, sys.executable)
-    images = samples.preparation(tmp_path, print)
+    chosen = official.settings(None, sys.executable)
+    images = official.preparation(tmp_path, print)
     made = OfficialEvaluator(StandIn(chosen), tmp_path, images, print)
-    bad = samples.task({"instance_id": "own__calc-2"}, patch("RIGHT"), "bad", "")
+    bad = official.task({"instance_id": "own__calc-2"}, patch("RIGHT"), "bad", "")
     assert made.prepare([*tasks("RIGHT"), bad]) == {
         "bad": "the row lacks repo, which standin needs"
     }
@@ -156,7 +223,7 @@ def test_rows_that_lack_something(tmp_path: Path) -> None:
 def test_official_verdicts_are_those_of_the_official_tools() -> None:
     assert TOOLS.keys() == {*OFFICIAL_TOOLS}
     for name in OFFICIAL_TOOLS:
-        assert TOOLS[name](samples.settings(None, "python3")).name == name
+        assert TOOLS[name](official.settings(None, "python3")).name == name
         assert Verdict("x", VerdictStatus.RESOLVED, name).final
     assert not Verdict("x", VerdictStatus.RESOLVED, "local").final
 
@@ -168,7 +235,7 @@ def test_a_tool_evaluates_a_run(
     monkeypatch.setattr("reports.evaluation.evaluators.choice.OFFICIAL_TOOLS", ("standin",))
     store = make_run(tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""})
     said: list[str] = []
-    chosen = options(cache, "standin", page=False)
+    chosen = report_options(cache, "standin", page=False)
     assert report_command([store.folder], chosen, said.append) == 0
     verdict = on_disk(store, BANK)
     assert (verdict["status"], verdict["evaluator"]) == ("resolved", "standin")
@@ -179,14 +246,16 @@ def test_a_tool_evaluates_a_run(
     said.clear()
     report_command([store.folder], chosen, said.append)
     assert not any("evaluating" in line for line in said), "its own verdicts stand"
-    assert report_command([store.folder], options(cache, "none", verify=True), said.append) == 0
-    again = options(cache, "none", regrade=True, page=False)
+    assert (
+        report_command([store.folder], report_options(cache, "none", verify=True), said.append) == 0
+    )
+    again = report_options(cache, "none", regrade=True, page=False)
     report_command([store.folder], again, said.append)
     assert "graded 0 again; 2 left no test output" in said
     with pytest.raises(UserError, match="sb-cli, standin"):
-        report_command([store.folder], options(cache, "nobody"), said.append)
+        report_command([store.folder], report_options(cache, "nobody"), said.append)
     with pytest.raises(UserError, match="are not for --evaluator local"):
-        local = options(cache, "local", evaluator_python="python3")
+        local = report_options(cache, "local", evaluator_python="python3")
         report_command([store.folder], local, said.append)
 
 

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.formats import get_format
+from exercises.canitedit.__main__ import COMMANDS
+from exercises.canitedit.generation.editing import PROGRAM
+from exercises.canitedit.problems import InstructionKind, Problem, load_problems
+from exercises.canitedit.results import (
+    Completion,
+    Decoding,
+    EvaluatedProgram,
+    ProblemFile,
+    ProgramStatus,
+    read_file,
+    write_file,
+)
+from exercises.dispatch import dispatch
+from tests.support.provider import Answer, Provider
+
+ROWS = Path(__file__).parents[1] / "exercises/canitedit/problems.jsonl"
+BOTH = tuple(InstructionKind)
+
+
+def problems() -> tuple[Problem, ...]:
+    """Return the six problems."""
+    return load_problems(str(ROWS))
+
+
+def passed(program: str, coverage: int = 100, missing: tuple[int, ...] = ()) -> EvaluatedProgram:
+    """Return the result of a program whose tests passed."""
+    return EvaluatedProgram(
+        program_no_test=program,
+        status=ProgramStatus.OK,
+        exit_code=0,
+        coverage=coverage,
+        coverage_missing=missing,
+    )
+
+
+def failed(program: str, status: ProgramStatus = ProgramStatus.EXCEPTION) -> EvaluatedProgram:
+    """Return the result of a program whose tests failed."""
+    return EvaluatedProgram(program_no_test=program, status=status, exit_code=1, stderr="E")
+
+
+def evaluated(
+    problem: Problem,
+    kind: InstructionKind = InstructionKind.LAZY,
+    good: int = 1,
+    of: int = 2,
+    **sampling: Any,
+) -> ProblemFile:
+    """Return a file in which ``good`` of the completions are the solution, the others nothing."""
+    after, before = passed(f"{problem.after}\n"), failed(f"{problem.before}\n")
+    results = (after,) * good + (before,) * (of - good)
+    made = tuple(Completion(program=one.program_no_test) for one in results)
+    values = {"temperature": 0.2, "top_p": 0.95, "max_tokens": 3072, **sampling}
+    return ProblemFile(problem, kind, Decoding(**values), made, results)
+
+
+def write_folder(folder: Path, good: Iterable[int], of: int = 2, **sampling: Any) -> Path:
+    """Write both files of each problem, with so many good completions of each; lazy ones fewer."""
+    for problem, number in zip(problems(), good, strict=True):
+        lazy = max(number - 1, 0)
+        for kind, count in zip(BOTH, (number, lazy), strict=True):
+            write_file(folder, evaluated(problem, kind, count, of, **sampling))
+    return folder
+
+
+def plain(path: Path) -> dict[str, Any]:
+    """Return the JSON in a file."""
+    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return found
+
+
+def write_plain(path: Path, value: Mapping[str, Any] | list[Any]) -> Path:
+    """Write JSON as others do."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(json.dumps(value).encode()))
+    return path
+
+
+RUN = "r"
+
+
+def words(out: Path, url: str, *more: str) -> list[str]:
+    """Return the options of a run ``r``, of which later ones override earlier ones."""
+    return [
+        "--models", "gpt-4o", "--api-base", url, "--problems", str(ROWS), "--run", RUN,
+        "--out", str(out), "--cache", str(out / "cache"), "--completions", "2",
+        "--call-retries", "0", *more,
+    ]  # fmt: skip
+
+
+def generate(monkeypatch: pytest.MonkeyPatch, out: Path, url: str, *more: str) -> int:
+    """Run ``generate`` in this process and return its exit code."""
+    argv = ["exercises.canitedit", "generate", *words(out, url, *more)]
+    monkeypatch.setattr(sys, "argv", argv)
+    return dispatch("exercises.canitedit", COMMANDS)
+
+
+def run_folder(out: Path) -> Path:
+    return out / "predictions" / RUN
+
+
+def files(out: Path, model: str = "gpt-4o") -> dict[str, ProblemFile]:
+    """Return what a run wrote for a model, by name of the file."""
+    places = sorted((run_folder(out) / model).glob("*.json.gz"))
+    return {place.name: read_file(place) for place in places}
+
+
+def bytes_of(out: Path) -> dict[str, bytes]:
+    """Return the files of completions by name."""
+    return {path.name: path.read_bytes() for path in (run_folder(out) / "gpt-4o").iterdir()}
+
+
+def asked_text(request: dict[str, Any]) -> str:
+    """Return the part of a request that is about the problem."""
+    return str(request["prompt"] if "prompt" in request else request["messages"][-1]["content"])
+
+
+def problem_of(request: dict[str, Any]) -> Problem:
+    """Return the problem that a request is about."""
+    (found,) = (one for one in problems() if one.before in asked_text(request))
+    return found
+
+
+class Solver(Provider):
+    """Answers by what is asked alone, so that the order of requests changes nothing.
+
+    Attributes:
+        hang: seconds before each answer.
+    """
+
+    hang = 0.0
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        return Answer(self.text(problem_of(request), request), hang=self.hang)
+
+    def text(self, problem: Problem, request: dict[str, Any]) -> str:
+        """Return a solution in a fence, and another comment for each seed."""
+        return f"Here:\n```py\n# {request['seed']}\n{problem.after}\n```\n"
+
+
+class Editor(Solver):
+    """Writes the solutions as edits in one format."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self.form = form
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        problem = problem_of(request)
+        edit = get_format(self.form).render(PROGRAM, f"{problem.before}\n", f"{problem.after}\n")
+        calls = tuple((call.name, call.arguments) for call in edit.tool_calls)
+        return Answer(edit.content, tool_calls=calls)
+
+
+def by_seed(requests: Sequence[dict[str, Any]]) -> list[int]:
+    """Return the seeds of requests, in order."""
+    return sorted(request["seed"] for request in requests)

@@ -1,0 +1,325 @@
+"""Starts commands, such as ``harness.py``, as processes that need not import litellm first.
+
+The imports take seconds. Run as a module this is a process that does them once and forks for each
+command: the fork becomes what ``python harness.py`` is, with streams, environment, folder and
+signals of its own. Nothing else has happened before the fork. ``Preloaded`` starts that process.
+A ``Bomb`` makes the fork die at a chosen write.
+"""
+
+from __future__ import annotations
+
+import array
+import builtins
+import io
+import json
+import os
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+TOP = Path(__file__).resolve().parents[2]
+EXERCISM = "exercism"
+COMMANDS = {
+    "harness.py": "bench.cli.command_line",
+    "report.py": "reports.command_line",
+    EXERCISM: "exercises.exercism.running.command",
+    "canitedit-generate": "exercises.canitedit.generation.command",
+    "complete": "tests.support.runs",
+}
+_LONGEST = 1 << 20
+_POLL = 0.01
+
+
+@dataclass
+class Started:
+    """A process that was forked, used like ``subprocess.Popen``; its output is one text."""
+
+    pid: int
+    args: list[str]
+    stdout: IO[str] | None
+    _ending: socket.socket
+    returncode: int | None = None
+    _said: list[str] = field(default_factory=list)
+    _reader: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        if self.stdout is not None:
+            self._reader = threading.Thread(target=self._read, daemon=True)
+            self._reader.start()
+
+    def _read(self) -> None:
+        assert self.stdout is not None
+        with self.stdout as stream:
+            self._said.append(stream.read())
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        return self._ended(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code; ``subprocess.TimeoutExpired`` after ``timeout`` seconds."""
+        if (code := self._ended(timeout)) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return code
+
+    def _ended(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._ending], [], [], timeout)[0]:
+            self.returncode = int(self._ending.recv(_LONGEST))
+            self._ending.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
+        """Wait and return what it printed, as ``Popen.communicate`` does."""
+        self.wait(timeout)
+        if self._reader is not None:
+            self._reader.join(timeout)
+        return "".join(self._said), None
+
+
+class Preloaded:
+    """Starts the process that has imported everything; a context manager."""
+
+    def __enter__(self) -> Preloaded:
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.commands", str(theirs.fileno())], cwd=TOP,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+            )  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._orders.close()
+        self._server.wait()
+
+    def start(
+        self,
+        *words: str,
+        script: str = "harness.py",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        terminal: int | None = None,
+        output: int | None = None,
+        ignores_interrupts: bool = False,
+        bomb: Bomb | None = None,
+    ) -> Started:
+        """Start ``script`` with ``words``.
+
+        Args:
+            env: all its variables; without, those of this process.
+            terminal: a file descriptor for all three streams.
+            output: one for standard output and error; else both are read as one text.
+            bomb: goes off in the process.
+        """
+        order = {
+            "words": [script, *words], "env": dict(os.environ if env is None else env),
+            "cwd": str(cwd or Path.cwd()), "ignores": ignores_interrupts,
+            "bomb": bomb and [bomb.at, bomb.torn],
+        }  # fmt: skip
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        stdout, opened = None, [os.open(os.devnull, os.O_RDONLY)]
+        if terminal is None and output is None:
+            reading, output = os.pipe()
+            stdout = os.fdopen(reading, errors="replace")
+            opened.append(output)
+        streams = [opened[0], output, output] if terminal is None else [terminal] * 3
+        with theirs:
+            fds = array.array("i", [theirs.fileno(), *streams])
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
+            self._orders.sendmsg([json.dumps(order).encode()], rights)
+        for number in opened:
+            os.close(number)
+        return Started(int(ours.recv(_LONGEST)), [script, *words], stdout, ours)
+
+    def run(self, *words: str, **given: Any) -> subprocess.CompletedProcess[str]:
+        """Start as ``start`` does and wait; ``stdout`` holds both streams."""
+        process = self.start(*words, **given)
+        said, _ = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.wait(), said, "")
+
+
+@dataclass
+class _Server:
+    """The process that forks."""
+
+    orders: socket.socket
+    run_cli: Callable[..., int]
+    commands: Mapping[str, Callable[..., None]]
+    settings: Mapping[str, str]
+    children: dict[int, socket.socket] = field(default_factory=dict)
+
+    def serve(self) -> Callable[[], int] | None:
+        """Fork until there are no more orders; in a fork, return what it has to do."""
+        while True:
+            self._reap()
+            timeout = _POLL if self.children else None
+            if not select.select([self.orders], [], [], timeout)[0]:
+                continue
+            text, fds, _, _ = socket.recv_fds(self.orders, _LONGEST, 4)
+            if not text:
+                return None
+            ending = socket.socket(fileno=fds[0])
+            pid = os.fork()
+            if not pid:
+                return self._becomes(json.loads(text), fds[1:])
+            ending.send(str(pid).encode())
+            self.children[pid] = ending
+            for number in fds[1:]:
+                os.close(number)
+
+    def _reap(self) -> None:
+        for pid in [*self.children]:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                with self.children.pop(pid) as ending:
+                    ending.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+    def _becomes(self, order: dict[str, Any], streams: Sequence[int]) -> Callable[[], int]:
+        """Make this process one that was started as the command."""
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        for number in {*streams} - {0, 1, 2}:
+            os.close(number)
+        for one in (self.orders, *self.children.values()):
+            one.close()
+        _reopen_streams()
+        ignored = signal.SIG_IGN if order["ignores"] else signal.default_int_handler
+        signal.signal(signal.SIGINT, ignored)
+        os.environ.clear()
+        os.environ.update({**order["env"], **self.settings})
+        os.chdir(order["cwd"])
+        sys.argv = order["words"]
+        name = sys.argv[0]
+        bomb = order["bomb"] and Bomb(*order["bomb"])
+        return lambda: _run(lambda: self.run_cli(self.commands[name], name), bomb)
+
+
+def _run(command: Callable[[], int], bomb: Bomb | None) -> int:
+    if bomb is None:
+        return command()
+    bomb.arm()
+    code = command()
+    print(f"writes: {bomb.count}", flush=True)
+    return code
+
+
+def _reopen_streams() -> None:
+    """Buffer as an interpreter does that starts on these streams."""
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", buffering=1 if os.isatty(1) else -1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+
+
+def main() -> None:
+    before = dict(os.environ)
+    from bench.cli.cli import run_cli
+    from demo import register
+    from llm.registry import the_litellm
+    from llm.tokens import count_tokens
+
+    register()
+    the_litellm()
+    count_tokens("gpt-4o", "")  # loads an encoding, which takes most of a second
+    commands = {name: import_module(module).main for name, module in COMMANDS.items()}
+    assert threading.active_count() == 1, "a process with threads must not be forked"
+    settings = {name: text for name, text in os.environ.items() if before.get(name) != text}
+    orders = socket.socket(fileno=int(sys.argv[1]))
+    work = _Server(orders, run_cli, commands, settings).serve()
+    sys.exit(work() if work is not None else 0)
+
+
+_CALLS = ("fsync", "replace", "rename", "write", "unlink", "mkdir")
+
+
+class Bomb:
+    """Ends this process by SIGKILL at its write number ``at``; 0 counts only.
+
+    What counts: calls of ``os`` that write, files opened for writing, and writes to files.
+    """
+
+    def __init__(self, at: int, torn: bool) -> None:
+        self.at, self.torn, self.count = at, torn, 0
+        self._lock = threading.Lock()
+
+    def due(self) -> bool:
+        with self._lock:
+            self.count += 1
+            return self.count == self.at
+
+    def arm(self) -> None:
+        for name in _CALLS:
+            setattr(os, name, self._counted(getattr(os, name)))
+        Path.replace = self._counted(Path.replace)  # type: ignore[method-assign]
+        builtins.open = io.open = self._opening(io.open)  # type: ignore[assignment]
+        Path.open = self._opening(Path.open)  # type: ignore[method-assign]
+
+    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **named: Any) -> Any:
+            if self.due():
+                die()
+            return call(*args, **named)
+
+        return counted
+
+    def _opening(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def opening(file: Any, mode: str = "r", *args: Any, **named: Any) -> Any:
+            if not set(mode) & set("wax+"):
+                return call(file, mode, *args, **named)
+            if self.due():
+                die()
+            stream = call(file, mode, *args, **named)
+            ours = isinstance(stream, _Watched)
+            regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+            return _Watched(stream, self) if regular and not ours else stream
+
+        return opening
+
+
+class _Watched:
+    """A file whose writes count, and of which one may be cut in the middle."""
+
+    def __init__(self, stream: Any, bomb: Bomb) -> None:
+        self._stream, self._bomb = stream, bomb
+
+    def write(self, data: Any) -> int:
+        if self._bomb.due():
+            if self._bomb.torn:
+                self._stream.write(data[: len(data) // 2])
+                self._stream.flush()
+            die()
+        return int(self._stream.write(data))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __enter__(self) -> _Watched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def __iter__(self) -> Any:
+        return iter(self._stream)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.config import TestChoice
+from bench.regression.suite import RegressionTests, TestLimits
+from core.processes import run_limited
+from environments import (
+    AS_GIVEN,
+    Changes,
+    CommandResult,
+    FailedCommand,
+    Prepared,
+    Session,
+    Setup,
+    SetupWay,
+)
+from environments.base import ResourceLimits
+from environments.folders import FolderCommand, FolderResult, Folders
+from tests.conftest import an_instance
+
+MB = 1 << 20
+IMAGE = "python:3.11-slim"
+FOLDER_LIMITS = ResourceLimits(
+    processes=40, memory=200 * MB, file_size=20 * MB, written=30 * MB, temporary=10 * MB,
+    output=200_000, collected=100_000,
+)  # fmt: skip
+PYTHON = Path(sys.executable)
+
+
+def python(folders: Folders, code: str, seconds: float = 20, **more: Any) -> FolderResult:
+    """Run a program; ``more`` are fields of FolderCommand."""
+    files = {"program.py": code.encode(), **more.pop("files", {})}
+    return folders.run(FolderCommand(("python", "program.py"), files, seconds, **more))
+
+
+LIMITS = ResourceLimits(
+    processes=40, memory=200 * MB, file_size=20 * MB, written=60 * MB, temporary=10 * MB
+)
+IGNORES_TERM = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+
+
+def a_mark() -> str:
+    return f"mark-{secrets.token_hex(8)}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A session with small limits, and the name of the mechanism that enforces them.
+
+    Its tree is set up once as ``prepared``, since only what runs later is hostile.
+    """
+
+    way: str
+    session: Session
+    prepared: Prepared
+    mark: str = field(default_factory=a_mark)
+
+    def run(self, code: str, seconds: float = 20) -> CommandResult:
+        """Run ``code`` with a mark that is visible in the machine's list of processes."""
+        text = b64encode(code.encode()).decode()
+        command = f"echo {text} | base64 -d >hostile.py; python hostile.py {self.mark}"
+        result = self.prepared.run(command, seconds)
+        assert "alive" in self.prepared.run("echo alive", 30).output
+        assert not self.still_running(), "a process of it still runs"
+        return result
+
+    def still_running(self) -> list[str]:
+        end = time.monotonic() + 5
+        while (found := self._marked()) and time.monotonic() < end:
+            time.sleep(0.05)
+        return found
+
+    def _marked(self) -> list[str]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                found.append(path.read_bytes().decode("utf-8", "replace"))
+            except OSError:
+                continue
+        return [line for line in found if self.mark in line]
+
+
+def ended_badly(result: CommandResult) -> bool:
+    return result.timed_out or result.exit_code != 0
+
+
+FILES = {
+    "thing/__init__.py": "",
+    "thing/core.py": "def one():\n    return 1\n\ndef two():\n    return 2\n",
+    "tests/test_core.py": (
+        "import os\nfrom thing import core\nfrom thing.core import one\n\n"
+        "def test_two():\n    assert getattr(core, 'two', lambda: 2)() == 2\n\n"
+        "def test_one():\n    assert one() == 1\n\n"
+        "def test_known_to_fail():\n    assert one() == 3\n\n"
+        "def test_flaky():\n"
+        "    flag = os.environ['FLAKY']\n"
+        "    first = not os.path.exists(flag)\n"
+        "    open(flag, 'w').close()\n"
+        "    assert one() == 1 or not first\n"
+    ),
+    "tests/test_slow.py": (
+        "import time\nfrom thing import core\n\ndef test_slow():\n    time.sleep(30)\n"
+    ),
+    "tests/test_never.py": "from thing import core\n\ndef test_never():\n    assert False\n",
+}
+
+
+@dataclass
+class FolderSession:
+    """Runs commands in a fresh copy of some files, without a sandbox."""
+
+    folder: Path
+    test_command: str = f"{sys.executable} -m pytest -rA -p no:cacheprovider"
+    commands: list[str] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
+    files: Mapping[str, str] = field(default_factory=lambda: FILES)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    plugins: bool = False  # the installed ones, whose import takes most of a run's time
+
+    ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN,)
+
+    def installs(self, setup: Setup) -> bool:
+        return False
+
+    @contextmanager
+    def prepare(
+        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
+    ) -> Iterator[FolderPrepared]:
+        yield FolderPrepared(self, changes)
+
+    def stop(self) -> None:
+        pass
+
+    def run(self, changes: Changes, command: str, timeout: float) -> CommandResult:
+        if "--junitxml" in command or "stated_" not in command:
+            self.commands.append(command)
+            self.timeouts.append(timeout)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        base = {path: text.encode() for path, text in self.files.items()}
+        for path, data in {**base, **changes}.items():
+            place = self.folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data or b"")
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "FLAKY": str(self.folder.parent / "flag"),
+            "PYTHONPATH": ".",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "" if self.plugins else "1",
+            **self.variables,
+        }
+        return run_limited(["bash", "-c", command], self.folder, env, timeout)
+
+
+@dataclass
+class FolderPrepared:
+    """A folder's files with changes."""
+
+    session: FolderSession
+    changes: Changes
+    failed: tuple[FailedCommand, ...] = ()
+
+    def run(self, command: str, timeout: float) -> CommandResult:
+        return self.session.run(self.changes, command, timeout)
+
+
+def regression_tests(
+    tmp_path: Path, files: tuple[str, ...] = ("tests/test_core.py",), **changes: object
+) -> RegressionTests:
+    known = [path for path in FILES if not path.startswith("tests/") or path in files]
+    values: dict[str, object] = {
+        "instance": an_instance(),
+        "session": FolderSession(tmp_path / "folder"),
+        "choice": TestChoice.RELATED,
+        "limits": TestLimits(20, 20),
+        "files": known,
+        "read": FILES.get,
+        "cache": tmp_path / "cache",
+        "identity": "folder",
+        "log": logging.getLogger("test"),
+    }
+    return RegressionTests(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def edit(text: str) -> dict[str, bytes | None]:
+    return {"thing/core.py": text.encode()}

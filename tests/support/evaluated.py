@@ -1,0 +1,360 @@
+"""Demo runs with patches to evaluate or verdicts like those of swebench, and their packages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.cli.commands import run_command
+from bench.config import ModelChoice, RunConfig
+from bench.instances.dataset import Dataset, load_dataset
+from bench.instances.instance import split_row
+from bench.options import Options
+from bench.repos.mirrors import Mirrors
+from core.errors import UserError
+from demo.setup import DEMO_DATASET, build_mirrors
+from environments.base import EnvironmentKind
+from environments.docker.engine import engine_answers
+from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.command_line import report_command
+from reports.data.predictions import Prediction, all_preds, read_predictions
+from reports.data.rundata import read_run, rounds
+from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
+from reports.evaluation.evaluators.base import EvaluationTask
+from reports.pages.markdown import run_tables
+from reports.statistics.collect import collect
+from reports.statistics.denominators import split_of
+from reports.statsfile import stats_json
+from reports.submission.artifacts import read_lines
+from reports.submission.commands import SubmissionOptions, submission_command, validate_command
+from reports.submission.package import PackageFinding, PackageFolder, SizeLimits, locate
+from reports.submission.readme import by_repo, by_time, lists_of
+from reports.submission.validation import Against, read_verdicts, validate
+from runs.storage.store import RunStore
+
+META: dict[str, Any] = {
+    "name": "Retry harness",
+    "date": "2026-01-31",
+    "folder": "retry_scripted",
+    "site": "https://example.org/harness",
+    "report": "https://example.org/report",
+    "authors": ["A. Author", "B. Author"],
+    "first_author_site": "https://example.org/~a",
+    "affiliations": ["University of Examples"],
+    "logo": "picture.svg",
+    "model": ["scripted-a", "scripted-b"],
+    "org": "Example",
+    "os_model": False,
+    "os_system": True,
+    "agent": "Retry harness",
+    "agent_org": "Example",
+    "model_display": "Scripted",
+    "model_org": "Nobody",
+    "artifacts": "https://example.org/artifacts",
+    "web_browsing": False,
+}
+
+
+def demo() -> Dataset:
+    """The six demo instances."""
+    return load_dataset("demo", "test")
+
+
+def replay_demo(out: Path, cache: Path) -> Path:
+    """Replay the demo without running tests and return the run's folder."""
+    config = RunConfig(
+        models=tuple(ModelChoice.parse(m, replay=True) for m in ("scripted-a", "scripted-b")),
+        environment=EnvironmentKind.NONE,
+        replay=DEMO_DATASET / "replies",
+        all_attempts=True,
+        run="r",
+    )
+    options = Options(
+        dataset="demo",
+        split="test",
+        out=out,
+        cache=cache,
+        repos=build_mirrors(cache / "demo-mirrors"),
+    )
+    assert run_command(config, options, lambda _: None) == 0
+    return out / "predictions" / "r"
+
+
+def write_verdicts(folder: Path, resolved: Collection[str], evaluator: str = "docker") -> None:
+    """Write a verdict, a report and a test output for every prediction with a patch."""
+    store = RunStore.of_folder(folder)
+    for prediction in read_predictions(store):
+        name = prediction.instance_id
+        if not prediction.patch:
+            continue
+        status = VerdictStatus.RESOLVED if name in resolved else VerdictStatus.UNRESOLVED
+        report = {name: {"resolved": name in resolved, "patch_successfully_applied": True}}
+        verdict = Verdict(
+            name, status, evaluator, log=whole_output(f"PASSED {name}\n"), report=report
+        )
+        save_verdict(store, prediction, verdict, None)
+
+
+def whole_output(tests: str) -> str:
+    """Return what the script of an instance prints with the output of its tests."""
+    return f">>>>> Start Test Output\n{tests}>>>>> End Test Output\n>>>>> Test Exit Code: 0\n"
+
+
+def write_other_verdicts(store: RunStore, status: VerdictStatus = VerdictStatus.RESOLVED) -> None:
+    """Write an official verdict for every patch that is not predicted."""
+    every = [prediction for found in rounds(read_run(store)) for prediction in found]
+    for prediction in every:
+        verdict = Verdict(prediction.instance_id, status, "docker", log="said")
+        save_verdict(store, prediction, verdict, None)
+
+
+def write_meta(place: Path, changes: dict[str, Any]) -> Path:
+    """Write meta.yaml and its logo; a change to None removes a key."""
+    place.mkdir(exist_ok=True)
+    (place / "picture.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    values = {key: value for key, value in {**META, **changes}.items() if value is not None}
+    path = place / "meta.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def change_json(path: Path, change: Any) -> None:
+    """Apply ``change`` to the content of a JSON file."""
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+
+
+# The computed files of a package; the others are copied or generated text.
+_COMPUTED = ("all_preds.jsonl", "patch.diff", "results/*.json", "metadata.yaml")
+_PAGES = "report"
+
+
+@dataclass(frozen=True)
+class Made:
+    """The paths of everything that was made; ``out`` holds ``predictions/`` and ``logs/``."""
+
+    out: Path
+    run: Path
+    package: Path
+    meta: Path
+    cache: Path
+    dataset: Dataset
+
+    def run_files(self) -> Iterator[Path]:
+        """Yield the run's files without pages and logs, which no program reads."""
+        for place in (self.run, self.out / "logs" / self.run.name):
+            for path in place.rglob("*"):
+                for_people = _PAGES in path.relative_to(place).parts or path.suffix == ".log"
+                if path.is_file() and not for_people:
+                    yield path
+
+    @property
+    def packaging(self) -> SubmissionOptions:
+        """The options that the package was made with."""
+        return SubmissionOptions("lite", self.meta, dataset="demo", cache=self.cache)
+
+
+def make_evaluated(folder: Path, cache: Path | None = None) -> Made:
+    """Make everything below ``folder``: six instances, some resolved, all attempts evaluated."""
+    cache = cache or folder / "cache"
+    dataset = demo()
+    run = replay_demo(folder, cache)
+    write_verdicts(run, [str(row["instance_id"]) for row in dataset.rows[1:4]])
+    write_other_verdicts(RunStore.of_folder(run))
+    options = ReportOptions(EvaluatorKind.NONE, "", "", 1, 60.0, cache, None)
+    report_command([run], options, lambda _: None)
+    meta = write_meta(folder / "meta", {})
+    made = Made(folder, run, folder / "package", meta, cache, dataset)
+    _package(made, made.package)
+    return made
+
+
+def _package(made: Made, folder: Path) -> None:
+    said: list[str] = []
+    if submission_command([made.run], folder, made.packaging, said.append):
+        raise AssertionError(f"the package has faults: {said}")
+
+
+def derived_of_run(made: Made) -> Mapping[str, Any]:
+    """Return everything that is computed from the files of the run."""
+    store = RunStore.of_folder(made.run)
+    try:
+        predictions = read_predictions(store)
+        found: dict[str, Any] = {"all_preds": all_preds(predictions)}
+        for rows in (made.dataset.rows, ()):
+            split = split_of("demo", "test", len(rows))
+            stats = collect(read_run(store, rows), split)
+            found[f"stats {len(rows)}"] = json.dumps(stats_json(stats))
+            found[f"tables {len(rows)}"] = list(run_tables(stats))
+        return {**found, **_computed_package(made)}
+    except UserError as error:
+        return {"error": str(error)}
+
+
+def _computed_package(made: Made) -> Mapping[str, bytes]:
+    with TemporaryDirectory() as place:
+        folder = Path(place, "package")
+        submission_command([made.run], folder, made.packaging, lambda _: None)
+        paths = sorted(path for name in _COMPUTED for path in folder.rglob(name))
+        return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def derived_of_package(made: Made) -> Mapping[str, Any]:
+    """Return a package's results, computed from its predictions and reports."""
+    rows = made.dataset.rows
+    ids = [str(row["instance_id"]) for row in rows]
+    artifacts = locate(PackageFolder.of(made.package)).artifacts
+    if artifacts is None:
+        return {}
+    lines, _ = read_lines(artifacts)
+    verdicts, _ = read_verdicts(artifacts, lines, ids)
+    lists = lists_of(ids, [line.instance_id for line in lines if line.generated], verdicts)
+    return {
+        "lists": lists,
+        "repositories": by_repo(rows, lists.resolved),
+        "years": by_time(rows, lists.resolved),
+        "patches": sorted((line.instance_id, line.model, line.patch) for line in lines),
+    }
+
+
+needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+BANK, TEXTKIT, UNITS = "demo__bank-1", "demo__textkit-1", "demo__units-1"
+WRONG = (
+    "diff --git a/textkit/slug.py b/textkit/slug.py\n--- a/textkit/slug.py\n+++ b/textkit/slug.py\n"
+    '@@ -1,4 +1,4 @@\n-"""Names for addresses."""\n+"""Names."""\n \n \n def slugify(text):\n'
+)
+HIDDEN = "tests/test_slug.py::test_runs_become_one_dash"
+# Printed when pytest has ended, where swebench's parsers read results.
+FORGED = WRONG.replace("+1,4 @@", "+1,6 @@").replace(
+    '+"""Names."""\n',
+    f'+"""Names."""\n+import atexit\n+atexit.register(print, "\\nPASSED {HIDDEN}")\n',
+)
+Say = Callable[[str], None]
+
+
+def rows() -> dict[str, Mapping[str, Any]]:
+    return {r["instance_id"]: r for r in load_dataset("demo", "test").rows}
+
+
+def make_run(out: Path, patches: Mapping[str, str]) -> RunStore:
+    folder = out / "predictions" / "r"
+    folder.mkdir(parents=True, exist_ok=True)
+    dataset = {"name": "demo", "split": "test"}
+    run = {"dataset": dataset, "selected": sorted(patches)}
+    (folder / "run.json").write_text(json.dumps(run))
+    for name, patch in patches.items():
+        content = {"instance_id": name, "model_name_or_path": "me/too", "model_patch": patch}
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return RunStore.of_folder(folder)
+
+
+def report_options(cache: Path, kind: str, **changes: Any) -> ReportOptions:
+    values: dict[str, Any] = {
+        "evaluator": kind, "dataset": "", "split": "", "workers": 2, "timeout": 120.0,
+        "cache": cache, "repos": None,
+        # Drawing takes seconds; a test of pages asks for them.
+        "page": False,
+    }  # fmt: skip
+    return ReportOptions(**{**values, **changes})
+
+
+def on_disk(store: RunStore, name: str) -> Any:
+    return json.loads(store.verdict(name).read_text())
+
+
+def task(name: str, patch: str = WRONG, **changes: Any) -> EvaluationTask:
+    prediction = Prediction(name, "me/too", patch, (), False, None)
+    return EvaluationTask(prediction, *split_row({**rows()[name], **changes}))
+
+
+ROWS = demo().rows
+IDS = sorted(str(row["instance_id"]) for row in ROWS)
+ID = "demo__bank-1"
+RESOLVED = IDS[:3]
+ROW = next(row for row in ROWS if row["instance_id"] == ID)
+TODAY = date(2026, 6, 1)
+SMALL = SizeLimits(file=300_000, total=2_000_000, unpacked=400_000)
+Change = Callable[[dict[str, Any]], object]
+Build = Callable[..., tuple[int, Path, list[str]]]
+KEY = "sk-ant-" + "a1" * 20
+
+
+@dataclass(frozen=True)
+class Package:
+    """A copy of a valid package in which tests plant faults."""
+
+    root: Path
+    mirrors: Mirrors
+
+    @property
+    def artifacts(self) -> Path:
+        return self.root / "artifacts"
+
+    @property
+    def entry(self) -> Path:
+        return self.root / "entry/evaluation/lite/20260131_retry_scripted"
+
+    @property
+    def logs(self) -> Path:
+        return self.artifacts / "logs" / ID
+
+    @property
+    def trajectory(self) -> Path:
+        return self.artifacts / f"trajs/{ID}.json"
+
+    def findings(self, mirrors: bool = True, **changes: Any) -> list[PackageFinding]:
+        places = self.mirrors if mirrors else None
+        values: dict[str, Any] = {"rows": ROWS, "today": TODAY, "mirrors": places, "limits": SMALL}
+        return validate(self.root, Against(**{**values, **changes}))
+
+    def change_prediction(self, change: Change) -> None:
+        path = self.artifacts / "all_preds.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        change(next(row for row in rows if row["instance_id"] == ID))
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def change_metadata(self, change: Change) -> None:
+        path = self.entry / "metadata.yaml"
+        data = yaml.safe_load(path.read_text())
+        change(data)
+        path.write_text(yaml.safe_dump(data))
+
+    def say(self, text: str, role: str = "user", place: int = 1) -> None:
+        """Insert a message into the first attempt's conversation."""
+
+        def add(data: dict[str, Any]) -> None:
+            data["attempts"][0]["messages"].insert(place, {"role": role, "content": text})
+
+        change_json(self.trajectory, add)
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text() + text)
+
+
+def diff(path: str, old: str = "", new: str = "added") -> str:
+    if not old:
+        head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+        return f"{head}@@ -0,0 +1 @@\n+{new}\n"
+    head = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
+    return f"{head}@@ -1 +1 @@\n-{old}\n+{new}\n"
+
+
+def entry_of(package: Path, split: str = "lite") -> Path:
+    return package / f"entry/evaluation/{split}/20260131_retry_scripted"
+
+
+def said_of(folder: Path, split: str = "") -> list[str]:
+    """Return the output of a validation against the demo dataset."""
+    said: list[str] = []
+    validate_command(folder, SubmissionOptions(split, dataset="demo"), said.append)
+    return said

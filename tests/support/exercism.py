@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.formats import format_names, get_format
+from agent.formats.base import EditFormat, Notation
+from core.atomic import write_json_atomic
+from environments.local.bubblewrap import bubblewrap_works
+from exercises.dispatch import dispatch
+from exercises.exercism.__main__ import COMMANDS
+from exercises.exercism.catalog import read_catalog
+from exercises.exercism.exercise import Exercise
+from exercises.exercism.languages import REPORT
+from exercises.exercism.reporting.records import RECORD, Record, read_records
+from exercises.exercism.results import (
+    KEY,
+    ColumnName,
+    ExerciseResult,
+    ExerciseStatus,
+    Extra,
+    RunFacts,
+    result_path,
+)
+from exercises.exercism.testing.tester import argv_of
+from exercises.exercism.testing.verdict import ExerciseTestRun
+from tests.support.provider import Answer, Provider
+
+SIX = Path(__file__).parents[1] / "exercises/data/exercism"
+
+
+def main(words: Sequence[object]) -> int:
+    """Run a command of the benchmark in this process and return its exit code."""
+    sys.argv = ["exercism", *map(str, words)]
+    return dispatch("exercises.exercism", COMMANDS)
+
+
+def six() -> dict[str, Exercise]:
+    """Return our exercises by name."""
+    return {exercise.name: exercise for exercise in read_catalog(SIX).exercises}
+
+
+def run_tests(
+    files: Mapping[str, bytes], exercise: Exercise, folder: Path, *, unittest: bool = False
+) -> ExerciseTestRun:
+    """Run the command of the language in ``folder`` made of ``files``."""
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    rules = exercise.rules
+    argv = argv_of(exercise, unittest, None)
+    env = {**os.environ, **dict(rules.environment)}
+    done = subprocess.run(
+        [sys.executable, *argv[1:]], cwd=folder, env=env, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    report = (folder / REPORT).read_text() if (folder / REPORT).exists() else ""
+    return ExerciseTestRun(done.returncode, False, done.stdout, report, unittest)
+
+
+def result(
+    key: str,
+    outcomes: Sequence[bool] = (True,),
+    model: str = "gpt-4o",
+    edit_format: str = "diff",
+    repeat: int = 1,
+    **values: Any,
+) -> ExerciseResult:
+    """Return a result; ``values`` are of the file and of its ``extra``."""
+    language, _, name = key.partition("/")
+    status = ExerciseStatus.SOLVED if any(outcomes) else ExerciseStatus.FAILED
+    extra = {k: values.pop(k) for k in list(values) if k in Extra.model_fields}
+    values = {"cost": Decimal("0.25"), "duration": 10.0, **values}
+    return ExerciseResult(
+        testdir=f"{language}/{name}", testcase=name, model=model, edit_format=edit_format,
+        tests_outcomes=tuple(outcomes), **values,
+        extra=Extra(**{"status": status, "language": language, "repeat": repeat, **extra}),
+    )  # fmt: skip
+
+
+def write_result(run: Path, one: ExerciseResult) -> Path:
+    """Write a result and return its path."""
+    path = result_path(run, one.model, one.edit_format, one.extra.repeat, one.key)
+    write_json_atomic(path, one.as_json())
+    return path
+
+
+def write_run(
+    folder: Path, results: Sequence[ExerciseResult], exercises: Sequence[str] = (), **facts: Any
+) -> Path:
+    """Write a run with these results, in the columns that they name."""
+    names = dict.fromkeys((r.model, r.edit_format, r.extra.repeat) for r in results)
+    columns = tuple(ColumnName(model=m, edit_format=f, repeat=n) for m, f, n in names)
+    keys = tuple(exercises or dict.fromkeys(r.key for r in results))
+    told = RunFacts(columns=columns, exercises=keys, profile="current", **facts)
+    write_json_atomic(folder / "run.json", {KEY: told.as_json()})
+    for one in results:
+        write_result(folder, one)
+    return folder
+
+
+Contents = Mapping[str, bytes]
+_NAMES = re.compile(r"^Use the above instructions .* supplied files: (.*)$", re.M)
+_FENCES = ("```", "````", "`````")
+NOTHING = "Nothing needs to change."
+
+
+def stubs(exercise: Exercise, try_: int) -> Contents:
+    return exercise.stubs()
+
+
+def examples(exercise: Exercise, try_: int) -> Contents:
+    return exercise.example()
+
+
+def late_examples(exercise: Exercise, try_: int) -> Contents:
+    return exercise.stubs() if try_ == 1 else exercise.example()
+
+
+class ExerciseProvider(Provider):
+    """Answers by what is asked alone: exercise, format, and number of the message.
+
+    Attributes:
+        wanted: returns the files of an exercise after a try, from 1.
+        latency: seconds before each answer.
+    """
+
+    def __init__(
+        self,
+        exercises: Sequence[Exercise],
+        wanted: Callable[[Exercise, int], Contents] = examples,
+        notation: Notation = Notation.CURRENT,
+        latency: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.wanted, self.latency = wanted, latency
+        self._by_solution = {" ".join(one.solution): one for one in exercises}
+        forms = [get_format(name, notation=notation) for name in format_names(notation)]
+        self._forms = [(form, {form.instructions(fence) for fence in _FENCES}) for form in forms]
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        said = [str(m["content"]) for m in request["messages"] if m["role"] == "user"]
+        exercise = self._by_solution[_NAMES.findall(said[0])[-1]]
+        before = exercise.stubs() if len(said) == 1 else self.wanted(exercise, len(said) - 1)
+        after = self.wanted(exercise, len(said))
+        return rendered(self.form(request), before, after, self.latency)
+
+    def form(self, request: Mapping[str, Any]) -> EditFormat:
+        """Return the format whose rules are in the system message."""
+        system = request["messages"][0]["content"]
+        return next(f for f, rules in self._forms if any(one in system for one in rules))
+
+
+def rendered(form: EditFormat, before: Contents, after: Contents, latency: float = 0.0) -> Answer:
+    """Return the answer that turns the files ``before`` into ``after``."""
+    replies = [
+        form.render(path, data.decode(), after[path].decode())
+        for path, data in before.items()
+        if after[path] != data
+    ]
+    calls = tuple((call.name, call.arguments) for reply in replies for call in reply.tool_calls)
+    text = "\n".join(reply.content for reply in replies)
+    return Answer(text if replies else NOTHING, tool_calls=calls, hang=latency)
+
+
+needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+# Two tests each, and one that its stub passes.
+THREE = "cuckoo-clock,garden-path,tidy-receipt"
+
+
+@dataclass(frozen=True)
+class ExerciseRun:
+    """A run ``r`` below ``out``."""
+
+    out: Path
+    cache: Path
+    options: tuple[str, ...] = field(default=())
+
+    @property
+    def folder(self) -> Path:
+        return self.out / "predictions" / "r"
+
+    def words(self, provider: Provider | None, exercises: Path = SIX) -> list[str]:
+        """Return the words of the command."""
+        base = ["--api-base", provider.url] if provider else []
+        return [
+            "--models", "gpt-4o", "--exercises", str(exercises), "--run", "r",
+            "--environment", "local", "--out", str(self.out), "--cache", str(self.cache),
+            "--workers", "4", "--jobs", "2", *base, *self.options,
+        ]  # fmt: skip
+
+    def run(self, provider: Provider | None, *more: str, exercises: Path = SIX) -> int:
+        """Run the command in this process and return its exit code."""
+        return main(["run", *self.words(provider, exercises), *more])
+
+    def records(self) -> Mapping[str, Record]:
+        """Return the records by edit format."""
+        return {record["edit_format"]: record for record in read_records(self.folder / RECORD)}
+
+    def results(self) -> dict[str, Any]:
+        """Return the results by path, without what depends on the clock."""
+        return {
+            str(path.relative_to(self.folder)): timeless(json.loads(path.read_text()))
+            for path in sorted((self.folder / "results").rglob("*.json"))
+        }
+
+    def one(self, edit_format: str, name: str) -> dict[str, Any]:
+        return dict(self.results()[f"results/gpt-4o.{edit_format}.1/python/{name}.json"])
+
+
+def timeless(value: Any) -> Any:
+    """Return a value of a result file without seconds."""
+    if isinstance(value, dict):
+        return {k: timeless(v) for k, v in value.items() if k not in ("duration", "seconds")}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def requests(provider: Provider) -> list[str]:
+    """Return all requests as they were sent, sorted: workers send them in any order."""
+    return sorted(json.dumps(request, sort_keys=True) for request in provider.requests)

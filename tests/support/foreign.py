@@ -1,0 +1,363 @@
+"""Conversations in the layouts of other harnesses, and runs that those make for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.instances.dataset import load_dataset
+from core.git import git
+from tests.support.provider import Answer, Provider
+
+NAME = "demo__textkit-1"
+PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one = 1\n+one = 2\n"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A reply with one action, and what it returned."""
+
+    text: str
+    command: str
+    seen: str
+    tool: str = "bash"
+    key: str = "command"
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        return {self.key: self.command}
+
+    @property
+    def call(self) -> dict[str, Any]:
+        function = {"name": self.tool, "arguments": json.dumps(self.arguments)}
+        return {"id": "c", "type": "function", "function": function}
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation on one instance."""
+
+    turns: tuple[Turn, ...]
+    prompt: str = "Resolve the issue."
+    patch: str = PATCH
+    name: str = NAME
+
+
+def _write(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def mini(talk: Talk, folder: Path, *, tools: bool = True) -> Path:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": talk.prompt}]
+    usage = {"prompt_tokens": 10, "completion_tokens": 2}
+    for turn in talk.turns:
+        extra = {"cost": 0.25, "response": {"usage": usage}, "actions": [turn.arguments]}
+        said = {"role": "assistant", "content": turn.text, "extra": extra}
+        seen: dict[str, Any] = {"role": "user", "content": turn.seen, "extra": {"returncode": 0}}
+        if tools:
+            said["tool_calls"] = [turn.call]
+            seen |= {"role": "tool", "tool_call_id": "c"}
+        messages += [said, seen]
+    ending = {"exit_status": "Submitted", "submission": talk.patch}
+    stats = {"instance_cost": 0.25 * len(talk.turns), "api_calls": len(talk.turns)}
+    info = {"model_stats": stats, "config": {"model": {"model_name": "m"}}, **ending}
+    messages.append({"role": "exit", "content": talk.patch, "extra": ending})
+    data = {"info": info, "messages": messages, "instance_id": talk.name}
+    _write(folder / talk.name / f"{talk.name}.traj.json", data)
+    return folder
+
+
+def mini_text(talk: Talk, folder: Path) -> Path:
+    return mini(talk, folder, tools=False)
+
+
+def sweagent(talk: Talk, folder: Path, *, history: bool = True) -> Path:
+    said: list[dict[str, Any]] = [{"role": "user", "content": talk.prompt, "agent": "main"}]
+    steps = []
+    for turn in talk.turns:
+        said.append({"role": "assistant", "content": turn.text, "tool_calls": [turn.call]})
+        said.append({"role": "tool", "content": turn.seen, "tool_call_ids": ["c"]})
+        steps.append({"action": turn.command, "observation": turn.seen, "response": turn.text})
+    stats = {"instance_cost": 0.5, "tokens_sent": 10, "tokens_received": 2, "api_calls": 2}
+    info = {"exit_status": "submitted", "submission": talk.patch, "model_stats": stats}
+    data = {"trajectory": steps, "history": said if history else said[:1], "info": info}
+    _write(folder / talk.name / f"{talk.name}.traj", {**data, "replay_config": None})
+    return folder
+
+
+def sweagent_steps(talk: Talk, folder: Path) -> Path:
+    return sweagent(talk, folder, history=False)
+
+
+def _openhands(talk: Talk, folder: Path, history: list[Any], **more: Any) -> Path:
+    tokens = {"prompt_tokens": 10, "completion_tokens": 2, "cache_read_tokens": 4}
+    line = {
+        "instance_id": talk.name,
+        "test_result": {"git_patch": talk.patch, **more},
+        "instruction": talk.prompt,
+        "metadata": {"llm_config": {"model": "m"}},
+        "history": history,
+        "metrics": {"accumulated_cost": 0.5, "accumulated_token_usage": tokens},
+        "error": None,
+    }
+    folder.mkdir(parents=True)
+    (folder / "output.jsonl").write_text(json.dumps(line) + "\n")
+    return folder
+
+
+def openhands(talk: Talk, folder: Path) -> Path:
+    history: list[Any] = []
+    for number, turn in enumerate(talk.turns):
+        text = [{"type": "text", "text": turn.text}]
+        call = {"id": "c", "name": turn.tool, "arguments": json.dumps(turn.arguments)}
+        asked = {"thought": text, "tool_call": call, "tool_call_id": "c", "tool_name": turn.tool}
+        history.append({"kind": "ActionEvent", "llm_response_id": f"r{number}", **asked})
+        seen = {"kind": "Seen", "content": [{"type": "text", "text": turn.seen}]}
+        history.append({"kind": "ObservationEvent", "tool_call_id": "c", "observation": seen})
+    return _openhands(talk, folder, history)
+
+
+def _old_events(talk: Talk) -> list[list[dict[str, Any]]]:
+    return [
+        [
+            {"source": "agent", "action": t.tool, "args": {**t.arguments, "thought": t.text}},
+            {"source": "environment", "observation": "run", "content": t.seen},
+        ]
+        for t in talk.turns
+    ]
+
+
+def openhands_old(talk: Talk, folder: Path) -> Path:
+    events = [event for pair in _old_events(talk) for event in pair]
+    return _openhands(talk, folder, events, report={"resolved": True})
+
+
+def openhands_pairs(talk: Talk, folder: Path) -> Path:
+    return _openhands(talk, folder, _old_events(talk))
+
+
+def _inspected(talk: Talk) -> tuple[dict[str, Any], dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": talk.prompt}]
+    for turn in talk.turns:
+        call = {"id": "c", "function": turn.tool, "arguments": turn.arguments}
+        content = [{"type": "text", "text": turn.text}]
+        messages.append({"role": "assistant", "content": content, "tool_calls": [call]})
+        messages.append({"role": "tool", "content": turn.seen, "tool_call_id": "c"})
+    usage = {"input_tokens": 6, "input_tokens_cache_read": 4, "output_tokens": 2}
+    score = {"value": "C", "metadata": {"model_patch": talk.patch}}
+    sample = {
+        "id": talk.name,
+        "epoch": 1,
+        "input": talk.prompt,
+        "target": "",
+        "messages": messages,
+        "scores": {"swe_bench_scorer": score},
+        "model_usage": {"m": {**usage, "total_tokens": 12}},
+    }
+    task = {"task": "swe_bench", "model": "m", "created": "2026-01-01T00:00:00+00:00"}
+    task |= {"dataset": {}, "config": {}}  # type: ignore[dict-item]
+    return {"version": 2, "status": "success", "eval": task}, sample
+
+
+def inspect_json(talk: Talk, folder: Path) -> Path:
+    header, sample = _inspected(talk)
+    path = folder / "log.json"
+    _write(path, {**header, "samples": [sample]})
+    return path
+
+
+def inspect_eval(talk: Talk, folder: Path) -> Path:
+    header, sample = _inspected(talk)
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(folder / "log.eval", "w") as packed:
+        packed.writestr("header.json", json.dumps(header))
+        packed.writestr(f"samples/{talk.name}_epoch_1.json", json.dumps(sample))
+    return folder
+
+
+def atif(talk: Talk, folder: Path) -> Path:
+    steps: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "message": talk.prompt}]
+    for number, turn in enumerate(talk.turns, 2):
+        call = {"tool_call_id": "c", "function_name": turn.tool, "arguments": turn.arguments}
+        result = {"source_call_id": "c", "content": turn.seen}
+        metrics = {"prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.25}
+        said = {"step_id": number, "source": "agent", "message": turn.text, "metrics": metrics}
+        steps.append({**said, "tool_calls": [call], "observation": {"results": [result]}})
+    data = {
+        "schema_version": "ATIF-v1.6",
+        "session_id": talk.name,
+        "agent": {"name": "a", "version": "1", "model_name": "m"},
+        "steps": steps,
+    }
+    _write(folder / "trial/agent/trajectory.json", data)
+    return folder
+
+
+LAYOUTS: tuple[Callable[[Talk, Path], Path], ...] = (
+    mini, mini_text, sweagent, sweagent_steps, openhands, openhands_old, openhands_pairs,
+    inspect_json, inspect_eval, atif,
+)  # fmt: skip
+
+
+VENVS = "FOREIGN_VENVS"
+"""Names a folder with the virtual environments ``mini``, ``harbor``, ``inspect`` and ``sa``."""
+
+SWE_AGENT = "SWE_AGENT"
+"""Names a checkout of SWE-agent, which the package index does not have."""
+
+PACKAGES = {
+    # litellm imports mcp without requiring it.
+    "mini": ("mini-swe-agent==2.4.6", "mcp"),
+    "harbor": ("harbor==0.25.0",),
+    "inspect": ("inspect_ai==0.3.285",),
+}
+ROWS = {str(row["instance_id"]): row for row in load_dataset("demo", "test").rows}
+RESOLVED, WRONG, CRASHED = "demo__textkit-1", "demo__bank-1", "demo__units-1"
+SUBMIT = (
+    "git add -A && git diff --cached > /tmp/p.$$ && git reset -q && "
+    "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat /tmp/p.$$ && rm /tmp/p.$$"
+)
+SED = "sed -i 's/other.deposit(amount)/other.deposit(amount)  # later/' bank/account.py"
+_ENV = {
+    "PATH": os.environ["PATH"], "LITELLM_LOCAL_MODEL_COST_MAP": "True", "MSWEA_CONFIGURED": "true",
+    "MSWEA_SILENT_STARTUP": "1", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
+}  # fmt: skip
+_TEMPLATES = {
+    "system_template": "You work in a shell.",
+    "instance_template": "Resolve this issue:\n{{problem_statement}}",
+    "next_step_template": "It printed:\n{{observation}}",
+    "next_step_no_output_template": "It printed nothing.",
+}
+
+
+def python_of(name: str, folder: Path) -> Path:
+    """Return the Python of a virtual environment with the packages of ``name``; made if needed.
+
+    Skips the test where Python 3.12 or the package index is missing.
+    """
+    given = os.environ.get(VENVS)
+    if given and (Path(given) / name / "bin/python").exists():
+        return Path(given) / name / "bin/python"
+    new = sorted(Path("~/.pyenv/versions").expanduser().glob("3.12*/bin/python"))
+    newer = shutil.which("python3.12") or (new[-1] if new else None)
+    if newer is None or name not in PACKAGES:
+        pytest.skip(f"{name} needs Python 3.12, or a virtual environment in the folder {VENVS}")
+    made = folder / name
+    subprocess.run([newer, "-m", "venv", made], check=True)
+    install = [made / "bin/pip", "install", "-q", *PACKAGES[name]]
+    if subprocess.run(install, capture_output=True, check=False).returncode:
+        pytest.skip(f"the package index does not give {', '.join(PACKAGES[name])}")
+    return made / "bin/python"
+
+
+def checkout(name: str, mirrors: Path, folder: Path) -> Path:
+    """Clone the demo repository of an instance."""
+    target = folder / name
+    git("clone", "-q", mirrors / f"{ROWS[name]['repo'].replace('/', '__')}.git", target, cwd=folder)
+    return target
+
+
+def _call(command: str) -> Answer:
+    call = ("bash", json.dumps({"command": command}))
+    return Answer("I run it.", tool_calls=(call,), tokens=(1000, 50))
+
+
+def _block(command: str) -> Answer:
+    return Answer(f"I run it.\n\n```bash\n{command}\n```", tokens=(1000, 50))
+
+
+def run_mini(python: Path, mirrors: Path, folder: Path) -> Path:
+    """Let mini-swe-agent work on three instances: one resolved, one wrong, one crashed."""
+    out, program = folder / "mini-run", Path(__file__).with_name("mini_program.py")
+    out.mkdir()
+    keys = ("instance_id", "problem_statement", "repo", "base_commit")
+    rows = [
+        {**{key: ROWS[n][key] for key in keys}, "checkout": str(checkout(n, mirrors, folder))}
+        for n in (RESOLVED, WRONG, CRASHED)
+    ]
+    (folder / "rows.json").write_text(json.dumps(rows))
+    gold = ROWS[RESOLVED]["patch"]
+    with Provider() as provider:
+        provider.will_answer(
+            Answer("I only talk.", tokens=(900, 20)),
+            _call("cat textkit/slug.py"),
+            _call(f"git apply <<'EOF'\n{gold}EOF\ngit diff"),
+            _call(SUBMIT),
+            _call(SED),
+            _call(SUBMIT),
+            Answer(status=400),
+        )
+        command = [python, program, out, provider.url, folder / "rows.json"]
+        environment = {**_ENV, "HOME": str(folder)}
+        subprocess.run(command, env=environment, capture_output=True, check=True)
+    return out
+
+
+def run_sweagent(place: Path, source: Path, mirrors: Path, folder: Path) -> Path:
+    """Let SWE-agent work on two instances in containers: resolved after a rejected reply, wrong.
+
+    Its local deployment writes into the home folder and the root folder, so it runs in a container.
+    """
+    out = folder / "sweagent-run"
+    config: Mapping[str, Any] = {
+        "agent": {
+            "templates": _TEMPLATES,
+            "tools": {
+                "bundles": [{"path": str(source / "tools/submit")}],
+                "parse_function": {"type": "single_bash_code_block"},
+            },
+            "model": {"name": "gpt-4o", "per_instance_cost_limit": 3, "total_cost_limit": 9},
+        }
+    }
+    (folder / "sweagent.yaml").write_text(yaml.safe_dump(config))
+    gold = ROWS[RESOLVED]["patch"]
+    answers = {
+        RESOLVED: [
+            Answer("I only talk.", tokens=(900, 20)),
+            _block("cat textkit/slug.py"),
+            _block(f"git apply <<'EOF'\n{gold}EOF\ngit diff"),
+            _block("submit"),
+        ],
+        WRONG: [_block(SED), _block("submit")],
+    }
+    for name, said in answers.items():
+        tree = checkout(name, mirrors, folder)
+        (folder / "issue.md").write_text(ROWS[name]["problem_statement"])
+        with Provider() as provider:
+            provider.will_answer(*said)
+            _contained(place, source, folder, tree, name, provider.url, out)
+    merged = [place.parent / "sweagent", "merge-preds", out]
+    subprocess.run(merged, env={**_ENV, "HOME": str(folder)}, capture_output=True, check=True)
+    return out
+
+
+def _contained(
+    python: Path, source: Path, folder: Path, tree: Path, name: str, url: str, out: Path
+) -> None:
+    options = [
+        "--config", f"{folder}/sweagent.yaml", f"--agent.model.api_base={url}",
+        "--agent.model.api_key=none", "--env.deployment.type=local",
+        "--env.repo.type=preexisting", "--env.repo.repo_name=testbed", "--env.repo.reset=false",
+        f"--problem_statement.path={folder}/issue.md", f"--problem_statement.id={name}",
+        f"--output_dir={out}",
+    ]  # fmt: skip
+    real = python.resolve().parents[1]
+    mounts = {str(folder), str(source), str(python.parents[1]), str(real)}
+    script = f"cp -r {tree} /testbed && {python.parent}/sweagent run {' '.join(options)}"
+    command = [
+        "docker", "run", "--rm", "--network", "host", "-e", "LITELLM_LOCAL_MODEL_COST_MAP=True",
+        *(word for mount in sorted(mounts) for word in ("-v", f"{mount}:{mount}")),
+        "python:3.11-slim", "sh", "-c", script,
+    ]  # fmt: skip
+    subprocess.run(command, capture_output=True, check=True)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from agent.builtin import tries
+from agent.conversation.base import ConversationLimits, ConversationSetup, Reflections, Result
+from agent.conversation.mentions import FileIndex
+from agent.conversation.testreport import TestReport
+from agent.formats import get_format
+from agent.formats.base import ApplyReport, Edit, ReplyScope
+from agent.formats.reading.fences import writes_markers
+from agent.protocol import Task, Transcript
+from core.worktree import Changes
+from llm.chat import (
+    Message,
+    Reply,
+    Tool,
+    ToolCall,
+    Traits,
+    estimate_tokens,
+)
+
+FENCE = "```"
+
+
+def parse(
+    form: str, reply: str | Reply, known: Sequence[str] = (), chat: Sequence[str] = ()
+) -> Sequence[Edit]:
+    whole = Reply(reply) if isinstance(reply, str) else reply
+    return get_format(form).parse(whole, ReplyScope(frozenset(known), chat))
+
+
+def apply(
+    form: str, reply: str | Reply, files: Mapping[str, str], chat: Sequence[str] = ()
+) -> ApplyReport:
+    edits = parse(form, reply, tuple(files), chat)
+    return get_format(form).apply(edits, files.get, chat)
+
+
+def block(name: str, search: str, replace: str, info: str = "python") -> str:
+    body = f"<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE"
+    return f"{name}\n{FENCE}{info}\n{body}\n{FENCE}\n"
+
+
+def problem(report: ApplyReport) -> str:
+    (failed,) = report.failed
+    return failed.problem
+
+
+def can_say(form: str, after: Sequence[str]) -> bool:
+    """Return whether ``form`` can write ``after``: whole texts hold no dots, markers or edits."""
+    if form not in ("whole", "whole-func", "diff-func"):
+        return True
+    first = next((line for line in after if line.strip()), "")
+    edit = first.startswith(("diff ", "--- ", "*** ", "@@ ")) or "..." in after
+    return not edit and not writes_markers(after, ())
+
+
+STUB = "import re\n\n\ndef f(text):\n    pass\n"
+DONE = STUB.replace("pass", "return 1")
+FILES = {"f.py": STUB, "f_test.py": "import f\n", "g.py": "x = 1\nx = 1\n"}
+SETUP = ConversationSetup(
+    system="You write code.\n\n{{ format_rules }}",
+    opening="The files:\n\n{{ files }}\n\n{{ problem }}",
+    again="The files now:\n\n{{ files }}\n\n{{ message }}",
+    shown=("f.py", "g.py"),
+    more_files=False,
+    as_edited=True,
+    lint=False,
+    test_unedited=True,
+)
+ONE_ROUND = ConversationLimits(Reflections(locate=0, edit=1, lint=0, test=0))
+GOOD = block("f.py", "    pass\n", "    return 1\n")
+BAD = block("f.py", "    fail\n", "    return 1\n")
+FOREIGN = block("f_test.py", "import f\n", "") + block("conftest.py", "", "x\n")
+FAILED = TestReport(False, message="1 test failed in {{ f }}.\n\n####\n\nFix f.py.")
+
+
+@dataclass
+class Scripted:
+    """Returns its replies in order; raises those that are errors."""
+
+    replies: list[str | Reply | Exception]
+    traits: Traits = field(default_factory=Traits)
+    requests: list[list[Message]] = field(default_factory=list)
+
+    def count(self, text: str) -> int:
+        return estimate_tokens(text)
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+        self.requests.append(list(messages))
+        reply = self.replies[len(self.requests) - 1]
+        if isinstance(reply, Exception):
+            raise reply
+        return Reply(reply) if isinstance(reply, str) else reply
+
+    def asked(self, number: int) -> str:
+        return self.requests[number][-1].content
+
+
+@dataclass
+class Attempt:
+    """One exercise in a folder, with the trees that its tests saw."""
+
+    root: Path
+    model: Scripted
+    reports: list[TestReport]
+    trees: list[Changes] = field(default_factory=list)
+
+    def test(self, changes: Changes) -> TestReport:
+        self.trees.append(changes)
+        return self.reports[min(len(self.trees), len(self.reports)) - 1]
+
+    def task(self, setup: ConversationSetup, form: str) -> Task:
+        return Task(
+            root=self.root,
+            message="Write `f`: see f_test.py. {{ braces }}",
+            repo_map="",
+            files=FileIndex.of(FILES),
+            model=self.model,
+            model_name="m",
+            edit_format=form,
+            temperature=0,
+            limits=ONE_ROUND,
+            run_tests=self.test,
+            transcript=Transcript(),
+            log=lambda _: None,
+            setup=setup,
+        )
+
+
+def attempt(
+    root: Path,
+    *replies: str | Reply | Exception,
+    reports: Sequence[TestReport] = (FAILED,),
+    setup: ConversationSetup = SETUP,
+    form: str = "diff",
+    traits: Traits | None = None,
+) -> tuple[list[Result], Attempt]:
+    """Return the results of two tries at most."""
+    for path, text in FILES.items():
+        (root / path).write_text(text)
+    one = Attempt(root, Scripted(list(replies), traits or Traits()), list(reports))
+    works = list(islice(tries(one.task(setup, form)), 2))
+    return [work.result for work in works if work.result], one
+
+
+def fenced(path: str, text: str) -> str:
+    return f"{path}\n```\n{text}```"
+
+
+def called(name: str, arguments: object) -> Reply:
+    return Reply("", tool_calls=(ToolCall(name, json.dumps(arguments)),))

@@ -1,0 +1,387 @@
+"""Runs that are killed: their processes, their provider, and what they left."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from bench.cli.commands import run_command
+from bench.config import ModelChoice, RunConfig
+from bench.instances.dataset import load_dataset
+from bench.options import Options
+from core.atomic import UNFINISHED
+from demo.setup import DEMO_DATASET
+from environments.docker.engine import connect
+from environments.leftovers import remove_containers, remove_groups
+from llm.chat import Message, request_sha256
+from llm.replay import read_trajectory
+from runs.calls.journal import AskedEntry, EndEntry, EntryKind, Journal, asked_and_ended
+from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
+from runs.leftovers import kill_processes, run_key
+from tests.support.commands import Bomb, Preloaded, Started
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT, live
+
+MODELS = ("gpt-4o", "gpt-4o-mini")
+TEMPERATURES = (0.0, 0.25, 0.5)
+_LATENCY = 0.03
+
+
+class DemoProvider(Provider):
+    """Answers by what is asked alone, as the demo's recording does: the order changes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        instances = load_dataset("demo", "test").instances()
+        self._issues = {i.problem_statement.strip(): i.instance_id for i in instances}
+        self._replies = {name: _recorded(name) for name in self._issues.values()}
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        said = "\n".join(str(m["content"]) for m in request["messages"] if m["role"] == "user")
+        name = next(name for issue, name in self._issues.items() if issue in said)
+        try_ = TEMPERATURES.index(request["temperature"])
+        number = try_ * len(MODELS) + MODELS.index(request["model"]) + 1
+        replies = self._replies[name].get(number) or self._replies[name][1]
+        step = sum(m["role"] == "assistant" for m in request["messages"])
+        text = replies[step] if step < len(replies) else "That is all."
+        return Answer(text, hang=_LATENCY)
+
+
+def _recorded(name: str) -> dict[int, list[str]]:
+    attempts = read_trajectory(DEMO_DATASET / "replies" / f"{name}.json")
+    return {n: [call.reply.content for call in a.calls] for n, a in attempts.items()}
+
+
+def hashes(provider: Provider) -> Counter[str]:
+    """Return how often each request came, by the hash that journals use."""
+    return Counter(
+        request_sha256([Message(m["role"], m["content"]) for m in request["messages"]])
+        for request in provider.requests
+    )
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process of the harness ended: exit code (-9 when killed) and what it printed."""
+
+    code: int
+    said: str
+
+    @property
+    def writes(self) -> int:
+        found = re.search(r"^writes: (\d+)$", self.said, re.M)
+        return int(found[1]) if found else 0
+
+
+@dataclass
+class Harness:
+    """Starts processes of the harness, or of ``script``, that write below ``place``."""
+
+    preloaded: Preloaded
+    place: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+    script: str = "harness.py"
+    _count: int = 0
+
+    def run(
+        self,
+        words: Sequence[str],
+        *,
+        kill_at: int = 0,
+        torn: bool = False,
+        seconds: float | None = None,
+    ) -> Ended:
+        """Run the command with ``words`` and wait for its end.
+
+        Args:
+            kill_at: the number of the write at which it dies; 0 for none.
+            torn: half of that write is made.
+            seconds: after which it is killed.
+        """
+        started = self.start(words, kill_at=kill_at, torn=torn)
+        with suppress(subprocess.TimeoutExpired):
+            started.wait(seconds)
+        started.kill()
+        return self.ended(started)
+
+    def start(self, words: Sequence[str], *, kill_at: int = 0, torn: bool = False) -> Started:
+        """Start as ``run`` does, and do not wait."""
+        self._count += 1
+        # A file: processes that outlive a kill would keep a pipe open.
+        with self._output.open("wb") as output:
+            return self.preloaded.start(
+                *words, script=self.script, env={**os.environ, **self.environ},
+                output=output.fileno(), bomb=Bomb(kill_at, torn),
+            )  # fmt: skip
+
+    def ended(self, started: Started) -> Ended:
+        """Wait for the process that was started last and return how it ended."""
+        return Ended(started.wait(), self._output.read_text(errors="replace"))
+
+    @property
+    def _output(self) -> Path:
+        return self.place / f"output-{self._count}.txt"
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a run ``r`` has left under ``out``."""
+
+    out: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.out / "predictions/r"
+
+    def results(self) -> dict[str, Any]:
+        """Return all that a run decides: predictions to the byte, the rest without seconds."""
+        names = sorted(p for p in self.folder.rglob("*") if p.suffix in (".json", ".md", ".gz"))
+        return {
+            str(path.relative_to(self.folder)): _content(path)
+            for path in names
+            if path.name != "run.json" and "replaced" not in path.parts
+        }
+
+    def finished(self) -> dict[str, tuple[int, int]]:
+        """Return inode and time of each finished instance's files, all of them whole."""
+        found = {}
+        for path in self.folder.glob("*.json"):
+            json.loads(path.read_text())
+            if path.name != "run.json":
+                for file in (path, *self.beside(path)):
+                    state = file.stat()
+                    found[str(file)] = (state.st_ino, state.st_mtime_ns)
+        return found
+
+    def beside(self, prediction: Path) -> Iterator[Path]:
+        """Yield what was written before a prediction, whole."""
+        path = self.folder / "trajectories" / prediction.name
+        json.loads(path.read_text())
+        yield path
+
+    def lines(self) -> list[LedgerLine]:
+        return list(read_ledger(self.folder / "ledger.jsonl").whole)
+
+    def calls(self) -> list[tuple[str, AskedEntry, EndEntry | None]]:
+        """Return instance, question and end of all calls in the journals."""
+        paths = sorted((self.out / "logs/r/journals").glob("*.jsonl"))
+        return [(p.stem, *pair) for p in paths for pair in asked_and_ended(Journal(p).entries())]
+
+    def count(self, kind: EntryKind) -> Counter[tuple[str, int, str]]:
+        """Return how many calls ended so, by instance, attempt and request."""
+        return Counter(
+            (name, asked.attempt, asked.request_sha256)
+            for name, asked, ended in self.calls()
+            if ended is not None and ended.kind is kind
+        )
+
+    def litter(self, cache: Path) -> list[str]:
+        """Return what should not be there once a run has ended."""
+        key = run_key(self.folder)
+        found = [str(p) for top in (self.out, cache) for p in top.rglob(f"*{UNFINISHED}")]
+        found += [str(p) for p in self.folder.glob(".*")]
+        found += [str(p) for p in (cache / "work").glob("*")]
+        # Git's and our own temporary folders; what is kept does not begin so.
+        for part in ("snapshots", "demo-mirrors", "mirrors"):
+            found += [str(p) for p in (cache / part).rglob(".*") if p.is_dir()]
+        found += remove_groups(key)
+        if (client := connect()) is not None:
+            found += remove_containers(client, key)
+            client.close()
+        return found + kill_processes(key)
+
+
+def _content(path: Path) -> Any:
+    if path.parent.name != "trajectories":
+        return path.read_bytes()
+    return _timeless(json.loads(path.read_text()))
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _timeless(item) for key, item in value.items() if key != "seconds"}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def check_ledger(measure: Left, left: Left) -> None:
+    """Every call stands in the ledger once, and sums are exact."""
+    lines, calls = left.lines(), left.calls()
+    assert sorted(line.call for line in lines) == sorted(asked.call for _, asked, _ in calls)
+    assert [ended for _, _, ended in calls if ended is None] == []
+    whole = total(lines)
+    assert whole is not None
+    assert Fraction(whole) == sum(Fraction(line.cost or 0) for line in lines)
+    answered = [line for line in lines if line.kind == EntryKind.ANSWERED.value]
+    assert total(answered) == total(measure.lines())
+    assert by_instance(answered) == by_instance(measure.lines())
+    bounds = {asked.call: asked.bound for _, asked, _ in calls}
+    lost = [line for line in lines if line.kind == EntryKind.LOST.value]
+    assert all(line.cost == bounds[line.call] for line in lost)
+
+
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed (requirements-ray.txt)"
+)
+ALL = ("demo__bank-1", "demo__bank-2", "demo__textkit-1", "demo__textkit-2", "demo__units-1")
+
+
+def predictions(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (out / "predictions/r").glob("demo__*.json")}
+
+
+def ledger(out: Path) -> list[LedgerLine]:
+    return list(read_ledger(out / "predictions/r/ledger.jsonl").whole)
+
+
+def talkative(provider: Provider, **changes: Any) -> RunConfig:
+    """A run of many calls: the edits fit one file of one repository."""
+    models = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
+    return live(provider, **{"models": models, "tries": 2, "call_timeout": 30, **changes})
+
+
+def asked(provider: Provider) -> Counter[str]:
+    return Counter(json.dumps(request["messages"]) for request in provider.requests)
+
+
+def wait_for(count: int, provider: Provider, run: Future[int] | None = None) -> None:
+    """Wait until so many requests were received; a run that ends before raises its error."""
+    while len(provider.requests) < count:
+        assert run is None or not run.done(), run and run.result()
+        time.sleep(0.02)
+
+
+def exact_total(here: Path, there: Path) -> None:
+    """The replies cost the same; on top come the bounds of the calls that were lost."""
+    bounds = {}
+    for path in (there / "logs/r").rglob("*.jsonl"):
+        for entry in map(json.loads, path.read_text().splitlines()):
+            if entry["kind"] == "asked":
+                bounds[entry["call"]] = Decimal(entry["bound"])
+    lost = sum((bounds[line.call] for line in ledger(there) if line.kind == "failed"), Decimal())
+    paid = total(ledger(here))
+    assert paid is not None
+    assert total(ledger(there)) == paid + lost
+
+
+def kill_in_the_middle(
+    provider: Provider,
+    here: Options,
+    there: Options,
+    when: Sequence[int],
+    victims: Callable[[], Sequence[psutil.Process]],
+    kill: Callable[[], None],
+    hang: float,
+) -> int:
+    """Run ``here``, then ``there``, where workers are killed after so many requests.
+
+    Replies take ``hang`` seconds there, and one of the ``victims`` waits for one when it is killed.
+
+    Returns:
+        How often an instance lost its worker.
+    """
+    provider.will_answer(EDIT)
+    assert run_command(talkative(provider), here, lambda _: None) == 0
+    needed = asked(provider)
+    provider.requests.clear()
+    provider.answers.clear()
+    provider.will_answer(Answer(EDIT, hang=hang))
+    with ThreadPoolExecutor(1) as other:
+        run = other.submit(run_command, talkative(provider), there, lambda _: None)
+        for number, count in enumerate(when):
+            wait_for(count, provider, run)
+            # A node that came back late may get no further job before the run ends.
+            if not kill_waiting(provider, run, victims, kill):
+                assert number, "no call of theirs was in flight"
+                break
+        code = run.result()
+    log_file = (there.out / "predictions/r/harness.log").read_text()
+    assert code == 0, log_file
+    assert predictions(there.out) == predictions(here.out)
+    died = log_file.count("its worker died")
+    lines = Counter(line.kind for line in ledger(there.out))
+    # A call in flight at the kill is charged with its bound and made again; no other is.
+    assert lines["answered"] == needed.total()
+    assert 0 < lines["failed"] <= died
+    extra = asked(provider) - needed
+    assert asked(provider).total() == needed.total() + extra.total()
+    assert extra.total() <= lines["failed"]
+    exact_total(here.out, there.out)
+    return died
+
+
+def kill_waiting(
+    provider: Provider,
+    run: Future[int],
+    victims: Callable[[], Sequence[psutil.Process]],
+    kill: Callable[[], None],
+) -> bool:
+    """Kill when one of the ``victims`` has a call in flight; tell whether the run was not over.
+
+    No reply leaves meanwhile.
+    """
+    while not run.done():
+        with provider.holding:
+            if provider.waiting & ports_of(victims()):
+                kill()
+                return True
+        time.sleep(0.02)
+    return False
+
+
+def ports_of(processes: Sequence[psutil.Process]) -> set[int]:
+    """Return the local ports of the connections of ``processes``."""
+    ports = set[int]()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            ports |= {one.laddr.port for one in process.net_connections("tcp") if one.laddr}
+    return ports
+
+
+def rays_of(pid: int) -> list[psutil.Process]:
+    """Return the processes of a driver's own Ray."""
+    found = psutil.Process(pid).children(recursive=True)
+    return [process for process in found if "ray" in " ".join(words_of(process)).lower()]
+
+
+def workers_of(pid: int) -> list[psutil.Process]:
+    """Return the workers of a driver's own Ray."""
+    return [one for one in rays_of(pid) if "".join(words_of(one)).startswith("ray::Worker")]
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """Return the command line of a process; empty if it has just ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def wait_for_end(processes: Sequence[psutil.Process]) -> None:
+    """Wait until none of ``processes`` lives."""
+    deadline = time.monotonic() + 60
+    while any(map(alive, processes)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

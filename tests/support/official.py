@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.instances.instance import Evaluation, Instance
+from environments.docker.imagestore.store import ImageStore, make_image_store
+from environments.options import ImageOptions
+from reports.data.predictions import Prediction
+from reports.data.verdicts import Verdict
+from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.docker import ImagePreparation
+from reports.evaluation.evaluators.official.programs import TOOLS
+from reports.evaluation.evaluators.official.running import OfficialEvaluator
+from reports.evaluation.evaluators.official.tool import ToolSettings
+
+BASE = "python:3.11-slim"
+RIGHT, WRONG, CRASH, MISSING = "right", "wrong", "crash", "missing"
+_BUG = "def add(a, b):\n    return a - b\n"
+_TEST = "from calc import add\n\n\ndef test_zero():\n    assert add(1, 0) == 1\n"
+_HIDDEN = "\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+FULL_TEST = _TEST + _HIDDEN
+F2P, P2P = "tests/test_calc.py::test_add", "tests/test_calc.py::test_zero"
+
+
+def _patch(path: str, before: str, after: str) -> str:
+    old, new = before.splitlines(), after.splitlines()
+    lines = [f"-{line}" for line in old] + [f"+{line}" for line in new]
+    head = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
+    return head + f"@@ -1,{len(old)} +1,{len(new)} @@\n" + "\n".join(lines) + "\n"
+
+
+GOLD = _patch("calc.py", _BUG, _BUG.replace("-", "+"))
+TEST_PATCH = _patch("tests/test_calc.py", _TEST, FULL_TEST)
+PATCHES = {
+    RIGHT: GOLD,
+    WRONG: _patch("calc.py", _BUG, _BUG.replace("-", "*")),
+    # The test run dies without a result.
+    CRASH: _patch("calc.py", _BUG, "import os\n\nos._exit(7)\n"),
+}
+STATUSES = {RIGHT: "resolved", WRONG: "unresolved", CRASH: "not_evaluated"}
+# A repository with one commit, and a conda that does nothing.
+_DOCKERFILE = """\
+FROM {base}
+COPY calc.py {folder}/calc.py
+COPY test_calc.py {folder}/tests/test_calc.py
+RUN mkdir -p /opt/miniconda3/bin && touch /opt/miniconda3/bin/activate \\
+ && printf '#!/bin/sh\\n' > /usr/local/bin/conda && chmod +x /usr/local/bin/conda
+WORKDIR {folder}
+ENV PYTHONPATH={folder} PYTHONDONTWRITEBYTECODE=1 PIP_NO_INDEX=1
+RUN git config --global user.email t@example.org && git config --global user.name t \\
+ && git config --global --add safe.directory '*' \\
+ && git init -q . && git add -A && git commit -qm base
+{more}
+"""
+
+
+@contextmanager
+def image(
+    names: Sequence[str], folder: str, more: str = "", files: Mapping[str, str] | None = None
+) -> Iterator[Any]:
+    """Build an image under ``names``, and remove what was not there before."""
+    import docker
+
+    client = docker.from_env(timeout=600)
+    dockerfile = _DOCKERFILE.format(base=BASE, folder=folder, more=more)
+    content = {"calc.py": _BUG, "test_calc.py": _TEST, "Dockerfile": dockerfile, **(files or {})}
+    built, _ = client.images.build(fileobj=_archive(content), custom_context=True, rm=True)
+    try:
+        for name in names:
+            assert built.tag(name)
+        yield built
+    finally:
+        for name in names:
+            client.images.remove(name, force=True)
+        client.close()
+
+
+def _archive(files: Mapping[str, str]) -> io.BytesIO:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    stream.seek(0)
+    return stream
+
+
+def base_commit(name: str) -> str:
+    """Return the commit in the image ``name``."""
+    import docker
+
+    client = docker.from_env()
+    try:
+        out = client.containers.run(
+            name, ["-c", "git rev-parse HEAD"], entrypoint="sh", remove=True
+        )
+        return str(out.decode().strip())
+    finally:
+        client.close()
+
+
+def remove_container(name: str) -> None:
+    """Remove the container ``name``, if there is one."""
+    import docker
+
+    client = docker.from_env()
+    with suppress(docker.errors.NotFound):
+        client.containers.get(name).remove(force=True)
+    client.close()
+
+
+def task(row: Mapping[str, Any], patch: str, name: str, image: str) -> EvaluationTask:
+    """Return the task of a prediction; its instance has a neutral id."""
+    own = str(row.get("instance_id") or name)
+    instance = Instance(name, "own/calc", "0" * 40, "It is wrong.", "", image)
+    hidden = Evaluation(own, GOLD, TEST_PATCH, (F2P,), (P2P,), "", row)
+    return EvaluationTask(Prediction(name, "me/too", patch, (), False), instance, hidden)
+
+
+def settings(checkout: Path | None, python: str, **changes: Any) -> ToolSettings:
+    values = {"workers": 2, "timeout": 120.0, "dataset": "", "split": "test", **changes}
+    return ToolSettings(python=python, checkout=checkout, **values)
+
+
+def evaluator(
+    name: str, chosen: ToolSettings, folder: Path, say: Callable[[str], None]
+) -> OfficialEvaluator:
+    tool = TOOLS[name](chosen)
+    return OfficialEvaluator(tool, folder, preparation(folder, say), say)
+
+
+def preparation(folder: Path, say: Callable[[str], None]) -> ImagePreparation:
+    """Return how images are prepared, with their record beside ``folder``."""
+
+    def images(client: Any) -> ImageStore:
+        return make_image_store(client, folder.parent / "cache", ImageOptions(), "test", say)
+
+    return ImagePreparation(lambda _: None, say, images)
+
+
+def evaluated(
+    name: str, chosen: ToolSettings, folder: Path, tasks: Sequence[EvaluationTask]
+) -> dict[str, Verdict]:
+    """Return the verdicts on ``tasks`` by the neutral id, and print what was said."""
+    made = evaluator(name, chosen, folder, print)
+    assert made.prepare(tasks) == {}
+    return {v.instance_id: v for v in made.evaluate(tasks, "run-1")}
+
+
+def statuses(verdicts: Mapping[str, Verdict]) -> dict[str, str]:
+    return {name: verdict.status.value for name, verdict in verdicts.items()}
+
+
+def given(variable: str) -> Path:
+    """Return the path in an environment variable, or skip the test."""
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"{variable} is not set")
+    return Path(value)

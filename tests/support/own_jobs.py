@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.options import option_group
+from environments import Session, run_once
+from environments.local.bubblewrap import bubblewrap_works
+from environments.local.confinement import Confined, find_confinement
+from environments.local.environment import LocalSession
+from environments.local.venvs import Built
+from llm.chat import Message
+from llm.client import LiteLLMModel
+from runs.benchmark import Benchmark
+from runs.jobs import End, Finished, JobContext, KeptAttempt, WorkerAccess
+from runs.options import EngineKind, RunBasics, RunSettings, Scale
+from runs.progress.state import JobStatus
+from runs.session import start_run
+from runs.storage.store import RunStore
+
+RUN = "own"
+
+
+@dataclass(frozen=True)
+class Services:
+    worker: WorkerAccess
+    commands: Session
+
+
+def services(worker: WorkerAccess) -> Services:
+    folder = worker.work / f"project-{os.getpid()}"
+    (folder / "template").mkdir(parents=True)
+    built = Built(Path(sys.executable), (), folder / "template", folder / "testbed")
+    confined = Confined(find_confinement(), run_key=worker.key, check=worker.stop.check)
+    return Services(worker, LocalSession(built, "", "", bubblewrap_works(), ExitStack(), confined))
+
+
+@dataclass(frozen=True)
+class Question:
+    number: int
+    url: str
+
+    @property
+    def key(self) -> str:
+        return f"question-{self.number}"
+
+    @property
+    def description(self) -> str:
+        return f"question {self.number}"
+
+    @property
+    def group(self) -> str:
+        return "question"
+
+    def portable(self) -> Question:
+        return self
+
+    def start(self, services: Services, context: JobContext) -> Asking:
+        return Asking(self, services, context)
+
+
+@dataclass(frozen=True)
+class Asking:
+    question: Question
+    services: Services
+    context: JobContext
+
+    def attempts(self, end: End[Any]) -> Sequence[KeptAttempt]:
+        return ()
+
+    def run(self) -> End[str]:
+        question, gate = self.question, self.context.gate(1)
+        model = LiteLLMModel("gpt-4o", 0.0, 60.0, api_base=question.url, gate=gate)
+        with self.context.slot as slot:
+            with slot.given_back():
+                reply = model.complete([Message("user", question.description)])
+            written = {"reply": reply.content.encode()}
+            result = run_once(self.services.commands, written, "tr a-z A-Z < reply", 60)
+        self.context.log.info("exit code %s", result.exit_code)
+        return End(JobStatus.DONE, "answered", result.output)
+
+
+@option_group
+class Config(RunBasics):
+    @property
+    def run_name(self) -> str:
+        return RUN
+
+    @property
+    def calls_models(self) -> bool:
+        return False
+
+
+@dataclass
+class Questions(Benchmark[str]):
+    """Asks some questions."""
+
+    packages = ("tests",)
+
+    selected: Mapping[str, Question]
+
+    @property
+    def jobs(self) -> Mapping[str, Question]:
+        return self.selected
+
+    def services(self) -> Callable[[WorkerAccess], Services]:
+        return services
+
+    def deciding(self) -> dict[str, Any]:
+        return {"count": len(self.jobs)}
+
+    def save(self, finished: Finished[str]) -> None:
+        content = {
+            "instance_id": finished.key, "status": finished.end.shown,
+            "output": finished.end.value,
+        }  # fmt: skip
+        self.store.save_instance(finished.key, content, None, None)
+
+
+def main(out: str, url: str, engine: str, count: str) -> None:
+    """Work on questions; the exit code is 3 where a benchmark was loaded, else the run's."""
+    scale = Scale(workers=4, jobs=1, engine=EngineKind(engine))
+    options = RunSettings(out=Path(out), cache=Path(out, "cache"), scale=scale, as_json=True)
+    questions = {one.key: one for one in (Question(n, url) for n in range(int(count)))}
+    store = RunStore(Path(out), RUN)
+    code = start_run(Questions(Config(), options, store, print, questions))
+    benchmarks = {name.partition(".")[0] for name in sys.modules} & {"bench", "reports", "demo"}
+    sys.exit(3 if benchmarks else code)

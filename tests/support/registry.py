@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+import hashlib
+import http.client
+import io
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import tarfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.docker.engine import connect, engine_answers
+from environments.docker.imagestore.record import RecordFile
+from environments.docker.imagestore.store import ImageStore, Patience
+
+REGISTRY = "docker-registry"
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+_KIND = "application/vnd.docker"
+_CHUNK = 1 << 16
+
+
+def digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def layer_of(files: Mapping[str, bytes]) -> bytes:
+    """Return a layer, as a plain archive."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def noise(size: int, seed: str) -> bytes:
+    """Return bytes that cannot be packed."""
+    return random.Random(seed).randbytes(size)
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Debian's docker-registry, on a free port of loopback."""
+
+    port: int
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def _ask(self, method: str, path: str, data: bytes = b"", **headers: str) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, data or None, named)
+            answer = connection.getresponse()
+            body = answer.read()
+        finally:
+            connection.close()
+        assert answer.status < 300, (method, path, answer.status, body[:300])
+        return answer, body
+
+    def put_blob(self, name: str, data: bytes) -> dict[str, Any]:
+        answer, _ = self._ask("POST", f"/v2/{name}/blobs/uploads/")
+        place = answer.headers["Location"].split(self.host, 1)[-1]
+        mark = "&" if "?" in place else "?"
+        self._ask(
+            "PUT", f"{place}{mark}digest={digest(data)}", data,
+            Content_Type="application/octet-stream",
+        )  # fmt: skip
+        return {"size": len(data), "digest": digest(data)}
+
+    def put(
+        self, name: str, layers: Sequence[bytes], base: tuple[str, str] | None = None
+    ) -> list[str]:
+        """Store an image ``name`` of plain ``layers`` on a ``base``; return the layers' digests."""
+        config: dict[str, Any] = {
+            "architecture": "amd64", "os": "linux", "config": {}, "history": [],
+            "rootfs": {"type": "layers", "diff_ids": []}, "made_for": name,
+        }  # fmt: skip
+        below: list[dict[str, Any]] = []
+        if base is not None:
+            manifest = json.loads(self._ask("GET", f"/v2/{base[0]}/manifests/{base[1]}",
+                                            Accept=MANIFEST)[1])  # fmt: skip
+            place = f"/v2/{base[0]}/blobs/{manifest['config']['digest']}"
+            config = json.loads(self._ask("GET", place)[1])
+            below = manifest["layers"]
+            for layer in below:
+                mount = f"/v2/{name}/blobs/uploads/?mount={layer['digest']}&from={base[0]}"
+                self._ask("POST", mount)
+        parts = []
+        for number, layer in enumerate(layers):
+            kind = f"{_KIND}.image.rootfs.diff.tar.gzip"
+            parts.append({"mediaType": kind, **self.put_blob(name, layer)})
+            config["rootfs"]["diff_ids"].append(digest(layer))
+            config["history"].append({"created_by": f"layer {number} {digest(layer)}"})
+        kind = f"{_KIND}.container.image.v1+json"
+        made = {"mediaType": kind, **self.put_blob(name, json.dumps(config).encode())}
+        manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": made,
+                    "layers": [*below, *parts]}  # fmt: skip
+        self._ask("PUT", f"/v2/{name}/manifests/1", json.dumps(manifest).encode(),
+                  Content_Type=MANIFEST)  # fmt: skip
+        return [part["digest"] for part in parts]
+
+
+@contextmanager
+def running_registry(folder: Path) -> Iterator[Registry]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = {
+        "version": 0.1, "log": {"level": "error", "accesslog": {"disabled": True}},
+        "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
+        "http": {"addr": f"127.0.0.1:{port}"},
+    }  # fmt: skip
+    (folder / "settings.yml").write_text(json.dumps(settings))
+    process = subprocess.Popen(
+        [str(shutil.which(REGISTRY)), "serve", str(folder / "settings.yml")],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "OTEL_TRACES_EXPORTER": "none"},
+    )  # fmt: skip
+    try:
+        while True:
+            assert process.poll() is None, "the registry ended"
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.02)
+        yield Registry(port)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An answer in place of the registry's to one request of the engine for a manifest."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Proxy:
+    """Passes requests for reading on to a registry.
+
+    Attributes:
+        faults: that are still to be injected, by the part of the path that they wait for.
+        closed_until: on the clock of ``time.monotonic``; every request is refused before.
+        started, served: how often each blob was asked for, and was sent whole.
+        refused: requests that came while the registry was closed, from engines.
+        hold: blobs are sent while it is set.
+    """
+
+    registry: Registry
+    faults: list[tuple[str, Fault]] = field(default_factory=list)
+    closed_until: float = 0.0
+    started: Counter[str] = field(default_factory=Counter)
+    served: Counter[str] = field(default_factory=Counter)
+    refused: list[str] = field(default_factory=list)
+    hold: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    port: int = 0
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def fault_for(self, path: str, agent: str) -> Fault | None:
+        is_engine = not agent.startswith("python-requests")
+        with self.lock:
+            if (left := self.closed_until - time.monotonic()) > 0:
+                self.refused += [path] if is_engine and "/manifests/" in path else []
+                return Fault(429, {"Retry-After": str(int(left) + 1)})
+            for place, (part, fault) in enumerate(self.faults):
+                if is_engine and "/manifests/" in path and part in path:
+                    del self.faults[place]
+                    if wait := int(fault.headers.get("Retry-After", 0)):
+                        self.closed_until = time.monotonic() + wait
+                    return fault
+        return None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    proxy: Proxy
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        fault = self.server.proxy.fault_for(self.path, self.headers.get("User-Agent", ""))
+        if fault is not None:
+            self._refuse(fault)
+            return
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.server.proxy.registry.port, timeout=60
+        )
+        # Engines name each kind that they accept in a header of its own.
+        accepted = ", ".join(self.headers.get_all("Accept", ["*/*"]))
+        ranges = {"Range": self.headers["Range"]} if "Range" in self.headers else {}
+        connection.request(self.command, self.path, headers={"Accept": accepted, **ranges})
+        self._pass_on(connection.getresponse())
+        connection.close()
+
+    def _pass_on(self, answer: http.client.HTTPResponse) -> None:
+        blob = self.path.rsplit("/", 1)[-1] if "/blobs/" in self.path else ""
+        reads = bool(blob) and self.command == "GET"
+        if reads:
+            with self.server.proxy.lock:
+                self.server.proxy.started[blob] += 1
+            self.server.proxy.hold.wait()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("connection", "transfer-encoding"):
+                self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        try:
+            while chunk := answer.read(_CHUNK):
+                self.wfile.write(chunk)
+        except OSError:
+            return
+        if reads:
+            with self.server.proxy.lock:
+                self.server.proxy.served[blob] += 1
+
+    def _refuse(self, fault: Fault) -> None:
+        code = "TOOMANYREQUESTS" if fault.status == 429 else "UNKNOWN"
+        body = json.dumps({"errors": [{"code": code, "message": "injected"}]}).encode()
+        self.send_response(fault.status)
+        for name, value in fault.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def running_proxy(registry: Registry) -> Iterator[Proxy]:
+    proxy = Proxy(registry)
+    proxy.hold.set()
+    with _Server(("127.0.0.1", 0), _Handler) as server:
+        server.proxy = proxy
+        proxy.port = server.server_port
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield proxy
+        proxy.hold.set()
+        server.shutdown()
+
+
+def remove_images(client: Any, host: str) -> None:
+    """Remove the images of a registry from the engine."""
+    for found in client.api.images():
+        for tag in found.get("RepoTags") or ():
+            if tag.startswith(f"{host}/"):
+                client.api.remove_image(tag, force=True, noprune=True)
+
+
+SIZE = 2_000_000
+NAMES = ("a", "b", "c", "d")
+NEEDED = [
+    pytest.mark.docker,
+    pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers"),
+    pytest.mark.skipif(not shutil.which(REGISTRY), reason="docker-registry is not installed"),
+]
+
+
+@dataclass
+class Place:
+    """A registry with images of ``SIZE`` bytes, one layer each, and an engine."""
+
+    registry: Registry
+    proxy: Proxy
+    client: Any
+    folder: Path
+    layers: dict[str, str]
+    said: list[str] = field(default_factory=list)
+
+    def image(self, name: str) -> str:
+        return f"{self.proxy.host}/small/{name}:1"
+
+    def images(self, names: Sequence[str] = NAMES) -> list[str]:
+        return [self.image(name) for name in names]
+
+    def held(self) -> str:
+        """Return the names of the images that the engine has."""
+        tags = self.tags()
+        return "".join(name for name in self.layers if self.image(name) in tags)
+
+    def tags(self) -> set[str]:
+        # Others may remove images meanwhile, of which ``images.list`` asks for each.
+        return {tag for found in self.client.api.images() for tag in found["RepoTags"] or ()}
+
+    def pulls(self) -> dict[str, int]:
+        return {name: self.proxy.served[layer] for name, layer in self.layers.items()}
+
+    def store(self, owner: str = "one", **changes: Any) -> ImageStore:
+        values: dict[str, Any] = {
+            "limit": int(2.5 * SIZE), "say": self.said.append,
+            "patience": Patience(poll=0.02, stuck=0.3, retries=(0.02,), paused=(0.05, 0.1)),
+        }  # fmt: skip
+        file = RecordFile(self.folder, owner).live()
+        return ImageStore(self.client, file, **{**values, **changes})
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    with running_registry(tmp_path_factory.mktemp("registry")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def layers(registry: Registry) -> dict[str, str]:
+    made = {name: [layer_of({f"noise-{name}": noise(SIZE, name)})] for name in NAMES}
+    return {name: registry.put(f"small/{name}", made[name])[0] for name in NAMES}
+
+
+@pytest.fixture
+def place(registry: Registry, layers: dict[str, str], tmp_path: Path) -> Iterator[Place]:
+    client: Any = connect()
+    with running_proxy(registry) as proxy:
+        yield Place(registry, proxy, client, tmp_path / "record", layers)
+        remove_images(client, proxy.host)
+    client.close()
+
+
+def wait_for(done: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.02)
