@@ -73,15 +73,18 @@ class ImageUse:
         return by_layers(ordered) if self._limited else ordered
 
     def pull_first(self, key: str, todo: Sequence[Instance], say: Say) -> None:
-        """Pull all images before the work begins, unless their room is limited.
+        """Say which images are not used; pull the others unless their room is limited.
 
         On Ray, each machine pulls what it needs.
         """
-        if not self._here or self._limited:
+        images = used_images(todo)
+        if untestable := len(todo) - len(images):
+            which = counted(untestable, "instance")
+            say(f"not pulled: images of {which} whose rows have no usable eval_script")
+        if not self._here or self._limited or not images:
             return
         say = _shown(todo, say)
-        images = used_images(todo, say)
-        if images and (store := self.store(key, say)) is not None:
+        if (store := self.store(key, say)) is not None:
             store.fetch_all(images)
 
     @contextmanager
@@ -89,7 +92,7 @@ class ImageUse:
         """Pull the images of ``jobs`` in their order meanwhile, where their room is limited."""
         instances = [job.instance for job in jobs]
         say = _shown(instances, say)
-        images = used_images(instances, say) if self._limited else ()
+        images = used_images(instances) if self._limited else ()
         store = self.store(key, say) if images and self._here else None
         if store is None:
             yield
@@ -107,11 +110,7 @@ def _shown(instances: Sequence[Instance], say: Say) -> Say:
     return lambda text: say(shown_names(text, instances))
 
 
-def used_images(todo: Sequence[Instance], say: Say) -> list[str]:
-    untestable = sum(instance.test_setup is None for instance in todo)
-    if untestable:
-        which = counted(untestable, "instance")
-        say(f"not pulled: images of {which} whose rows have no usable eval_script")
+def used_images(todo: Sequence[Instance]) -> list[str]:
     return [instance.image for instance in todo if instance.test_setup is not None]
 
 

@@ -11,7 +11,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from bench.instances.adapters import ADAPTERS, adapter_of, nearest
@@ -51,7 +51,7 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
         shown = {key: value for key, value in row.items() if key in adapter.visible}
         if TEST_SETUP in adapter.visible and row.get("eval_script"):
             shown[TEST_SETUP] = bare_setup(row["eval_script"], patch_paths(evaluation.test_patch))
-        instance = replace(adapter.read(shown), set_name=adapter.name)
+        instance = adapter.read(shown)
         if not is_safe_key(instance.instance_id):
             raise UserError("an id holds only letters, digits and ._+-, and names no file of a run")
         if not _COMMIT.fullmatch(instance.base_commit):
@@ -72,11 +72,7 @@ def instance_id_of(row: Mapping[str, Any]) -> str:
 def _adapter(row: Mapping[str, Any]) -> SetAdapter:
     found = adapter_of(row)
     adapter = found or nearest(row)
-    missing = [
-        key
-        for key in adapter.required
-        if all(row.get(name) in (None, "", [], {}) for name in key.split("|"))
-    ]
+    missing = [key for key in adapter.required if row.get(key) in (None, "", [], {})]
     if found is None and 2 * len(missing) > len(adapter.required):
         columns = ", ".join(sorted(map(str, row))[:_SHOWN_COLUMNS])
         known = ", ".join(adapter.name for adapter in ADAPTERS)
@@ -86,10 +82,9 @@ def _adapter(row: Mapping[str, Any]) -> SetAdapter:
         )
     if missing:
         name = row.get("instance_id") or "?"
-        words = missing[0].replace("|", "` or `")
         raise UserError(
-            f"instance {name}: the field `{words}` is missing; fix the dataset (the row looks like "
-            f"{adapter.name})"
+            f"instance {name}: the field `{missing[0]}` is missing; fix the dataset (the row looks "
+            f"like {adapter.name})"
         )
     return adapter
 

@@ -10,6 +10,7 @@ from bench.attempts.solving import InstanceJob
 from bench.benchmark import ImageUse, by_layers, used_images
 from environments.base import EnvironmentKind
 from environments.options import ImageOptions
+from runs.options import EngineKind, Scale
 from tests.conftest import an_instance
 from tests.support.runs import config, options
 
@@ -45,7 +46,18 @@ def test_the_longest_comes_first_and_brings_its_neighbours(
     assert numbers([*use.order(jobs(), seconds)]) == order
 
 
-def test_images_without_a_known_runner_are_not_pulled() -> None:
+@pytest.mark.parametrize("engine", EngineKind)
+@pytest.mark.parametrize("limit", [None, 10**9])
+def test_images_without_a_known_runner_are_not_pulled(
+    tmp_path: Path, engine: EngineKind, limit: int | None
+) -> None:
+    images, scale = ImageOptions(image_disk=limit), Scale(engine=engine)
+    given = options(tmp_path, tmp_path, images=images, scale=scale)
     said: list[str] = []
-    assert used_images([job.instance for job in jobs()], said.append) == []
+    instances = [job.instance for job in jobs()]
+    assert used_images(instances) == []
+    use = ImageUse(config(environment=EnvironmentKind.DOCKER), given)
+    use.pull_first("key", instances, said.append)
+    with use.ahead("key", jobs(), said.append):
+        pass
     assert said == ["not pulled: images of 6 instances whose rows have no usable eval_script"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from bench.instances.adapters.base import Row, SetAdapter
-from bench.instances.adapters.classic import CLASSIC
-from bench.instances.adapters.gym import GYM
-from bench.instances.adapters.live import LIVE
-from bench.instances.adapters.multi import MULTI
-from bench.instances.adapters.pro import PRO
-from bench.instances.adapters.rebench import REBENCH, REBENCH_V2
-from bench.instances.adapters.smith import SMITH
+from bench.instances.adapters.classic import Classic
+from bench.instances.adapters.gym import Gym
+from bench.instances.adapters.live import Live
+from bench.instances.adapters.multi import Multi
+from bench.instances.adapters.pro import Pro
+from bench.instances.adapters.rebench import Rebench, RebenchV2
+from bench.instances.adapters.smith import Smith
 
 ADAPTERS: tuple[SetAdapter, ...] = (
-    MULTI, PRO, LIVE, REBENCH_V2, REBENCH, SMITH, GYM, CLASSIC,
+    Multi(), Pro(), Live(), RebenchV2(), Rebench(), Smith(), Gym(), Classic(),
 )  # fmt: skip
 """The first that recognizes a row reads it: sets with columns of their own come first."""
 
@@ -25,7 +25,6 @@ def nearest(row: Row) -> SetAdapter:
     """Return the adapter of the set with the greatest share of its needed columns in ``row``."""
 
     def share(adapter: SetAdapter) -> float:
-        held = sum(any(name in row for name in key.split("|")) for key in adapter.required)
-        return held / len(adapter.required)
+        return sum(key in row for key in adapter.required) / len(adapter.required)
 
     return max(ADAPTERS, key=share)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, ClassVar
 
 from bench.instances.shape import Instance
 from core.errors import UserError
@@ -23,6 +23,10 @@ TEST_SETUP = "test_setup"
 CONDA = ("source /opt/miniconda3/bin/activate", "conda activate testbed")
 """Activates the environment of images that follow SWE-bench's for Python."""
 
+REQUIRED = ("instance_id", "repo", "base_commit", "problem_statement")
+VISIBLE = frozenset({*REQUIRED, "created_at"})
+"""What most sets need, and what they show."""
+
 # Numbers of seconds of the years after 5000 are milliseconds.
 _MOST_SECONDS = 1e11
 
@@ -32,41 +36,58 @@ def own_id(row: Row) -> str:
     return name if isinstance(name, str) else ""
 
 
-@dataclass(frozen=True)
-class SetAdapter:
+def columns(words: str) -> frozenset[str]:
+    """Return the set of words."""
+    return frozenset(words.split())
+
+
+def marks(*groups: str) -> tuple[frozenset[str], ...]:
+    """Return groups of columns, each given as words."""
+    return tuple(map(columns, groups))
+
+
+class SetAdapter(ABC):
     """How the rows of one task set are read.
 
     Attributes:
         marks: groups of columns; a row that has all columns of one group may be of the set.
-        required: columns that may not be missing or empty; the first of alternatives is joined
-            with ``|``.
+        required: columns that may not be missing or empty.
         visible: the columns that ``read`` receives.
-        fits: tells whether a row with the marks is of the set.
-        identify: returns the id by which the harness knows the row; never fails, and may see
-            every column.
     """
 
-    name: str
-    marks: tuple[frozenset[str], ...]
-    required: tuple[str, ...]
-    visible: frozenset[str]
-    read: Callable[[Row], Instance]
-    fits: Callable[[Row], bool] = lambda _: True
-    identify: Callable[[Row], str] = own_id
+    name: ClassVar[str]
+    marks: ClassVar[tuple[frozenset[str], ...]]
+    required: ClassVar[tuple[str, ...]] = REQUIRED
+    visible: ClassVar[frozenset[str]]
+
+    @abstractmethod
+    def read(self, row: Row) -> Instance:
+        """Return the instance of a row, of which only the visible columns are there."""
+
+    def fits(self, row: Row) -> bool:
+        """Return whether a row with the marks is of the set."""
+        return True
+
+    def identify(self, row: Row) -> str:
+        """Return the id by which the harness knows a row; never fails, and may see all columns."""
+        return own_id(row)
 
     def recognizes(self, row: Row) -> bool:
         """Return whether ``row`` is of the set, by its columns; some may still be missing."""
         return any(marks <= row.keys() for marks in self.marks) and self.fits(row)
 
-
-def marks(*groups: str) -> tuple[frozenset[str], ...]:
-    """Return groups of columns, each given as words."""
-    return tuple(frozenset(group.split()) for group in groups)
-
-
-def columns(words: str) -> frozenset[str]:
-    """Return the set of words."""
-    return frozenset(words.split())
+    def common(self, row: Row) -> Instance:
+        """Return what the columns say that all sets share; ``image`` is empty."""
+        return Instance(
+            instance_id=self.identify(row),
+            repo=text(row, "repo"),
+            base_commit=text(row, "base_commit"),
+            problem_statement=text(row, "problem_statement"),
+            version=str(row.get("version") or ""),
+            image="",
+            set_name=self.name,
+            created_at=date_of(row.get("created_at")),
+        )
 
 
 def text(row: Row, key: str) -> str:

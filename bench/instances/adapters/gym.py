@@ -7,13 +7,15 @@ images have each project installed in place, so only compiled files stay as they
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bench.instances.adapters.base import (
     CONDA,
     TEST_SETUP,
+    VISIBLE,
     Row,
     SetAdapter,
     columns,
-    date_of,
     eval_image,
     marks,
     text,
@@ -38,38 +40,24 @@ _COMMANDS = {
 _LINES = {"conan-io/conan": ("export PYTHONPATH=${PYTHONPATH:-}:$(pwd)",)}
 
 
-def _of_gym(row: Row) -> bool:
-    published = row.get("image") or row.get("eval_script") or row.get("spec")
-    named = str(row.get("instance_id")).rpartition("-")[0].replace("__", "/", 1)
-    return not published and str(row.get("repo") or named).lower() in _COMMANDS
+class Gym(SetAdapter):
+    name = "SWE-Gym"
+    marks = marks("repo base_commit", "instance_id", "repo problem_statement")
+    visible = VISIBLE | columns("version docker_image image_name")
 
+    def fits(self, row: Row) -> bool:
+        published = row.get("image") or row.get("eval_script") or row.get("spec")
+        named = str(row.get("instance_id")).rpartition("-")[0].replace("__", "/", 1)
+        return not published and str(row.get("repo") or named).lower() in _COMMANDS
 
-def _read(row: Row) -> Instance:
-    name, repo = row["instance_id"], row["repo"]
-    image = text(row, "docker_image") or text(row, "image_name")
-    setup = TestSetup(_LINES.get(repo.lower(), ()), _COMMANDS[repo.lower()])
-    return Instance(
-        instance_id=name,
-        repo=repo,
-        base_commit=row["base_commit"],
-        problem_statement=row["problem_statement"],
-        version=str(row.get("version") or ""),
-        image=image or eval_image("xingyaoww", name, "_s_"),
-        log_parser="parse_log_pytest",
-        test_setup=row.get(TEST_SETUP) or setup,
-        place=ImagePlace(activation=CONDA, one_commit=True),
-        language="python",
-        created_at=date_of(row.get("created_at")),
-    )
-
-
-GYM = SetAdapter(
-    name="SWE-Gym",
-    marks=marks("repo base_commit", "instance_id", "repo problem_statement"),
-    required=("instance_id", "repo", "base_commit", "problem_statement"),
-    visible=columns(
-        "instance_id repo base_commit problem_statement version docker_image image_name created_at"
-    ),
-    read=_read,
-    fits=_of_gym,
-)
+    def read(self, row: Row) -> Instance:
+        repo = row["repo"].lower()
+        image = text(row, "docker_image") or text(row, "image_name")
+        return replace(
+            self.common(row),
+            image=image or eval_image("xingyaoww", row["instance_id"], "_s_"),
+            log_parser="parse_log_pytest",
+            test_setup=row.get(TEST_SETUP) or TestSetup(_LINES.get(repo, ()), _COMMANDS[repo]),
+            place=ImagePlace(activation=CONDA, one_commit=True),
+            language="python",
+        )

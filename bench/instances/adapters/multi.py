@@ -34,50 +34,48 @@ _LANGUAGES = {
 }
 
 
-def _identify(row: Row) -> str:
-    return f"{row.get('org')}__{row.get('repo')}-{row.get('number')}"
+class Multi(SetAdapter):
+    name = "Multi-SWE-bench"
+    marks = marks("org number", "org base", "fix_patch", "resolved_issues")
+    required = ("org", "repo", "number", "base", "resolved_issues")
+    visible = columns("org repo number base resolved_issues lang")
 
+    def identify(self, row: Row) -> str:
+        return f"{row.get('org')}__{row.get('repo')}-{row.get('number')}"
 
-def _read(row: Row) -> Instance:
-    org, repo = text(row, "org"), text(row, "repo")
-    base, language = mapping(row, "base"), text(row, "lang").lower()
-    if not text(base, "sha"):
-        raise UserError("`base` has no `sha`; fix the dataset")
-    number = str(row["number"])
-    if not number.isdecimal():
-        raise UserError("`number` is not the number of a pull request")
-    of_swebench = language in ("python", "py")
-    if of_swebench:
-        image = eval_image("swebench", f"{org}__{repo}-{number}") + ":latest"
-        place = ImagePlace(activation=CONDA, one_commit=True, removed=_HIDDEN_FILES)
-    else:
-        image = f"mswebench/{org}_m_{repo}".lower() + f":pr-{number}"
-        place = ImagePlace(f"/home/{repo}", keeps_home=True, one_commit=True, removed=_HIDDEN_FILES)
-    issues: Any = row["resolved_issues"]
-    first = issues[0] if isinstance(issues, list) and issues else None
-    if not isinstance(first, Mapping):
-        raise UserError("`resolved_issues` is not a list of issues")
-    statement = f"{text(first, 'title')}\n{text(first, 'body')}"
-    if not statement.strip():
-        raise UserError("`resolved_issues` has an empty first issue")
-    return Instance(
-        instance_id=_identify(row),
-        repo=f"{org}/{repo}",
-        base_commit=text(base, "sha"),
-        problem_statement=statement,
-        version="",
-        image=image,
-        test_setup=None if of_swebench else TestSetup((), "bash /home/run.sh"),
-        place=place,
-        language=_LANGUAGES.get(language, language),
-    )
-
-
-MULTI = SetAdapter(
-    name="Multi-SWE-bench",
-    marks=marks("org number", "org base", "fix_patch", "resolved_issues"),
-    required=("org", "repo", "number", "base", "resolved_issues"),
-    visible=columns("org repo number base resolved_issues lang"),
-    read=_read,
-    identify=_identify,
-)
+    def read(self, row: Row) -> Instance:
+        org, repo = text(row, "org"), text(row, "repo")
+        base, language = mapping(row, "base"), text(row, "lang").lower()
+        if not text(base, "sha"):
+            raise UserError("`base` has no `sha`; fix the dataset")
+        number = str(row["number"])
+        if not number.isdecimal():
+            raise UserError("`number` is not the number of a pull request")
+        of_swebench = language in ("python", "py")
+        if of_swebench:
+            image = eval_image("swebench", f"{org}__{repo}-{number}") + ":latest"
+            place = ImagePlace(activation=CONDA, one_commit=True, removed=_HIDDEN_FILES)
+        else:
+            image = f"mswebench/{org}_m_{repo}".lower() + f":pr-{number}"
+            place = ImagePlace(
+                f"/home/{repo}", keeps_home=True, one_commit=True, removed=_HIDDEN_FILES
+            )
+        issues: Any = row["resolved_issues"]
+        first = issues[0] if isinstance(issues, list) and issues else None
+        if not isinstance(first, Mapping):
+            raise UserError("`resolved_issues` is not a list of issues")
+        statement = f"{text(first, 'title')}\n{text(first, 'body')}"
+        if not statement.strip():
+            raise UserError("`resolved_issues` has an empty first issue")
+        return Instance(
+            instance_id=self.identify(row),
+            repo=f"{org}/{repo}",
+            base_commit=text(base, "sha"),
+            problem_statement=statement,
+            version="",
+            set_name=self.name,
+            image=image,
+            test_setup=None if of_swebench else TestSetup((), "bash /home/run.sh"),
+            place=place,
+            language=_LANGUAGES.get(language, language),
+        )

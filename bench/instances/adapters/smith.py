@@ -9,16 +9,9 @@ it. The image holds the clean tree, so all its tracked files are replaced. Test 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from bench.instances.adapters.base import (
-    CONDA,
-    Row,
-    SetAdapter,
-    columns,
-    date_of,
-    marks,
-    text,
-)
+from bench.instances.adapters.base import CONDA, VISIBLE, Row, SetAdapter, columns, marks
 from bench.instances.shape import ImagePlace, Instance, TestSetup
 from core.errors import UserError
 
@@ -38,35 +31,33 @@ _COMMANDS = {
 _REPOSITORY = re.compile(r"([\w-]+__[\w.-]+?)\.([0-9a-f]{7,40})(?:\.|$)")
 
 
-def _read(row: Row) -> Instance:
-    found = _REPOSITORY.match(row["instance_id"])
-    if found is None:
-        raise UserError("`instance_id` is not of the form owner__name.commit.bug")
-    name, commit = found.groups()
-    # Without a commit of the mirror repository, the bug is planted in the original one.
-    base, repo = text(row, "base_commit"), text(row, "repo")
-    return Instance(
-        instance_id=row["instance_id"],
-        repo=repo if base else name.replace("__", "/", 1),
-        base_commit=base or commit,
-        problem_statement=row["problem_statement"],
-        version=commit,
-        image=row["image_name"],
-        log_parser="parse_log_pytest",
-        test_setup=TestSetup((), _COMMANDS.get(name.lower(), _DEFAULT)),
-        place=ImagePlace(activation=CONDA, one_commit=True, fresh_tree=True),
-        language="go" if _COMMANDS.get(name.lower(), "").startswith("go ") else "python",
-        created_at=date_of(row.get("created_at")),
-        bug=row["patch"],
-    )
-
-
-SMITH = SetAdapter(
-    name="SWE-smith",
-    marks=marks("image_name", "instance_id repo"),
-    required=("instance_id", "repo", "patch", "image_name", "problem_statement"),
+class Smith(SetAdapter):
+    name = "SWE-smith"
+    marks = marks("image_name", "instance_id repo")
+    required = ("instance_id", "repo", "patch", "image_name", "problem_statement")
     # The only visible patch: it is the bug, and made part of the tree.
-    visible=columns("instance_id repo patch image_name base_commit problem_statement created_at"),
-    read=_read,
-    fits=lambda row: "swesmith" in f"{row.get('image_name')} {row.get('repo')}".lower(),
-)
+    visible = VISIBLE | columns("patch image_name")
+
+    def fits(self, row: Row) -> bool:
+        return "swesmith" in f"{row.get('image_name')} {row.get('repo')}".lower()
+
+    def read(self, row: Row) -> Instance:
+        match = _REPOSITORY.match(row["instance_id"])
+        if match is None:
+            raise UserError("`instance_id` is not of the form owner__name.commit.bug")
+        name, commit = match.groups()
+        command = _COMMANDS.get(name.lower(), _DEFAULT)
+        found = self.common(row)
+        # Without a commit of the mirror repository, the bug is planted in the original one.
+        return replace(
+            found,
+            repo=found.repo if found.base_commit else name.replace("__", "/", 1),
+            base_commit=found.base_commit or commit,
+            version=commit,
+            image=row["image_name"],
+            log_parser="parse_log_pytest",
+            test_setup=TestSetup((), command),
+            place=ImagePlace(activation=CONDA, one_commit=True, fresh_tree=True),
+            language="go" if command.startswith("go ") else "python",
+            bug=row["patch"],
+        )
