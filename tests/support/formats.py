@@ -5,18 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from agent.builtin import tries
 from agent.conversation.base import ConversationLimits, ConversationSetup, Reflections, Result
+from agent.conversation.coder import Checks, Coder
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
 from agent.formats import get_format
-from agent.formats.base import ApplyReport, Edit, ReplyScope
+from agent.formats.base import ApplyReport, Edit, Matching, OnFailure, ReplyScope
 from agent.formats.reading.fences import writes_markers
+from agent.lint import Linter
 from agent.protocol import Task, Transcript
+from agent.workspace import Workspace
 from core.worktree import Changes
 from llm.chat import (
+    ChatModel,
     Message,
+    ReplayExhaustedError,
     Reply,
     Tool,
     ToolCall,
@@ -25,6 +31,13 @@ from llm.chat import (
 )
 
 FENCE = "```"
+
+
+def write_files(root: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files below ``root``, with their folders."""
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def parse(
@@ -74,25 +87,34 @@ SETUP = ConversationSetup(
     test_unedited=True,
 )
 ONE_ROUND = ConversationLimits(Reflections(locate=0, edit=1, lint=0, test=0))
-GOOD = block("f.py", "    pass\n", "    return 1\n")
-BAD = block("f.py", "    fail\n", "    return 1\n")
+RIGHT = block("f.py", "    pass\n", "    return 1\n")
+WRONG = block("f.py", "    fail\n", "    return 1\n")
 FOREIGN = block("f_test.py", "import f\n", "") + block("conftest.py", "", "x\n")
 FAILED = TestReport(False, message="1 test failed in {{ f }}.\n\n####\n\nFix f.py.")
+
+
+APP = {"app/main.py": "def f():\n    return 1\n", "app/other.py": "X = 1\n"}
+GOOD = block("app/main.py", "    return 1\n", "    return 2\n")
+BAD = block("app/main.py", "    return 7\n", "    return 2\n")
 
 
 @dataclass
 class Scripted:
     """Returns its replies in order; raises those that are errors."""
 
-    replies: list[str | Reply | Exception]
+    replies: Sequence[str | Reply | Exception]
     traits: Traits = field(default_factory=Traits)
     requests: list[list[Message]] = field(default_factory=list)
+    tools: list[Sequence[Tool]] = field(default_factory=list)
 
     def count(self, text: str) -> int:
         return estimate_tokens(text)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
         self.requests.append(list(messages))
+        self.tools.append(tools)
+        if len(self.requests) > len(self.replies):
+            raise ReplayExhaustedError
         reply = self.replies[len(self.requests) - 1]
         if isinstance(reply, Exception):
             raise reply
@@ -100,6 +122,47 @@ class Scripted:
 
     def asked(self, number: int) -> str:
         return self.requests[number][-1].content
+
+
+def make_coder(
+    root: Path,
+    model: ChatModel,
+    *,
+    files: Mapping[str, str] = APP,
+    form: str = "diff",
+    matching: Matching = Matching.TOLERANT,
+    limits: ConversationLimits | None = None,
+    tests: Sequence[TestReport] = (),
+    linter: Linter | None = None,
+    on_failure: OnFailure = OnFailure.KEEP,
+) -> Coder:
+    """Write ``files`` and return a coder that works on them; ``tests`` are reported in order."""
+    write_files(root, files)
+    space, reports = Workspace(root), list(tests)
+    run = (lambda: reports.pop(0)) if reports else None
+    return Coder(
+        workspace=space,
+        files=FileIndex.of(files),
+        model=model,
+        edit_format=get_format(form, matching),
+        checks=Checks(space, linter or Linter(), run),
+        limits=limits or ConversationLimits(),
+        on_failure=on_failure,
+    )
+
+
+def converse(
+    root: Path,
+    *replies: str | Reply,
+    traits: Traits | None = None,
+    issue: str = "f returns the wrong number",
+    repo_map: str = "the map",
+    **changes: Any,
+) -> tuple[Result, Scripted, Coder]:
+    """Run a conversation on ``APP``; ``changes`` are of ``make_coder``."""
+    script = Scripted(replies, traits or Traits())
+    coder = make_coder(root, script, **changes)
+    return coder.run(issue, repo_map), script, coder
 
 
 @dataclass
@@ -142,9 +205,8 @@ def attempt(
     traits: Traits | None = None,
 ) -> tuple[list[Result], Attempt]:
     """Return the results of two tries at most."""
-    for path, text in FILES.items():
-        (root / path).write_text(text)
-    one = Attempt(root, Scripted(list(replies), traits or Traits()), list(reports))
+    write_files(root, FILES)
+    one = Attempt(root, Scripted(replies, traits or Traits()), list(reports))
     works = list(islice(tries(one.task(setup, form)), 2))
     return [work.result for work in works if work.result], one
 

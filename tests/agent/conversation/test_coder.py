@@ -3,70 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from agent.conversation.base import ConversationLimits, Ending, Reflections, Result
-from agent.conversation.coder import Checks, Coder
-from agent.conversation.mentions import FileIndex
+from agent.conversation.base import ConversationLimits, Ending, Reflections
 from agent.conversation.testreport import Failure, TestReport
-from agent.formats.diff import DiffFormat
 from agent.lint import Finding, Linter
-from agent.workspace import Workspace
-from llm.chat import Message, ReplayExhaustedError, Reply, Tool, Traits, estimate_tokens
-
-FILES = {"app/main.py": "def f():\n    return 1\n", "app/other.py": "X = 1\n"}
-
-
-@dataclass
-class Script:
-    """Returns its replies in order."""
-
-    replies: list[Reply]
-    traits: Traits = field(default_factory=Traits)
-    requests: list[list[Message]] = field(default_factory=list)
-
-    def count(self, text: str) -> int:
-        return estimate_tokens(text)
-
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        self.requests.append(list(messages))
-        if len(self.requests) > len(self.replies):
-            raise ReplayExhaustedError
-        return self.replies[len(self.requests) - 1]
-
-    def asked(self, number: int) -> str:
-        return self.requests[number][-1].content
-
-
-def edit(path: str, search: str, replace: str) -> str:
-    return f"{path}\n```python\n<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE\n```\n"
-
-
-GOOD = edit("app/main.py", "    return 1\n", "    return 2\n")
-BAD = edit("app/main.py", "    return 7\n", "    return 2\n")
-
-
-def converse(
-    root: Path,
-    *replies: str | Reply,
-    limits: ConversationLimits | None = None,
-    tests: list[TestReport] | None = None,
-    linter: Linter | None = None,
-) -> tuple[Result, Script, Coder]:
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-    script = Script([Reply(r) if isinstance(r, str) else r for r in replies])
-    space = Workspace(root)
-    run = (lambda: tests.pop(0)) if tests is not None else None
-    checks = Checks(space, linter or Linter(), run)
-    coder = Coder(
-        space, FileIndex.of(FILES), script, DiffFormat(), checks, limits or ConversationLimits()
-    )
-    return coder.run("f returns the wrong number", "the map"), script, coder
+from llm.chat import Reply
+from tests.support.formats import APP, BAD, GOOD, block, converse
 
 
 def test_a_named_file_is_shown_and_edited(tmp_path: Path) -> None:
@@ -125,7 +70,7 @@ def test_a_reply_that_names_a_shown_file_and_edits_nothing_ends_it(tmp_path: Pat
 
 
 def test_new_lint_findings_are_reflected_and_count(tmp_path: Path) -> None:
-    broken = edit("app/main.py", "    return 1\n", "    return missing\n")
+    broken = block("app/main.py", "    return 1\n", "    return missing\n")
     result, script, _ = converse(tmp_path, broken, "app/main.py is right.")
     assert "undefined name 'missing'" in script.asked(1)
     assert (result.edit, result.lint) == (True, False)
@@ -142,7 +87,7 @@ def test_the_linter_of_the_instance_judges(tmp_path: Path) -> None:
 
 
 def test_failing_tests_are_reflected_and_rerun_after_the_next_edit(tmp_path: Path) -> None:
-    again = edit("app/main.py", "    return 2\n", "    return 3\n")
+    again = block("app/main.py", "    return 2\n", "    return 3\n")
     reports = [TestReport(False, (Failure("test_f", "assert 2 == 3"),)), TestReport(True)]
     result, script, _ = converse(tmp_path, GOOD, again, tests=reports)
     assert "- test_f\n\n## test_f\nassert 2 == 3" in script.asked(1)
@@ -150,8 +95,8 @@ def test_failing_tests_are_reflected_and_rerun_after_the_next_edit(tmp_path: Pat
 
 
 def test_the_same_failures_are_not_sent_twice_without_a_word(tmp_path: Path) -> None:
-    again = edit("app/main.py", "    return 2\n", "    return 3\n")
-    last = edit("app/main.py", "    return 3\n", "    return 4\n")
+    again = block("app/main.py", "    return 2\n", "    return 3\n")
+    last = block("app/main.py", "    return 3\n", "    return 4\n")
     first, second = Failure("test_f", "assert 2 == 3"), Failure("test_g", "assert 5 == 6")
     reports = [TestReport(False, (first, second)), TestReport(False, (first,)), TestReport(True)]
     _, script, _ = converse(tmp_path, GOOD, again, last, tests=reports)
@@ -209,7 +154,7 @@ def test_a_complete_block_of_a_cut_off_reply_is_not_applied(tmp_path: Path) -> N
 def test_unsafe_paths_are_failed_edits(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    result, script, _ = converse(root, edit("../evil.py", "", "x\n") + GOOD, "app/main.py it is")
+    result, script, _ = converse(root, block("../evil.py", "", "x\n") + GOOD, "app/main.py it is")
     assert not (tmp_path / "evil.py").exists()
     assert "not allowed" in script.asked(1)
     assert result.edited_files == ("app/main.py",)
@@ -229,8 +174,8 @@ def test_an_issue_with_edit_markers_in_it_edits_nothing(tmp_path: Path) -> None:
 
 
 def test_one_bad_path_does_not_cost_the_good_edits(tmp_path: Path) -> None:
-    bad = edit("app/main.py/x.py", "", "x\n") + edit("app/other.py", "X = 1\n", "X = 2\n")
-    both = bad + edit("new/a/b.py", "", "1\n") + edit("new/a", "", "1\n")
+    bad = block("app/main.py/x.py", "", "x\n") + block("app/other.py", "X = 1\n", "X = 2\n")
+    both = bad + block("new/a/b.py", "", "1\n") + block("new/a", "", "1\n")
     result, script, _ = converse(tmp_path, both, "app/main.py is a file, I see.")
     assert (tmp_path / "app/other.py").read_text() == "X = 2\n"
     assert result.edit is False
@@ -241,8 +186,8 @@ def test_one_bad_path_does_not_cost_the_good_edits(tmp_path: Path) -> None:
 def test_files_that_no_model_can_read_are_named_and_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(FILES, "app/big.csv", "1,2,3\n" * 100_000)
-    monkeypatch.setitem(FILES, "app/logo.png", "\x89PNG\0\0")
+    monkeypatch.setitem(APP, "app/big.csv", "1,2,3\n" * 100_000)
+    monkeypatch.setitem(APP, "app/logo.png", "\x89PNG\0\0")
     _, script, _ = converse(tmp_path, "See big.csv, logo.png and app/main.py.", GOOD)
     assert "app/big.csv is too long to be shown" in script.asked(1)
     assert "app/logo.png is not a text file" in script.asked(1)

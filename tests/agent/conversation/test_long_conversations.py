@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from agent.conversation.base import (
     Ending,
     Reflections,
     ReflectionsUsed,
-    Result,
     Topic,
 )
 from agent.conversation.coder import Checks, Coder
@@ -26,69 +23,12 @@ from agent.workspace import Workspace
 from llm.chat import (
     Message,
     Reminder,
-    ReplayExhaustedError,
     Reply,
-    Tool,
     ToolCall,
     Traits,
-    estimate_tokens,
 )
 from llm.tokens import size
-from tests.support.formats import block
-
-FILES = {"app/main.py": "def f():\n    return 1\n", "app/other.py": "X = 1\n"}
-
-
-@dataclass
-class Script:
-    replies: list[Reply]
-    traits: Traits = field(default_factory=Traits)
-    requests: list[list[Message]] = field(default_factory=list)
-    tools: list[Sequence[Tool]] = field(default_factory=list)
-
-    def count(self, text: str) -> int:
-        return estimate_tokens(text)
-
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        self.requests.append(list(messages))
-        self.tools.append(tools)
-        if len(self.requests) > len(self.replies):
-            raise ReplayExhaustedError
-        return self.replies[len(self.requests) - 1]
-
-
-def converse(
-    root: Path,
-    *replies: str | Reply,
-    traits: Traits | None = None,
-    form: str = "diff",
-    reflections: Reflections | None = None,
-    tests: Sequence[TestReport] = (),
-    on_failure: OnFailure = OnFailure.KEEP,
-    issue: str = "f is wrong",
-    repo_map: str = "the map",
-) -> tuple[Result, Script, Coder]:
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-    script = Script([Reply(r) if isinstance(r, str) else r for r in replies], traits or Traits())
-    reports = list(tests)
-    space = Workspace(root)
-    run = (lambda: reports.pop(0)) if tests else None
-    coder = Coder(
-        workspace=space,
-        files=FileIndex.of(FILES),
-        model=script,
-        edit_format=get_format(form),
-        checks=Checks(space, run_tests=run),
-        limits=ConversationLimits(reflections or Reflections()),
-        on_failure=on_failure,
-    )
-    return coder.run(issue, repo_map), script, coder
-
-
-GOOD = block("app/main.py", "    return 1\n", "    return 2\n")
-BAD = block("app/main.py", "    return 7\n", "    return 2\n")
+from tests.support.formats import APP, BAD, GOOD, Scripted, block, converse
 
 
 def test_the_oldest_rounds_go_first_and_the_files_stay(tmp_path: Path) -> None:
@@ -96,12 +36,12 @@ def test_the_oldest_rounds_go_first_and_the_files_stay(tmp_path: Path) -> None:
     replies = [f"I look at app/main.py. {long}", f"{BAD}{long}", f"{BAD}{long}", GOOD]
     traits = Traits(context=5_000)
     result, script, _ = converse(
-        tmp_path, *replies, traits=traits, reflections=Reflections(shared=9)
+        tmp_path, *replies, traits=traits, limits=ConversationLimits(Reflections(shared=9))
     )
     assert result.edit is True
     last = script.requests[3]
     assert [message.role for message in last[:2]] == ["system", "user"]
-    assert "f is wrong" in last[1].content
+    assert "f returns the wrong number" in last[1].content
     assert sum(long in message.content for message in last) < 3
     assert "left out because it grew too long" in last[-1].content
     assert "app/main.py\n```\ndef f():\n    return 1\n```" in last[-1].content
@@ -120,17 +60,17 @@ def test_a_map_that_does_not_fit_is_left_out(tmp_path: Path) -> None:
     result, script, _ = converse(tmp_path, GOOD, traits=Traits(context=4_000), repo_map=big)
     assert result.edit is True
     assert big not in script.requests[0][1].content
-    assert "f is wrong" in script.requests[0][1].content
+    assert "f returns the wrong number" in script.requests[0][1].content
 
 
 def test_files_too_long_for_the_window_are_only_named(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     long = "x = 1\n" * 3_000
-    script = Script([Reply("app/main.py"), Reply("no")], Traits(context=4_000))
+    script = Scripted(["app/main.py", "no"], Traits(context=4_000))
     (tmp_path / "app/main.py").write_text(long)
     space = Workspace(tmp_path)
     form = get_format("diff")
-    Coder(space, FileIndex.of(FILES), script, form, Checks(space)).run("f", "")
+    Coder(space, FileIndex.of(APP), script, form, Checks(space)).run("f", "")
     assert (
         "app/main.py is too long to be shown (18000 characters)" in script.requests[1][-1].content
     )
@@ -197,7 +137,7 @@ def test_a_budget_that_ran_out_leaves_the_others(tmp_path: Path) -> None:
     result, script, _ = converse(
         tmp_path,
         *replies,
-        reflections=Reflections(locate=1, edit=1, lint=0, test=2),
+        limits=ConversationLimits(Reflections(locate=1, edit=1, lint=0, test=2)),
         tests=[failing] * 3,
     )
     assert result.ending is Ending.REFLECTIONS_USED
@@ -242,7 +182,7 @@ def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> N
     for name, text in texts.items():
         (tmp_path / f"app/{name}.py").write_text(text)
     replies = ["app/first.py", f"app/last.py {'word ' * 900}", f"{BAD}{'word ' * 900}", "no"]
-    script = Script([Reply(reply) for reply in replies], Traits(context=4_000))
+    script = Scripted(replies, Traits(context=4_000))
     index = FileIndex.of([f"app/{name}.py" for name in texts])
     limits = ConversationLimits(Reflections(shared=9))
     space = Workspace(tmp_path)

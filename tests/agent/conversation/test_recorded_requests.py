@@ -16,35 +16,25 @@ from pathlib import Path
 import pytest
 
 from agent.conversation.base import ConversationLimits, Reflections
-from agent.conversation.coder import Checks, Coder
-from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import Failure, TestReport
-from agent.formats import format_names, get_format
+from agent.formats import format_names
 from agent.formats.base import Matching, OnFailure
 from agent.lint import Finding, Linter
-from agent.workspace import Workspace
 from llm.chat import (
-    Message,
     Reminder,
-    ReplayExhaustedError,
     Reply,
-    Tool,
     ToolCall,
     Traits,
-    estimate_tokens,
     request_sha256,
 )
-from tests.support.formats import block
+from tests.support.formats import APP, BAD, GOOD, Scripted, block, make_coder
 
 RECORDED = Path(__file__).with_name("recorded_requests.json")
 FILES = {
-    "app/main.py": "def f():\n    return 1\n",
-    "app/other.py": "X = 1\n",
+    **APP,
     "docs/a.md": "# A\n\n```\nx\n```\n",
     "app/big.py": "x = 1\n" * 3_000,
 }
-GOOD = block("app/main.py", "    return 1\n", "    return 2\n")
-BAD = block("app/main.py", "    return 7\n", "    return 2\n")
 AGAIN = block("app/main.py", "    return 2\n", "    return 3\n")
 REFUSED = block("app/main.py", "    return 1\n", "    return 9\n")
 LONG = "word " * 1200
@@ -151,28 +141,6 @@ CASES = {
 }
 
 
-@dataclass
-class Script:
-    """Returns its replies in order and keeps the requests."""
-
-    case: Case
-    requests: list[tuple[list[Message], Sequence[Tool]]] = field(default_factory=list)
-
-    @property
-    def traits(self) -> Traits:
-        return self.case.traits
-
-    def count(self, text: str) -> int:
-        return estimate_tokens(text)
-
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
-        self.requests.append((list(messages), tools))
-        if len(self.requests) > len(self.case.replies):
-            raise ReplayExhaustedError
-        reply = self.case.replies[len(self.requests) - 1]
-        return Reply(reply) if isinstance(reply, str) else reply
-
-
 class Nines:
     """Refuses files with a 9; the compilers' own words differ by version."""
 
@@ -180,27 +148,19 @@ class Nines:
         return [Finding(path, 2, "no 9 here") if "9" in text else None for path, text in files]
 
 
-def converse(root: Path, case: Case) -> Script:
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-    script, space, reports = Script(case), Workspace(root), list(case.tests)
-    coder = Coder(
-        workspace=space,
-        files=FileIndex.of(FILES),
-        model=script,
-        edit_format=get_format(case.form, case.matching),
-        checks=Checks(space, Linter(Nines()), (lambda: reports.pop(0)) if reports else None),
-        limits=case.limits,
-        on_failure=case.on_failure,
-    )
+def record(root: Path, case: Case) -> Scripted:
+    script = Scripted(case.replies, case.traits)
+    coder = make_coder(
+        root, script, files=FILES, form=case.form, matching=case.matching, limits=case.limits,
+        tests=case.tests, linter=Linter(Nines()), on_failure=case.on_failure,
+    )  # fmt: skip
     coder.run(case.issue, case.repo_map)
     return script
 
 
-def hashes(script: Script) -> Iterator[str]:
+def hashes(script: Scripted) -> Iterator[str]:
     """Yield the hash of each request; tools and answers to calls count as well."""
-    for messages, tools in script.requests:
+    for messages, tools in zip(script.requests, script.tools, strict=True):
         answered = [(message.tool_call_id, message.role) for message in messages]
         rest = json.dumps([tools, answered]).encode()
         yield f"{request_sha256(messages)} {hashlib.sha256(rest).hexdigest()[:16]}"
@@ -208,12 +168,12 @@ def hashes(script: Script) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_requests_are_those_recorded(tmp_path: Path, name: str) -> None:
-    assert list(hashes(converse(tmp_path, CASES[name]))) == json.loads(RECORDED.read_text())[name]
+    assert list(hashes(record(tmp_path, CASES[name]))) == json.loads(RECORDED.read_text())[name]
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         found = {
-            name: list(hashes(converse(Path(folder) / name, case))) for name, case in CASES.items()
+            name: list(hashes(record(Path(folder) / name, case))) for name, case in CASES.items()
         }
     RECORDED.write_text(json.dumps(found, indent=1) + "\n")

@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 
 from agent.conversation.base import ConversationLimits, Ending, Reflections
-from agent.conversation.coder import Checks, Coder
-from agent.conversation.mentions import FileIndex
-from agent.formats import get_format
-from agent.workspace import Workspace
+from agent.conversation.coder import Coder
 from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from llm.chat import RequestRefusedError, WindowExceededError
 from llm.provider_errors import RetryPolicy
-from tests.agent.conversation.test_long_conversations import BAD, FILES, GOOD
 from tests.llm.test_client import ASK, model
+from tests.support.formats import BAD, GOOD, make_coder
 from tests.support.provider import Answer, Provider
 from tests.support.runs import live, options, read
 
@@ -117,18 +114,8 @@ class Small(Provider):
 
 
 def converse(root: Path, server: Small, repo_map: str = "the map") -> tuple[Any, Coder]:
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-    space = Workspace(root)
-    coder = Coder(
-        workspace=space,
-        files=FileIndex.of(FILES),
-        model=model(server, name="a-local-model"),
-        edit_format=get_format("diff"),
-        checks=Checks(space),
-        limits=ConversationLimits(Reflections(shared=9)),
-    )
+    limits = ConversationLimits(Reflections(shared=9))
+    coder = make_coder(root, model(server, name="a-local-model"), limits=limits)
     return coder.run("f is wrong", repo_map), coder
 
 

@@ -21,7 +21,7 @@ from tests.support.formats import (
     FAILED,
     FILES,
     FOREIGN,
-    GOOD,
+    RIGHT,
     SETUP,
     STUB,
     Attempt,
@@ -34,7 +34,7 @@ from tests.support.formats import (
 
 
 def test_the_first_request_has_the_files_and_nothing_else(tmp_path: Path) -> None:
-    _, one = attempt(tmp_path, GOOD, reports=[TestReport(True)])
+    _, one = attempt(tmp_path, RIGHT, reports=[TestReport(True)])
     rules = get_format("diff").instructions("```")
     shown = f"{fenced('f.py', STUB)}\n\n{fenced('g.py', FILES['g.py'])}"
     assert one.model.requests == [
@@ -47,20 +47,20 @@ def test_the_first_request_has_the_files_and_nothing_else(tmp_path: Path) -> Non
 
 def test_a_second_try_continues_with_the_report_and_the_files_as_they_are(tmp_path: Path) -> None:
     last = block("f.py", "    return 1\n", "    return 2\n")
-    results, one = attempt(tmp_path, GOOD, last, reports=[FAILED, TestReport(True)])
+    results, one = attempt(tmp_path, RIGHT, last, reports=[FAILED, TestReport(True)])
     assert [result.test for result in results] == [False, True]
-    assert one.model.requests[1][:3] == [*one.model.requests[0], Message("assistant", GOOD)]
+    assert one.model.requests[1][:3] == [*one.model.requests[0], Message("assistant", RIGHT)]
     assert one.model.asked(1) == f"The files now:\n\n{fenced('f.py', DONE)}\n\n{FAILED.message}"
     assert one.trees == [{"f.py": DONE.encode()}, {"f.py": DONE.replace("1", "2").encode()}]
     assert [len(result.replies) for result in results] == [1, 1]
 
 
 def test_a_passing_try_is_the_last(tmp_path: Path) -> None:
-    results, _ = attempt(tmp_path, GOOD, reports=[TestReport(True)])
+    results, _ = attempt(tmp_path, RIGHT, reports=[TestReport(True)])
     assert [(r.ending, r.edit, r.lint, r.test) for r in results] == [
         (Ending.DONE, True, None, True)
     ]
-    results, _ = attempt(tmp_path, GOOD, reports=[TestReport(None)])
+    results, _ = attempt(tmp_path, RIGHT, reports=[TestReport(None)])
     assert [result.test for result in results] == [None], "no test could tell: no second try"
 
 
@@ -77,7 +77,7 @@ def test_the_harness_tests_changed_trees_only(tmp_path: Path) -> None:
     results, one = attempt(tmp_path, "No.", setup=setup)
     assert [result.test for result in results] == [None]
     assert one.trees == []
-    results, one = attempt(tmp_path, GOOD, "No.", setup=setup)
+    results, one = attempt(tmp_path, RIGHT, "No.", setup=setup)
     assert [result.test for result in results] == [False, False]
     assert len(one.trees) == 1, "an equal tree has equal results"
 

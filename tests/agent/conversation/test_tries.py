@@ -17,12 +17,12 @@ from llm.chat import (
     Traits,
 )
 from tests.support.formats import (
-    BAD,
     DONE,
     FAILED,
     FILES,
-    GOOD,
+    RIGHT,
     SETUP,
+    WRONG,
     Attempt,
     Scripted,
     attempt,
@@ -31,7 +31,7 @@ from tests.support.formats import (
 
 
 def test_each_try_has_one_round_for_edits_that_fail(tmp_path: Path) -> None:
-    results, one = attempt(tmp_path, BAD, BAD, BAD, GOOD)
+    results, one = attempt(tmp_path, WRONG, WRONG, WRONG, RIGHT)
     assert [(r.ending, r.edit, r.test) for r in results] == [
         (Ending.REFLECTIONS_USED, False, False),
         (Ending.REFLECTIONS_USED, True, False),
@@ -44,7 +44,7 @@ def test_each_try_has_one_round_for_edits_that_fail(tmp_path: Path) -> None:
 
 
 def test_good_edits_of_a_reply_that_failed_in_part_are_shown_once(tmp_path: Path) -> None:
-    _, one = attempt(tmp_path, GOOD + BAD, "No.", "No.")
+    _, one = attempt(tmp_path, RIGHT + WRONG, "No.", "No.")
     assert one.model.asked(1).count(DONE) == 1
     assert one.model.asked(1).startswith("The files now:\n\nf.py\n")
     assert "g.py" not in one.model.asked(1)
@@ -54,17 +54,17 @@ def test_a_try_that_could_not_go_on_is_the_last(tmp_path: Path) -> None:
     results, one = attempt(tmp_path, RequestRefusedError("no"))
     assert [(result.ending, result.test) for result in results] == [(Ending.REFUSED, None)]
     assert one.trees == [], "nothing was answered, so there is nothing to test"
-    results, _ = attempt(tmp_path, BAD, BudgetUsedError("spent"))
+    results, _ = attempt(tmp_path, WRONG, BudgetUsedError("spent"))
     assert [result.ending for result in results] == [Ending.BUDGET]
-    results, one = attempt(tmp_path, GOOD + BAD, RequestRefusedError("no"))
+    results, one = attempt(tmp_path, RIGHT + WRONG, RequestRefusedError("no"))
     assert [(result.ending, result.test) for result in results] == [(Ending.REFUSED, False)]
-    results, _ = attempt(tmp_path, GOOD, traits=Traits(context=300))
+    results, _ = attempt(tmp_path, RIGHT, traits=Traits(context=300))
     assert [result.ending for result in results] == [Ending.CONTEXT]
 
 
 def test_the_files_stay_when_the_window_is_full(tmp_path: Path) -> None:
     long = "word " * 2_400
-    results, one = attempt(tmp_path, GOOD + BAD + long, "", long, traits=Traits(context=4_000))
+    results, one = attempt(tmp_path, RIGHT + WRONG + long, "", long, traits=Traits(context=4_000))
     assert [result.ending for result in results] == [Ending.REFLECTIONS_USED] * 2
     assert fenced("f.py", DONE) in one.model.asked(1)
     assert fenced("g.py", FILES["g.py"]) in one.model.asked(1), "of the rounds left out"
@@ -95,7 +95,7 @@ def test_failures_are_described_where_a_report_has_no_message(tmp_path: Path) ->
 def test_the_builtin_agent_makes_one_try_with_the_brief_of_its_task(tmp_path: Path) -> None:
     for path, text in FILES.items():
         (tmp_path / path).write_text(text)
-    one = Attempt(tmp_path, Scripted([GOOD]), [FAILED])
+    one = Attempt(tmp_path, Scripted([RIGHT]), [FAILED])
     work = BuiltinAgent().work(one.task(SETUP, "diff"))
     assert work.result
     assert work.result.test is False
