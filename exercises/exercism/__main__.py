@@ -10,7 +10,7 @@ _RUNNING = "exercises.exercism.running"
 _READING = "exercises.exercism.reporting.commands"
 COMMANDS = {
     "run": BenchmarkCommand(f"{_RUNNING}.command", "Run models in edit formats on exercises."),
-    "status": BenchmarkCommand(f"{_RUNNING}.status", "Print how far runs are; start nothing."),
+    "status": BenchmarkCommand(f"{_RUNNING}.progress", "Print how far runs are; start nothing."),
     "report": BenchmarkCommand(_READING, "Report on runs: tables, chart, page.", "report"),
     "diff": BenchmarkCommand(_READING, "List exercises whose outcome differs.", "diff"),
     "check": BenchmarkCommand(_READING, "Check the ratios of published records.", "check"),

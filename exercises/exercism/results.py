@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -24,8 +25,9 @@ from pydantic import (
 )
 
 from core.errors import DamagedFileError, UserError
+from core.money import as_number
 from core.parsing.untrusted import damage_at, read_object
-from runs.storage.store import RunStore
+from runs.storage.store import RunStore, is_safe_key
 
 RESULTS = "results"
 _FIX = "delete it and run the same command again"
@@ -280,3 +282,39 @@ def read_facts(run: Path) -> RunFacts:
         problem = f"is not a run's description: {first['msg']}"
         keys = (KEY, *first["loc"])
         raise damage_at(store.run_file, keys, problem, "fix it, or run it again") from error
+
+
+def job_key(column: ColumnName, exercise: str) -> str:
+    """Return the key of a job: ``gpt-4o.diff.1.python.acronym``."""
+    language, _, name = exercise.partition("/")
+    if "." in name or not is_safe_key(name):
+        raise UserError(
+            f"{exercise}: files are named by exercises; use letters, digits, _, + and - only"
+        )
+    return f"{column_folder(column.model, column.edit_format, column.repeat)}.{language}.{name}"
+
+
+@dataclass(frozen=True)
+class ExerciseStore(RunStore):
+    """The files of a run; ids of instances are keys of jobs, and predictions are results."""
+
+    def prediction(self, instance_id: str) -> Path:
+        rest, _, name = instance_id.rpartition(".")
+        column, _, language = rest.rpartition(".")
+        return self.folder / RESULTS / column / language / f"{name}.json"
+
+    def name_of(self, prediction: Path) -> str:
+        return ".".join((*prediction.parts[-3:-1], prediction.stem))
+
+    def prediction_paths(self) -> Iterator[Path]:
+        return result_paths(self.folder)
+
+    def read_prediction(self, path: Path) -> dict[str, Any]:
+        result = read_result(path)
+        return {
+            "instance_id": self.name_of(path),
+            "status": result.status.value,
+            "reason": result.extra.error,
+            "cost": as_number(result.cost),
+            "all_results": [{"solved": solved} for solved in result.tests_outcomes],
+        }

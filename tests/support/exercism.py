@@ -16,6 +16,7 @@ import pytest
 from agent.formats import format_names, get_format
 from agent.formats.base import EditFormat, Notation
 from core.atomic import write_json_atomic
+from environments.folders import FolderResult
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.dispatch import dispatch
 from exercises.exercism.__main__ import COMMANDS
@@ -33,7 +34,6 @@ from exercises.exercism.results import (
     result_path,
 )
 from exercises.exercism.testing.tester import argv_of
-from exercises.exercism.testing.verdict import ExerciseTestRun
 from tests.support.provider import Answer, Provider
 
 SIX = Path(__file__).parents[1] / "exercises/data/exercism"
@@ -52,7 +52,7 @@ def six() -> dict[str, Exercise]:
 
 def run_tests(
     files: Mapping[str, bytes], exercise: Exercise, folder: Path, *, unittest: bool = False
-) -> ExerciseTestRun:
+) -> FolderResult:
     """Run the command of the language in ``folder`` made of ``files``."""
     for path, data in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -64,8 +64,8 @@ def run_tests(
         [sys.executable, *argv[1:]], cwd=folder, env=env, text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    report = (folder / REPORT).read_text() if (folder / REPORT).exists() else ""
-    return ExerciseTestRun(done.returncode, False, done.stdout, report, unittest)
+    report = {REPORT: (folder / REPORT).read_bytes()} if (folder / REPORT).exists() else {}
+    return FolderResult(done.stdout, done.returncode, 1.0, files=report)
 
 
 def result(

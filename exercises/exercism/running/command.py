@@ -35,7 +35,9 @@ from exercises.exercism.results import (
     READER,
     ExerciseResult,
     ExerciseStatus,
+    ExerciseStore,
     RunFacts,
+    job_key,
     read_facts,
     read_result,
 )
@@ -47,11 +49,9 @@ from exercises.exercism.running.config import (
     model_or_pair,
     validated,
 )
-from exercises.exercism.running.conversation import ExerciseConversation
-from exercises.exercism.running.outcome import Played, played_of, transcript
-from exercises.exercism.running.pair import alike
+from exercises.exercism.running.conversation import ExerciseConversation, alike
+from exercises.exercism.running.outcome import ExerciseAttempt, attempt_of, transcript_lines
 from exercises.exercism.running.progress import RunProgress
-from exercises.exercism.running.store import ExerciseStore, job_key
 from exercises.exercism.testing.tester import ExerciseTester, make_tester, usable
 from exercises.exercism.testing.toolchains import IMAGE, prepare
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelFile, names_of
@@ -173,9 +173,9 @@ class ExerciseServices:
 
 @dataclass(frozen=True)
 class SavedExercise:
-    """A result with the conversation that it is of."""
+    """A result with the attempt that it is of."""
 
-    played: Played
+    attempt: ExerciseAttempt
     result: ExerciseResult
 
 
@@ -226,31 +226,33 @@ class ExerciseWork:
         folder = Path(tempfile.mkdtemp(dir=work, prefix=f"{self.job.exercise.name}."))
         try:
             with self.context.slot:
-                self._play(folder)
+                self._converse(folder)
         except NotRecordedError:
             words = f"--replay {self.services.config.replay} has no recording of it"
             return End(JobStatus.INFRA_ERROR, words)
         finally:
             remove_tree(folder)
-        played = self._played()
-        status = _STATUSES.get(played.status, JobStatus.FAILED)
-        if not played.status.is_result or played.not_started:
-            return End(status, played.reason)
+        attempt = self._attempt()
+        status = _STATUSES.get(attempt.status, JobStatus.FAILED)
+        # Without a call before the budget was used up, nothing is known of the model.
+        unknown = attempt.status is ExerciseStatus.BUDGET and not attempt.calls
+        if unknown or not attempt.status.is_result:
+            return End(status, attempt.reason)
         kinds = (EntryKind.REFUSED, EntryKind.FAILED)
         entries = self.context.calls.entries(self.job.key)
         errors = sum(entry.kind in kinds for entry in entries)
-        saved = SavedExercise(played, played.result(errors))
-        return End(status, played.reason, saved, played.status.value)
+        saved = SavedExercise(attempt, attempt.result(errors))
+        return End(status, attempt.reason, saved, attempt.status.value)
 
     def attempts(self, end: End[Any]) -> Sequence[AttemptRecord]:
-        played = self._played()
+        attempt = self._attempt()
         if end.value is None and end.status is not JobStatus.BUDGET:
             interrupted = end.status is JobStatus.INTERRUPTED
             status = ExerciseStatus.INTERRUPTED if interrupted else ExerciseStatus.INFRASTRUCTURE
-            played = replace(played, status=status, reason=end.reason, error=end.reason)
-        return [played.record()]
+            attempt = replace(attempt, status=status, reason=end.reason, error=end.reason)
+        return [attempt.record()]
 
-    def _play(self, folder: Path) -> None:
+    def _converse(self, folder: Path) -> None:
         job, config, slot = self.job, self.services.config, self.context.slot
         source = job.recordings or self.services.models
         gate = self.context.gate(ATTEMPT, config.max_seconds_per_attempt)
@@ -278,8 +280,8 @@ class ExerciseWork:
         tries = len(self._conversation.works) if self._conversation else 0
         self.context.step(tries + 1, "", step)
 
-    def _played(self) -> Played:
-        return played_of(self.job.exercise, self.job.column, self._turn, self._conversation)
+    def _attempt(self) -> ExerciseAttempt:
+        return attempt_of(self.job.exercise, self.job.column, self._turn, self._conversation)
 
 
 def make_services(
@@ -427,8 +429,9 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
     def save(self, finished: Finished[SavedExercise]) -> None:
         saved = finished.end.value
         assert saved is not None
-        played, result = saved.played, saved.result
-        title = f"{played.exercise.key}: {played.column.name.label}"
+        attempt, result = saved.attempt, saved.result
+        title = f"{attempt.exercise.key}: {attempt.column.name.label}"
         trajectory = self.trajectory(finished, title, ATTEMPT)
-        self.store.save_instance(finished.key, result.as_json(), trajectory, transcript(played))
+        transcript = "\n".join(transcript_lines(attempt)) + "\n"
+        self.store.save_instance(finished.key, result.as_json(), trajectory, transcript)
         self.progress.add(result)

@@ -1,28 +1,45 @@
-"""The conversation of one model about one exercise: its setup, its tests, and what became of it."""
+"""The conversation of a model, or of an architect with an editor, about one exercise."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 from agent.builtin import tries
-from agent.conversation.base import ConversationLimits, ConversationSetup, Reflections, Result
-from agent.conversation.context import ContextWindow
+from agent.conversation.base import (
+    ConversationLimits,
+    ConversationSetup,
+    Ending,
+    Reflections,
+    Result,
+)
+from agent.conversation.context import ContextFullError, ContextWindow
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
+from agent.formats.apply import EngineFormat
+from agent.formats.base import Edit, ReplyScope
 from agent.protocol import AgentResult, Task, Transcript
 from core.worktree import Changes
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.messages import TIMED_OUT, failures_message, first_message, fitting
 from exercises.exercism.results import TryResult
 from exercises.exercism.running.config import ExercismConfig
-from exercises.exercism.running.pair import PlanFormat, raise_ending
 from exercises.exercism.testing.tester import ExerciseTester
-from llm.chat import ChatModel
-from llm.tokens import most_tokens, size
+from llm.chat import (
+    BudgetUsedError,
+    ChatModel,
+    Message,
+    ReplayExhaustedError,
+    Reply,
+    TimeUsedError,
+    Tool,
+    Traits,
+    refusal,
+)
+from llm.tokens import count_tokens, most_tokens, size
 
 _SYSTEM = """\
 You are an expert programmer. You implement code so that its unit tests pass. You cannot run anything and you see no tests. You change files only by writing edits in the format below; whatever else you write is read as explanation.
@@ -40,6 +57,62 @@ _AGAIN = "These are the files as they are now:\n\n{{ files }}\n\n{{ message }}"
 _LIMITS = ConversationLimits(Reflections(locate=0, edit=1, lint=0, test=0))
 # Tokens for the sentences around files and output.
 _FOR_WORDS = 300
+
+
+_RAISED: Mapping[Ending, Callable[[str], Exception]] = {
+    Ending.REFUSED: refusal,
+    Ending.BUDGET: BudgetUsedError,
+    Ending.TIME: TimeUsedError,
+    Ending.CONTEXT: ContextFullError,
+    Ending.REPLAY_EXHAUSTED: ReplayExhaustedError,
+}
+
+
+class PlanFormat(EngineFormat):
+    """Keeps the last reply as ``plan``: nothing in it is an edit."""
+
+    name = "plan"
+    plan = ""
+
+    def instructions(self, fence: str) -> str:
+        return ""
+
+    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+        self.plan = reply.content
+        return ()
+
+    def render(self, path: str, before: str | None, after: str | None) -> Reply:
+        raise ValueError("a plan writes no file")
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A model of a pair, with the properties and the token counter of both."""
+
+    model: ChatModel
+    traits: Traits
+    label: str
+
+    def count(self, text: str) -> int:
+        return count_tokens(self.label, text)
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+        return self.model.complete(messages, tools)
+
+
+def alike(models: Sequence[ChatModel], label: str) -> Sequence[ChatModel]:
+    """Return models, editor first, so that a replay, which has one for both, decides as they do."""
+    if len(models) == 1:
+        return models
+    known = [one.traits.context for one in models if one.traits.context is not None]
+    traits = replace(models[0].traits, context=min(known, default=None))
+    return [Alike(one, traits, label) for one in models]
+
+
+def raise_ending(work: AgentResult) -> None:
+    """Let the conversation of the architect end as that of its editor did."""
+    if work.result and (made := _RAISED.get(work.result.ending)):
+        raise made(work.error)
 
 
 @dataclass
@@ -137,19 +210,8 @@ class ExerciseConversation:
         files = ((path, self.root / path) for path in stubs)
         written = {path: file.read_bytes() if file.is_file() else b"" for path, file in files}
         found = self.tester.test(self.exercise, written)
-        counts = found.counts
-        self.tried.append(
-            TryResult(
-                solved=found.solved,
-                timed_out=found.timed_out,
-                patch=patch_of(stubs, written),
-                output=found.output,
-                tests_passed=counts.passed if counts else None,
-                tests_failed=counts.failed if counts else None,
-                tests_skipped=counts.skipped if counts else None,
-                seconds=round(found.seconds, 3),
-            )
-        )
+        patch = patch_of(stubs, written)
+        self.tried.append(found.model_copy(update={"patch": patch}))
         if found.solved:
             return TestReport(True)
         output = TIMED_OUT if found.timed_out else fitting(found.output, self._fits)

@@ -1,8 +1,13 @@
-"""Pure: what became of a conversation, as a result file and as an attempt of a trajectory."""
+"""Pure: how a conversation ended, as a result file, an attempt of a trajectory, and a transcript.
+
+docs/exercism.md defines the counters of a result.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from agent.conversation.base import Ending, ReplyCounts
@@ -11,19 +16,13 @@ from bench.attempts.candidates import AttemptStatus, Candidate
 from bench.attempts.records import AttemptRecord
 from bench.attempts.transcript import SeenTexts, fenced, message_block
 from core.money import in_words, total
+from core.parsing.untrusted import DamagedError, json_of
 from core.plaintext import table
-from exercises.exercism.counters import (
-    indentation_errors,
-    lazy_comments,
-    malformed,
-    reply_counters,
-    syntax_errors,
-)
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, TryResult
 from exercises.exercism.running.config import RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation
-from llm.chat import Call, Message, Traits, Usage
+from llm.chat import Call, Message, Reply, Traits, Usage
 from runs.modelsource import Turn
 from runs.storage.versions import HARNESS_VERSION, versions
 
@@ -49,8 +48,8 @@ _ATTEMPTS = {
 
 
 @dataclass(frozen=True)
-class Played:
-    """What became of a conversation about an exercise.
+class ExerciseAttempt:
+    """The conversation about an exercise, with all its tries, after its end.
 
     Attributes:
         error: the provider's refusal, the budget, or what failed; empty otherwise.
@@ -71,11 +70,6 @@ class Played:
     edited_files: tuple[str, ...] = ()
     temperature: float | None = None
     traits: Traits | None = None
-
-    @property
-    def not_started(self) -> bool:
-        """Whether the budget was used up before the first call: nothing is known of the model."""
-        return self.status is ExerciseStatus.BUDGET and not self.calls
 
     @property
     def seconds(self) -> float:
@@ -101,9 +95,9 @@ class Played:
             # A replayed refusal is in no journal.
             num_error_outputs=max(errors, int(self.status is ExerciseStatus.REFUSED)),
             num_exhausted_context_windows=int(self.status is ExerciseStatus.CONTEXT),
-            num_malformed_responses=sum(map(malformed, self.replies)),
-            syntax_errors=sum(map(syntax_errors, outputs)),
-            indentation_errors=sum(map(indentation_errors, outputs)),
+            num_malformed_responses=sum(one.malformed or one.failed > 0 for one in self.replies),
+            syntax_errors=sum(raised("SyntaxError", output) for output in outputs),
+            indentation_errors=sum(raised("IndentationError", output) for output in outputs),
             lazy_comments=sum(lazy_comments(call.reply) for call in calls),
             editor_model=choice.name if choice.architect else None,
             editor_edit_format=choice.edit_format if choice.architect else None,
@@ -118,9 +112,13 @@ class Played:
                 exercise_sha256=exercise.sha256,
                 tries=self.tried,
                 error=self.error,
-                **reply_counters(self.replies),
+                whole_file_blocks=sum(one.whole_file_blocks for one in self.replies),
+                hallucinated_functions=sum(one.unknown_calls for one in self.replies),
+                foreign_edits=sum(one.foreign + one.unsafe for one in self.replies),
+                ambiguous_edits=sum(one.ambiguous for one in self.replies),
+                truncated=sum(one.truncated for one in self.replies),
             ),
-        )  # fmt: skip
+        )
 
     def record(self) -> AttemptRecord:
         last = self.tried[-1] if self.tried else None
@@ -143,22 +141,22 @@ class Played:
         )
 
 
-def played_of(
+def attempt_of(
     exercise: Exercise,
     column: RunColumn,
     turn: Turn | None,
     conversation: ExerciseConversation | None,
-) -> Played:
-    """Return what became of a conversation, also of one that an exception ended."""
-    nothing = Played(exercise, column, ExerciseStatus.INFRASTRUCTURE, "it did not start")
+) -> ExerciseAttempt:
+    """Return the attempt that a conversation was, also one that an exception ended."""
     if turn is None or conversation is None:
-        return nothing
+        status = ExerciseStatus.INFRASTRUCTURE
+        return ExerciseAttempt(exercise, column, status, "it did not start")
     works, said = conversation.works, conversation.transcript
     tried = tuple(conversation.tried)
     status, reason = _ended(works, tried)
     results = conversation.edited or [work.result for work in works if work.result]
     last = results[-1] if results else None
-    return Played(
+    return ExerciseAttempt(
         exercise,
         column,
         status,
@@ -188,35 +186,59 @@ def _ended(works: list[AgentResult], tried: tuple[TryResult, ...]) -> tuple[Exer
     return status, last.error or _WORDS.get(status, reason)
 
 
-_HEADINGS = ("try", "tests", "passed", "failed", "skipped", "seconds")
-
-
-def transcript(played: Played) -> str:
-    return "\n".join(_lines(played)) + "\n"
-
-
-def _lines(played: Played) -> Iterator[str]:
-    cost = total(call.reply.cost for call in played.calls)
-    yield f"# {played.exercise.key}: {played.column.name.label}\n"
-    yield f"- {played.status.value}: {played.reason}"
-    yield f"- calls: {len(played.calls)}, cost: {in_words(cost)}, seconds: {played.seconds:g}\n"
+def transcript_lines(attempt: ExerciseAttempt) -> Iterator[str]:
+    cost = total(call.reply.cost for call in attempt.calls)
+    yield f"# {attempt.exercise.key}: {attempt.column.name.label}\n"
+    yield f"- {attempt.status.value}: {attempt.reason}"
+    yield f"- calls: {len(attempt.calls)}, cost: {in_words(cost)}, seconds: {attempt.seconds:g}\n"
     rows: list[tuple[object, ...]] = []
-    for number, one in enumerate(played.tried, 1):
+    for number, one in enumerate(attempt.tried, 1):
         verdict = "solved" if one.solved else "timed out" if one.timed_out else "failed"
         counts = (one.tests_passed, one.tests_failed, one.tests_skipped)
         shown = ("unknown" if count is None else count for count in counts)
         rows.append((number, verdict, *shown, f"{one.seconds:.1f}"))
-    yield from table(_HEADINGS, rows, numbers=(0, 2, 3, 4, 5), markdown=True)
+    headings = ("try", "tests", "passed", "failed", "skipped", "seconds")
+    yield from table(headings, rows, numbers=(0, 2, 3, 4, 5), markdown=True)
     seen = SeenTexts()
-    for place, message in enumerate(played.messages, 1):
+    for place, message in enumerate(attempt.messages, 1):
         yield f"\n## {place}. {message.role.upper()}\n"
         if message.content or not message.tool_calls:
             yield message_block(message.content, f"message {place}", seen)
         for call in message.tool_calls:
             yield f"Call of `{call.name.replace('`', '')}`:\n\n{fenced(call.arguments, 'json')}"
-    if played.error:
-        yield f"\n## ERROR\n\n{fenced(played.error, 'text')}"
-    if last := played.tried[-1:]:
+    if attempt.error:
+        yield f"\n## ERROR\n\n{fenced(attempt.error, 'text')}"
+    if last := attempt.tried[-1:]:
         if not last[0].solved:
             yield f"\n## OUTPUT OF THE LAST TESTS\n\n{fenced(last[0].output, 'text')}"
         yield f"\n## SOLUTION\n\n{fenced(last[0].patch, 'diff')}"
+
+
+# The pattern of the published records, with its last blank.
+_LAZY = re.compile(r"^[+]? *[#].* [.][.][.] ", re.MULTILINE)
+
+
+def lazy_comments(reply: Reply) -> int:
+    """Return the number of lines such as ``# ... rest of the code``, an ellipsis for code."""
+    texts = [reply.content]
+    for call in reply.tool_calls:
+        value: object = call.arguments
+        with suppress(DamagedError):
+            value = json_of(call.arguments)
+        texts += _texts_in(value)
+    return sum(len(_LAZY.findall(text)) for text in texts)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    parts = value.values() if isinstance(value, dict) else value
+    if isinstance(parts, str):
+        yield parts
+    elif not isinstance(parts, int | float | None):
+        for part in parts:  # type: ignore[attr-defined]
+            yield from _texts_in(part)
+
+
+def raised(name: str, output: str) -> int:
+    """Return how often tests raised the error ``name``."""
+    # Pytest writes `E` before what was raised, and Jest indents it.
+    return len(re.findall(rf"^(?:E\b)?[ \t]*{name}(?=:|$)", output, re.MULTILINE))

@@ -1,14 +1,29 @@
-"""How far a run is: solved so far by column, dollars, and what the whole run may cost. Pure."""
+"""How far runs are: solved so far by column, dollars, and what a whole run may cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from statistics import fmean, variance
+from typing import Any
 
+import typer
+
+from core.errors import UserError
 from core.money import in_words, known_sum, total
-from exercises.exercism.results import ColumnName, ExerciseResult
+from core.options import built, command, option, option_group
+from core.plaintext import Say
+from exercises.exercism.reporting.columns import read_columns
+from exercises.exercism.results import (
+    READER,
+    ColumnName,
+    ExerciseResult,
+    ExerciseStore,
+    read_facts,
+)
+from runs.upkeep import status_command
 
 # Of the normal distribution: 95 % lie below this many deviations above the mean, one-sided.
 _DEVIATIONS = 1.645
@@ -98,3 +113,31 @@ def projected(columns: Sequence[ColumnProgress]) -> tuple[Decimal, Decimal] | No
             squares += variance(costs) * column.left * (1 + column.left / len(costs))
     bound = mean + _DEVIATIONS * squares**0.5
     return Decimal(repr(mean)), Decimal(repr(bound))
+
+
+@option_group
+class ExercismStatus:
+    runs: tuple[Path, ...] = option((), "Runs: folders under predictions/.", "runs", argument=True)
+
+
+@command(ExercismStatus)
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Print how far runs are: solved by column, dollars, and what is not completed."""
+    asked = built(ExercismStatus, values)
+    if not asked.runs:
+        raise UserError("status needs a run: give folders under predictions/")
+    raise typer.Exit(max(print_status(run, print) for run in asked.runs))
+
+
+def print_status(run: Path, say: Say) -> int:
+    """Print the status of a run; return 1 if a file is broken, else 0."""
+    run = run.expanduser().resolve()
+    facts = read_facts(run)
+    if run.parent.name != "predictions":
+        raise UserError(f"{run} does not lie in a folder predictions/: its logs are not found")
+    # The table names broken results.
+    columns = read_columns([run], lambda _: None, allow_partial=True)
+    results = (result for column in columns for result in column.results.values())
+    for line in RunProgress.of(facts.columns, len(facts.exercises), results).lines():
+        say(line)
+    return status_command(ExerciseStore(run.parents[1], run.name, reader=READER), say)

@@ -20,9 +20,9 @@ from environments.folders import FOLDER, FolderCommand, FolderResult
 from exercises.exercism.exercise import Exercise, tree_hash
 from exercises.exercism.languages import LANGUAGES, NAME, PREPARED, PYTHON, REPORT
 from exercises.exercism.messages import TIMED_OUT
+from exercises.exercism.results import TryResult
 from exercises.exercism.testing.toolchains import LanguagePlaces, prepared_folder
 from exercises.exercism.testing.verdict import (
-    ExerciseTestRun,
     TestCounts,
     altered,
     counts_of,
@@ -60,26 +60,6 @@ class TestSettings:
 
 
 @dataclass(frozen=True)
-class TestedTry:
-    """The outcome of one run of the tests on a solution.
-
-    Attributes:
-        output: standard output and error, cleaned and whole: it is equal in each run of the same
-            code. After a time-out, the text that the model receives instead.
-        counts: None without a credible report, so also after a time-out.
-        seconds: wall-clock time of the tests.
-    """
-
-    __test__ = False  # the name makes pytest think that this is a test
-
-    solved: bool
-    timed_out: bool
-    output: str
-    counts: TestCounts | None
-    seconds: float
-
-
-@dataclass(frozen=True)
 class ExerciseTester:
     """Tests solutions; many threads may call it at once."""
 
@@ -90,24 +70,34 @@ class ExerciseTester:
     _versions: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TestedTry:
+    def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TryResult:
         """Run the tests on the solution files ``solution``; other files are left out.
 
-        The example is tested once to learn how many tests there are.
+        The example is tested once to learn how many tests there are. The output is that of the
+        tests, cleaned and whole, so that it is equal in each run of the same code. The patch is
+        left empty.
         """
         expected = self._counts_of_example(exercise)
         files = exercise.tested_files(solution)
-        result, run = self._run(exercise, files, self.settings.timeout)
+        run = self._run(exercise, files, self.settings.timeout)
+        seconds = round(run.seconds, 3)
         if run.timed_out:
-            return TestedTry(False, True, TIMED_OUT, None, result.seconds)
-        counts = _counts(exercise, run, files)
+            return TryResult(solved=False, timed_out=True, output=TIMED_OUT, seconds=seconds)
+        counts = self._counts(exercise, run, files)
         output, most = self._cleaned(exercise, run.output), self.places.limits.output
         solved = is_solved(run, counts, expected)
         if len(run.output.encode("utf-8", "replace")) > most:
             output, solved = f"{output}\nerror: the output has more than {most:,} bytes\n", False
         if solved and exercise.rules.reports and not self._knows(exercise, solution):
             output, solved = f"{output}\n{_NOT_KNOWN}\n", False
-        return TestedTry(solved, False, output, counts, result.seconds)
+        return TryResult(
+            solved=solved,
+            output=output,
+            tests_passed=counts.passed if counts else None,
+            tests_failed=counts.failed if counts else None,
+            tests_skipped=counts.skipped if counts else None,
+            seconds=seconds,
+        )
 
     def _knows(self, exercise: Exercise, solution: Mapping[str, bytes]) -> bool:
         """Return whether each test fails when, and only when, it expects a false value.
@@ -125,17 +115,16 @@ class ExerciseTester:
         for false in halves:
             tests = {path: altered(text, false, _CHANCE).encode() for path, text in texts.items()}
             found = self._failing(exercise, exercise.tested_files(solution) | tests)
+            example = exercise.example_files() | tests
             # A value may be so large that neither ends in time.
-            if found != false and found != self._failing(
-                exercise, exercise.example_files() | tests
-            ):
+            if found != false and found != self._failing(exercise, example):
                 return False
         write_json_atomic(kept, {"exercise": exercise.key})
         return True
 
     def _failing(self, exercise: Exercise, files: Mapping[str, bytes]) -> set[str] | None:
-        _, run = self._run(exercise, files, max(2 * self.settings.timeout, _LEAST_ALTERED_SECONDS))
-        return failing_tests(run, files)
+        run = self._run(exercise, files, max(2 * self.settings.timeout, _LEAST_ALTERED_SECONDS))
+        return failing_tests(run, files, self.settings.unittest)
 
     def _kept(self, folder: str, exercise: Exercise, *more: str) -> Path:
         """Return the file that keeps what was learned of an exercise with these tools."""
@@ -183,8 +172,8 @@ class ExerciseTester:
     def _measured(self, exercise: Exercise) -> TestCounts:
         files = exercise.example_files()
         seconds = max(self.settings.timeout, _LEAST_EXAMPLE_SECONDS)
-        _, run = self._run(exercise, files, seconds)
-        counts = _counts(exercise, run, files)
+        run = self._run(exercise, files, seconds)
+        counts = self._counts(exercise, run, files)
         if counts is None or not is_solved(run, counts, counts):
             lines = self._cleaned(exercise, run.output).strip().splitlines() or ["no output"]
             first = next((line for line in lines if "error" in line.lower()), lines[-1])
@@ -194,11 +183,9 @@ class ExerciseTester:
             )
         return counts
 
-    def _run(
-        self, exercise: Exercise, files: Mapping[str, bytes], seconds: float
-    ) -> tuple[FolderResult, ExerciseTestRun]:
+    def _run(self, exercise: Exercise, files: Mapping[str, bytes], seconds: float) -> FolderResult:
         place = self.places.of(exercise.language)
-        result = place.folders.run(
+        return place.folders.run(
             FolderCommand(
                 argv=self._argv(exercise),
                 files=placed(exercise, files),
@@ -207,22 +194,17 @@ class ExerciseTester:
                 collect=(REPORT,) if exercise.rules.reports else (),
             )
         )
-        report = result.files.get(REPORT, b"").decode("utf-8", "replace")
-        unittest = self.settings.unittest
-        run = ExerciseTestRun(result.exit_code, result.timed_out, result.output, report, unittest)
-        return result, run
+
+    def _counts(
+        self, exercise: Exercise, run: FolderResult, files: Mapping[str, bytes]
+    ) -> TestCounts | None:
+        if exercise.rules.reports:
+            return counts_of(run, files, self.settings.unittest)
+        return printed_counts(exercise.rules.counted, run.output)
 
     def _cleaned(self, exercise: Exercise, output: str) -> str:
         folders = seen_folders(exercise, prepared_folder(self.places.cache, exercise))
         return cleaned(output, exercise.name, folders, exercise.rules.changing)
-
-
-def _counts(
-    exercise: Exercise, run: ExerciseTestRun, files: Mapping[str, bytes]
-) -> TestCounts | None:
-    if exercise.rules.reports:
-        return counts_of(run, files)
-    return printed_counts(exercise.rules.counted, run.output)
 
 
 def make_tester(

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.regression.testlogs import report_results
+from environments.folders import FolderResult
+from exercises.exercism.languages import REPORT
 
 _FAILED, _PASSED = ("FAILED", "ERROR"), "PASSED"
 _COUNT = re.compile(r"^Ran (\d+) tests? in \d+\.\d+s\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
@@ -31,25 +33,6 @@ class TestCounts:
     passed: int
     failed: int
     skipped: int = 0
-
-
-@dataclass(frozen=True)
-class ExerciseTestRun:
-    """What is left of one run of the tests.
-
-    Attributes:
-        exit_code: None if a signal or the time limit ended it.
-        report: pytest's; empty if there is none.
-        unittest: the unittest command ran.
-    """
-
-    __test__ = False
-
-    exit_code: int | None
-    timed_out: bool
-    output: str
-    report: str
-    unittest: bool = False
 
 
 def pytest_counts(report: str, files: Collection[str]) -> TestCounts | None:
@@ -76,19 +59,23 @@ def unittest_counts(output: str) -> TestCounts | None:
     return TestCounts(max(0, int(found[0][0]) - failed - skipped), failed, skipped)
 
 
-def counts_of(run: ExerciseTestRun, files: Collection[str]) -> TestCounts | None:
-    if run.unittest:
-        return unittest_counts(run.output)
-    return pytest_counts(run.report, files)
+def report_of(run: FolderResult) -> str:
+    """Return pytest's report, empty if there is none."""
+    return run.files.get(REPORT, b"").decode("utf-8", "replace")
 
 
-def failing_tests(run: ExerciseTestRun, files: Collection[str]) -> set[str] | None:
+def counts_of(run: FolderResult, files: Collection[str], unittest: bool) -> TestCounts | None:
+    """Return the counts of a run of Python's tests; ``unittest`` says which runner it was."""
+    return unittest_counts(run.output) if unittest else pytest_counts(report_of(run), files)
+
+
+def failing_tests(run: FolderResult, files: Collection[str], unittest: bool) -> set[str] | None:
     """Return the names of the functions of failing tests, None if the run did not end."""
-    if run.timed_out or counts_of(run, files) is None:
+    if run.timed_out or counts_of(run, files, unittest) is None:
         return None
-    if run.unittest:
+    if unittest:
         return {*_FAILED_UNITTEST.findall(run.output)}
-    results = report_results(run.report, files)
+    results = report_results(report_of(run), files)
     failed = (name for name, status in results.items() if status in _FAILED)
     return {name.rpartition("::")[2].partition("[")[0] for name in failed}
 
@@ -104,7 +91,7 @@ def printed_counts(patterns: Iterable[str], output: str) -> TestCounts | None:
     return TestCounts(**sums) if lines else None
 
 
-def is_solved(run: ExerciseTestRun, counts: TestCounts | None, expected: TestCounts | None) -> bool:
+def is_solved(run: FolderResult, counts: TestCounts | None, expected: TestCounts | None) -> bool:
     """Return whether the command ended with 0 in time, printed something, and passed all tests.
 
     All are those of the example's run (``expected``): deleted, skipped or additional tests solve

@@ -9,13 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.conversation.base import ReplyCounts
-from exercises.exercism.counters import (
-    indentation_errors,
-    lazy_comments,
-    malformed,
-    reply_counters,
-    syntax_errors,
-)
+from environments.folders import FolderResult
 from exercises.exercism.messages import (
     PROFILES,
     TIMED_OUT,
@@ -23,9 +17,11 @@ from exercises.exercism.messages import (
     first_message,
     fitting,
 )
+from exercises.exercism.results import ExerciseStatus
+from exercises.exercism.running.config import RunColumn
+from exercises.exercism.running.outcome import ExerciseAttempt, lazy_comments, raised
 from exercises.exercism.testing.tester import cleaned
 from exercises.exercism.testing.verdict import (
-    ExerciseTestRun,
     TestCounts,
     counts_of,
     is_solved,
@@ -33,6 +29,7 @@ from exercises.exercism.testing.verdict import (
     unittest_counts,
 )
 from llm.chat import Reply, ToolCall
+from llm.options import ModelChoice
 from tests.support.exercism import SIX, run_tests, six
 
 
@@ -112,21 +109,21 @@ def test_examples_pass_and_stubs_fail_with_equal_output(
     exercise = six()[name]
     files = exercise.example_files()
     good = run_tests(files, exercise, tmp_path / "good" / name, unittest=unittest)
-    expected = counts_of(good, files)
+    expected = counts_of(good, files, unittest)
     assert expected and expected.passed >= 2 and is_solved(good, expected, expected)
     stub = exercise.tested_files({})
     runs = [
         run_tests(stub, exercise, folder, unittest=unittest)
         for folder in (tmp_path / name, tmp_path / "deep" / "er" / name)
     ]
-    solved = [is_solved(run, counts_of(run, stub), expected) for run in runs]
+    solved = [is_solved(run, counts_of(run, stub, unittest), expected) for run in runs]
     assert solved == [name == "tidy-receipt"] * 2
     folders = [tmp_path / name, tmp_path / "deep" / "er" / name]
     texts = [cleaned(r.output, name, [str(f)]) for r, f in zip(runs, folders, strict=True)]
     assert texts[0] == texts[1]
 
 
-GOOD = ExerciseTestRun(0, False, "5 passed", "")
+GOOD = FolderResult("5 passed", 0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -142,14 +139,14 @@ GOOD = ExerciseTestRun(0, False, "5 passed", "")
         (GOOD, None, TestCounts(5, 0), False),
         (replace(GOOD, exit_code=1), TestCounts(5, 0), TestCounts(5, 0), False),
         (replace(GOOD, exit_code=None), TestCounts(5, 0), TestCounts(5, 0), False),
-        (replace(GOOD, timed_out=True), TestCounts(5, 0), TestCounts(5, 0), False),
+        (replace(GOOD, exit_code=137), TestCounts(5, 0), TestCounts(5, 0), False),
         (replace(GOOD, output=" \n"), TestCounts(5, 0), TestCounts(5, 0), False),
         (GOOD, None, None, False),
         (replace(GOOD, output=""), TestCounts(5, 0), TestCounts(5, 0), False),
     ],
 )
 def test_what_is_solved(
-    run: ExerciseTestRun, counts: TestCounts | None, expected: TestCounts | None, solved: bool
+    run: FolderResult, counts: TestCounts | None, expected: TestCounts | None, solved: bool
 ) -> None:
     assert is_solved(run, counts, expected) is solved
 
@@ -174,11 +171,17 @@ def test_counters() -> None:
     # As unittest, Jest and pytest print them; a line of code is none.
     output = "SyntaxError: a\n    SyntaxError: b\nE   SyntaxError: c\nE     raise SyntaxError\n"
     output += "IndentationError: d\nE   IndentationError: e\n> assert SyntaxErrors\n"
-    assert (syntax_errors(output), indentation_errors(output)) == (3, 2)
+    assert (raised("SyntaxError", output), raised("IndentationError", output)) == (3, 2)
     first = ReplyCounts(edits=4, failed=3, foreign=1, unsafe=1, ambiguous=1, whole_file_blocks=2)
     replies = [first, ReplyCounts(truncated=True, unknown_calls=1), ReplyCounts(malformed=True)]
-    assert [malformed(one) for one in replies] == [True, False, True]
-    assert reply_counters(replies) == {
-        "whole_file_blocks": 2, "hallucinated_functions": 1, "foreign_edits": 2,
-        "ambiguous_edits": 1, "truncated": 1,
+    column = RunColumn(ModelChoice("gpt-4o", "gpt-4o", "whole"), 1)
+    attempt = ExerciseAttempt(
+        six()["name-tags"], column, ExerciseStatus.FAILED, "no tests ran", replies=tuple(replies)
+    )
+    found = attempt.result(errors=0)
+    assert found.num_malformed_responses == 2
+    counts = found.extra.model_dump(exclude_defaults=True, exclude={"exercise_sha256"})
+    assert counts == {
+        "status": ExerciseStatus.FAILED, "language": "python", "whole_file_blocks": 2,
+        "hallucinated_functions": 1, "foreign_edits": 2, "ambiguous_edits": 1, "truncated": 1,
     }  # fmt: skip

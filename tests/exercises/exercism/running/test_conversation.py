@@ -10,12 +10,10 @@ import pytest
 
 from agent.formats import get_format
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.results import ColumnName, ExerciseStatus
+from exercises.exercism.results import ColumnName, ExerciseStatus, TryResult
 from exercises.exercism.running.config import ExercismConfig, RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation, patch_of
-from exercises.exercism.running.outcome import Played, played_of, transcript
-from exercises.exercism.testing.tester import TestedTry
-from exercises.exercism.testing.verdict import TestCounts
+from exercises.exercism.running.outcome import ExerciseAttempt, attempt_of, transcript_lines
 from llm.chat import Reply, ToolCall, Traits
 from llm.options import ModelChoice
 from runs.modelsource import Turn
@@ -35,17 +33,20 @@ class Tests:
     output: str = "1 failed\n"
     seen: list[Mapping[str, bytes]] = field(default_factory=list)
 
-    def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TestedTry:
+    def test(self, exercise: Exercise, solution: Mapping[str, bytes]) -> TryResult:
         self.seen.append(solution)
         solved = dict(solution) == exercise.example()
-        counts = TestCounts(2, 0) if solved else TestCounts(1, 1)
-        return TestedTry(solved, False, self.output, counts, 0.25)
+        passed, failed = (2, 0) if solved else (1, 1)
+        return TryResult(
+            solved=solved, output=self.output, tests_passed=passed, tests_failed=failed,
+            tests_skipped=0, seconds=0.25,
+        )  # fmt: skip
 
     def close(self) -> None:
         pass
 
 
-def played(
+def converse(
     root: Path,
     *replies: str | Reply,
     tests: Tests | None = None,
@@ -53,8 +54,8 @@ def played(
     name: str = "garden-path",
     context: int | None = None,
     **config: object,
-) -> tuple[Played, Scripted, Tests]:
-    """Return what became of a conversation with these replies."""
+) -> tuple[ExerciseAttempt, Scripted, Tests]:
+    """Return the attempt that a conversation with these replies was."""
     exercise, tests = six()[name], tests or Tests()
     model = Scripted(list(replies), Traits(context=context))
     choice = replace(CHOICE, edit_format=form)
@@ -69,7 +70,7 @@ def played(
     )
     conversation.run()
     turn = Turn(model, "gpt-4o", form, temperature=0.0)
-    return played_of(exercise, RunColumn(choice, 1), turn, conversation), model, tests
+    return attempt_of(exercise, RunColumn(choice, 1), turn, conversation), model, tests
 
 
 def reply(form: str, exercise: Exercise) -> Reply:
@@ -80,7 +81,7 @@ def reply(form: str, exercise: Exercise) -> Reply:
 
 def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
     tests = Tests(LONG)
-    found, model, _ = played(tmp_path, "No.", "No.", tests=tests, context=6000)
+    found, model, _ = converse(tmp_path, "No.", "No.", tests=tests, context=6000)
     last = model.asked(1)
     assert last.startswith("line 0 of the output\nline 1 ")
     output = last.partition("\n####\n")[0]
@@ -88,37 +89,37 @@ def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
     assert last.endswith("to resolve the errors.\n")
     assert found.status is ExerciseStatus.FAILED
     assert found.tried[0].output == LONG, "the result keeps all of it"
-    _, model, _ = played(tmp_path, "No.", "No.", tests=tests)
+    _, model, _ = converse(tmp_path, "No.", "No.", tests=tests)
     assert model.asked(1).startswith(LONG)
 
 
 @pytest.mark.parametrize(("lines", "count"), [(3, 3), (0, 2000), (None, 2000)])
 def test_lines_of_output(tmp_path: Path, lines: int | None, count: int) -> None:
-    _, model, _ = played(tmp_path, "No.", "No.", tests=Tests(LONG), test_lines=lines)
+    _, model, _ = converse(tmp_path, "No.", "No.", tests=Tests(LONG), test_lines=lines)
     assert len(model.asked(1).partition("\n####\n")[0].splitlines()) == count
 
 
 def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(tmp_path: Path) -> None:
     exercise = six()["garden-path"]
-    found, model, tests = played(tmp_path, reply("whole", exercise))
+    found, model, tests = converse(tmp_path, reply("whole", exercise))
     assert model.asked(0).index("garden_path.py\n```") < model.asked(0).index("compass.py\n```")
     assert dict(tests.seen[0]) == exercise.example()
     assert (found.status, found.reason) == (ExerciseStatus.SOLVED, "solved in try 1")
     gone = "*** Begin Patch\n*** Delete File: compass.py\n*** End Patch\n"
-    _, _, tests = played(tmp_path, gone, "No.", form="patch")
+    _, _, tests = converse(tmp_path, gone, "No.", form="patch")
     assert tests.seen[0] == {**exercise.stubs(), "compass.py": b""}
 
 
 @pytest.mark.parametrize("tries", [1, 3])
 def test_as_many_tries_as_asked_for(tmp_path: Path, tries: int) -> None:
-    found, model, _ = played(tmp_path, *["No."] * tries, tries=tries)
+    found, model, _ = converse(tmp_path, *["No."] * tries, tries=tries)
     assert [one.solved for one in found.tried] == [False] * tries
     assert len(model.requests) == tries
 
 
 def test_a_result_has_the_counters_of_all_tries(tmp_path: Path) -> None:
     text = "# ... rest of the code ...\n"
-    found, _, _ = played(
+    found, _, _ = converse(
         tmp_path, text, "No.", tests=Tests("SyntaxError: x\nIndentationError: y\n")
     )
     one = found.result(errors=1)
@@ -130,12 +131,13 @@ def test_a_result_has_the_counters_of_all_tries(tmp_path: Path) -> None:
 
 def test_a_transcript_shows_calls_and_the_last_output(tmp_path: Path) -> None:
     call = reply("whole-func", six()["name-tags"])
-    found, _, _ = played(tmp_path, "No.", call, form="whole-func", name="name-tags")
-    text = transcript(found)
+    found, _, _ = converse(tmp_path, "No.", call, form="whole-func", name="name-tags")
+    text = "\n".join(transcript_lines(found))
     assert "Call of `write_file`:" in text and "## SOLUTION" in text
     assert "OUTPUT OF THE LAST TESTS" not in text
-    failed, _, _ = played(tmp_path, "No.", "No.", tests=Tests("``` 1 failed\n"))
-    assert "## OUTPUT OF THE LAST TESTS\n\n````text\n``` 1 failed\n````" in transcript(failed)
+    failed, _, _ = converse(tmp_path, "No.", "No.", tests=Tests("``` 1 failed\n"))
+    text = "\n".join(transcript_lines(failed))
+    assert "## OUTPUT OF THE LAST TESTS\n\n````text\n``` 1 failed\n````" in text
 
 
 def test_a_patch_for_readers() -> None:
@@ -147,6 +149,6 @@ def test_a_patch_for_readers() -> None:
 
 def test_a_conversation_that_did_not_start_is_no_result() -> None:
     exercise, column = six()["name-tags"], RunColumn(CHOICE, 1)
-    nothing = played_of(exercise, column, None, None)
+    nothing = attempt_of(exercise, column, None, None)
     assert nothing.status is ExerciseStatus.INFRASTRUCTURE
     assert column.name == ColumnName(model="gpt-4o", edit_format="whole")

@@ -11,10 +11,9 @@ from agent.formats import format_names
 from core.errors import UserError
 from demo.setup import DEMO_DATASET
 from environments.local import folders
-from exercises.exercism.results import READER, ColumnName
+from exercises.exercism.results import READER, ColumnName, ExerciseStore, job_key
 from exercises.exercism.running.config import in_formats
 from exercises.exercism.running.progress import RunProgress, projected
-from exercises.exercism.running.store import ExerciseStore, job_key
 from llm.options import ModelChoice
 from runs.calls.budget import BudgetLimits
 from runs.redo import plan

@@ -10,14 +10,14 @@ import pytest
 
 from environments.local.confinement import cgroups_work
 from exercises.exercism.messages import TIMED_OUT
-from exercises.exercism.testing.tester import TestedTry
+from exercises.exercism.results import TryResult
 from tests.environments.test_hostile_folders import running
 from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.exercises.exercism.testing.test_cheats import RIGHT
 from tests.support.exercism import six
 
 
-def outcome_of(local: MakeTester, code: str, timeout: float = 60.0) -> TestedTry:
+def outcome_of(local: MakeTester, code: str, timeout: float = 60.0) -> TryResult:
     """Test the right solution with ``code`` before it."""
     solution = {"cuckoo_clock.py": f"{code}\n{RIGHT}".encode()}
     return local(True, timeout).test(six()["cuckoo-clock"], solution)
@@ -48,7 +48,7 @@ def test_hostile_solutions_fail(local: MakeTester, name: str) -> None:
 
 def test_an_endless_loop_is_a_time_out(local: MakeTester) -> None:
     tried = outcome_of(local, "while True:\n    pass", 2)
-    assert (tried.solved, tried.timed_out, tried.counts) == (False, True, None)
+    assert (tried.solved, tried.timed_out, tried.tests_passed) == (False, True, None)
     assert tried.output == TIMED_OUT
 
 

@@ -13,8 +13,8 @@ from core.errors import InfrastructureError, StoppedError, UserError
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from environments.folders import FolderCommand, FolderResult
-from exercises.exercism.counters import indentation_errors, syntax_errors
 from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.running.outcome import raised
 from exercises.exercism.testing.tester import TestSettings, make_tester, usable
 from exercises.exercism.testing.toolchains import find_toolchain
 from exercises.exercism.testing.verdict import TestCounts, printed_counts
@@ -30,17 +30,17 @@ def test_examples_pass_and_stubs_fail(local: MakeTester) -> None:
         assert tester.test(exercise, exercise.example()).solved, name
         tried = tester.test(exercise, exercise.stubs())
         assert tried.solved == (name == "tidy-receipt")
-        assert tried.counts is not None
+        assert None not in (tried.tests_passed, tried.tests_failed, tried.tests_skipped)
         assert "/sandbox" not in tried.output
 
 
 def test_the_same_under_pytest(local: MakeTester) -> None:
     exercise, tester = six()["lost-property"], local(False)
     good = tester.test(exercise, exercise.example())
-    assert (good.solved, good.counts) == (True, TestCounts(2, 0))
+    assert (good.solved, good.tests_passed, good.tests_failed) == (True, 2, 0)
     assert "generated xml" not in good.output
     bad = tester.test(exercise, exercise.stubs())
-    assert (bad.solved, bad.counts) == (False, TestCounts(0, 2))
+    assert (bad.solved, bad.tests_passed, bad.tests_failed) == (False, 0, 2)
     assert "==== FAILURES ====" in bad.output
     assert "guard" not in bad.output
 
@@ -53,7 +53,7 @@ def test_errors_of_syntax_are_counted_under_both_runners(
     exercise = six()["lost-property"]
     files = dict.fromkeys(exercise.stubs(), code.encode())
     output = local(unittest).test(exercise, files).output
-    assert (syntax_errors(output), indentation_errors(output)) == counts, output
+    assert (raised("SyntaxError", output), raised("IndentationError", output)) == counts
 
 
 def test_many_threads_test_at_once_and_the_example_is_counted_once(
@@ -149,9 +149,9 @@ def test_in_docker(tmp_path: Path) -> None:
     exercise = six()["cuckoo-clock"]
     try:
         good = tester.test(exercise, exercise.example())
-        assert (good.solved, good.counts) == (True, TestCounts(5, 0))
+        assert (good.solved, good.tests_passed, good.tests_failed) == (True, 5, 0)
         bad = tester.test(exercise, exercise.stubs())
-        assert (bad.solved, bad.counts) == (False, TestCounts(0, 6))
+        assert (bad.solved, bad.tests_passed, bad.tests_failed) == (False, 0, 6)
         forged = b"import os\nprint('Ran 5 tests in 0.001s\\n\\nOK', flush=True)\nos._exit(0)\n"
         assert not tester.test(exercise, {"cuckoo_clock.py": forged}).solved
     finally:
