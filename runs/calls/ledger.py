@@ -187,11 +187,11 @@ def total(lines: Iterable[LedgerLine]) -> Decimal | None:
     return money.total(line.cost for line in lines)
 
 
-def by_instance(lines: Iterable[LedgerLine]) -> dict[str, Decimal]:
-    """Return the known dollars per instance."""
-    sums: dict[str, Decimal] = {}
+def by_instance(lines: Iterable[LedgerLine]) -> dict[str, Decimal | None]:
+    """Return the dollars per instance, None when the cost of a call is unknown."""
+    sums: dict[str, Decimal | None] = {}
     for line in lines:
-        sums[line.instance_id] = sums.get(line.instance_id, Decimal()) + (line.cost or Decimal())
+        sums[line.instance_id] = money.total((sums.get(line.instance_id, Decimal()), line.cost))
     return sums
 
 

@@ -97,7 +97,7 @@ class RunStatus:
 
 
 def _row(
-    status: str, entries: Sequence[InstanceEntry], dollars: Mapping[str, Decimal]
+    status: str, entries: Sequence[InstanceEntry], dollars: Mapping[str, Decimal | None]
 ) -> StatusTotals:
     attempts = sum(entry.attempts for entry in entries)
     costs = [dollars.get(entry.instance_id, entry.cost) for entry in entries]
@@ -139,7 +139,7 @@ def recorded_status(data: Mapping[str, Any]) -> str:
 
 def overview(
     store: RunStore,
-    dollars: Mapping[str, Decimal],
+    dollars: Mapping[str, Decimal | None],
     damaged: Iterable[DamagedLine] = (),
     status_of: StatusOf = recorded_status,
     words: Sequence[str] = (),

@@ -200,5 +200,5 @@ def test_sums_are_exact(costs: list[Decimal]) -> None:
 
 
 def test_dollars_by_instance() -> None:
-    lines = [a_line("a"), a_line("b", "0.2"), a_line("c", None, "j")]
-    assert by_instance(lines) == {"i": Decimal("0.3"), "j": Decimal(0)}
+    lines = [a_line("a"), a_line("b", "0.2"), a_line("c", None, "j"), a_line("d", "0.1", "j")]
+    assert by_instance(lines) == {"i": Decimal("0.3"), "j": None}

@@ -86,6 +86,8 @@ def test_one_unknown_price_makes_the_sum_unknown(store: RunStore) -> None:
     assert by_status["empty"] == Decimal("0.25")
     assert seen.total.dollars is None
     assert "unknown" in list(lines(seen))[2]
+    by_ledger = overview(store, {**SPENT, "own__thing-3": None})
+    assert [row.status for row in by_ledger.statuses if row.dollars is None] == ["empty"]
 
 
 def test_a_run_that_does_not_exist(tmp_path: Path) -> None:
