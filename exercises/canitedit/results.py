@@ -68,13 +68,14 @@ class EvaluatedProgram(Checked):
     """How a program with its tests ended.
 
     Attributes:
-        program_no_test: the program; ``program`` in files is this and the tests.
+        program_no_test: the program; ``program`` in files is this and the tests. Empty in an
+            outcome of which several programs may be.
         coverage: whole per cent of its statements that ran; None if it failed or is unknown.
         coverage_missing: the lines that did not run, from 1.
         timestamp: seconds since 1970.
     """
 
-    program_no_test: str
+    program_no_test: str = ""
     status: Annotated[ProgramStatus, Field(strict=False)]
     exit_code: int
     coverage: Annotated[int, Field(ge=0, le=100)] | None = None

@@ -31,7 +31,6 @@ from exercises.canitedit.evaluation.running import (
     STUBBED,
     EnvironmentSource,
     ProgramEnvironment,
-    ProgramOutcome,
     TestedProgram,
     outcome_of,
     program_environment,
@@ -51,12 +50,6 @@ from runs.options import cache_option, workers_option
 from runs.signals import INTERRUPTED, heeding_signals
 
 
-class KeptOutcome(ProgramOutcome):
-    """How a program ended, and when; ``timestamp`` in seconds since 1970."""
-
-    timestamp: int
-
-
 @dataclass(frozen=True)
 class OutcomeCache:
     """Outcomes in one environment, a file each, named by the SHA-256 of the program.
@@ -66,16 +59,16 @@ class OutcomeCache:
 
     folder: Path
 
-    def get(self, program: TestedProgram) -> KeptOutcome | None:
+    def get(self, program: TestedProgram) -> EvaluatedProgram | None:
         """Return the outcome of ``program``, if it is known; a damaged file is as none."""
         try:
-            return KeptOutcome.model_validate(json_of(read_bytes(self._path(program))))
+            return EvaluatedProgram.model_validate(json_of(read_bytes(self._path(program))))
         except (OSError, DamagedError, ValidationError):
             return None
 
-    def put(self, program: TestedProgram, outcome: ProgramOutcome) -> KeptOutcome:
-        kept = KeptOutcome(timestamp=int(time.time()), **outcome.model_dump())
-        data = kept.model_dump_json().encode("utf-8")
+    def put(self, program: TestedProgram, outcome: EvaluatedProgram) -> EvaluatedProgram:
+        kept = outcome.model_copy(update={"timestamp": int(time.time())})
+        data = kept.model_dump_json(exclude={"program_no_test"}).encode("utf-8")
         write_bytes_atomic(self._path(program), data, durable=False)
         return kept
 
@@ -94,9 +87,9 @@ class ProgramPool:
 
     def outcomes(
         self, programs: Collection[TestedProgram], done: Callable[[], object]
-    ) -> dict[str, KeptOutcome]:
+    ) -> dict[str, EvaluatedProgram]:
         """Return outcomes by SHA-256, those that run alone last; ``done`` is called after each."""
-        found = dict[str, KeptOutcome]()
+        found = dict[str, EvaluatedProgram]()
 
         def run(program: TestedProgram) -> None:
             self.stop.check()
@@ -241,7 +234,7 @@ def _outcomes(
     environment: ProgramEnvironment,
     files: Sequence[ProblemFile],
     stop: Shutdown,
-) -> dict[str, KeptOutcome]:
+) -> dict[str, EvaluatedProgram]:
     from tqdm import tqdm
 
     cache = OutcomeCache(options.cache / "canitedit" / environment.identity[:16])
@@ -410,9 +403,9 @@ def _programs(file: ProblemFile) -> list[str]:
     return [result.program_no_test for result in file.results]
 
 
-def evaluated_file(file: ProblemFile, outcomes: Mapping[str, KeptOutcome]) -> ProblemFile:
+def evaluated_file(file: ProblemFile, outcomes: Mapping[str, EvaluatedProgram]) -> ProblemFile:
     results = tuple(
-        EvaluatedProgram(program_no_test=text, **outcomes[program.sha256].model_dump(mode="python"))
+        outcomes[program.sha256].model_copy(update={"program_no_test": text})
         for text, program in zip(_programs(file), tested_programs(file), strict=True)
     )
     return replace(file, results=results)

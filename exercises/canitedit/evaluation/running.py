@@ -18,9 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import DamagedError, json_of
@@ -28,12 +27,11 @@ from environments.base import EnvironmentKind, Project, ResourceLimits, Unavaila
 from environments.choice import make_folders
 from environments.docker.engine import connect, engine_errors
 from environments.docker.images import holds
-from environments.folders import FolderCommand, FolderResult, Folders
+from environments.folders import FolderCommand, Folders
 from environments.leftovers import remove_containers, remove_groups
 from environments.local.venvs import Venvs
 from exercises.canitedit.evaluation.inside import COVERAGE, LATE, PROGRAM, REPORT
-from exercises.canitedit.problems import Checked
-from exercises.canitedit.results import ProgramStatus
+from exercises.canitedit.results import EvaluatedProgram, ProgramStatus
 
 SECONDS = 15.0
 """A program's time with its tests (public code)."""
@@ -101,21 +99,6 @@ class TestedProgram:
         return {PROGRAM: self.text.encode(*_ENCODING), _SCRIPT: _inside(), **stubs}
 
 
-class ProgramOutcome(Checked):
-    """How a program with its tests ended; the values are those of ``EvaluatedProgram``."""
-
-    status: Annotated[ProgramStatus, Field(strict=False)]
-    exit_code: int
-    stdout: str = ""
-    stderr: str = ""
-    coverage: Annotated[int, Field(ge=0, le=100)] | None = None
-    coverage_missing: Annotated[tuple[int, ...], Field(strict=False)] | None = None
-
-    @property
-    def passed(self) -> bool:
-        return self.status is ProgramStatus.OK
-
-
 @cache
 def _inside() -> bytes:
     return Path(__file__).with_name("inside.py").read_bytes()
@@ -127,8 +110,8 @@ def rules_sha256() -> str:
     return hashlib.sha256(text + _inside()).hexdigest()
 
 
-def outcome_of(folders: Folders, program: TestedProgram) -> ProgramOutcome:
-    """Run a program, and if it passes again for its coverage.
+def outcome_of(folders: Folders, program: TestedProgram) -> EvaluatedProgram:
+    """Run a program, and if it passes again for its coverage; its text and time are left out.
 
     One whose tests compare times runs until two verdicts agree.
     """
@@ -142,35 +125,34 @@ def outcome_of(folders: Folders, program: TestedProgram) -> ProgramOutcome:
     return outcome
 
 
-def run_program(folders: Folders, program: TestedProgram) -> ProgramOutcome:
+def run_program(folders: Folders, program: TestedProgram) -> EvaluatedProgram:
     """Run a program once, without coverage."""
-    return _judged(*_result(folders, program, "plain", SECONDS))
+    return _run(folders, program, "plain", SECONDS)[0]
 
 
-def _measured(folders: Folders, program: TestedProgram, outcome: ProgramOutcome) -> ProgramOutcome:
-    result, report = _result(folders, program, "coverage", _COVERAGE_SECONDS)
-    if not _judged(result, report).passed:
+def _measured(
+    folders: Folders, program: TestedProgram, outcome: EvaluatedProgram
+) -> EvaluatedProgram:
+    again, report = _run(folders, program, "coverage", _COVERAGE_SECONDS)
+    if not again.passed:
         return outcome
     try:
-        found = json_of(result.files.get(COVERAGE, b""))
+        found = json_of(report)
         percent = int(found["totals"]["percent_covered_display"])
         [file] = found["files"].values()
         values = {"coverage": percent, "coverage_missing": tuple(file["missing_lines"])}
-        return ProgramOutcome.model_validate({**outcome.model_dump(), **values})
+        return EvaluatedProgram.model_validate({**outcome.model_dump(), **values})
     except (DamagedError, ValidationError, LookupError, TypeError, ValueError):
         return outcome
 
 
-@dataclass(frozen=True)
-class _Report:
-    late: bool
-    exit_code: int
-    passed: bool
-
-
-def _result(
+def _run(
     folders: Folders, program: TestedProgram, mode: str, seconds: float
-) -> tuple[FolderResult, _Report | None]:
+) -> tuple[EvaluatedProgram, bytes]:
+    """Return the outcome in the words of the public code, and the report of the coverage.
+
+    A program that exits with 0 before its tests have ended has the status Exception.
+    """
     secret, most = secrets.token_hex(16), _MOST_CLOCK * seconds
     command = FolderCommand(
         argv=("python", _SCRIPT, mode, f"{seconds:g}", f"{most:g}"),
@@ -187,31 +169,23 @@ def _result(
         # in time took it along.
         if result.exit_code != 0 or REPORT in result.files:
             break
-    try:
-        words, code, shown = result.files.get(REPORT, b"").decode("ascii").split(" ")
-        passed = shown == secret and result.exit_code == 0
-        return result, _Report(words == LATE, int(code), passed)
-    except ValueError:
-        return result, None
-
-
-def _judged(result: FolderResult, report: _Report | None) -> ProgramOutcome:
-    """Return the outcome in the words of the public code.
-
-    A program that exits with 0 before its tests have ended has the status Exception.
-    """
+    late, code, passed = result.timed_out, result.exit_code or 0, False
+    with suppress(ValueError):
+        words, number, shown = result.files.get(REPORT, b"").decode("ascii").split(" ")
+        late, code, passed = words == LATE, int(number), shown == secret and result.exit_code == 0
+    coverage = result.files.get(COVERAGE, b"")
     output, errors = (_ADDRESS.sub("0x..", text) for text in (result.output, result.errors))
     output, errors = output[:_KEPT], errors[-_KEPT:]
-    if report.late if report else result.exit_code is None:
+    if late:
         # The public code keeps no output of these.
-        return ProgramOutcome(status=ProgramStatus.TIMEOUT, exit_code=-1)
-    code = report.exit_code if report else result.exit_code or 0
-    if report and report.passed:
-        return ProgramOutcome(status=ProgramStatus.OK, exit_code=0, stdout=output, stderr=errors)
-    refused = code != 0 and "SyntaxError" in result.errors
-    status = ProgramStatus.SYNTAX_ERROR if refused else ProgramStatus.EXCEPTION
-    errors += _LEFT if code == 0 else ""
-    return ProgramOutcome(status=status, exit_code=code, stdout=output, stderr=errors)
+        status, code, output, errors = ProgramStatus.TIMEOUT, -1, "", ""
+    elif passed:
+        status, code = ProgramStatus.OK, 0
+    else:
+        refused = code != 0 and "SyntaxError" in result.errors
+        status = ProgramStatus.SYNTAX_ERROR if refused else ProgramStatus.EXCEPTION
+        errors += _LEFT if code == 0 else ""
+    return EvaluatedProgram(status=status, exit_code=code, stdout=output, stderr=errors), coverage
 
 
 REQUIREMENTS = Path(__file__).parents[2] / "canitedit-requirements.txt"

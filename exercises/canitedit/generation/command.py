@@ -27,18 +27,17 @@ from exercises.canitedit.generation.config import (
     model_folders,
     problems_identity,
 )
-from exercises.canitedit.generation.editing import edit_program, raw_reply
+from exercises.canitedit.generation.editing import completion_of, edit_program
 from exercises.canitedit.problems import InstructionKind, Problem, load_problems
 from exercises.canitedit.prompts import EditRequest, edit_request, program_of
 from exercises.canitedit.results import (
     Completion,
     Decoding,
     ProblemFile,
-    TokenCounts,
     file_name,
     write_file,
 )
-from llm.chat import BudgetUsedError, Reply, RequestRefusedError, WindowExceededError
+from llm.chat import BudgetUsedError, RequestRefusedError, WindowExceededError
 from llm.client import LiteLLMModel
 from llm.options import LIMITS, MODELS, ModelChoice, Sampling, names_of
 from llm.registry import place, takes
@@ -211,13 +210,13 @@ class CompletionWork:
         text = request.text
         reply = model.complete_text(text) if text else model.complete(request.messages)
         program = program_of(self.services.config.whole, reply.content)
-        return _completion(program, reply)
+        return completion_of(program, reply)
 
     def _edited(self, model: LiteLLMModel, step: Callable[[WorkStep], None]) -> Completion:
         problem, work = self.job.problem, self.context.worker.work
         work.mkdir(parents=True, exist_ok=True)
         with self.context.slot as slot:
-            edited = edit_program(
+            return edit_program(
                 problem.before,
                 problem.instruction(self.job.kind),
                 self.job.choice,
@@ -226,7 +225,6 @@ class CompletionWork:
                 work,
                 self.context.log.info,
             )
-        return _completion(edited.program, edited.reply, applied=edited.applied)
 
     def _ended(self) -> tuple[JobStatus, str]:
         refused = self.refused
@@ -236,22 +234,6 @@ class CompletionWork:
             return JobStatus.ERROR, f"every request was refused: {own[0]}"
         words = f", {counted(len(refused), 'request')} refused" if refused else ""
         return JobStatus.DONE, f"{counted(len(self.made), 'completion')}{words}"
-
-
-def _completion(program: str, reply: Reply, *, applied: bool | None = None) -> Completion:
-    usage = reply.usage
-    tokens = None
-    if usage is not None:
-        sent, written = usage.prompt_tokens, usage.completion_tokens
-        tokens = TokenCounts(prompt_tokens=sent, completion_tokens=written)
-    return Completion(
-        program=program,
-        reply=raw_reply(reply),
-        truncated=reply.truncated,
-        tokens=tokens,
-        cost=as_text(reply.cost),
-        applied=applied,
-    )
 
 
 def make_services(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.builtin import BuiltinAgent
@@ -14,7 +13,9 @@ from agent.conversation.mentions import FileIndex
 from agent.formats.base import OnFailure
 from agent.protocol import AgentResult, Task, Transcript
 from agent.workspace import TextFile
+from core.money import as_text
 from exercises.canitedit.prompts import plain_lines
+from exercises.canitedit.results import Completion, TokenCounts
 from llm.chat import (
     BudgetUsedError,
     ChatModel,
@@ -42,20 +43,6 @@ Edit this program as the instruction says.
 </instruction>"""
 
 
-@dataclass(frozen=True)
-class EditedProgram:
-    """What became of a program.
-
-    Attributes:
-        program: edited; unchanged where an edit failed, or the reply has none.
-        applied: the reply has edits, and all of them were applied.
-    """
-
-    program: str
-    reply: Reply
-    applied: bool
-
-
 def edit_program(
     before: str,
     instruction: str,
@@ -64,8 +51,11 @@ def edit_program(
     temperature: float,
     place: Path,
     log: Callable[[str], None],
-) -> EditedProgram:
-    """Have the agent edit ``before`` in the edit format of ``choice``."""
+) -> Completion:
+    """Have the agent edit ``before`` in the edit format of ``choice``.
+
+    The program is unchanged where an edit failed, or the reply has none.
+    """
     said = Transcript()
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as root:
         path = Path(root, PROGRAM)
@@ -96,7 +86,7 @@ def edit_program(
     result = plain_lines(after)
     program = result if ended == before else result.removesuffix("\n")
     applied = bool(work.result and work.result.edit)
-    return EditedProgram(program, said.calls[-1].reply, applied)
+    return completion_of(program, said.calls[-1].reply, applied=applied)
 
 
 def _check_asked(work: AgentResult, said: Transcript) -> None:
@@ -116,3 +106,19 @@ def raw_reply(reply: Reply) -> str:
         return reply.content
     calls = [{"name": call.name, "arguments": call.arguments} for call in reply.tool_calls]
     return json.dumps({"content": reply.content, "tool_calls": calls}, ensure_ascii=False)
+
+
+def completion_of(program: str, reply: Reply, *, applied: bool | None = None) -> Completion:
+    usage = reply.usage
+    tokens = None
+    if usage is not None:
+        sent, written = usage.prompt_tokens, usage.completion_tokens
+        tokens = TokenCounts(prompt_tokens=sent, completion_tokens=written)
+    return Completion(
+        program=program,
+        reply=raw_reply(reply),
+        truncated=reply.truncated,
+        tokens=tokens,
+        cost=as_text(reply.cost),
+        applied=applied,
+    )

@@ -12,10 +12,11 @@ from environments.docker.engine import engine_answers
 from environments.folders import Folders
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.canitedit.evaluation import running
-from exercises.canitedit.evaluation.running import LIMITS, ProgramOutcome, TestedProgram, outcome_of
+from exercises.canitedit.evaluation.running import LIMITS, TestedProgram, outcome_of
+from exercises.canitedit.results import EvaluatedProgram
 from tests.support.environments import IMAGE, PYTHON
 
-RunProgram = Callable[[str], ProgramOutcome]
+RunProgram = Callable[[str], EvaluatedProgram]
 KINDS = (
     pytest.param(EnvironmentKind.LOCAL, id="local"),
     pytest.param(EnvironmentKind.DOCKER, id="docker", marks=pytest.mark.docker),

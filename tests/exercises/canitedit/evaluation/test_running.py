@@ -13,8 +13,8 @@ from environments.base import ResourceLimits
 from environments.folders import FolderCommand, FolderResult, Folders
 from environments.local.folders import LocalFolders
 from exercises.canitedit.evaluation import inside, running
-from exercises.canitedit.evaluation.running import ProgramOutcome, TestedProgram, outcome_of
-from exercises.canitedit.results import ProgramStatus
+from exercises.canitedit.evaluation.running import TestedProgram, outcome_of
+from exercises.canitedit.results import EvaluatedProgram, ProgramStatus
 from tests.exercises.canitedit.evaluation.conftest import RunProgram
 
 MB = 1 << 20
@@ -22,7 +22,7 @@ TESTS = "\nif True:  # pragma: no cover\n    assert double(2) == 4\n"
 GOOD = "def double(n):\n    return 2 * n\n"
 
 
-def status(outcome: ProgramOutcome) -> tuple[str, int]:
+def status(outcome: EvaluatedProgram) -> tuple[str, int]:
     return outcome.status.value, outcome.exit_code
 
 
@@ -133,7 +133,7 @@ def test_one_that_does_not_end_runs_out_of_time(
     monkeypatch.setattr(running, "_MOST_CLOCK", 1)
     monkeypatch.setattr(running, "_SLACK", 1.0)
     found = run(f"print('started')\n{code}\n{TESTS}")
-    assert found == ProgramOutcome(status=ProgramStatus.TIMEOUT, exit_code=-1)
+    assert found == EvaluatedProgram(status=ProgramStatus.TIMEOUT, exit_code=-1)
 
 
 def test_a_wait_for_a_processor_is_not_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
