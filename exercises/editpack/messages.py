@@ -107,12 +107,6 @@ def initial_verb(text: str, verbs: Collection[str]) -> str:
     return word if word in verbs else ""
 
 
-def _bad_verb(text: str, verbs: frozenset[str]) -> RowFault | None:
-    if initial_verb(text, verbs):
-        return None
-    return RowFault("message-verb", text.split()[0][:40])
-
-
 _PREFIX = re.compile(
     r"\s*(?:\[[^\]\n]{1,60}\]:?|[A-Za-z][\w./-]{0,60}(?:\([^()\n]{0,60}\))?!?:(?=\s))"
 )

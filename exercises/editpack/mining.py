@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
 from fnmatch import translate
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import typer
+from rapidfuzz.distance import Indel
 
 from bench.selection import check_date, in_period
 from core.errors import UserError
@@ -126,13 +127,30 @@ class MineAsked:
         False, "Take repositories with any license, or none.", "--any-license", panel=_LICENSES
     )
 
-    def rules(self) -> MineRules:
+    def __post_init__(self) -> None:
         for name, value in (("--since", self.since), ("--until", self.until)):
             check_date(name, value)
-        return MineRules(
-            self.style, read_verbs(self.verbs), self.one_file, self.since, self.until,
-            PathPatterns(self.paths), PathPatterns(self.generated), PathPatterns(self.vendored),
-        )  # fmt: skip
+
+    @cached_property
+    def known_verbs(self) -> frozenset[str]:
+        return read_verbs(self.verbs)
+
+    def instruction_of(self, commit: CommitFacts) -> Instruction | RowFault:
+        day = utc(commit.seconds)[:10]
+        if (self.since or self.until) and not (day and in_period(day, self.since, self.until)):
+            return RowFault("date", day)
+        message = _decoded(commit.message)
+        if message is None:
+            return RowFault("message-encoding")
+        names = [name.decode("utf-8", "replace") for name in commit.names]
+        return instruction_of(message, names, self.style, self.known_verbs)
+
+    def fault_of_path(self, path: str) -> RowFault | None:
+        if any(self.paths) and not fits(self.paths, path):
+            return RowFault("path")
+        if fits(self.generated, path):
+            return RowFault("generated")
+        return RowFault("vendored") if fits(self.vendored, path) else None
 
 
 def _license_ids(text: str) -> tuple[str, ...]:
@@ -147,19 +165,18 @@ def _license_ids(text: str) -> tuple[str, ...]:
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Read edits of Python files from the commits of repositories, which are only read."""
     asked = built(MineAsked, values)
-    rules = asked.rules()
-    miners = _opened(asked.repositories, asked.refs, rules)
-    verbs = "\n".join(sorted(rules.verbs)).encode()
+    verbs = "\n".join(sorted(asked.known_verbs)).encode()
+    miners = _opened(asked)
     options = {
         "ref": list(asked.refs) or ["HEAD"],
         "since": asked.since,
         "until": asked.until,
         "message": asked.style.value,
-        "verbs": {"number": len(rules.verbs), "sha256": sha256(verbs).hexdigest()},
+        "verbs": {"number": len(asked.known_verbs), "sha256": sha256(verbs).hexdigest()},
         "one_file": asked.one_file.value,
         "path": list(asked.paths),
-        "generated": list(rules.generated.patterns),
-        "vendored": list(rules.vendored.patterns),
+        "generated": [*filter(None, asked.generated)],
+        "vendored": [*filter(None, asked.vendored)],
         "licenses": None if asked.any_license else list(asked.licenses),
     }
 
@@ -181,10 +198,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             print(f"left out: {one_line(miner.name)}: {miner.left_out}", file=sys.stderr)
 
 
-def _opened(paths: Sequence[Path], refs: Sequence[str], rules: MineRules) -> list[RepositoryMiner]:
+def _opened(asked: MineAsked) -> list[RepositoryMiner]:
+    paths = asked.repositories
     if not paths:
         raise UserError("no repository given; name local ones")
-    histories = [open_history(path, refs) for path in paths]
+    histories = [open_history(path, asked.refs) for path in paths]
     folders = [history.objects.resolve() for history in histories]
     for number, folder in enumerate(folders):
         if folder in folders[:number]:
@@ -194,7 +212,7 @@ def _opened(paths: Sequence[Path], refs: Sequence[str], rules: MineRules) -> lis
     taken: set[bytes] = set()
     return [
         RepositoryMiner(
-            f"{place.parent.name}/{name}" if names.count(name) > 1 else name, history, rules, taken
+            f"{place.parent.name}/{name}" if names.count(name) > 1 else name, history, asked, taken
         )
         for place, name, history in zip(places, names, histories, strict=True)
     ]
@@ -208,63 +226,24 @@ def _name_of(path: Path) -> str:
     return name.replace("__", "/", 1) if name != path.name else name
 
 
-class PathPatterns:
-    """Globs; one without ``/`` fits a file or a folder at any depth, others the whole path.
+def fits(patterns: tuple[str, ...], path: str) -> bool:
+    """Return whether one of the globs fits a path.
 
-    ``*`` also stands for ``/``, as in git, and a leading ``*/`` also for nothing.
+    One without ``/`` fits a file or a folder at any depth, others the whole path. ``*`` also
+    stands for ``/``, as in git, and a leading ``*/`` also for nothing.
     """
-
-    def __init__(self, patterns: Iterable[str]) -> None:
-        self.patterns = tuple(filter(None, patterns))
-
-    def fit(self, path: str) -> bool:
-        names, paths = self._choices
-        return bool(any(map(names.match, path.split("/"))) or paths.match(f"/{path}"))
-
-    @cached_property
-    def _choices(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        names = [pattern for pattern in self.patterns if "/" not in pattern]
-        paths = [pattern for pattern in self.patterns if "/" in pattern]
-        whole = [p if p.startswith(("/", "*/")) else f"/{p}" for p in paths]
-        # Nothing matches an empty choice.
-        either, other = ("|".join(map(translate, some)) or r"(?!)" for some in (names, whole))
-        return re.compile(either), re.compile(other)
+    names, paths = _compiled(patterns)
+    return bool(any(map(names.match, path.split("/"))) or paths.match(f"/{path}"))
 
 
-@dataclass(frozen=True)
-class MineRules:
-    """What is mined.
-
-    Attributes:
-        since, until: of the author date in UTC: days, months, or empty for any.
-        paths: those that are taken; all if it has no patterns.
-    """
-
-    style: MessageStyle
-    verbs: frozenset[str]
-    one_file: OneFile
-    since: str
-    until: str
-    paths: PathPatterns
-    generated: PathPatterns
-    vendored: PathPatterns
-
-    def instruction_of(self, commit: CommitFacts) -> Instruction | RowFault:
-        day = utc(commit.seconds)[:10]
-        if (self.since or self.until) and not (day and in_period(day, self.since, self.until)):
-            return RowFault("date", day)
-        message = _decoded(commit.message)
-        if message is None:
-            return RowFault("message-encoding")
-        names = [name.decode("utf-8", "replace") for name in commit.names]
-        return instruction_of(message, names, self.style, self.verbs)
-
-    def fault_of_path(self, path: str) -> RowFault | None:
-        if self.paths.patterns and not self.paths.fit(path):
-            return RowFault("path")
-        if self.generated.fit(path):
-            return RowFault("generated")
-        return RowFault("vendored") if self.vendored.fit(path) else None
+@cache
+def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    names = [pattern for pattern in patterns if pattern and "/" not in pattern]
+    paths = [pattern for pattern in patterns if "/" in pattern]
+    whole = [p if p.startswith(("/", "*/")) else f"/{p}" for p in paths]
+    # Nothing matches an empty choice.
+    either, other = ("|".join(map(translate, some)) or r"(?!)" for some in (names, whole))
+    return re.compile(either), re.compile(other)
 
 
 @dataclass
@@ -291,14 +270,9 @@ class _Edit:
 
     @property
     def rank(self) -> tuple[int, bytes]:
-        return -lines_changed(self.old, self.new), self.change.path
-
-
-def lines_changed(old: str, new: str) -> int:
-    """Return the smallest number of lines that are deleted and inserted from old to new."""
-    from rapidfuzz.distance import Indel
-
-    return Indel.distance(old.splitlines(), new.splitlines())
+        # The smallest number of lines that are deleted and inserted.
+        changed = Indel.distance(self.old.splitlines(), self.new.splitlines())
+        return -changed, self.change.path
 
 
 @dataclass
@@ -312,7 +286,7 @@ class RepositoryMiner:
 
     name: str
     history: GitHistory
-    rules: MineRules
+    rules: MineAsked
     taken: set[bytes]
     found: FoundLicense = field(default_factory=FoundLicense)
     left_out: str = ""

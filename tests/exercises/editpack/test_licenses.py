@@ -12,7 +12,7 @@ from exercises.editpack.licenses import (
     known_ids,
     license_of,
 )
-from exercises.editpack.mining import GENERATED, VENDORED, PathPatterns
+from exercises.editpack.mining import GENERATED, VENDORED, fits
 from tests.support.editpack import MIT
 
 BSD = """Redistribution and use in source and binary forms, with or without modification, are
@@ -87,7 +87,7 @@ def test_the_names_of_license_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("patterns", "path", "fits"),
+    ("patterns", "path", "fit"),
     [
         (GENERATED, "a/b_pb2.py", True),
         (GENERATED, "app/migrations/0001_initial.py", True),
@@ -106,5 +106,5 @@ def test_the_names_of_license_files() -> None:
         ((), "a.py", False),
     ],
 )
-def test_globs_fit_paths(patterns: tuple[str, ...], path: str, fits: bool) -> None:
-    assert PathPatterns(patterns).fit(path) is fits
+def test_globs_fit_paths(patterns: tuple[str, ...], path: str, fit: bool) -> None:
+    assert fits(patterns, path) is fit
