@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +19,15 @@ from core.errors import StoppedError, UserError
 from core.options import built, command
 from core.plaintext import counted, shortened
 from core.shutdown import Shutdown
-from exercises.editpack.files import used_versions
-from exercises.editpack.rows import file_digest
-from exercises.editpack.training.checkpoints import CheckpointFolder
+from exercises.editpack.files import decontaminated, used_versions
+from exercises.editpack.rows import RowSource, file_digest
 from exercises.editpack.training.corpus import (
-    Corpus,
+    Documents,
     Encode,
-    TrainingData,
     TrainingSet,
+    checked_record,
     shuffled,
     tokenized,
-    training_data,
     windows_of,
 )
 from exercises.editpack.training.options import (
@@ -40,7 +38,12 @@ from exercises.editpack.training.options import (
     launched_devices,
     step_shape,
 )
-from exercises.editpack.training.record import finished, rewrite_card, write_record
+from exercises.editpack.training.record import (
+    CheckpointFolder,
+    finished,
+    rewrite_card,
+    write_record,
+)
 from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
 
@@ -79,20 +82,26 @@ def train(options: TrainOptions, stop: Shutdown, say: Say) -> None:
         raise UserError(f"--scores {options.scores}: {folder} is not trained yet; train it first")
     if not options.model:
         raise UserError("no --model given; name a local folder with safetensors, or one on the hub")
-    data = training_data(options.given.source(), contaminated_anyway=options.contaminated_anyway)
+    source = options.given.source()
+    record = checked_record(source, contaminated_anyway=options.contaminated_anyway)
     shape = step_shape(options.recipe, launched_devices() or 1)
     require_packages(deepspeed=options.deepspeed is not None)
     checkpoints = CheckpointFolder(folder)
     if not is_first_process():
         checkpoints.path.mkdir(parents=True, exist_ok=True)
-        _train(options, data, shape, stop, lambda line: None)
+        _train(options, source, record, shape, stop, lambda line: None)
         return
     with run_lock(checkpoints.path, "--out"):
-        _train(options, data, shape, stop, say)
+        _train(options, source, record, shape, stop, say)
 
 
 def _train(
-    options: TrainOptions, data: TrainingData, shape: StepShape, stop: Shutdown, say: Say
+    options: TrainOptions,
+    source: RowSource,
+    record: Mapping[str, Any],
+    shape: StepShape,
+    stop: Shutdown,
+    say: Say,
 ) -> None:
     from transformers.utils import logging
 
@@ -106,56 +115,40 @@ def _train(
     tokenizer = load_tokenizer(options.model)
     model = load_model(options.model, recipe.window)
     parameters = model.num_parameters()  # an adapter would be counted later
-    deciding = _deciding(options, data, shape, model)
+    deciding = _deciding(options, record, shape, model)
     begin = folder.start(deciding, resume=options.resume, writes=is_first_process())
     encode, end = encoder(tokenizer), tokenizer.eos_token_id
-    corpus = tokenized(data.source, encode, end, stop.check, skip_bad=options.given.skip_bad)
-    packed = _packed(corpus, options)
-    say(packed.words(begin.step if begin else 0))
+    documents, said = tokenized(source, encode, end, stop.check, skip_bad=options.given.skip_bad)
+    data, counts = _packed(documents, options)
+    steps = recipe.steps(data.each)
+    start = f"; goes on after step {begin.step}" if begin and begin.step else ""
+    say(
+        f"{counted(counts['documents'], 'document')}, {counts['held_out_documents']} of them held "
+        f"out; {counted(data.each, 'window')} an epoch, "
+        f"{counted(counts['dropped_tokens'], 'token')} dropped; {counted(steps, 'step')}{start}"
+    )
     run = TrainingRun(
-        model, tokenizer, recipe, shape, packed.data, packed.steps, folder, begin,
-        options.deepspeed,
-    )  # fmt: skip
+        model, tokenizer, recipe, shape, data, steps, folder, begin, options.deepspeed
+    )
     trained = train_windows(run, stop, say, options.folder)
     if not is_first_process():
         return
     tokenizer.save_pretrained(str(options.folder))
-    seen = recipe.windows_seen(packed.data.each, trained.steps) * recipe.window
+    seen = recipe.windows_seen(data.each, trained.steps) * recipe.window
     facts = {
         # A path of this machine says nothing elsewhere.
         "model": Path(options.model).name if Path(options.model).is_dir() else options.model,
         "parameters": parameters,
         "options": deciding,
-        "data": {**data.record, "decontaminated": data.decontaminated},
-        "corpus": {
-            **packed.counts,
-            "unreadable": corpus.unreadable,
-            "licences": dict(corpus.licences),
-        },
+        "data": {**record, "decontaminated": decontaminated(record)},
+        "corpus": {**counts, **said},
         "versions": used_versions(PACKAGES),
     }
     say(write_record(options.folder, facts, trained, seen))
 
 
-@dataclass(frozen=True)
-class _Packed:
-    data: TrainingSet
-    steps: int
-    counts: Mapping[str, int]
-
-    def words(self, done: int) -> str:
-        counts = self.counts
-        start = f"; goes on after step {done}" if done else ""
-        return (
-            f"{counted(counts['documents'], 'document')}, {counts['held_out_documents']} of them "
-            f"held out; {counted(self.data.each, 'window')} an epoch, "
-            f"{counted(counts['dropped_tokens'], 'token')} dropped; "
-            f"{counted(self.steps, 'step')}{start}"
-        )
-
-
-def _packed(corpus: Corpus, options: TrainOptions) -> _Packed:
-    recipe, documents = options.recipe, corpus.documents
+def _packed(documents: Documents, options: TrainOptions) -> tuple[TrainingSet, dict[str, int]]:
+    recipe = options.recipe
     kept, held = documents.split(recipe.held_out)
 
     def of_epoch(epoch: int) -> Windows:
@@ -180,13 +173,12 @@ def _packed(corpus: Corpus, options: TrainOptions) -> _Packed:
         "dropped_tokens": len(dropped),
         "tokens_of_documents_to_train_on": tokens,
     }
-    data = TrainingSet(of_epoch, len(first), recipe.epochs, measured)
-    return _Packed(data, recipe.steps(len(first)), counts)
+    return TrainingSet(of_epoch, len(first), recipe.epochs, measured), counts
 
 
 def _deciding(
     options: TrainOptions,
-    data: TrainingData,
+    record: Mapping[str, Any],
     shape: StepShape,
     model: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
@@ -198,7 +190,7 @@ def _deciding(
     return {
         "model": options.model,
         "model_config_sha256": hashlib.sha256(config.encode()).hexdigest(),
-        "data_sha256": data.record["sha256"],
+        "data_sha256": record["sha256"],
         **asdict(options.recipe),
         **asdict(shape),
         "deepspeed_sha256": settings,

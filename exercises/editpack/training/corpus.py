@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -36,24 +36,15 @@ _BATCH = 256
 Encode = Callable[[list[str]], Sequence[Sequence[int]]]
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """Where the documents are from."""
-
-    source: RowSource
-    record: Mapping[str, Any]
-    decontaminated: bool
-
-
-def training_data(source: RowSource, *, contaminated_anyway: bool) -> TrainingData:
+def checked_record(source: RowSource, *, contaminated_anyway: bool) -> dict[str, Any]:
+    """Return what a report says of the rows, unless they hold problems of benchmarks."""
     record = input_record(source)
-    clean = decontaminated(record)
-    if not (clean or contaminated_anyway):
+    if not (decontaminated(record) or contaminated_anyway):
         raise UserError(
             f"{source.name}: its report shows no decontamination; run `decontaminate` on it, or "
             "give --contaminated-anyway, which the model's card will state"
         )
-    return TrainingData(source, record, clean)
+    return record
 
 
 @dataclass(frozen=True)
@@ -87,19 +78,6 @@ class Documents:
         return (everyone, everyone[:0]) if held.all() else (everyone[~held], everyone[held])
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """The documents, and what else the rows said.
-
-    Attributes:
-        unreadable: rows that were left out as invalid.
-    """
-
-    documents: Documents
-    licences: Mapping[str, int]
-    unreadable: int
-
-
 def tokenized(
     source: RowSource,
     encode: Encode,
@@ -107,18 +85,19 @@ def tokenized(
     check: Callable[[], None],
     *,
     skip_bad: bool,
-) -> Corpus:
-    """Return the rows as documents of tokens.
+) -> tuple[Documents, dict[str, Any]]:
+    """Return the rows as documents of tokens, and what else of them the record states.
 
     ``check`` is called between the rows; what it raises ends the reading.
     """
-    licences, unreadable = Counter[str](), Counter[str]()
+    licences, unreadable = Counter[str](), 0
 
     def contents() -> Iterator[str]:
+        nonlocal unreadable
         for row in source.rows(skip_bad=skip_bad):
             check()
             if isinstance(row, DroppedRow):
-                unreadable[row.rule] += 1
+                unreadable += 1
                 continue
             named = next((row[key] for key in _LICENCES if row.get(key)), NO_LICENCE)
             licences.update(map(str, named if isinstance(named, list) else [named]))
@@ -130,7 +109,7 @@ def tokenized(
             yield from zip(batch, encode(batch), strict=True)
 
     documents = documents_of(encoded(contents()), end_of_text)
-    return Corpus(documents, licences, unreadable.total())
+    return documents, {"unreadable": unreadable, "licences": dict(licences)}
 
 
 def documents_of(texts: Iterable[tuple[str, Sequence[int]]], end_of_text: int) -> Documents:

@@ -23,9 +23,9 @@ from trl import SFTConfig, SFTTrainer
 
 from core.errors import StoppedError, UserError
 from core.shutdown import Shutdown
-from exercises.editpack.training.checkpoints import KEPT, Checkpoint, CheckpointFolder
 from exercises.editpack.training.corpus import TrainingSet, labelled
 from exercises.editpack.training.options import Recipe, StepShape
+from exercises.editpack.training.record import KEPT, Checkpoint, CheckpointFolder
 
 if TYPE_CHECKING:
     from exercises.editpack.training.corpus import Tokens

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import UserError
-from exercises.editpack.training.checkpoints import CheckpointFolder
+from exercises.editpack.training.record import CheckpointFolder
 
 DECIDING = {"lr": 2e-5, "window": 8192}
 

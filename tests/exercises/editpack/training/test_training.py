@@ -138,7 +138,7 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
 
     def noted(*words: Any) -> Any:
         made.append(packed(*words))
-        windows = made[-1].data
+        windows, _ = made[-1]
         every = [[*map(list, windows.of_epoch(epoch))] for epoch in range(windows.epochs)]
         made.append([*map(list, windows.held_out)])
         made.append(every)
