@@ -16,6 +16,7 @@ import pytest
 from agent.formats import format_names, get_format
 from agent.formats.base import EditFormat, Notation
 from core.atomic import write_json_atomic
+from environments.base import EnvironmentKind
 from environments.folders import FolderResult
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.dispatch import dispatch
@@ -33,7 +34,8 @@ from exercises.exercism.results import (
     RunFacts,
     result_path,
 )
-from exercises.exercism.testing.tester import argv_of
+from exercises.exercism.testing.tester import ExerciseTester, TestSettings, argv_of
+from exercises.exercism.testing.toolchains import LanguagePlaces
 from tests.support.provider import Answer, Provider
 
 SIX = Path(__file__).parents[1] / "exercises/data/exercism"
@@ -66,6 +68,13 @@ def run_tests(
     )  # fmt: skip
     report = {REPORT: (folder / REPORT).read_bytes()} if (folder / REPORT).exists() else {}
     return FolderResult(done.stdout, done.returncode, 1.0, files=report)
+
+
+def make_tester(
+    kind: EnvironmentKind, settings: TestSettings, *places: Any, **more: Any
+) -> ExerciseTester:
+    """Return a tester; the rest is of ``LanguagePlaces``."""
+    return ExerciseTester(settings, LanguagePlaces(kind, *places, **more))
 
 
 def result(

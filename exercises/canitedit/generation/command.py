@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -144,37 +144,35 @@ class CompletionWork:
     job: CompletionJob
     services: GenerationServices
     context: JobContext
-    made: list[Completion] = field(default_factory=list)
-    refused: list[RequestRefusedError] = field(default_factory=list)
 
     def attempts(self, end: End[Any]) -> Sequence[KeptAttempt]:
         return ()
 
     def run(self) -> End[Generated]:
+        made, refused = list[Completion](), list[RequestRefusedError]()
         try:
-            self._ask_all()
-            status, reason = self._ended()
+            for number in range(1, self.services.config.completions + 1):
+                self.context.worker.stop.check()
+                try:
+                    made.append(self._completion(number))
+                except RequestRefusedError as error:
+                    self.context.log.warning("completion %d: %s", number, error)
+                    refused.append(error)
+                    cost = as_text(error.cost)
+                    made.append(Completion(program="", reply="", truncated=False, cost=cost))
+            words = f", {counted(len(refused), 'request')} refused" if refused else ""
+            status, reason = JobStatus.DONE, f"{counted(len(made), 'completion')}{words}"
         except BudgetUsedError as error:
             status, reason = JobStatus.BUDGET, str(error)
-        generated = self._generated() if self.made else None
+        own = [error for error in refused if not isinstance(error, WindowExceededError)]
+        if status is JobStatus.DONE and len(own) == len(made):
+            # No result of the model: the request is wrong, or the provider takes none like it.
+            status, reason = JobStatus.ERROR, f"every request was refused: {own[0]}"
+        generated = None
+        if made:
+            content = ProblemFile(self.job.problem, self.job.kind, self._decoding(), tuple(made))
+            generated = Generated(content, tuple(map(str, refused)))
         return End(status, reason, generated, GENERATED if status is JobStatus.DONE else "")
-
-    def _ask_all(self) -> None:
-        for number in range(1, self.services.config.completions + 1):
-            self.context.worker.stop.check()
-            gate = self.context.gate(number)
-            try:
-                self.made.append(self._completion(number, gate))
-            except RequestRefusedError as error:
-                self.context.log.warning("completion %d: %s", number, error)
-                self.refused.append(error)
-                cost = as_text(error.cost)
-                self.made.append(Completion(program="", reply="", truncated=False, cost=cost))
-
-    def _generated(self) -> Generated:
-        problem, kind = self.job.problem, self.job.kind
-        content = ProblemFile(problem, kind, self._decoding(), tuple(self.made))
-        return Generated(content, tuple(map(str, self.refused)))
 
     def _decoding(self) -> Decoding:
         config, model = self.services.config, self._model(1, self.context.gate(1))
@@ -200,40 +198,24 @@ class CompletionWork:
         sampling = Sampling(config.top_p, self._request.stop, seed=number)
         return self.services.models.model(self.job.choice, config.temperature, gate, sampling)
 
-    def _completion(self, number: int, gate: AttemptGate) -> Completion:
-        model = self._model(number, gate)
-        step = partial(self.context.step, number, self.job.choice.name)
-        if self.services.config.via:
-            return self._edited(model, step)
-        step(WorkStep.ASKING)
-        request = self._request
-        text = request.text
-        reply = model.complete_text(text) if text else model.complete(request.messages)
-        program = program_of(self.services.config.whole, reply.content)
-        return completion_of(program, reply)
-
-    def _edited(self, model: LiteLLMModel, step: Callable[[WorkStep], None]) -> Completion:
-        problem, work = self.job.problem, self.context.worker.work
+    def _completion(self, number: int) -> Completion:
+        config, problem, choice = self.services.config, self.job.problem, self.job.choice
+        model = self._model(number, self.context.gate(number))
+        step = partial(self.context.step, number, choice.name)
+        if not config.via:
+            step(WorkStep.ASKING)
+            request = self._request
+            text = request.text
+            reply = model.complete_text(text) if text else model.complete(request.messages)
+            return completion_of(program_of(config.whole, reply.content), reply)
+        work, instruction = self.context.worker.work, problem.instruction(self.job.kind)
         work.mkdir(parents=True, exist_ok=True)
         with self.context.slot as slot:
+            waiting = WaitingModel(model, slot, step, lambda: None)
             return edit_program(
-                problem.before,
-                problem.instruction(self.job.kind),
-                self.job.choice,
-                WaitingModel(model, slot, step, lambda: None),
-                self.services.config.temperature,
-                work,
+                problem.before, instruction, choice, waiting, config.temperature, work,
                 self.context.log.info,
-            )
-
-    def _ended(self) -> tuple[JobStatus, str]:
-        refused = self.refused
-        own = [error for error in refused if not isinstance(error, WindowExceededError)]
-        if len(own) == len(self.made):
-            # No result of the model: the request is wrong, or the provider takes none like it.
-            return JobStatus.ERROR, f"every request was refused: {own[0]}"
-        words = f", {counted(len(refused), 'request')} refused" if refused else ""
-        return JobStatus.DONE, f"{counted(len(self.made), 'completion')}{words}"
+            )  # fmt: skip
 
 
 def make_services(
@@ -307,17 +289,40 @@ class CompletionBenchmark(Benchmark[Generated]):
 
     def open(self) -> None:
         super().open()
-        reopen(self.store, self.jobs.values())
+        # Jobs whose files were removed are to be done; what they cost stands in their journals.
+        for key, job in self.jobs.items():
+            record = self.store.prediction(key)
+            lost = record.exists() and not self._file(job).exists()
+            with suppress(DamagedFileError):
+                if lost and self.store.read_prediction(record).get("status") == GENERATED:
+                    record.unlink()
+
+    def _file(self, job: CompletionJob, *, evaluated: bool = False) -> Path:
+        name = file_name(job.problem, job.kind, evaluated=evaluated)
+        return self.store.folder / job.folder / name
 
     def prepared(self, jobs: Sequence[CompletionJob], say: Say) -> Sequence[CompletionJob]:
         for job in jobs:
             for evaluated in (True, False):
-                completion_file(self.store, job, evaluated=evaluated).unlink(missing_ok=True)
+                self._file(job, evaluated=evaluated).unlink(missing_ok=True)
         self.started = bool(jobs)
         return jobs
 
     def conclusion(self, summary: RunSummary) -> Iterator[str]:
-        yield from folder_lines(self.store, [*self.jobs.values()])
+        """Yield a line for each model's folder: what is in it so far."""
+        for folder in dict.fromkeys(job.folder for job in self.jobs.values()):
+            keys = [key for key, job in self.jobs.items() if job.folder == folder]
+            found = []
+            for key in keys:
+                with suppress(DamagedFileError, FileNotFoundError):
+                    found.append(self.store.read_prediction(self.store.prediction(key)))
+            found = [record for record in found if record.get("file")]
+            sums = {name: sum(int(one.get(name) or 0) for one in found) for name in _COUNTS}
+            first, *others = _COUNTS
+            parts = [counted(sums[first], "completion")]
+            parts += [f"{sums[name]:,} {_SHOWN.get(name, name)}" for name in others if sums[name]]
+            files = f"{len(found)} of {counted(len(keys), 'file')}"
+            yield f"{self.store.folder / folder}: {files}, {', '.join(parts)}"
         yield from super().conclusion(summary)
 
     def save(self, finished: Finished[Generated]) -> None:
@@ -359,38 +364,3 @@ def _counted(content: ProblemFile, refused: int) -> dict[str, int]:
         "not_applied": sum(one.applied is False for one in made),
         "refused": refused,
     }
-
-
-def completion_file(store: RunStore, job: CompletionJob, *, evaluated: bool = False) -> Path:
-    return store.folder / job.folder / file_name(job.problem, job.kind, evaluated=evaluated)
-
-
-def reopen(store: RunStore, jobs: Iterable[CompletionJob]) -> None:
-    """Make jobs whose files were removed jobs to do; what they cost stands in their journals."""
-    for job in jobs:
-        record = store.prediction(job.key)
-        with suppress(DamagedFileError):
-            if record.exists() and not completion_file(store, job).exists():
-                done = store.read_prediction(record).get("status")
-                if done == GENERATED:
-                    record.unlink()
-
-
-def folder_lines(store: RunStore, jobs: Sequence[CompletionJob]) -> Iterator[str]:
-    """Yield a line for each model's folder: what is in it so far."""
-    for folder in dict.fromkeys(job.folder for job in jobs):
-        mine = [job for job in jobs if job.folder == folder]
-        found = [record for job in mine if (record := _complete(store, job))]
-        sums = {name: sum(int(one.get(name) or 0) for one in found) for name in _COUNTS}
-        first, *others = _COUNTS
-        parts = [counted(sums[first], "completion")]
-        parts += [f"{sums[name]:,} {_SHOWN.get(name, name)}" for name in others if sums[name]]
-        files = f"{len(found)} of {counted(len(mine), 'file')}"
-        yield f"{store.folder / folder}: {files}, {', '.join(parts)}"
-
-
-def _complete(store: RunStore, job: CompletionJob) -> dict[str, Any] | None:
-    with suppress(DamagedFileError, FileNotFoundError):
-        record = store.read_prediction(store.prediction(job.key))
-        return record if record.get("file") else None
-    return None

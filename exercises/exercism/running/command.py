@@ -52,8 +52,8 @@ from exercises.exercism.running.config import (
 from exercises.exercism.running.conversation import ExerciseConversation, alike
 from exercises.exercism.running.outcome import ExerciseAttempt, attempt_of, transcript_lines
 from exercises.exercism.running.progress import RunProgress
-from exercises.exercism.testing.tester import ExerciseTester, make_tester, usable
-from exercises.exercism.testing.toolchains import IMAGE, prepare
+from exercises.exercism.testing.tester import ExerciseTester, usable
+from exercises.exercism.testing.toolchains import IMAGE, LanguagePlaces, prepare
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelFile, names_of
 from llm.provider_errors import ProviderRefusalError
 from llm.settings import load_settings
@@ -291,10 +291,10 @@ def make_services(
     worker: WorkerAccess,
 ) -> ExerciseServices:
     """Build what the jobs of one process share; its tester is added to ``testers``."""
-    tester = make_tester(
-        config.environment, config.test_settings, worker.cache, worker.key,
-        worker.stop.check, worker.warn_once,
-    )  # fmt: skip
+    places = LanguagePlaces(
+        config.environment, worker.cache, worker.key, worker.stop.check, worker.warn_once
+    )
+    tester = ExerciseTester(config.test_settings, places)
     testers.append(tester)
     models = LiveModels(config, options.retries, worker.warn_once, options.money.prices)
     return ExerciseServices(config, models, tester)

@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import SystemRandom
@@ -15,7 +15,7 @@ from random import SystemRandom
 from core.atomic import write_json_atomic
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import DamagedError, json_of, read_bytes
-from environments.base import EnvironmentKind, ResourceLimits
+from environments.base import EnvironmentKind
 from environments.folders import FOLDER, FolderCommand, FolderResult
 from exercises.exercism.exercise import Exercise, tree_hash
 from exercises.exercism.languages import LANGUAGES, NAME, PREPARED, PYTHON, REPORT
@@ -33,11 +33,6 @@ from exercises.exercism.testing.verdict import (
 )
 
 _MOST_BYTES = 10_000
-LIMITS = ResourceLimits(
-    processes=512, memory=4 << 30, file_size=1 << 30, written=2 << 30, temporary=1 << 30,
-    output=4_000_000, collected=16 << 20,
-)  # fmt: skip
-"""Of all processes of one run of tests; compilers need most of it."""
 # The example may take longer than a short limit allows, on a busy machine too.
 _LEAST_EXAMPLE_SECONDS = 600.0
 _LEAST_ALTERED_SECONDS = 60.0
@@ -61,7 +56,7 @@ class TestSettings:
 
 @dataclass(frozen=True)
 class ExerciseTester:
-    """Tests solutions; many threads may call it at once."""
+    """Tests solutions; many threads may call it at once. ``close`` it at the end."""
 
     settings: TestSettings
     places: LanguagePlaces
@@ -207,30 +202,6 @@ class ExerciseTester:
         return cleaned(output, exercise.name, folders, exercise.rules.changing)
 
 
-def make_tester(
-    kind: EnvironmentKind,
-    settings: TestSettings,
-    cache: Path,
-    run_key: str,
-    check: Callable[[], None],
-    warn_once: Callable[[str], None],
-    python: Path | None = None,
-    limits: ResourceLimits = LIMITS,
-) -> ExerciseTester:
-    """Return a tester; ``close`` it at the end.
-
-    Args:
-        cache: the harness's; counts of examples and packages are kept below it.
-        run_key: marks containers and cgroups, to remove them after a crash.
-        check: raises when the run stops: running tests are killed then.
-        warn_once: takes a message for each limit that cannot be set here.
-        python: for local, the interpreter of Python tests, with pytest; None for this one.
-    """
-    interpreter = python or Path(sys.executable)
-    places = LanguagePlaces(kind, interpreter, cache, limits, run_key, check, warn_once)
-    return ExerciseTester(settings, places)
-
-
 def argv_of(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[str, ...]:
     """Return the command; ``prepared`` is the folder of the exercise's packages."""
     rules = exercise.rules
@@ -266,7 +237,11 @@ def usable(
     """Return the versions of the tools by language that start here, and why others do not."""
     versions, reasons = dict[str, str](), dict[str, str]()
     with tempfile.TemporaryDirectory() as cache:
-        tester = make_tester(kind, settings, Path(cache), "", lambda: None, lambda _: None, python)
+        interpreter = python or Path(sys.executable)
+        places = LanguagePlaces(
+            kind, Path(cache), "", lambda: None, lambda _: None, python=interpreter
+        )
+        tester = ExerciseTester(settings, places)
         try:
             for name in dict.fromkeys(languages):
                 try:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,11 @@ _SYSTEM = ("/usr", "/bin", "/lib")
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _ROOT_SECONDS, _PREPARE_SECONDS = 60.0, 900.0
 _SHOWN = 200
+LIMITS = ResourceLimits(
+    processes=512, memory=4 << 30, file_size=1 << 30, written=2 << 30, temporary=1 << 30,
+    output=4_000_000, collected=16 << 20,
+)  # fmt: skip
+"""Of all processes of one run of tests; compilers need most of it."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +92,23 @@ class LanguagePlace:
 
 @dataclass(frozen=True)
 class LanguagePlaces:
-    """Makes the folders of a language when they are first asked for; many threads may ask."""
+    """Makes the folders of a language when they are first asked for; many threads may ask.
+
+    Attributes:
+        cache: the harness's; counts of examples and packages are kept below it.
+        run_key: marks containers and cgroups, to remove them after a crash.
+        check: raises when the run stops: running tests are killed then.
+        warn_once: takes a message for each limit that cannot be set here.
+        python: for local, the interpreter of Python tests, with pytest.
+    """
 
     kind: EnvironmentKind
-    python: Path
     cache: Path
-    limits: ResourceLimits
     run_key: str
     check: Callable[[], None]
     warn_once: Callable[[str], None]
+    python: Path = Path(sys.executable)
+    limits: ResourceLimits = LIMITS
     _made: dict[str, LanguagePlace] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -9,7 +9,8 @@ import pytest
 
 from environments.base import EnvironmentKind, ResourceLimits
 from environments.local.bubblewrap import bubblewrap_works
-from exercises.exercism.testing.tester import ExerciseTester, TestSettings, make_tester
+from exercises.exercism.testing.tester import ExerciseTester, TestSettings
+from tests.support.exercism import make_tester
 
 MB = 1 << 20
 LIMITS = ResourceLimits(

@@ -14,8 +14,9 @@ from environments.base import EnvironmentKind
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.testing.tester import TestSettings, make_tester, usable
+from exercises.exercism.testing.tester import TestSettings, usable
 from exercises.exercism.testing.toolchains import prepare
+from tests.support.exercism import make_tester
 
 
 def exercises(variable: str) -> tuple[Exercise, ...]:

@@ -18,8 +18,8 @@ from environments.base import EnvironmentKind
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.testing.tester import ExerciseTester, TestSettings, make_tester
-from tests.support.exercism import six
+from exercises.exercism.testing.tester import ExerciseTester, TestSettings
+from tests.support.exercism import make_tester, six
 
 pytestmark = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
 OF_PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")

@@ -15,11 +15,11 @@ from environments.docker.engine import engine_answers
 from environments.folders import FolderCommand, FolderResult
 from exercises.exercism.languages import LANGUAGES
 from exercises.exercism.running.outcome import raised
-from exercises.exercism.testing.tester import TestSettings, make_tester, usable
+from exercises.exercism.testing.tester import TestSettings, usable
 from exercises.exercism.testing.toolchains import find_toolchain
 from exercises.exercism.testing.verdict import TestCounts, printed_counts
 from tests.exercises.exercism.testing.conftest import MakeTester
-from tests.support.exercism import six
+from tests.support.exercism import make_tester, six
 
 UNITTEST = TestSettings(unittest=True, timeout=60)
 
