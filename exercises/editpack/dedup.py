@@ -107,43 +107,27 @@ class DuplicateChoice:
             )
 
 
-@option_group
-class DedupAsked:
-    given: RowInput
-    files: RowFiles
-    duplicates: DuplicateChoice
-
-
-@command(DedupAsked)
+@command(RowInput, RowFiles, DuplicateChoice)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Keep one row of each cluster of near-duplicates."""
-    asked = built(DedupAsked, values)
-    rows = NamedRows({"": asked.given.source()}, asked.given.skip_bad)
-    _write("dedup", rows, asked.files, asked.duplicates)
+    given = built(RowInput, values)
+    _write("dedup", NamedRows({"": given.source()}, given.skip_bad), values)
 
 
-@option_group
-class MixAsked:
-    given: RowSets
-    files: RowFiles
-    duplicates: DuplicateChoice
-
-
-@command(MixAsked)
+@command(RowSets, RowFiles, DuplicateChoice)
 def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
     """Join sets of rows, name each row's origin, and keep one of each cluster of duplicates."""
-    asked = built(MixAsked, values)
-    if len(asked.given.sets) < 2:
+    given = built(RowSets, values)
+    if len(given.sets) < 2:
         raise UserError("give two or more sets of rows to mix")
-    sources = asked.given.sources()
+    sources = given.sources()
     # The file's name, all of it where two are alike.
     short = [Path(one.name).name if one.path else one.name for one in sources]
     times = Counter(short)
     names = [
         name if times[name] == 1 else one.name for name, one in zip(short, sources, strict=True)
     ]
-    rows = NamedRows(dict(zip(names, sources, strict=True)), asked.given.skip_bad)
-    _write("mix", rows, asked.files, asked.duplicates)
+    _write("mix", NamedRows(dict(zip(names, sources, strict=True)), given.skip_bad), values)
 
 
 @dataclass(frozen=True)
@@ -165,7 +149,8 @@ class NamedRows:
                 yield {"row": number, **of_set, **commit}, {**row, **of_set}
 
 
-def _write(command: str, rows: NamedRows, files: RowFiles, asked: DuplicateChoice) -> None:
+def _write(command: str, rows: NamedRows, values: dict[str, Any]) -> None:
+    files, asked = built(RowFiles, values), built(DuplicateChoice, values)
     try:
         bands, width = banding(asked.threshold, asked.permutations)
     except ValueError as error:  # of the optimiser: one band would be the best

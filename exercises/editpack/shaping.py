@@ -20,19 +20,13 @@ UNSAMPLED = "unsampled"
 _OF_THE_PAPER = 25_000
 
 
-@option_group
-class FormatAsked:
-    given: RowInput
-    files: RowFiles
-
-
-@command(FormatAsked)
+@command(RowInput, RowFiles)
 def format_rows(context: typer.Context, values: dict[str, Any]) -> None:
     """Add instruction and content to rows; drop none."""
-    asked = built(FormatAsked, values)
-    source = asked.given.source()
-    step = Step("format", (source,), asked.files, {"skip_bad": asked.given.skip_bad})
-    rows = source.rows(skip_bad=asked.given.skip_bad)
+    given = built(RowInput, values)
+    source = given.source()
+    step = Step("format", (source,), built(RowFiles, values), {"skip_bad": given.skip_bad})
+    rows = source.rows(skip_bad=given.skip_bad)
     step.write(row if isinstance(row, DroppedRow) else with_content(row) for row in rows)
 
 

@@ -76,39 +76,38 @@ class OutcomeCache:
         return self.folder / program.sha256[:2] / f"{program.sha256}.json"
 
 
-@dataclass(frozen=True)
-class ProgramPool:
-    """Runs programs; the cache takes each outcome at once, so that the next command continues."""
+def run_programs(
+    folders: Folders,
+    cache: OutcomeCache,
+    workers: int,
+    stop: Shutdown,
+    programs: Collection[TestedProgram],
+    done: Callable[[], object],
+) -> dict[str, EvaluatedProgram]:
+    """Return outcomes by SHA-256, those that run alone last; ``done`` is called after each.
 
-    folders: Folders
-    cache: OutcomeCache
-    workers: int
-    stop: Shutdown
+    The cache takes each outcome at once, so that the next command continues.
+    """
+    found = dict[str, EvaluatedProgram]()
 
-    def outcomes(
-        self, programs: Collection[TestedProgram], done: Callable[[], object]
-    ) -> dict[str, EvaluatedProgram]:
-        """Return outcomes by SHA-256, those that run alone last; ``done`` is called after each."""
-        found = dict[str, EvaluatedProgram]()
+    def run(program: TestedProgram) -> None:
+        stop.check()
+        found[program.sha256] = cache.put(program, outcome_of(folders, program))
 
-        def run(program: TestedProgram) -> None:
-            self.stop.check()
-            found[program.sha256] = self.cache.put(program, outcome_of(self.folders, program))
-
-        with ThreadPoolExecutor(self.workers, "program") as pool:
-            try:
-                for future in as_completed([pool.submit(run, p) for p in programs if not p.alone]):
-                    future.result()
-                    done()
-            except BaseException:
-                self.stop.request("the evaluation ends")
-                pool.shutdown(cancel_futures=True)
-                raise
-        for program in programs:
-            if program.alone:
-                run(program)
+    with ThreadPoolExecutor(workers, "program") as pool:
+        try:
+            for future in as_completed([pool.submit(run, p) for p in programs if not p.alone]):
+                future.result()
                 done()
-        return found
+        except BaseException:
+            stop.request("the evaluation ends")
+            pool.shutdown(cancel_futures=True)
+            raise
+    for program in programs:
+        if program.alone:
+            run(program)
+            done()
+    return found
 
 
 _SHOWN = 12
@@ -245,9 +244,9 @@ def _outcomes(
         f"{counted(len(distinct), 'distinct program')} with Python {environment.python}: "
         f"{len(known):,} known, {len(left):,} to run"
     )
-    pool = ProgramPool(environment.folders, cache, options.workers, stop)
     with tqdm(total=len(left), unit="program", disable=None, leave=False) as bar:
-        return known | pool.outcomes(left, bar.update)
+        folders, workers = environment.folders, options.workers
+        return known | run_programs(folders, cache, workers, stop, left, bar.update)
 
 
 def _say(words: str) -> None:

@@ -231,16 +231,6 @@ class RankedExercise:
 
 
 @dataclass(frozen=True)
-class OutcomeDifference:
-    """An exercise with another outcome in another run; None where it is not completed."""
-
-    column: str
-    exercise: str
-    a: ExerciseStatus | None
-    b: ExerciseStatus | None
-
-
-@dataclass(frozen=True)
 class Variants:
     """What differs between results although nothing that was sent does.
 
@@ -323,23 +313,24 @@ def ranking(columns: Sequence[Column]) -> tuple[RankedExercise, ...]:
 
 def outcome_differences(
     a: Sequence[Column], b: Sequence[Column]
-) -> tuple[tuple[OutcomeDifference, ...], tuple[str, ...]]:
+) -> tuple[list[tuple[str, ...]], list[str]]:
     """Compare the columns of two runs, and name those that only one of them has.
 
-    Solved at another try counts as the same outcome.
+    A difference is the column, the exercise, and its outcome in each run. Solved at another try
+    counts as the same outcome.
     """
     of_a, of_b = (
         {f"{c.name.model}@{c.name.edit_format} #{c.name.repeat}": c for c in columns}
         for columns in (a, b)
     )
-    found = tuple(
-        OutcomeDifference(name, key, left, right)
+    found = [
+        (name, key, *("not completed" if one is None else one.value for one in (left, right)))
         for name in of_a
         if name in of_b
         for key in sorted({*of_a[name].facts.exercises} | {*of_b[name].facts.exercises})
         if (left := of_a[name].status(key)) != (right := of_b[name].status(key))
-    )
-    return found, tuple(sorted({*of_a} ^ {*of_b}))
+    ]
+    return found, sorted({*of_a} ^ {*of_b})
 
 
 def variants(columns: Sequence[Column]) -> Variants:

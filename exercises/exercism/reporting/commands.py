@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -163,13 +163,7 @@ def diff(context: typer.Context, values: dict[str, Any]) -> None:
         raise UserError("the runs have no column in common: their models or formats differ")
     for name in alone:
         _say(f"only in one run: {name}")
-    missing = "not completed"
-    rows = [
-        (one.column, one.exercise, one.a.value if one.a else missing,
-         one.b.value if one.b else missing)
-        for one in found
-    ]  # fmt: skip
-    lines = table(("column", "exercise", "first run", "second run"), rows)
+    lines = table(("column", "exercise", "first run", "second run"), found)
     print("\n".join(lines) if found else "no outcome differs")
     raise typer.Exit(int(bool(found)))
 
@@ -189,35 +183,6 @@ def check(context: typer.Context, values: dict[str, Any]) -> None:
     raise typer.Exit(int(bool(found)))
 
 
-@dataclass(frozen=True)
-class MatrixCell:
-    """One exercise in one column: its outcome, and the address of its transcript or nothing."""
-
-    words: str
-    style: str
-    link: str
-
-
-@dataclass(frozen=True)
-class MatrixRow:
-    exercise: str
-    language: str
-    solved: int
-    agreement: str
-    cells: tuple[MatrixCell, ...]
-
-
-@dataclass(frozen=True)
-class ExercisesView:
-    """The content of the page; ``open`` is the number of results that are missing."""
-
-    title: str
-    labels: tuple[str, ...]
-    columns: Table
-    rows: tuple[MatrixRow, ...]
-    open: int
-
-
 def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Record]) -> Path:
     # Imported here: only pages need jinja2 and pygments.
     from reports.pages.render import Renderer
@@ -234,43 +199,39 @@ def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Reco
         picture = drawn("exercises", "Exercises solved", chart_words(bars), draw)
         write_picture(picture, folder / "figures")
         pictures.append(picture)
-    view = exercises_view(folder, columns, published)
+    head, rows = column_rows(report_of(columns, published))
+    keys = dict.fromkeys(key for column in columns for key in column.facts.exercises)
+    view = {
+        "title": f"Exercism: {', '.join(dict.fromkeys(column.run for column in columns))}",
+        "labels": [column.label for column in columns],
+        "columns": Table("Columns", head, tuple(tuple(map(str, row)) for row in rows)),
+        "rows": [_row(folder, key, columns) for key in keys],
+        "open": sum(len(column.open) for column in columns),
+    }
     path = folder / "report.html"
     write_text_atomic(path, Renderer(redact).page("exercises", view=view, pictures=pictures))
     return path
 
 
-def exercises_view(
-    folder: Path, columns: Sequence[Column], published: Sequence[Record]
-) -> ExercisesView:
-    head, rows = column_rows(report_of(columns, published))
-    keys = dict.fromkeys(key for column in columns for key in column.facts.exercises)
-    runs = dict.fromkeys(column.run for column in columns)
-    return ExercisesView(
-        title=f"Exercism: {', '.join(runs)}",
-        labels=tuple(column.label for column in columns),
-        columns=Table("Columns", head, tuple(tuple(map(str, row)) for row in rows)),
-        rows=tuple(_row(folder, key, columns) for key in keys),
-        open=sum(len(column.open) for column in columns),
-    )
-
-
-def _row(folder: Path, key: str, columns: Sequence[Column]) -> MatrixRow:
+def _row(folder: Path, key: str, columns: Sequence[Column]) -> dict[str, Any]:
     solved = [column.verdicts[key] for column in columns if key in column.verdicts]
     some = "every column" if all(solved) else "some columns"
-    agreement = some if any(solved) else "no column"
     cells = []
     for column in columns:
         verdict = column.verdicts.get(key)
-        style = "wait" if verdict is None else "good" if verdict else "bad"
         transcript = column.chats.get(key, Path())
         link = quote(Path(os.path.relpath(transcript, folder)).as_posix())
-        link = link if transcript.is_file() else ""
-        cells.append(MatrixCell(cell(column, key), style, link))
-    return MatrixRow(
-        exercise=key,
-        language=key.partition("/")[0],
-        solved=sum(solved),
-        agreement=agreement,
-        cells=tuple(cells),
-    )
+        cells.append(
+            {
+                "words": cell(column, key),
+                "style": "wait" if verdict is None else "good" if verdict else "bad",
+                "link": link if transcript.is_file() else "",
+            }
+        )
+    return {
+        "exercise": key,
+        "language": key.partition("/")[0],
+        "solved": sum(solved),
+        "agreement": some if any(solved) else "no column",
+        "cells": cells,
+    }
