@@ -134,11 +134,6 @@ def load_problems(name: str = HUB_ID) -> tuple[Problem, ...]:
         rows, _ = rows_of_hub(name, _SPLIT)
     else:
         raise UserError(f"there are no problems in {name}; give a .jsonl or .parquet, or {HUB_ID}")
-    return checked_problems(rows, name)
-
-
-def checked_problems(rows: Iterable[object], name: str) -> tuple[Problem, ...]:
-    """Return the problems in rows, by id; ``name`` is where they are from."""
     found = [problem_of(row, f"{name}, row {number}") for number, row in enumerate(rows, 1)]
     if not found:
         raise UserError(f"{name} has no rows; give a file with problems, or {HUB_ID}")

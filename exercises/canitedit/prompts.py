@@ -6,7 +6,6 @@ The texts are those of the paper (figure 6) and, for ``zero-shot``, of the bench
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -37,13 +36,6 @@ def fenced_program(reply: str) -> str:
 def has_fence(reply: str) -> bool:
     """Return whether ``fenced_program`` finds a block, an empty one included."""
     return _OPENING.search(plain_lines(reply)) is not None
-
-
-def program_up_to(reply: str, stops: Iterable[str]) -> str:
-    """Return the text before the first of ``stops``; a server may have cut it there already."""
-    text = plain_lines(reply)
-    found = [place for stop in stops if (place := text.find(stop)) >= 0]
-    return text[: min(found, default=len(text))]
 
 
 def plain_lines(text: str) -> str:
@@ -149,5 +141,12 @@ def edit_request(prompt: Prompt, before: str, instruction: str) -> EditRequest:
 
 
 def program_of(prompt: Prompt, reply: str) -> str:
-    """Return the edited program in a reply; empty if there is none."""
-    return fenced_program(reply) if prompt.is_chat else program_up_to(reply, _STOP[prompt])
+    """Return the edited program in a reply; empty if there is none.
+
+    The prompts of a text end before the first stop; a server may have cut the reply there already.
+    """
+    if prompt.is_chat:
+        return fenced_program(reply)
+    text = plain_lines(reply)
+    found = [place for stop in _STOP[prompt] if (place := text.find(stop)) >= 0]
+    return text[: min(found, default=len(text))]

@@ -22,7 +22,7 @@ from exercises.canitedit.problems import (
     ProblemSource,
     load_problems,
 )
-from exercises.tokens import WORDS, TokenizerChoice
+from exercises.options import WORDS, TokenizerChoice
 from reports.cli.options import json_option
 
 

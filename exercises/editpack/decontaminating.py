@@ -216,13 +216,6 @@ class ProblemChoice:
     workers: int = row_workers_option()
 
 
-@option_group
-class DecontaminateAsked:
-    given: RowInput
-    problems: ProblemChoice
-    files: RowFiles
-
-
 @dataclass
 class ProblemSet:
     """A file of ``--against``; ``rows`` counts those taken out by problem."""
@@ -233,14 +226,14 @@ class ProblemSet:
     rows: Counter[str] = field(default_factory=Counter)
 
 
-@command(DecontaminateAsked)
+@command(RowInput, ProblemChoice, RowFiles)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Take out rows that share a run of tokens, or most of a text, with evaluation problems."""
-    asked = built(DecontaminateAsked, values)
-    named = asked.problems.against and (*asked.problems.against, *asked.problems.more)
+    asked, given = built(ProblemChoice, values), built(RowInput, values)
+    named = asked.against and (*asked.against, *asked.more)
     if not named:
         raise UserError(f"no --against given; name the rows or exercises to {DECONTAMINATE} from")
-    source, bad = asked.given.source(), asked.given.skip_bad
+    source, bad = given.source(), given.skip_bad
     sets = [problem_set(name, place) for place, name in enumerate(named)]
     index = index_of(text for one in sets for text in one.texts)
     if not index.texts:
@@ -254,7 +247,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
     def clean() -> Iterator[EditRow | DroppedRow]:
         parts = parts_of(source.rows(skip_bad=bad), _CHUNK)
-        for part, leaks in in_processes(_leaks, parts, asked.problems.workers, _start, index):
+        for part, leaks in in_processes(_leaks, parts, asked.workers, _start, index):
             for row, leak in zip(part, leaks, strict=True):
                 if isinstance(row, DroppedRow):
                     yield row
@@ -281,8 +274,8 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         ]
         return {"against": against}
 
-    read = [Path(name).expanduser() for name in named]
-    step = Step(DECONTAMINATE, (source,), asked.files, chosen, details=details, also_read=read)
+    files, read = built(RowFiles, values), [Path(name).expanduser() for name in named]
+    step = Step(DECONTAMINATE, (source,), files, chosen, details=details, also_read=read)
     step.write(clean())
     for one in sets:
         print(f"{one.rows.total():,} rows share text with {one.name}")

@@ -25,7 +25,7 @@ from exercises.editpack.stats import (
     PublishedSpread,
     ruled_noun,
 )
-from exercises.tokens import WORDS, TokenizerChoice
+from exercises.options import WORDS, TokenizerChoice
 from runs.options import out_option
 
 

@@ -21,6 +21,7 @@ from core.options import option, option_group
 from core.parsing.untrusted import MIB
 from exercises.exercism.exercise import CONFIG, Exercise, exercise_of, hash_of
 from exercises.exercism.languages import LANGUAGES
+from exercises.options import listed
 
 REPOSITORY = "exercism/python"
 COMMIT = "7aef5e9a8940a624f3cd4d604e99955d610058bf"
@@ -113,14 +114,6 @@ def _commit_of(folder: Path) -> str:
     return commit if changed.returncode == 0 and not changed.stdout else f"{commit}-dirty"
 
 
-def _languages(name: str, text: str, _: object) -> tuple[str, ...]:
-    asked = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if wrong := [language for language in asked if language not in LANGUAGES]:
-        known = ", ".join(LANGUAGES)
-        raise UserError(f"{name} {','.join(wrong)}: there are {known}")
-    return asked
-
-
 @option_group
 class ExerciseSelection(Selection):
     """Which exercises of a catalog, and in what order."""
@@ -139,7 +132,7 @@ class ExerciseSelection(Selection):
         "--languages",
         panel=INSTANCES,
         given=str,
-        read=_languages,
+        read=lambda name, text, _: listed(name, text, LANGUAGES),
     )
 
     def of(self, exercises: Sequence[Exercise]) -> tuple[Exercise, ...]:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import io
 import json
 import os
 import re
 import secrets
-import tarfile
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -325,17 +324,10 @@ def _image(say: Callable[[str], None]) -> str:
         if not holds(client, name):
             say(f"building the image {name}; this takes minutes")
             given = {name: os.environ[name] for name in _FROM_VARIABLES if name in os.environ}
-            context = io.BytesIO()
-            with tarfile.open(fileobj=context, mode="w") as archive:
+            with tempfile.TemporaryDirectory() as folder:
                 for path, data in files.items():
-                    member = tarfile.TarInfo(path)
-                    member.size = len(data)
-                    archive.addfile(member, io.BytesIO(data))
-            context.seek(0)
-            client.images.build(
-                fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True,
-                buildargs=given,
-            )  # fmt: skip
+                    Path(folder, path).write_bytes(data)
+                client.images.build(path=folder, tag=name, rm=True, forcerm=True, buildargs=given)
     return name
 
 

@@ -17,6 +17,7 @@ from environments.base import EnvironmentKind
 from exercises.canitedit.generation.editing import OPENING, SYSTEM
 from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, ProblemSource
 from exercises.canitedit.prompts import Prompt, edit_request
+from exercises.options import listed
 from llm.options import LIMITS, MODELS, ModelBook, ModelChoice
 from llm.settings import load_settings
 from runs.options import (
@@ -33,11 +34,7 @@ READER = "python -m exercises.canitedit report"
 
 
 def _kinds(name: str, text: str, _: object) -> tuple[InstructionKind, ...]:
-    try:
-        return tuple(dict.fromkeys(InstructionKind(part.strip()) for part in text.split(",")))
-    except ValueError:
-        known = ", ".join(kind.value for kind in InstructionKind)
-        raise UserError(f"{name} {text}: give one or both of {known}") from None
+    return tuple(map(InstructionKind, listed(name, text, [kind.value for kind in InstructionKind])))
 
 
 @option_group

@@ -29,6 +29,7 @@ from exercises.canitedit.reporting.report import (
     model_folders_in,
     read_folder,
 )
+from exercises.options import listed
 from exercises.reporting import csv_text, write_chart
 from reports.cli.options import csv_option, json_option, partial_option
 from reports.statistics.methods import CONFIDENCE, Interval
@@ -52,11 +53,7 @@ def _parse_ks(name: str, text: str, _: object) -> tuple[int, ...]:
 
 
 def _parse_groups(name: str, text: str, _: object) -> tuple[GroupBy, ...]:
-    try:
-        return tuple(dict.fromkeys(GroupBy(part.strip()) for part in text.split(",")))
-    except ValueError:
-        known = ", ".join(one.value for one in GroupBy)
-        raise UserError(f"{name} {text}: choose among {known}") from None
+    return tuple(map(GroupBy, listed(name, text, [one.value for one in GroupBy])))
 
 
 class OutputForm(str, Enum):

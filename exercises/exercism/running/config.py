@@ -19,6 +19,7 @@ from exercises.exercism.catalog import ExerciseSelection
 from exercises.exercism.messages import PROFILES, Profile
 from exercises.exercism.results import ColumnName, column_folder
 from exercises.exercism.testing.tester import TestSettings
+from exercises.options import listed
 from llm.options import MODELS, ModelChoice
 from reports.cli.options import json_option, timeout_option
 from runs.options import RunBasics, RunSettings, model_slug
@@ -33,13 +34,6 @@ def _profile(name: str, text: str, _: object) -> Profile:
     if text not in PROFILES:
         raise UserError(f"{name} {text}: there are {', '.join(PROFILES)}")
     return PROFILES[text]
-
-
-def _formats(name: str, text: str, _: object) -> tuple[str, ...]:
-    asked = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if wrong := [form for form in asked if form not in format_names()]:
-        raise UserError(f"{name} {','.join(wrong)}: there are {', '.join(format_names())}")
-    return asked
 
 
 @dataclass(frozen=True)
@@ -70,7 +64,7 @@ class ExercismConfig(RunBasics):
         "--formats",
         panel=MODELS,
         given=str,
-        read=_formats,
+        read=lambda name, text, _: listed(name, text, format_names()),
     )
     exercises: Path | None = option(
         None,

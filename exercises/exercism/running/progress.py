@@ -14,7 +14,6 @@ import typer
 from core.errors import UserError
 from core.money import in_words, known_sum, total
 from core.options import built, command, option, option_group
-from core.plaintext import Say
 from exercises.exercism.reporting.columns import read_columns
 from exercises.exercism.results import (
     READER,
@@ -126,11 +125,10 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     asked = built(ExercismStatus, values)
     if not asked.runs:
         raise UserError("status needs a run: give folders under predictions/")
-    raise typer.Exit(max(print_status(run, print) for run in asked.runs))
+    raise typer.Exit(max(map(_print_status, asked.runs)))
 
 
-def print_status(run: Path, say: Say) -> int:
-    """Print the status of a run; return 1 if a file is broken, else 0."""
+def _print_status(run: Path) -> int:
     run = run.expanduser().resolve()
     facts = read_facts(run)
     if run.parent.name != "predictions":
@@ -139,5 +137,5 @@ def print_status(run: Path, say: Say) -> int:
     columns = read_columns([run], lambda _: None, allow_partial=True)
     results = (result for column in columns for result in column.results.values())
     for line in RunProgress.of(facts.columns, len(facts.exercises), results).lines():
-        say(line)
-    return status_command(ExerciseStore(run.parents[1], run.name, reader=READER), say)
+        print(line)
+    return status_command(ExerciseStore(run.parents[1], run.name, reader=READER), print)

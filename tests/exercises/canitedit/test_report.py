@@ -253,7 +253,7 @@ def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
         (["report", "DIR", "DIR"], "a folder is given twice"),
         (["report", "DIR", "--k", "0"], "--k 0: give numbers from 1"),
         (["report", "DIR", "--k", "1,x"], "--k 1,x: give numbers from 1"),
-        (["report", "DIR", "--by", "size"], "--by size: choose among change_kind, topic"),
+        (["report", "DIR", "--by", "size"], "--by size: there are change_kind, topic"),
         (["report", "DIR", "--json", "--csv"], "--json and --csv cannot be given together"),
         (["report", "DIR", "--plot", "a.pdf"], "--plot a.pdf: give a name that ends in .svg"),
         (["report", "DIR", "--k", "2", "--plot", "a.svg"], "shows pass@1; add 1 to --k"),

@@ -11,7 +11,7 @@ import pytest
 from exercises.canitedit.__main__ import COMMANDS
 from exercises.canitedit.stats import Spread, dataset_stats
 from exercises.dispatch import dispatch
-from exercises.tokens import TokenizerChoice
+from exercises.options import TokenizerChoice
 from tests.support.canitedit import ROWS, problems
 
 

@@ -29,7 +29,7 @@ from exercises.editpack.stats import (
     distance_of,
     stats_schema,
 )
-from exercises.tokens import TokenizerChoice
+from exercises.options import TokenizerChoice
 from reports.plots.style import DARK, LIGHT, Theme, drawing
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.json"

@@ -103,7 +103,7 @@ def test_solutions_and_tests_are_never_sent(
 
 
 WRONG = {
-    ("--instruction", "rude"): "--instruction rude: give one or both of descriptive, lazy",
+    ("--instruction", "rude"): "--instruction rude: there are descriptive, lazy",
     ("--top-p", "0"): "--top-p 0: must lie above 0 and up to 1",
     ("--temperature", "2.5"): "--temperature 2.5: must lie between 0 and 2",
     ("--via", "sed"): "--via sed: give one of diff",

@@ -1,8 +1,8 @@
-"""The tokens of texts, by a tokenizer of the user."""
+"""Options of several benchmarks: lists of known words, and the tokenizer that counts tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from core.errors import UserError
@@ -10,6 +10,15 @@ from core.options import option, option_group
 from core.plaintext import shortened
 
 WORDS = "words"
+
+
+def listed(name: str, text: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return the words of the comma list ``text``, each once; all are among ``known``."""
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    wrong = [word for word in words if word not in known]
+    if wrong or not words:
+        raise UserError(f"{name} {','.join(wrong) or text}: there are {', '.join(known)}")
+    return words
 
 
 @option_group
