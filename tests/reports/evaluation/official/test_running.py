@@ -232,7 +232,9 @@ def test_a_tool_evaluates_a_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(TOOLS, "standin", StandIn)
-    monkeypatch.setattr("reports.evaluation.evaluators.choice.OFFICIAL_TOOLS", ("standin",))
+    monkeypatch.setattr(
+        "reports.evaluation.evaluators.choice.OFFICIAL_TOOLS", (*OFFICIAL_TOOLS, "standin")
+    )
     store = make_run(tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""})
     said: list[str] = []
     chosen = report_options(cache, "standin", page=False)
