@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from bench.instances.validity import states_in_words
 from core.money import column
 from core.plaintext import counted, one_line, table
+from reports.statistics.breakdown import AttemptRow
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison
 from reports.statistics.denominators import short_split
@@ -45,20 +46,22 @@ def run_tables(stats: RunStats) -> Iterator[str]:
     yield from denominators(stats)
 
 
+def attempt_cells(row: AttemptRow) -> tuple[str, ...]:
+    """Return the cells of an attempt number and model in tables."""
+    return (
+        str(row.attempt),
+        row.model,
+        str(row.predictions.count),
+        percent(row.predictions.share),
+        NONE if row.score.share is None else str(row.resolved.count),
+        percent(row.resolved.share),
+        percent(row.score.share),
+    )
+
+
 def attempt_table(stats: RunStats) -> Iterator[str]:
     headings = ("Attempt", "Agent", "Predictions", "Share", "Resolved", "Share", "Score")
-    rows: list[Cells] = [
-        (
-            row.attempt,
-            row.model,
-            row.predictions.count,
-            percent(row.predictions.share),
-            NONE if row.score.share is None else row.resolved.count,
-            percent(row.resolved.share),
-            percent(row.score.share),
-        )
-        for row in stats.by_attempt
-    ]
+    rows: list[Cells] = [attempt_cells(row) for row in stats.by_attempt]
     total, score = stats.counts, stats.scores.selected
     everything = percent(1.0 if total.resolved else None)
     resolved = NONE if score.share is None else total.resolved

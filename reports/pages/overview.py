@@ -13,10 +13,11 @@ from core.plaintext import counted
 from reports.data.jsonvalues import mapping
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.instance import page_name
-from reports.pages.markdown import NONE, NOT_EVALUATED, of, percent, within
+from reports.pages.markdown import NONE, NOT_EVALUATED, attempt_cells, of, percent, within
 from reports.statistics.breakdown import Group
 from reports.statistics.collect import Amount, Money, RunStats
 from reports.statistics.denominators import short_split
+from reports.statistics.methods import Share
 
 
 class VerdictMark(NamedTuple):
@@ -181,14 +182,7 @@ def _cards(stats: RunStats) -> Iterator[Card]:
 
 def tables(stats: RunStats) -> tuple[Table, ...]:
     """Return the tables of the first page that have rows."""
-    gold, not_valid = stats.gold_files, stats.validity.not_valid if stats.validity else {}
-    shares = (
-        ("in the repository map", gold.in_map),
-        ("added by the chosen attempt", gold.added_by_winner),
-        ("added by any attempt", gold.added_by_any),
-        ("edited by the chosen attempt", gold.edited_by_winner),
-        ("edited by any attempt", gold.edited_by_any),
-    )
+    not_valid = stats.validity.not_valid if stats.validity else {}
     made = (
         _by_attempt(stats),
         _groups("By model", "model", stats.by_model),
@@ -205,7 +199,9 @@ def tables(stats: RunStats) -> tuple[Table, ...]:
         Table(
             "All files of the gold patch were",
             ("", "instances"),
-            tuple((name, of(share)) for name, share in shares if share.of),
+            tuple(
+                (_words(n), of(share)) for n, share in vars(stats.gold_files).items() if share.of
+            ),
         ),
         Table(
             "How instances ended",
@@ -227,20 +223,24 @@ def tables(stats: RunStats) -> tuple[Table, ...]:
     return tuple(table for table in made if table.rows)
 
 
+# Names of statistics whose words on the page are others.
+_WORDS = {
+    "in_map": "in the repository map",
+    "added_by_winner": "added by the chosen attempt",
+    "added_by_any": "added by any attempt",
+    "edited_by_winner": "edited by the chosen attempt",
+    "edited_by_any": "edited by any attempt",
+    "cached_tokens": "of them cached",
+    "edit_errors": "attempts with an edit error",
+}
+
+
+def _words(name: str) -> str:
+    return _WORDS.get(name, name.replace("_", " "))
+
+
 def _by_attempt(stats: RunStats) -> Table:
-    rows = tuple(
-        (
-            str(row.attempt),
-            row.model,
-            str(row.predictions.count),
-            percent(row.predictions.share),
-            NONE if row.score.share is None else str(row.resolved.count),
-            percent(row.resolved.share),
-            percent(row.score.share),
-            within(row.score.interval),
-        )
-        for row in stats.by_attempt
-    )
+    rows = tuple((*attempt_cells(row), within(row.score.interval)) for row in stats.by_attempt)
     head = (
         "attempt", "model", "predictions", "of all predictions", "resolved", "of all resolved",
         "score", "95 % interval",
@@ -266,21 +266,12 @@ def _groups(title: str, what: str, groups: Sequence[Group]) -> Table:
 
 
 def _effort(stats: RunStats) -> Table:
-    effort = stats.effort
-    amounts: tuple[tuple[str, Amount | Money], ...] = (
-        ("attempts", effort.attempts),
-        ("reflections", effort.reflections),
-        ("calls", effort.calls),
-        ("prompt tokens", effort.prompt_tokens),
-        ("of them cached", effort.cached_tokens),
-        ("completion tokens", effort.completion_tokens),
-        ("dollars", effort.dollars),
-        ("seconds", effort.seconds),
-    )
-    rows = tuple((name, *_amount(amount)) for name, amount in amounts)
-    errors = of(effort.edit_errors) if effort.edit_errors.of else NONE
-    rows += (("attempts with an edit error", errors, NONE, NONE),)
-    return Table("Effort", ("", "in all", "per instance", "per resolved"), rows)
+    effort = vars(stats.effort).items()
+    rows = [(_words(name), *_amount(a)) for name, a in effort if not isinstance(a, Share)]
+    for name, share in effort:
+        if isinstance(share, Share):
+            rows.append((_words(name), of(share) if share.of else NONE, NONE, NONE))
+    return Table("Effort", ("", "in all", "per instance", "per resolved"), tuple(rows))
 
 
 def _amount(amount: Amount | Money) -> tuple[str, ...]:
