@@ -290,8 +290,6 @@ def _dollars(money: Money) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """The results of reporting on a run."""
-
     run: RunData
     stats: RunStats
     all_preds: Path

@@ -36,7 +36,6 @@ def stats_schema() -> dict[str, Any]:
 
 
 def comparison_json(comparison: RunComparison) -> dict[str, Any]:
-    """Return a comparison as JSON holds it."""
     plain: dict[str, Any] = TypeAdapter(RunComparison).dump_python(comparison, mode="json")
     return plain
 

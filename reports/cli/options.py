@@ -33,27 +33,22 @@ class ExportLayout(str, Enum):
 
 
 def json_option(help: str) -> Any:  # noqa: ANN401 - as of core.options.option
-    """Declare ``--json`` of a command that reports."""
     return option(False, help, "--json")
 
 
 def csv_option(help: str) -> Any:  # noqa: ANN401
-    """Declare ``--csv`` of a command that reports."""
     return option(False, help, "--csv")
 
 
 def partial_option(help: str) -> Any:  # noqa: ANN401
-    """Declare ``--allow-partial`` of a command that reports."""
     return option(False, help, "--allow-partial")
 
 
 def timeout_option(default: float | None, help: str) -> Any:  # noqa: ANN401
-    """Declare ``--timeout`` of a command that runs tests."""
     return option(default, help, "--timeout", least=1)
 
 
 def verify_option(help: str) -> Any:  # noqa: ANN401
-    """Declare ``--verify`` of a command that checks what it computed."""
     return option(False, help, "--verify")
 
 

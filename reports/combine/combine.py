@@ -199,7 +199,6 @@ def pick(offers: Sequence[Offer]) -> Offer:
 
 
 def _prediction(offers: Sequence[Offer], label: str) -> dict[str, Any]:
-    """Return the prediction of an instance, with all attempts of all runs."""
     chosen = pick(offers)
     return {
         **chosen.filled()[0],
@@ -216,7 +215,6 @@ def _prediction(offers: Sequence[Offer], label: str) -> dict[str, Any]:
 def _trajectory(
     offers: Sequence[Offer], trajectories: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the attempts of all runs on an instance, with the choice."""
     chosen = pick(offers)
     winner = chosen.instance.winner
     return {

@@ -17,17 +17,14 @@ _MOST = 2**53
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return ``value`` if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def objects(value: object) -> list[Mapping[str, Any]]:
-    """Return the objects in the list ``value``."""
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
 
 
 def text(value: object) -> str:
-    """Return ``value`` if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
@@ -41,7 +38,6 @@ def writable(value: object) -> str:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the strings in the list ``value``."""
     return tuple(part for part in value if isinstance(part, str)) if isinstance(value, list) else ()
 
 

@@ -89,7 +89,6 @@ OUTSIDE = "agent"
 
 
 def totals_of(value: object) -> StepTotals:
-    """Return the totals in a value of a JSON file."""
     said = mapping(value)
     counts = {name: whole(said.get(name)) for name in UNKNOWN_TOTALS.counts()}
     return StepTotals(**counts, cost=dollars(said.get("cost")))
@@ -143,7 +142,6 @@ class AttemptData:
 
     @property
     def plausible(self) -> bool:
-        """Whether its status means plausible."""
         return self.status in PLAUSIBLE
 
 
@@ -263,7 +261,6 @@ class InstanceData:
 
     @property
     def may_resolve(self) -> bool:
-        """Whether there is a patch, or may be one."""
         return bool(self.patch.strip()) or not self.patch_known
 
     @property
@@ -332,7 +329,6 @@ class RunData:
 
     @property
     def known_cost(self) -> Decimal:
-        """The sum of the costs that are known."""
         if self.ledger:
             return known_sum(line.cost for line in self.ledger)
         return known_sum(instance.cost for instance in self.instances)

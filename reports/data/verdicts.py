@@ -70,8 +70,6 @@ class SwebenchLogs:
 
 
 class VerdictStatus(str, Enum):
-    """What an evaluator says of a prediction."""
-
     RESOLVED = "resolved"
     UNRESOLVED = "unresolved"
     EMPTY = "empty"
@@ -111,7 +109,6 @@ class Verdict:
 
     @property
     def conclusive(self) -> bool:
-        """Whether the prediction was evaluated."""
         return self.status is not VerdictStatus.NOT_EVALUATED
 
     @property
@@ -193,7 +190,6 @@ def save_verdict(
 
 
 def facts_of(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what a verdict repeats of its instance's row."""
     created = str(evaluation.row.get("created_at") or "")
     return {
         "gold_files": patch_paths(evaluation.patch),
@@ -209,14 +205,12 @@ def verdict_path(store: RunStore, prediction: Prediction) -> Path:
 
 
 def eval_log(store: RunStore, prediction: Prediction) -> Path:
-    """Return the path of the test output of a prediction."""
     if not prediction.chosen:
         return _other_path(store.logs, prediction, "eval.log")
     return store.logs / log_name(prediction.instance_id, prediction.model_name_or_path)
 
 
 def eval_report(store: RunStore, prediction: Prediction) -> Path:
-    """Return the path of swebench's report on a prediction."""
     if not prediction.chosen:
         return _other_path(store.logs, prediction, REPORT_FILE)
     return store.logs / f"{prediction.instance_id}.{REPORT_FILE}"
@@ -237,7 +231,6 @@ def _other_path(folder: Path, prediction: Prediction, suffix: str) -> Path:
 
 
 def log_name(instance_id: str, model_name_or_path: str) -> str:
-    """Return the file name of an instance's test output."""
     return f"{instance_id}.{model_name_or_path.replace('/', '__')}.eval.log"
 
 
@@ -257,7 +250,6 @@ def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
 
 
 def presumed(prediction: Prediction) -> Verdict:
-    """Return the verdict on a prediction that was not evaluated."""
     empty = not prediction.patch.strip() and prediction.patch_known
     status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
     why = "" if prediction.patch_known else "its files hold no patch"

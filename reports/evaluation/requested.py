@@ -50,8 +50,6 @@ _WITHOUT_IMAGES = (*(set(EvaluatorKind) - {EvaluatorKind.DOCKER}), "smith", "sb-
 
 @dataclass(frozen=True)
 class RequestedEvaluation:
-    """Evaluates the predictions of one run, which ``run.json`` describes."""
-
     store: RunStore
     options: ReportOptions
     described: Mapping[str, Any]
@@ -69,7 +67,6 @@ class RequestedEvaluation:
         return EvaluatorKind.DOCKER if engine_answers() else EvaluatorKind.LOCAL
 
     def evaluate(self, predictions: Sequence[Prediction]) -> Evaluated:
-        """Return a verdict for each prediction, and save new ones."""
         work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say, self._batches)
         if self.options.regrade:
             return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
@@ -113,7 +110,6 @@ class RequestedEvaluation:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The dataset of the run."""
         name = self._dataset_name or "lite"
         revision = "" if self.options.dataset else str(self._recorded.get("revision") or "")
         asked = f"{name}@{revision}" if revision else name
@@ -130,7 +126,6 @@ class RequestedEvaluation:
         return self.dataset if local or self.kind != EvaluatorKind.NONE else None
 
     def split_with(self, rows: int) -> DatasetSplit:
-        """Return the split of the dataset, with its size if ``rows`` of it are loaded."""
         name = self.dataset.name if rows else self._dataset_name
         return split_of(name, self._split_name, rows)
 
@@ -233,7 +228,6 @@ class RunEvaluation:
     batches: Batches = lambda tasks: (tasks,)
 
     def evaluate(self, evaluator: Evaluator) -> Evaluated:
-        """Evaluate what has no verdict that ``evaluator`` accepts; save new verdicts."""
         todo = [p for p in self.predictions if not evaluator.accepts(self._known[p.instance_id])]
         left = {prediction.instance_id for prediction in todo}
         kept = [v for name, v in self._known.items() if v is not None and name not in left]
@@ -295,7 +289,6 @@ class RunEvaluation:
     def _tasks(
         self, predictions: Sequence[Prediction]
     ) -> tuple[list[EvaluationTask], dict[str, str]]:
-        """Return the tasks, and by id the reason why a prediction with a patch has none."""
         dataset = self.load()
         rows = dataset.by_any_id
         missing = [p.instance_id for p in self.predictions if p.instance_id not in rows]

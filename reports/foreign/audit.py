@@ -38,8 +38,6 @@ _SHOWN = 160
 
 
 class LeakKind(str, Enum):
-    """What an agent knew, or tried to know, that it should not."""
-
     GOLD = "gold patch"
     TESTS = "hidden tests"
     HINTS = "hints"
@@ -50,8 +48,6 @@ class LeakKind(str, Enum):
 
 @dataclass(frozen=True)
 class Leak:
-    """One finding: a text that was shown, or a command."""
-
     kind: LeakKind
     instance_id: str
     attempt: int
@@ -72,8 +68,6 @@ class Leak:
 
 @dataclass(frozen=True)
 class RunAudit:
-    """The audit of a run."""
-
     run: str
     layout: str
     dataset: str
@@ -84,7 +78,6 @@ class RunAudit:
     unmirrored: tuple[str, ...]  # repositories whose base commits could not be looked up
 
     def lines(self) -> Iterable[str]:
-        """Yield each finding, then the summary."""
         yield from (leak.line() for leak in self.leaks)
         for repo in self.unmirrored:
             yield (
@@ -142,7 +135,6 @@ def audit_command(path: Path, options: ReportOptions, show: Callable[[str], None
 def audit(
     run: AttemptedRun, dataset: str, rows: Mapping[str, Mapping[str, Any]], mirrors: Mirrors | None
 ) -> RunAudit:
-    """Search all attempts of a run; ``rows`` of the dataset have both halves."""
     leaks: list[Leak] = []
     audited, silent, unknown, unmirrored = [], [], [], set[str]()
     for instance in run.instances:
@@ -194,8 +186,6 @@ _LONGEST = 200_000
 
 @dataclass(frozen=True)
 class GitCall:
-    """One call of git."""
-
     name: str  # the subcommand
     words: tuple[str, ...]  # after it
     text: str  # the whole call
@@ -229,7 +219,6 @@ def simple_commands(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def git_calls(text: str) -> Iterator[GitCall]:
-    """Yield the calls of git in a script."""
     for words in simple_commands(text):
         if words[0].rpartition("/")[2] != "git":
             continue
@@ -278,7 +267,6 @@ class Looked:
 
     @property
     def name(self) -> str:
-        """The repository's own name."""
         return self.instance.repo.partition("/")[2]
 
     def is_ancestor(self, commit: str) -> bool | None:
@@ -389,8 +377,6 @@ _EDITS = re.compile(r"edit|write|replace|insert|patch|create", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Utterance:
-    """A text of a conversation."""
-
     text: str
     by_model: bool
     place: str  # of its step in the file

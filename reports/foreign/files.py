@@ -59,12 +59,10 @@ class RunFiles:
 
 
 def json_at(path: Path) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value of a JSON file."""
     return read_json(path, FIX)
 
 
 def object_at(path: Path) -> dict[str, Any]:
-    """Return the object of a JSON file."""
     return read_object(path, FIX)
 
 
@@ -96,7 +94,6 @@ def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def checked_id(path: Path, name: object) -> str:
-    """Return an instance id, by which files are named."""
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
     if not isinstance(name, str) or not is_safe_key(name) or len(name) > 200:
@@ -105,7 +102,6 @@ def checked_id(path: Path, name: object) -> str:
 
 
 def patch_of(path: Path, value: object) -> str | None:
-    """Return a patch; None for null."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -169,5 +165,4 @@ def answer(message: Mapping[str, Any], key: str = "tool_call_id") -> tuple[Actio
 
 
 def as_text(value: object) -> str:
-    """Return a JSON value as text; a text stays as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

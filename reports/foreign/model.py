@@ -29,8 +29,6 @@ class RunLayout(str, Enum):
 
 @dataclass(frozen=True)
 class Action:
-    """A call of a tool, or a command."""
-
     name: str
     arguments: Mapping[str, Any]  # a text that is not a JSON object stands under ``input``
     id: str = ""  # by which an observation names it
@@ -38,8 +36,6 @@ class Action:
 
 @dataclass(frozen=True)
 class Observation:
-    """The result of an action."""
-
     text: str
     action_id: str = ""  # of the ``Action`` that it answers; empty if unknown
     place: str = ""  # in its file, such as ``messages[3]``
@@ -60,14 +56,11 @@ class AgentStep:
 
     @property
     def by_model(self) -> bool:
-        """Whether the model wrote its text and actions."""
         return self.role == ASSISTANT
 
 
 @dataclass(frozen=True)
 class AgentAttempt:
-    """One attempt on an instance."""
-
     attempt: int  # its number over the instance, from 1
     model: str | None
     steps: tuple[AgentStep, ...] | None  # None if the format holds no conversation
@@ -84,8 +77,6 @@ class AgentAttempt:
 
 @dataclass(frozen=True)
 class AttemptedInstance:
-    """One instance of a run."""
-
     instance_id: str
     label: str | None  # ``model_name_or_path``
     attempts: tuple[AgentAttempt, ...]
@@ -109,14 +100,11 @@ class AttemptedInstance:
 
     @property
     def cost(self) -> Decimal | None:
-        """Dollars of all attempts; None if one is unknown."""
         return total(a.totals.cost for a in self.attempts) if self.attempts else None
 
 
 @dataclass(frozen=True)
 class AttemptedRun:
-    """A run of any harness."""
-
     name: str  # of its folder or file
     path: Path
     layout: RunLayout

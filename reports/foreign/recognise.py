@@ -39,7 +39,6 @@ _LOOKED_AT = 20
 
 
 def layout_of(path: Path) -> RunLayout | None:
-    """Return the layout of a folder or a file; None for an unknown one."""
     if not path.exists():
         raise UserError(f"there is no run {path}; give a folder under predictions/, or another run")
     if path.is_file():
@@ -90,7 +89,6 @@ def _of_content(path: Path) -> RunLayout | None:
 
 
 def is_foreign(path: Path) -> bool:
-    """Return whether another harness wrote the run at ``path``."""
     path = path.expanduser()
     if not path.exists():
         return False
@@ -114,6 +112,5 @@ def read_any(path: Path) -> AttemptedRun:
 
 
 def unknown(path: Path) -> str:
-    """Return that the layout of ``path`` is unknown, and which are known."""
     known = ", ".join(layout.value for layout in RunLayout)
     return f"{path} is not a run that can be read; known are the layouts of {known}"

@@ -47,7 +47,6 @@ def run_tables(stats: RunStats) -> Iterator[str]:
 
 
 def attempt_cells(row: AttemptRow) -> tuple[str, ...]:
-    """Return the cells of an attempt number and model in tables."""
     return (
         str(row.attempt),
         row.model,
@@ -126,7 +125,6 @@ def p_value(found: RunComparison) -> str:
 def paired_table(
     found: RunComparison,
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the head and the rows of the paired table of two runs."""
     a, b, pairs = found.a, found.b, found.table
     rows = (
         (f"resolved by {a}", str(pairs.both), str(pairs.only_a)),

@@ -37,8 +37,6 @@ NO_PREDICTION = VerdictMark("no_prediction", "– no prediction", "wait")
 
 @dataclass(frozen=True)
 class Card:
-    """One number at the top of the page."""
-
     name: str
     value: str
     note: str = ""

@@ -47,7 +47,6 @@ class Renderer:
     longest: int | None = None
 
     def page(self, name: str, **values: Any) -> str:  # noqa: ANN401 - the variables of the template
-        """Render the template ``name``."""
         style_files, script_files, sources = _PAGES[name]
         style, script = _unescaped(style_files), _unescaped(script_files)
         allowed = f"script-src {_source(script)}; " if script_files else ""

@@ -27,8 +27,6 @@ _LONGEST_LABEL = 30
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a picture."""
-
     name: str
     ink: str
     faint: str
@@ -67,7 +65,6 @@ HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "++++")
 
 @contextmanager
 def drawing(theme: Theme) -> Iterator[None]:
-    """Configure matplotlib for ``theme`` within the block."""
     inked = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
     settings: Any = {  # matplotlib lists all keys in its type
         **dict.fromkeys(inked, theme.ink),
@@ -117,7 +114,6 @@ def percent_axis(axis: Axis, low: float, high: float) -> None:
 
 
 def as_svg(figure: Figure) -> str:
-    """Return a picture as SVG with text as text."""
     stream = StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     return stream.getvalue()

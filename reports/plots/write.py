@@ -63,8 +63,6 @@ class RepositoryBar:
 
 @dataclass(frozen=True)
 class Score:
-    """A run's score; official if swebench itself gave every verdict."""
-
     run: str
     share: Share
     official: bool
@@ -72,8 +70,6 @@ class Score:
 
 @dataclass(frozen=True)
 class ScoreDifference:
-    """The share of ``b`` minus that of ``a``, with its interval."""
-
     a: str
     b: str
     difference: float
@@ -93,7 +89,6 @@ class FigureData:
 
 
 def figure_data(run: RunData, stats: RunStats) -> FigureData:
-    """Return the data for the pictures of one run."""
     if not run.evaluated:
         return FigureData()
     attempts, so_far = [], 0
@@ -119,7 +114,6 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
 
 
 def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[RunComparison]) -> FigureData:
-    """Return the data for the picture of a comparison."""
     return FigureData(
         scores=tuple(
             Score(run.run, run.scores.selected, run.official)
@@ -182,7 +176,6 @@ def write_picture(picture: Picture, folder: Path) -> None:
 
 
 def draw_figures(data: FigureData) -> tuple[Picture, ...]:
-    """Draw the pictures that have data."""
     return tuple(_drawn(data))
 
 

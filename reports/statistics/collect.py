@@ -339,7 +339,6 @@ class _Divisors:
 
 
 def effort(run: RunData) -> Effort:
-    """Return the effort of ``run``."""
     attempts = [attempt for instance in run.instances for attempt in instance.attempts]
     per = _Divisors(len(run.instances), sum(i.resolved is True for i in run.instances))
     outcomes = [attempt.edit for attempt in attempts if attempt.edit is not None]
@@ -435,7 +434,6 @@ class RunStats:
 
 
 def collect(run: RunData, split: DatasetSplit, used: UsedValidity | None = None) -> RunStats:
-    """Return all statistics of ``run`` on ``split``."""
     # An empty prediction needs no evaluator.
     evaluated = [i for i in run.instances if i.may_resolve and i.resolved is not None]
     verdicts = [instance.verdict for instance in evaluated if instance.verdict]

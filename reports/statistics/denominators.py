@@ -71,7 +71,6 @@ class Scores:
 
 
 def split_of(name: str, split: str, rows: int) -> DatasetSplit:
-    """Return a split with its size: the number of loaded ``rows`` if any, else as published."""
     full = ALIASES.get(name, name)
     size = rows or _SIZES.get((full, split))
     return DatasetSplit(f"{full} ({split})" if full else "", size)
@@ -83,7 +82,6 @@ def short_split(name: str) -> str:
 
 
 def scores(run: RunData, split: DatasetSplit, used: UsedValidity | None = None) -> Scores:
-    """Return the score of ``run`` for each denominator."""
     known = run.evaluated
     resolved = sum(instance.resolved is True for instance in run.instances)
     verdicts = sum(instance.resolved is not None for instance in run.instances)

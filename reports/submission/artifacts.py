@@ -46,8 +46,6 @@ _SHORTEST_KNOWN = 16
 
 @dataclass(frozen=True)
 class Expected:
-    """The data that trajectories are compared with."""
-
     halves: Halves
     mirrors: Mirrors | None
     attempts: str  # the tag of the metadata, ``1`` or ``2+``; empty if unknown
@@ -70,7 +68,6 @@ class File:
 def check_trajectories(
     artifacts: PackageFolder, lines: Sequence[PatchLine], expected: Expected
 ) -> Iterator[PackageFinding]:
-    """Yield the faults of the trajectories of all predictions."""
     trajs = artifacts.below("trajs")
     if trajs.sort() is not PathType.FOLDER:
         yield trajs.fault(Kind.MISSING, "", "is missing", "add the trajectories")
@@ -239,7 +236,6 @@ class PatchLine(BaseModel):
 
     @property
     def generated(self) -> bool:
-        """Whether there is a patch."""
         return bool(self.patch.strip())
 
 

@@ -191,23 +191,18 @@ class Tags(BaseModel):
 
 
 class Assets(BaseModel):
-    """The locations of the artifacts."""
-
     repo: Url
     logs: AssetUrl
     trajs: AssetUrl
 
 
 class Metadata(BaseModel):
-    """The content of ``metadata.yaml``."""
-
     info: Info
     tags: Tags
     assets: Assets
 
 
 def mistakes(error: ValidationError) -> list[tuple[str, str]]:
-    """Return the path and the problem of each invalid key."""
     found: dict[str, str] = {}
     for item in error.errors():
         # pydantic adds the type's name to the place if there is a choice of types.
@@ -253,7 +248,6 @@ class Meta(BaseModel):
     web_measures: str = ""
 
     def metadata(self, *, several_attempts: bool) -> Metadata:
-        """Return the content of ``metadata.yaml``."""
         repo = self.artifacts.rstrip("/")
         own, tree = self.model_dump(), f"{repo}/tree/main"
         return Metadata(
@@ -270,17 +264,14 @@ class Meta(BaseModel):
 
     @property
     def logo_name(self) -> str:
-        """The logo's file name in the entry."""
         return f"logo{Path(self.logo).suffix.lower()}"
 
 
 def template() -> str:
-    """Return the commented template of ``meta.yaml``."""
     return _TEMPLATE.read_text(encoding="utf-8")
 
 
 def read_meta(path: Path) -> Meta:
-    """Return the user's ``meta.yaml``."""
     try:
         text = path.read_text(encoding="utf-8")
         data = yaml_of(text)

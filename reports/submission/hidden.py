@@ -25,8 +25,6 @@ _WRITTEN = ("calls", "model_patch", "patch", "submission")
 
 @dataclass(frozen=True)
 class Said:
-    """The text of one message."""
-
     text: str
     by_model: bool
 
@@ -54,8 +52,6 @@ class Conversation:
 
 @dataclass(frozen=True)
 class TrajectoryTexts:
-    """The content of one file of a trajectory."""
-
     conversations: tuple[Conversation, ...] = ()
     written: str = ""  # by the model
     rest: str = ""  # by unknown authors
@@ -130,8 +126,6 @@ StandInBase = Callable[[Sequence[str]], frozenset[str]]
 
 @dataclass(frozen=True)
 class Hidden:
-    """One hidden field and its distinctive texts."""
-
     what: str
     lines: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()  # each one alone is evidence

@@ -54,7 +54,6 @@ class Split(str, Enum):
 
     @property
     def dataset(self) -> str:
-        """The Hugging Face id of the dataset."""
         if self is Split.MULTIMODAL:
             return "SWE-bench/SWE-bench_Multimodal"
         return ALIASES["full" if self is Split.TEST else self.value]
@@ -159,8 +158,6 @@ class PathType(Enum):
 
 @dataclass(frozen=True)
 class PackageFolder:
-    """A folder of the package in ``root``."""
-
     root: Path
     path: Path
     limits: SizeLimits = field(default_factory=SizeLimits)
@@ -174,11 +171,9 @@ class PackageFolder:
         return PackageFolder(self.root, self.path / name, self.limits)
 
     def fault(self, kind: Kind, name: str, problem: str, fix: str) -> PackageFinding:
-        """Return the finding on the file ``name``."""
         return PackageFinding(kind, self.place(name), problem, fix)
 
     def place(self, name: str = "") -> str:
-        """Return the place of ``name`` for findings."""
         return str((self.path / name).relative_to(self.root))
 
     def spot(self, name: str, *keys: str | int) -> str:
@@ -232,7 +227,6 @@ class PackageFolder:
         return self.parsed(name, self.text(name))
 
     def parsed(self, place: str, text: str) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the value of the JSON ``text`` at ``place``."""
         try:
             return json_of(text)
         except DamagedError as error:
@@ -240,7 +234,6 @@ class PackageFolder:
             raise self.unusable(Kind.UNREADABLE, place, problem, "write it as JSON") from error
 
     def typed(self, name: str, kind: TypeAdapter[T], fault: Kind, fix: str) -> T:
-        """Return the value of the JSON file ``name``, of the type ``kind``."""
         try:
             return kind.validate_python(self.json(name))
         except ValidationError as error:

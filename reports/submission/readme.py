@@ -29,7 +29,6 @@ class Lists:
     resolved: tuple[str, ...]
 
     def as_json(self) -> dict[str, list[str]]:
-        """Return the content of ``results.json``."""
         return {name: list(ids) for name, ids in vars(self).items()}
 
 
@@ -84,7 +83,6 @@ def summary_lines(
 
 
 def resolved_line(resolved: int, total: int) -> str:
-    """Return the line of ``summary_lines`` for the whole split."""
     return f"Resolved {resolved} instances ({_rate(resolved, total)}%)"
 
 
@@ -128,8 +126,6 @@ _HOW_HIDDEN = (
 
 @dataclass(frozen=True)
 class Readme:
-    """The README of an entry."""
-
     meta: Meta
     run: RunData
     rows: Sequence[Row]  # of all instances of the split

@@ -52,8 +52,6 @@ from runs.storage.store import RESULTS_FILE
 
 @dataclass(frozen=True)
 class Against:
-    """The data that a package is compared with."""
-
     rows: Sequence[Row]  # of all instances of the split
     today: date
     mirrors: Mirrors | None = None  # checks that need base commits are skipped without

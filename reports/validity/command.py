@@ -111,7 +111,6 @@ def write_validity(path: Path, content: ValidityFile) -> None:
 
 
 def read_trials(path: Path) -> ValidityFile | None:
-    """Read the whole file; None if there is none."""
     if not path.exists():
         return None
     read_validity(path)
@@ -134,7 +133,6 @@ def check_same(path: Path, known: ValidityFile, dataset: DatasetIdentity, evalua
 
 
 def validity_schema() -> dict[str, Any]:
-    """Return the JSON schema of the file (docs/validity.schema.json)."""
     return _FILE.json_schema(mode="serialization")
 
 
@@ -184,7 +182,6 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
 
 @contextmanager
 def _locked(path: Path, logs: Path) -> Iterator[None]:
-    """Hold the lock of a validity file, which lies among its logs."""
     from filelock import FileLock, Timeout  # it loads asyncio
 
     logs.mkdir(parents=True, exist_ok=True)

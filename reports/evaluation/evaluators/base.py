@@ -47,7 +47,6 @@ class Evaluator(Protocol):
 def verdict_of_report(
     task: EvaluationTask, report: Mapping[str, object], log: str, evaluator: str
 ) -> Verdict:
-    """Return the verdict in swebench's report on an instance."""
     name = task.instance.instance_id
     own = report.get(name)
     own = own if isinstance(own, Mapping) else {}

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def check_evaluator(name: str) -> None:
-    """Raise ``UserError`` unless ``name`` is that of an evaluator."""
     known = [*(kind.value for kind in EvaluatorKind), *OFFICIAL_TOOLS]
     if name not in known:
         raise UserError(f"--evaluator {name!r}: give one of {', '.join(known)}")
@@ -82,7 +81,6 @@ def make_images(
 
 
 def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
-    """Return swebench, with its logs below the run's."""
     return Swebench(
         folder=store.logs / "evaluation",
         running=options.cache / "evaluations",

@@ -117,8 +117,6 @@ def digests(images: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class DockerEvaluator:
-    """Evaluates with swebench in containers."""
-
     swebench: Swebench
     images: ImagePreparation
     say: Callable[[str], None]

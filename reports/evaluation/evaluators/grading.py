@@ -78,7 +78,6 @@ def grade_statuses(task: EvaluationTask, statuses: Statuses, log: str, evaluator
 
 
 def parser_of(task: EvaluationTask) -> Callable[[str], Statuses]:
-    """Return swebench's parser for the instance's test output."""
     from swebench.harness.log_parsers import PARSER_REGISTRY
 
     spec = test_spec(task)
@@ -87,7 +86,6 @@ def parser_of(task: EvaluationTask) -> Callable[[str], Statuses]:
 
 
 def test_spec(task: EvaluationTask) -> Any:  # noqa: ANN401 - swebench has no types
-    """Return the value that swebench's grading takes for an instance."""
     from swebench.types import TestSpec
 
     instance, row = task.instance, task.evaluation
@@ -131,7 +129,6 @@ def is_saved(log: str) -> bool:
 
 
 def grade_saved(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
-    """Return the verdict on a log that ``saved`` made."""
     verdict = _graded(task, log, evaluator)
     doubt = log.rpartition(f"\n{END_MARKER}\n")[2]
     if verdict.status is not VerdictStatus.RESOLVED or not doubt:

@@ -72,8 +72,6 @@ _TOOL_COLUMNS = (
 
 @dataclass(frozen=True)
 class Swebench:
-    """Runs ``swebench.harness.run_evaluation``."""
-
     folder: Path  # for its logs, from which it also reads verdicts of the same run id
     # A folder that all runs share, with a link to the log of each evaluation that may have left
     # containers. The log is locked while the evaluation goes on.

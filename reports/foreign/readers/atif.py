@@ -41,7 +41,6 @@ _MOST_NESTED = 20
 
 
 def is_atif(value: object) -> bool:
-    """Return whether the content of a file is such a trajectory."""
     return text(mapping(value).get("schema_version")).startswith(_PREFIX)
 
 

@@ -45,7 +45,6 @@ _LETTERS = {"C": True, "I": False, "N": None, "P": False}
 
 
 def is_inspect(value: object) -> bool:
-    """Return whether the content of a JSON file is such a log."""
     found = mapping(value)
     return isinstance(found.get("eval"), dict) and "status" in found
 

@@ -49,13 +49,11 @@ _EXIT = "exit"
 
 
 def is_mini(value: object) -> bool:
-    """Return whether the content of a file is such a trajectory."""
     found = mapping(value)
     return isinstance(found.get("messages"), list) and isinstance(found.get("info"), dict)
 
 
 def read_mini(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a run."""
     paths = files.paths if files.root.is_file() else files.ending(ENDING)
     yield from joined(files, grouped(paths, ENDING), _instance)
 

@@ -44,12 +44,10 @@ EVALUATED = "output.swebench_eval.jsonl"
 
 
 def is_openhands(value: object) -> bool:
-    """Return whether ``value`` looks like a line of its output."""
     return isinstance(value, Mapping) and "instance_id" in value and "test_result" in value
 
 
 def read_openhands(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a run."""
     found = files.named(EVALUATED) or files.named(OUTPUT)
     if len(found) > 1 and not files.root.is_file():
         raise UserError(f"{files.root} holds several runs, as {found[0]} and {found[1]}; name one")

@@ -24,12 +24,10 @@ _SINGLE = ".pred"
 
 
 def is_prediction(value: object) -> bool:
-    """Return whether ``value`` looks like a prediction."""
     return isinstance(value, Mapping) and _PATCH in value
 
 
 def are_predictions(value: object) -> bool:
-    """Return whether the value of a JSON file looks like a set of predictions."""
     every = [*value.values()] if isinstance(value, dict) else value
     return isinstance(every, list) and bool(every) and all(map(is_prediction, every))
 
@@ -86,7 +84,6 @@ def plain_of(files: RunFiles) -> dict[str, AttemptedInstance]:
 
 
 def read_predictions_alone(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a file of predictions."""
     path = files.root if files.root.is_file() else prediction_files(files)[0]
     resolved = verdicts_beside(files)
     for name, plain in read_plain(path).items():

@@ -48,14 +48,12 @@ ENDING = ".traj"
 
 
 def is_sweagent(value: object) -> bool:
-    """Return whether the content of a file is such a trajectory."""
     found = mapping(value)
     own = isinstance(found.get("trajectory"), list) and isinstance(found.get("info"), dict)
     return own or (isinstance(found.get("attempts"), list) and "instance_id" not in found)
 
 
 def read_sweagent(files: RunFiles) -> Iterator[AttemptedInstance]:
-    """Yield the instances of a run."""
     paths = files.paths if files.root.is_file() else files.ending(ENDING)
     yield from joined(files, grouped(paths, ENDING), _instance)
 

@@ -174,7 +174,6 @@ class ConsoleLog(Tail):
         self._rest = self._rest[-(1 << 16) :]
 
     def end(self) -> None:
-        """Show an unfinished last line."""
         line, self._rest = self._rest, b""
         self._line(line, bar=False)
 

@@ -57,8 +57,6 @@ _RESULT_LINE = re.compile(
 
 @dataclass(frozen=True)
 class ToolSettings:
-    """The options of an official evaluator."""
-
     python: str  # the interpreter that runs it
     checkout: Path | None  # the folder of its repository; None if it is an installed package
     workers: int  # instances at a time
@@ -125,7 +123,6 @@ class OfficialTool(ABC):
         return {**row, **gold, **lists, "instance_id": self.identifier(task)}
 
     def prediction(self, task: EvaluationTask) -> Mapping[str, object]:
-        """Return the prediction for the tool."""
         return {
             "instance_id": self.identifier(task),
             "model_name_or_path": MODEL,
@@ -173,7 +170,6 @@ class OfficialTool(ABC):
 
     @property
     def checkout(self) -> Path:
-        """The folder of ``--evaluator-dir``."""
         if self.settings.checkout is None:
             raise UserError(
                 f"--evaluator {self.name} runs the code of {self.repository}: "
