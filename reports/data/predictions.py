@@ -24,25 +24,19 @@ IMPORTED = "imported"
 
 @dataclass(frozen=True)
 class Prediction:
-    """One instance's prediction.
-
-    Attributes:
-        patch: the submittable patch; empty if nothing was generated.
-        dropped: excluded files of the raw patch.
-        resolved: the verdict in the prediction file itself, which the older layout has.
-        chosen: False for the patch of an attempt that is evaluated without being predicted.
-        patch_known: False if the files of another harness hold no patch.
-    """
+    """One instance's prediction."""
 
     instance_id: str
     model_name_or_path: str
-    patch: str
-    dropped: tuple[str, ...]
+    patch: str  # the submittable patch; empty if nothing was generated
+    dropped: tuple[str, ...]  # excluded files of the raw patch
     plausible: bool
+    # The verdict in the prediction file itself, which the older layout has.
     resolved: bool | None = None
+    # False for the patch of an attempt that is evaluated without being predicted.
     chosen: bool = True
     edits_test_configuration: bool = False
-    patch_known: bool = True
+    patch_known: bool = True  # False if the files of another harness hold no patch
 
     @property
     def patch_sha256(self) -> str:

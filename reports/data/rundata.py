@@ -96,23 +96,13 @@ def totals_of(value: object) -> StepTotals:
 
 @dataclass(frozen=True)
 class AttemptData:
-    """One attempt of any harness.
-
-    Attributes:
-        try_: its number among the attempts of its model, from 1.
-        edit_format: None without a trajectory, as ``calls`` is empty.
-        status: a value of ``AttemptStatus``; in the older layout derived from the outcomes.
-        patch: the raw patch, with edits to tests.
-        verdict: on ``submittable_patch``, if it is not predicted and was evaluated as well.
-        totals: stand for ``calls`` in attempts of other harnesses; without dollars.
-        outcomes_known: False in attempts of other harnesses, of which none is known as plausible.
-    """
+    """One attempt of any harness."""
 
     attempt: int
-    try_: int
+    try_: int  # its number among the attempts of its model, from 1
     model: str
-    edit_format: str | None
-    status: str
+    edit_format: str | None  # None without a trajectory, as ``calls`` is empty
+    status: str  # a value of ``AttemptStatus``; in the older layout derived from the outcomes
     edit: bool | None
     lint: bool | None
     test: bool | None
@@ -120,16 +110,19 @@ class AttemptData:
     calls: tuple[CallData, ...]
     cost: Decimal | None
     seconds: float | None
-    patch: str
+    patch: str  # the raw patch, with edits to tests
     submittable_patch: str
     added_files: tuple[str, ...]
     edited_files: tuple[str, ...]
     dropped_files: tuple[str, ...]
     error: str
+    # On ``submittable_patch``, if it is not predicted and was evaluated as well.
     verdict: Verdict | None = None
     edits_test_configuration: bool = False
+    # Stand for ``calls`` in attempts of other harnesses; without dollars.
     totals: StepTotals | None = None
     patch_known: bool = True
+    # False in attempts of other harnesses, of which none is known as plausible.
     outcomes_known: bool = True
 
     @property
@@ -219,45 +212,32 @@ def map_files(trajectory: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True)
 class InstanceData:
-    """One predicted instance.
-
-    Attributes:
-        year: of the issue's pull request.
-        status: a value of ``InstanceStatus``.
-        attempt: the number of the attempt that the prediction file names, with or without a patch.
-        winner: the same number; None if the patch is empty.
-        raw_patch: ``patch`` with excluded files, such as edits to tests.
-        plausible: None in runs of other harnesses, which do not say.
-        resolved: None if it was not evaluated; False for an empty patch.
-        cost: dollars of all attempts.
-        map_files: files in the repository maps that models were shown; None if unknown.
-        image: for its tests, even if none ran in it.
-        origin: in a combined run, the run that it comes from; else empty.
-        patch_known: False if the files of another harness hold no patch.
-    """
+    """One predicted instance."""
 
     instance_id: str
     repo: str
-    year: int | None
-    status: str
+    year: int | None  # of the issue's pull request
+    status: str  # a value of ``InstanceStatus``
     reason: str
-    plausible: bool | None
+    plausible: bool | None  # None in runs of other harnesses, which do not say
+    # The number of the attempt that the prediction file names, with or without a patch.
     attempt: int
-    winner: int | None
+    winner: int | None  # the same number; None if the patch is empty
     model: str | None
     patch: str
-    raw_patch: str
+    raw_patch: str  # ``patch`` with excluded files, such as edits to tests
     attempts: tuple[AttemptData, ...]
     verdict: Verdict | None
-    resolved: bool | None
-    cost: Decimal | None
+    resolved: bool | None  # None if it was not evaluated; False for an empty patch
+    cost: Decimal | None  # dollars of all attempts
     gold_files: tuple[str, ...] | None
+    # Files in the repository maps that models were shown; None if unknown.
     map_files: tuple[str, ...] | None = None
-    image: str = ""
-    origin: str = ""
+    image: str = ""  # for its tests, even if none ran in it
+    origin: str = ""  # in a combined run, the run that it comes from; else empty
     edits_test_configuration: bool = False
     test_note: str = ""
-    patch_known: bool = True
+    patch_known: bool = True  # False if the files of another harness hold no patch
 
     @property
     def may_resolve(self) -> bool:
@@ -294,26 +274,19 @@ def resolved_of(verdict: Verdict | None) -> bool | None:
 
 @dataclass(frozen=True)
 class RunData:
-    """A run.
-
-    Attributes:
-        described: ``run.json``; empty if there is none.
-        models: in the order of their turns; empty if unknown.
-        unfinished: instances that were started and have no prediction.
-        ledger: every call that cost something; empty for runs without a ledger.
-        damaged: lines of the ledger that could not be read.
-    """
+    """A run."""
 
     name: str
     folder: Path
     model_name_or_path: str
-    described: Mapping[str, Any]
+    described: Mapping[str, Any]  # ``run.json``; empty if there is none
     instances: tuple[InstanceData, ...]
     selected: tuple[str, ...]
-    models: tuple[str, ...]
-    unfinished: tuple[InstanceEntry, ...] = ()
+    models: tuple[str, ...]  # in the order of their turns; empty if unknown
+    unfinished: tuple[InstanceEntry, ...] = ()  # instances that were started and have no prediction
+    # Every call that cost something; empty for runs without a ledger.
     ledger: tuple[LedgerLine, ...] = field(default=(), repr=False)
-    damaged: tuple[DamagedLine, ...] = ()
+    damaged: tuple[DamagedLine, ...] = ()  # lines of the ledger that could not be read
 
     @property
     def cost(self) -> Decimal | None:

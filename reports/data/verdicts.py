@@ -78,29 +78,18 @@ class VerdictStatus(str, Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one prediction.
-
-    Attributes:
-        evaluator: the name of the evaluator.
-        reason: why it was not evaluated, or what swebench could not read, in one line.
-        log: the test output; empty if there is none.
-        report: swebench's report on the instance.
-        image: the image of the tests, as ``NAME@DIGEST``; empty if they ran in none.
-        evaluated: the time in UTC; empty if it was not recorded.
-        swebench: the version that graded the output; empty if another tool did.
-        tool: the revision or version of that other tool.
-    """
+    """The verdict on one prediction."""
 
     instance_id: str
     status: VerdictStatus
-    evaluator: str
-    reason: str = ""
-    log: str = ""
-    report: Mapping[str, object] | None = None
-    image: str = ""
-    evaluated: str = ""
-    swebench: str = ""
-    tool: str = ""
+    evaluator: str  # the name of the evaluator
+    reason: str = ""  # why it was not evaluated, or what swebench could not read, in one line
+    log: str = ""  # the test output; empty if there is none
+    report: Mapping[str, object] | None = None  # swebench's report on the instance
+    image: str = ""  # the image of the tests, as ``NAME@DIGEST``; empty if they ran in none
+    evaluated: str = ""  # the time in UTC; empty if it was not recorded
+    swebench: str = ""  # the version that graded the output; empty if another tool did
+    tool: str = ""  # the revision or version of that other tool
 
     @property
     def official(self) -> bool:

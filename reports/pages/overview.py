@@ -61,16 +61,12 @@ class InstanceRow:
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose rows are as long as its head.
-
-    Attributes:
-        texts: the number of columns with texts, before those with numbers.
-    """
+    """A table whose rows are as long as its head."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    texts: int = 1
+    texts: int = 1  # the number of columns with texts, before those with numbers
 
 
 @dataclass(frozen=True)
