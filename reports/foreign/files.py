@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from core.parsing.untrusted import (
     read_object,
 )
 from reports.data.jsonvalues import objects, text
-from reports.foreign.model import Action
+from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
+from reports.foreign.model import TOOL, Action, AgentStep
 from runs.storage.store import is_safe_key, shown
 
 FIX = "fix it, or move it away"
@@ -166,3 +167,28 @@ def answer(message: Mapping[str, Any], key: str = "tool_call_id") -> tuple[Actio
 
 def as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def message_step(
+    message: Mapping[str, Any],
+    place: str,
+    *,
+    role: str = "",
+    actions: Sequence[Action] = (),
+    reasoning: str = "reasoning_content",
+    totals: StepTotals = UNKNOWN_TOTALS,
+) -> AgentStep:
+    """Return a message in OpenAI's form as a step; a tool's has the action that it answers.
+
+    ``actions`` stand for calls of tools where the message has none, ``role`` for its own.
+    """
+    role = role or text(message.get("role")) or "unknown"
+    made = called(message.get("tool_calls")) or tuple(actions)
+    return AgentStep(
+        role=role,
+        text=content_text(message.get("content")),
+        reasoning=text(message.get(reasoning)),
+        actions=answer(message) if role == TOOL else made,
+        totals=totals,
+        place=place,
+    )

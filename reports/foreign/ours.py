@@ -19,10 +19,9 @@ from reports.data.rundata import (
     StepTotals,
     read_run,
 )
-from reports.foreign.files import answer, called
+from reports.foreign.files import message_step
 from reports.foreign.model import (
     ASSISTANT,
-    TOOL,
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
@@ -111,16 +110,8 @@ def _steps(messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]) -> 
     waiting = iter(calls if replies == len(calls) else ())
     found = []
     for nth, message in enumerate(messages):
-        role = text(message.get("role")) or "unknown"
-        call = next(waiting, None) if role == ASSISTANT else None
-        step = AgentStep(
-            role=role,
-            text=text(message.get("content")),
-            reasoning=text(message.get("reasoning")),
-            actions=answer(message) if role == TOOL else called(message.get("tool_calls")),
-            totals=_of_calls([call]) if call else UNKNOWN_TOTALS,
-            seconds=call.seconds if call else None,
-            place=f"messages[{nth}]",
-        )
-        found.append(step)
+        call = next(waiting, None) if message.get("role") == ASSISTANT else None
+        totals = _of_calls([call]) if call else UNKNOWN_TOTALS
+        step = message_step(message, f"messages[{nth}]", reasoning="reasoning", totals=totals)
+        found.append(replace(step, seconds=call.seconds) if call else step)
     yield from folded(found)

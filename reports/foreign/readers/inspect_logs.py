@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,25 +17,9 @@ from core.errors import DamagedFileError, UserError
 from core.money import total
 from core.parsing.untrusted import MIB, MOST_BYTES, DamagedError, json_of
 from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
-from reports.data.rundata import StepTotals
-from reports.foreign.files import (
-    FIX,
-    RunFiles,
-    answer,
-    called,
-    checked_id,
-    content_text,
-    json_at,
-    patch_of,
-)
-from reports.foreign.model import (
-    ASSISTANT,
-    TOOL,
-    AgentAttempt,
-    AgentStep,
-    AttemptedInstance,
-    folded,
-)
+from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
+from reports.foreign.files import FIX, RunFiles, checked_id, json_at, message_step, patch_of
+from reports.foreign.model import ASSISTANT, AgentAttempt, AgentStep, AttemptedInstance, folded
 
 ENDING = ".eval"
 _VERSION = 2
@@ -208,15 +193,13 @@ def _totals(usages: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) ->
 
 
 def _step(message: Mapping[str, Any], nth: int) -> AgentStep:
-    role = text(message.get("role")) or "unknown"
-    actions = answer(message) if role == TOOL else called(message.get("tool_calls"))
+    step = message_step(message, f"messages[{nth}]")
     parts = objects(message.get("content"))
     reasoning = "\n".join(text(part.get("reasoning")) for part in parts if "reasoning" in part)
     error = text(mapping(message.get("error")).get("message"))
-    written = content_text(message.get("content"))
-    shown = "\n".join(filter(None, [written, error]))
-    calls = StepTotals(calls=1) if role == ASSISTANT else StepTotals()
-    return AgentStep(role, shown, reasoning, actions, totals=calls, place=f"messages[{nth}]")
+    shown = "\n".join(filter(None, [step.text, error]))
+    totals = StepTotals(calls=1) if step.by_model else UNKNOWN_TOTALS
+    return replace(step, text=shown, reasoning=reasoning, totals=totals)
 
 
 def _patch(path: Path, sample: Mapping[str, Any]) -> str | None:

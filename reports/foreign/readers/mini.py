@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.data.jsonvalues import dollars, mapping, objects, text, whole
-from reports.data.rundata import StepTotals
+from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
 from reports.foreign.files import (
     RunFiles,
     action_of,
@@ -20,6 +20,7 @@ from reports.foreign.files import (
     called,
     checked_id,
     content_text,
+    message_step,
     object_at,
     patch_of,
 )
@@ -106,29 +107,18 @@ def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
             totals=_billed(extra),
             place=f"{place}.extra.response",
         )
-    actions = called(message.get("tool_calls"))
     found = extra.get("actions")
-    if not actions and isinstance(found, list):
-        ran = (one if isinstance(one, Mapping) else {"command": one} for one in found)
-        pairs = (({"command": one.get("command")}, one.get("tool_call_id")) for one in ran)
-        actions = tuple(action_of("bash", arguments, id) for arguments, id in pairs)
+    ran = found if isinstance(found, list) else []
+    each = (one if isinstance(one, Mapping) else {"command": one} for one in ran)
+    pairs = (({"command": one.get("command")}, one.get("tool_call_id")) for one in each)
+    actions = [action_of("bash", arguments, id) for arguments, id in pairs]
     if role == "user" and any(key in extra for key in _ANSWERED):
         role = TOOL
-    if role == TOOL:
-        actions = answer(message)
-    written = content_text(message.get("content"))
+    totals = _billed(extra) if role == ASSISTANT else UNKNOWN_TOTALS
+    step = message_step(message, place, role=role, actions=actions, totals=totals)
     repeated = ("", text(extra.get("exit_status")), text(extra.get("submission")).strip())
-    if role == _EXIT and written.strip() in repeated:
-        return
-    step = AgentStep(
-        role=role or "unknown",
-        text=written,
-        reasoning=text(message.get("reasoning_content")),
-        actions=actions,
-        totals=_billed(extra) if role == ASSISTANT else StepTotals(),
-        place=place,
-    )
-    yield step_with_kept(step, message)
+    if role != _EXIT or step.text.strip() not in repeated:
+        yield step_with_kept(step, message)
 
 
 def _of_responses(message: Mapping[str, Any], place: str) -> AgentStep:

@@ -18,16 +18,14 @@ from reports.data.rundata import StepTotals
 from reports.foreign.files import (
     RunFiles,
     action_of,
-    called,
     checked_id,
-    content_text,
+    message_step,
     object_at,
     patch_of,
 )
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
-    Action,
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
@@ -135,21 +133,16 @@ def _taken(one: Mapping[str, Any], nth: int) -> AgentStep:
 
 
 def _message(message: Mapping[str, Any], nth: int, *, answers: bool) -> AgentStep:
-    role, place = text(message.get("role")) or "unknown", f"history[{nth}]"
-    written = content_text(message.get("content"))
-    command = text(message.get("action"))
-    actions = called(message.get("tool_calls"))
-    if not actions and command.strip() and role == ASSISTANT:
-        actions = (action_of("bash", {"command": command}),)
-    ids = message.get("tool_call_ids")
+    role, command = text(message.get("role")), text(message.get("action"))
     if role == "user" and message.get("message_type") == "observation" and answers:
         role = TOOL
-    if role == TOOL:
-        answered = text(ids[0]) if isinstance(ids, list) and ids else ""
-        actions = (Action("", {}, answered),)
-    calls = StepTotals(calls=1) if role == ASSISTANT and not message.get("is_demo") else None
+    ran = role == ASSISTANT and command.strip()
+    actions = [action_of("bash", {"command": command})] if ran else []
+    ids = message.get("tool_call_ids")
+    answered = {"tool_call_id": ids[0] if isinstance(ids, list) and ids else ""}
+    step = message_step({**message, **answered}, f"history[{nth}]", role=role, actions=actions)
+    if role == ASSISTANT and not message.get("is_demo"):
+        step = replace(step, totals=StepTotals(calls=1))
     if message.get("is_demo") is True:
-        role = "user"
-    reasoning = text(message.get("reasoning_content"))
-    step = AgentStep(role, written, reasoning, actions, (), calls or StepTotals(), place=place)
+        step = replace(step, role="user")
     return step_with_kept(step, message)
