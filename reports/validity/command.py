@@ -28,7 +28,7 @@ from reports.data.predictions import Prediction
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator
 from reports.evaluation.requested import RequestedEvaluation
-from reports.validity.trials import PatchKind, Trial, judged, trial_of
+from reports.validity.trials import PatchKind, Trial, ValidityFinding, judged, trial_of
 from runs.leftovers import kill_processes
 from runs.progress.state import duration
 from runs.storage.manifest import timestamp
@@ -39,7 +39,7 @@ DEFAULT_FILE = "validity.json"
 
 
 @dataclass(frozen=True)
-class InstanceTrials:
+class InstanceTrials(ValidityFinding):
     """What is known of one instance.
 
     Attributes:
@@ -52,9 +52,6 @@ class InstanceTrials:
         gold, empty: the trials of each patch.
     """
 
-    state: Validity = Validity.NOT_EVALUATED
-    reason: str = ""
-    flaky_tests: tuple[str, ...] = ()
     seconds: float | None = None
     image: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -74,13 +71,8 @@ class InstanceTrials:
         """Return this with the state that its trials show where ``repeat`` of each are needed."""
         found = judged(self.gold, self.empty, repeat)
         times = [trial.seconds for trial in (*self.gold, *self.empty)]
-        return replace(
-            self,
-            state=found.state,
-            reason=found.reason,
-            flaky_tests=found.flaky_tests,
-            seconds=round(sum(times) / len(times), 2) if times else None,
-        )
+        mean = round(sum(times) / len(times), 2) if times else None
+        return replace(self, **vars(found), seconds=mean)
 
 
 @dataclass(frozen=True)
@@ -161,16 +153,11 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
         def make(store: RunStore, tell: Say = say) -> Evaluator:
             return make_evaluator(kind, store, options, tell, dataset.name)
 
-        name = make(store).name
-        keeper = Keeper(path, _content(path, dataset, name, repeat, [*rows]), say)
-        measurement = Measurement(
-            path.parent, path.stem, repeat, dict(versions()),
-            lambda store: make(store, keeper.say_once), keeper.take,
-        )  # fmt: skip
+        content = _content(path, dataset, make(store).name, repeat, [*rows])
+        run = GoldRun(path, content, dict(versions()), make, say)
         # Other evaluators work on one prediction at a time, or share a folder of their program.
-        workers = options.workers if kind in _AT_ONCE else 1
-        _measure(measurement, keeper, rows, workers)
-    found = {name: keeper.content.instances[name] for name in rows}
+        run.measure_all(rows, options.workers if kind in _AT_ONCE else 1)
+    found = {name: run.content.instances[name] for name in rows}
     for state in Validity:
         names = [name for name, one in found.items() if one.state is state]
         say(f"{state.value.replace('_', ' '):13s}  {len(names):5d}")
@@ -211,48 +198,64 @@ def _content(
     )
 
 
-def _measure(
-    measurement: Measurement, keeper: Keeper, rows: Mapping[str, Mapping[str, Any]], workers: int
-) -> None:
-    """Make the trials that are left; raise a ``UserError`` that every instance has."""
-    known = keeper.content.instances
-    left = {name: list(measurement.todo(known[name])) for name in rows}
-    keeper.start(sum(map(len, left.values())))
-    todo = [name for name in rows if left[name]]
-    errors = []
-    with ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(measurement.measure, rows[n], known[n]): n for n in todo}
-        try:
-            for future in as_completed(futures):
-                error = future.exception()
-                keeper.ended(futures[future], error)
-                errors += [error] if isinstance(error, UserError) else []
-        except BaseException:
-            measurement.stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            # Their threads then clean up, which the end of this process waits for.
-            for run_id in [*measurement.running]:
-                kill_processes(run_id)
-            raise
-    if errors and len(errors) == len(todo):
-        raise errors[0]
+# swebench evaluates no empty patch, so this adds a file that nothing reads.
+EMPTY_PATCH = """\
+diff --git a/.swe-retry-harness-empty b/.swe-retry-harness-empty
+new file mode 100644
+--- /dev/null
++++ b/.swe-retry-harness-empty
+@@ -0,0 +1 @@
++This patch changes nothing that a test reads.
+"""
 
 
 @dataclass
-class Keeper:
-    """Writes the file after each trial, so that a killed command loses only those in work."""
+class GoldRun:
+    """Evaluates gold and empty patches, in any number of threads.
 
-    path: Path
+    The file is written after each trial, so that a killed command loses only those in work.
+    """
+
+    path: Path  # of the validity file; logs go below ``logs/NAME`` beside it
     content: ValidityFile
-    say: Callable[[str], None]
+    versions: Mapping[str, str]  # of the programs that evaluate
+    # Each instance has its own evaluator, because evaluations at the same time must not share a
+    # folder.
+    make: Callable[[RunStore, Say], Evaluator]
+    say: Say
     _lock: Lock = field(default_factory=Lock)
     _said: set[str] = field(default_factory=set)
+    _stop: Event = field(default_factory=Event)
+    _running: set[str] = field(default_factory=set)  # ids of evaluations
     _began: float = 0.0
     _done: int = 0
     _total: int = 0
 
-    def start(self, total: int) -> None:
-        """Write what is known before the ``total`` trials that are left."""
+    def measure_all(self, rows: Mapping[str, Mapping[str, Any]], workers: int) -> None:
+        """Make the trials that are left; raise a ``UserError`` that every instance has."""
+        known = self.content.instances
+        left = {name: len([*self.todo(known[name])]) for name in rows}
+        self._start(sum(left.values()))
+        todo = [name for name in rows if left[name]]
+        errors = []
+        with ThreadPoolExecutor(workers) as pool:
+            futures = {pool.submit(self._measure, rows[n], known[n]): n for n in todo}
+            try:
+                for future in as_completed(futures):
+                    error = future.exception()
+                    self._end(futures[future], error)
+                    errors += [error] if isinstance(error, UserError) else []
+            except BaseException:
+                self._stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                # Their threads then clean up, which the end of this process waits for.
+                for run_id in [*self._running]:
+                    kill_processes(run_id)
+                raise
+        if errors and len(errors) == len(todo):
+            raise errors[0]
+
+    def _start(self, total: int) -> None:
         self._began, self._total = time.monotonic(), total
         write_validity(self.path, self.content)
         kept = sum(len((*one.gold, *one.empty)) for one in self.content.instances.values())
@@ -260,7 +263,7 @@ class Keeper:
         count = counted(len(self.content.instances), "instance")
         self.say(f"{count}, {counted(total, 'evaluation')} to do ({self.content.evaluator}){words}")
 
-    def take(self, name: str, known: InstanceTrials, kind: PatchKind) -> None:
+    def _keep(self, name: str, known: InstanceTrials, kind: PatchKind) -> None:
         """Keep the trials of an instance; the last one was of the patch ``kind``."""
         trials = known.of(kind)
         with self._lock:
@@ -275,7 +278,7 @@ class Keeper:
                 f"{trials[-1].seconds:.1f} s; {left} left"
             )
 
-    def ended(self, name: str, error: BaseException | None) -> None:
+    def _end(self, name: str, error: BaseException | None) -> None:
         """Say what became of an instance; keep why it could not be evaluated."""
         if error is not None and not isinstance(error, (UserError, InfrastructureError)):
             raise error
@@ -287,8 +290,8 @@ class Keeper:
             words = f"{known.state.value.replace('_', ' ')}: {known.reason}".removesuffix(": ")
             self.say(f"{name} is {one_line(words)}")
 
-    def say_once(self, line: str) -> None:
-        """Say a line of an evaluator; each instance has one that says the same."""
+    def _say_once(self, line: str) -> None:
+        # Each instance has an evaluator that says the same.
         with self._lock:
             if line not in self._said:
                 self._said.add(line)
@@ -299,52 +302,22 @@ class Keeper:
         self.content = replace(self.content, instances=instances)
         write_validity(self.path, self.content)
 
-
-# swebench evaluates no empty patch, so this adds a file that nothing reads.
-EMPTY_PATCH = """\
-diff --git a/.swe-retry-harness-empty b/.swe-retry-harness-empty
-new file mode 100644
---- /dev/null
-+++ b/.swe-retry-harness-empty
-@@ -0,0 +1 @@
-+This patch changes nothing that a test reads.
-"""
-
-Keep = Callable[[str, InstanceTrials, PatchKind], None]
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Measures instances, in any number of threads."""
-
-    out: Path  # the folder with the validity file; logs go below ``logs/NAME`` there
-    name: str  # of the validity file, without its suffix
-    repeat: int  # how often each patch is evaluated
-    versions: Mapping[str, str]  # of the programs that evaluate
-    # Each instance has its own evaluator, because evaluations at the same time must not share a
-    # folder.
-    make: Callable[[RunStore], Evaluator]
-    keep: Keep  # takes the trials of an instance after each new one
-    stop: Event = field(default_factory=Event)
-    running: set[str] = field(default_factory=set)  # ids of evaluations
-
     def todo(self, known: InstanceTrials) -> Iterator[tuple[PatchKind, int]]:
         """Yield the trials that are left of an instance: the patch, and the trial's number."""
         kept = self.usable(known)
-        for number in range(1, self.repeat + 1):
+        for number in range(1, self.content.repeat + 1):
             for kind in PatchKind:
                 if number > len(kept.of(kind)):
                     yield kind, number
 
     def usable(self, known: InstanceTrials) -> InstanceTrials:
         """Return what can be continued: trials of one instance are made by the same versions."""
-        whole = min(len(known.gold), len(known.empty)) >= self.repeat
+        whole = min(len(known.gold), len(known.empty)) >= self.content.repeat
         same = known.versions == self.versions
         kept = known if whole or same else InstanceTrials()
         return replace(kept, versions=known.versions if whole else self.versions)
 
-    def measure(self, row: Mapping[str, object], known: InstanceTrials) -> None:
-        """Make the trials that are left of the instance in a row of the dataset."""
+    def _measure(self, row: Mapping[str, object], known: InstanceTrials) -> None:
         instance, evaluation = split_row(row)
         name, known = instance.instance_id, self.usable(known)
         patches = {PatchKind.GOLD: evaluation.patch, PatchKind.EMPTY: EMPTY_PATCH}
@@ -358,16 +331,16 @@ class Measurement:
             )
             for kind, patch in patches.items()
         }
-        store = RunStore(self.out, f"{self.name}/{name}")
-        evaluator = self.make(store)
+        store = RunStore(self.path.parent, f"{self.path.stem}/{name}")
+        evaluator = self.make(store, self._say_once)
         if reason := evaluator.prepare([*tasks.values()]).get(name):
             raise InfrastructureError(reason)
         for kind, number in self.todo(known):
-            if self.stop.is_set():
+            if self._stop.is_set():
                 return
             image, trial = self._trial(store, evaluator, tasks[kind], number)
-            known = replace(known.added(kind, trial, self.repeat), image=image)
-            self.keep(name, known, kind)
+            known = replace(known.added(kind, trial, self.content.repeat), image=image)
+            self._keep(name, known, kind)
 
     def _trial(
         self, store: RunStore, evaluator: Evaluator, task: EvaluationTask, number: int
@@ -377,9 +350,9 @@ class Measurement:
         start = time.monotonic()
         # swebench reuses results of a run id, also those of a killed command.
         run_id = f"{kind}.{number}-{secrets.token_hex(6)}"
-        self.running.add(run_id)
+        self._running.add(run_id)
         verdicts = list(evaluator.evaluate([task], run_id))
-        self.running.discard(run_id)
+        self._running.discard(run_id)
         seconds = time.monotonic() - start
         if not verdicts or not verdicts[0].conclusive:
             reason = verdicts[0].reason if verdicts else ""

@@ -46,7 +46,7 @@ class Trial:
 class ValidityFinding:
     """The state of an instance, why it is not valid, and the tests whose result changed."""
 
-    state: Validity
+    state: Validity = Validity.NOT_EVALUATED
     reason: str = ""
     flaky_tests: tuple[str, ...] = ()
 

@@ -11,12 +11,19 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from bench.instances.dataset import load_dataset
 from bench.selection import Selection
 from core.errors import UserError
 from demo.images import build_images
 from demo.setup import build_mirrors
 from reports.cli.options import EvaluatorKind
-from reports.validity.command import InstanceTrials, Measurement, gold_command, validity_schema
+from reports.validity.command import (
+    GoldRun,
+    InstanceTrials,
+    ValidityFile,
+    gold_command,
+    validity_schema,
+)
 from reports.validity.trials import Trial
 from tests.support.commands import Preloaded
 from tests.support.evaluated import BANK, TEXTKIT, UNITS, needs_engine, report_options, rows
@@ -199,7 +206,9 @@ def test_an_instance_that_other_versions_left_starts_over(tmp_path: Path) -> Non
     def left(versions: dict[str, str], *counts: int) -> list[str]:
         trials = [(Trial(True, (), "", 1.0, ""),) * count for count in counts]
         known = InstanceTrials(versions=versions, gold=trials[0], empty=trials[1])
-        work = Measurement(tmp_path, "v", 2, new, unused, unused)
+        identity = load_dataset("demo", "test").identity()
+        file = ValidityFile(1, identity, "local", 2, "", {})
+        work = GoldRun(tmp_path / "v.json", file, new, unused, unused)
         assert work.usable(known).versions == (old if counts == (2, 2) else new)
         return [f"{kind.value} {number}" for kind, number in work.todo(known)]
 
