@@ -21,7 +21,13 @@ from reports.foreign.files import as_text
 from reports.foreign.model import ASSISTANT, AgentAttempt, AgentStep, AttemptedInstance
 from reports.foreign.readers import mini, sweagent
 from reports.foreign.readers.atif import NEWEST, made_id
-from reports.foreign.readers.joining import KEPT, further_name, kept_of_step, kept_values
+from reports.foreign.readers.joining import (
+    KEPT,
+    further_name,
+    kept_of_instance,
+    kept_of_step,
+    kept_values,
+)
 from reports.foreign.readers.predictions import PREDS
 from reports.foreign.recognise import read_any
 
@@ -179,14 +185,10 @@ def _sweagent_attempt(
     }
 
 
-_OF_INSTANCE = ("instance_id", "model_name_or_path", "winner", "resolved", "reason", "status")
-
-
 def _atif_files(instance: AttemptedInstance, agent: str) -> Files:
     """Yield an instance as a trajectory, its attempts as embedded trajectories of subagents."""
     name = instance.instance_id
     chosen = instance.chosen or instance.attempts[-1]
-    kept = kept_values(instance, chosen)
     ids = [f"attempt-{attempt.attempt}" for attempt in instance.attempts]
     made = counted(len(ids), "attempt")
     results = [{"subagent_trajectory_ref": [{"trajectory_id": id}]} for id in ids]
@@ -200,13 +202,13 @@ def _atif_files(instance: AttemptedInstance, agent: str) -> Files:
             "llm_call_count": 0,
         },
     ]
-    own = {key: kept[key] for key in kept if key in _OF_INSTANCE}
+    kept = kept_of_instance(instance)
     content = {
         **_atif_head(agent, chosen),
         "session_id": name,
         "trajectory_id": name,
         "steps": steps,
-        "extra": {KEPT: own, "instance_id": name, "patch": instance.patch},
+        "extra": {KEPT: kept, "instance_id": name, "patch": instance.patch},
         "subagent_trajectories": [_atif_attempt(instance, a, agent) for a in instance.attempts],
     }
     yield f"{name}.json", content

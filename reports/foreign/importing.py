@@ -171,20 +171,18 @@ def _save_conversation(store: RunStore, instance: AttemptedInstance) -> None:
 
 
 def _trajectory(attempt: AgentAttempt) -> dict[str, Any]:
-    known = attempt.known
+    known, result = attempt.known, _result(attempt)
     return {
-        "attempt": attempt.attempt,
-        "try": known.get("try") if isinstance(known.get("try"), int) else attempt.attempt,
-        "model": attempt.model or "",
+        **{key: result[key] for key in ("attempt", "try", "model")},
         "edit_format": known.get("edit_format") or OUTSIDE,
-        "status": _status(attempt),
+        "status": result["status"],
         "messages": [m for step in attempt.steps or () for m in messages_of(step)],
         "calls": [],
         "totals": attempt.totals.counts(),
         "reflections": known.get("reflections"),
         "seconds": attempt.seconds,
         "error": attempt.error,
-        "recorded": {**_result(attempt), "added_files": known.get("added_files") or []},
+        "recorded": {**result, "added_files": known.get("added_files") or []},
     }
 
 

@@ -19,6 +19,7 @@ from reports.foreign.readers.predictions import plain_of, verdicts_beside
 KEPT = "swe_retry_harness"
 """The key under which our exports keep the values that a format has no place for."""
 
+_OF_ATTEMPT = ("attempt", "model", "exit_status", "seconds", "error", "literal")
 _FURTHER = re.compile(r"\.attempt-\d{1,4}$")
 
 ReadInstance = Callable[[str, Sequence[Path]], AttemptedInstance]
@@ -105,22 +106,18 @@ def instance_of(
 def kept_values(instance: AttemptedInstance, attempt: AgentAttempt) -> dict[str, Any]:
     """Return the values of an attempt and its instance that other formats have no place for."""
     return {
-        "instance_id": instance.instance_id,
-        "model_name_or_path": instance.label,
-        "winner": instance.winner,
-        "resolved": instance.resolved,
-        "reason": instance.reason,
-        "status": instance.status,
-        "attempt": attempt.attempt,
-        "model": attempt.model,
-        "exit_status": attempt.exit_status,
-        "seconds": attempt.seconds,
-        "error": attempt.error,
-        "literal": attempt.literal,
+        **kept_of_instance(instance),
+        **{name: getattr(attempt, name) for name in _OF_ATTEMPT},
         "steps": None if attempt.steps is None else len(attempt.steps),
         "totals": _numbers(attempt.totals),
         "known": dict(attempt.known),
     }
+
+
+def kept_of_instance(instance: AttemptedInstance) -> dict[str, Any]:
+    names = ("winner", "resolved", "reason", "status")
+    own = {"instance_id": instance.instance_id, "model_name_or_path": instance.label}
+    return own | {name: getattr(instance, name) for name in names}
 
 
 def _numbers(totals: StepTotals) -> dict[str, float | None]:
