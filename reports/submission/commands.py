@@ -286,7 +286,7 @@ class PackageBuilder:
         _write(folder / "README.md", self.redact(readme.text()).encode())
         _write(folder / meta.logo_name, self.logo.read_bytes())
         results = {
-            RESULTS_FILE: lists.as_json(),
+            RESULTS_FILE: lists.model_dump(),
             BY_REPO_FILE: by_repo(rows, lists.resolved),
             BY_TIME_FILE: by_time(rows, lists.resolved),
         }

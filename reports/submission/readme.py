@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import BaseModel, ConfigDict
+
 from bench.instances.adapters.base import Row
 from core.plaintext import one_line
 from reports.data.jsonvalues import mapping
@@ -16,20 +18,17 @@ from reports.submission.entry import Meta
 
 BY_REPO_FILE, BY_TIME_FILE = "resolved_by_repo.json", "resolved_by_time.json"
 RepoCounts = dict[str, int]
-ByName = Mapping[str, RepoCounts]
 """The numbers of ``resolved`` and ``total`` instances."""
 
 
-@dataclass(frozen=True)
-class Lists:
-    """The three lists of ``results.json``, each sorted."""
+class Lists(BaseModel):
+    """The content of ``results.json``; each list is sorted."""
 
-    no_generation: tuple[str, ...]
-    no_logs: tuple[str, ...]
-    resolved: tuple[str, ...]
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    def as_json(self) -> dict[str, list[str]]:
-        return {name: list(ids) for name, ids in vars(self).items()}
+    no_generation: list[str]
+    no_logs: list[str]
+    resolved: list[str]
 
 
 def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str, bool]) -> Lists:
@@ -40,9 +39,9 @@ def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str
     """
     patched = set(generated)
     return Lists(
-        no_generation=tuple(sorted(set(ids) - patched)),
-        no_logs=tuple(sorted(patched - verdicts.keys())),
-        resolved=tuple(sorted(name for name in patched if verdicts.get(name))),
+        no_generation=sorted(set(ids) - patched),
+        no_logs=sorted(patched - verdicts.keys()),
+        resolved=sorted(name for name in patched if verdicts.get(name)),
     )
 
 

@@ -248,25 +248,16 @@ def _patch(folder: PackageFolder, line: PatchLine) -> Iterator[PackageFinding]:
 _FOLDER = "results"
 _README = "README.md"
 _RESOLVED = re.compile(r"\bResolved \d+ instances \([\d.]+%\)")
-_STRICT = ConfigDict(strict=True, extra="forbid")
-
-
-class _Lists(BaseModel):
-    model_config = _STRICT
-
-    no_generation: list[str]
-    no_logs: list[str]
-    resolved: list[str]
 
 
 class _Counts(BaseModel):
-    model_config = _STRICT
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     resolved: int
     total: int
 
 
-_LISTS, _SHARES = TypeAdapter(_Lists), TypeAdapter(dict[str, _Counts])
+_LISTS, _SHARES = TypeAdapter(Lists), TypeAdapter(dict[str, _Counts])
 
 
 def check_results(
@@ -292,9 +283,9 @@ def check_results(
 
 
 def _compare(folder: PackageFolder, wanted: Lists) -> Iterator[PackageFinding]:
-    fix = f"write {', '.join(wanted.as_json())}, each a list of ids"
+    fix = f"write {', '.join(wanted.model_dump())}, each a list of ids"
     given = folder.typed(RESULTS_FILE, _LISTS, Kind.RESULTS, fix)
-    for name, right in wanted.as_json().items():
+    for name, right in wanted.model_dump().items():
         ids, place = getattr(given, name), folder.spot(RESULTS_FILE, name)
         if ids != sorted(set(ids)):
             problem = f"{name} is not sorted, or contains an id twice"

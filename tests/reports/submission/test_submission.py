@@ -156,7 +156,7 @@ def test_the_evidence_is_of_the_patch_that_is_predicted(tmp_path: Path) -> None:
 
 def test_the_lists_count_the_whole_split() -> None:
     lists = lists_of("dcba", ["d", "b", "a"], {"d": True, "a": False})
-    assert (lists.no_generation, lists.no_logs, lists.resolved) == (("c",), ("b",), ("d",))
+    assert (lists.no_generation, lists.no_logs, lists.resolved) == (["c"], ["b"], ["d"])
     rows = [
         {"instance_id": name, "repo": repo, "created_at": when}
         for name, repo, when in (("a", "r/y", "2020-01"), ("b", "r/x", "2019"), ("c", "r/y", 2020))
