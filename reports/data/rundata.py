@@ -94,6 +94,16 @@ def totals_of(value: object) -> StepTotals:
     return StepTotals(**counts, cost=dollars(said.get("cost")))
 
 
+def totals_of_calls(calls: Sequence[CallData]) -> StepTotals:
+    """Return the sums over calls; tokens are unknown if those of one call are."""
+    known = [call.usage for call in calls if call.usage is not None]
+    found = StepTotals(len(calls), cost=total(call.cost for call in calls))
+    if len(known) < len(calls):
+        return found
+    names = ("prompt_tokens", "cached_tokens", "completion_tokens")
+    return replace(found, **{name: sum(getattr(used, name) for used in known) for name in names})
+
+
 @dataclass(frozen=True)
 class AttemptData:
     """One attempt of any harness."""
@@ -136,6 +146,14 @@ class AttemptData:
     @property
     def plausible(self) -> bool:
         return self.status in PLAUSIBLE
+
+    @property
+    def sums(self) -> StepTotals:
+        """The totals of all calls, with the dollars of the attempt."""
+        if self.totals is not None:
+            return replace(self.totals, cost=self.cost)
+        known = UNKNOWN_TOTALS if self.edit_format is None else totals_of_calls(self.calls)
+        return replace(known, cost=self.cost)
 
 
 def attempts_of(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.money import total
 from reports.data.jsonvalues import mapping, objects, text, whole
 from reports.data.rundata import (
     OUTSIDE,
@@ -16,8 +15,8 @@ from reports.data.rundata import (
     CallData,
     InstanceData,
     RunData,
-    StepTotals,
     read_run,
+    totals_of_calls,
 )
 from reports.foreign.files import message_step
 from reports.foreign.model import (
@@ -76,7 +75,7 @@ def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> 
         attempt=data.attempt,
         model=data.model or None,
         steps=steps,
-        totals=attempt_totals(data),
+        totals=data.sums,
         patch=data.submittable_patch if data.patch_known else None,
         exit_status=data.status,
         seconds=data.seconds,
@@ -87,23 +86,6 @@ def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> 
     )
 
 
-def attempt_totals(data: AttemptData) -> StepTotals:
-    """Return the totals of an attempt; unknown without a trajectory."""
-    if data.totals is not None:
-        return replace(data.totals, cost=data.cost)
-    found = UNKNOWN_TOTALS if data.edit_format is None else _of_calls(data.calls)
-    return replace(found, cost=data.cost)
-
-
-def _of_calls(calls: Sequence[CallData]) -> StepTotals:
-    known = [call.usage for call in calls if call.usage is not None]
-    found = StepTotals(len(calls), cost=total(call.cost for call in calls))
-    if len(known) < len(calls):
-        return found
-    names = ("prompt_tokens", "cached_tokens", "completion_tokens")
-    return replace(found, **{name: sum(getattr(used, name) for used in known) for name in names})
-
-
 def _steps(messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]) -> Iterator[AgentStep]:
     """Yield the messages as steps; each reply has its call's tokens where there are as many."""
     replies = sum(message.get("role") == ASSISTANT for message in messages)
@@ -111,7 +93,7 @@ def _steps(messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]) -> 
     found = []
     for nth, message in enumerate(messages):
         call = next(waiting, None) if message.get("role") == ASSISTANT else None
-        totals = _of_calls([call]) if call else UNKNOWN_TOTALS
+        totals = totals_of_calls([call]) if call else UNKNOWN_TOTALS
         step = message_step(message, f"messages[{nth}]", reasoning="reasoning", totals=totals)
         found.append(replace(step, seconds=call.seconds) if call else step)
     yield from folded(found)

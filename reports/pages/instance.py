@@ -11,7 +11,7 @@ from typing import Any
 from core.money import column
 from core.plaintext import shortened
 from reports.data.jsonvalues import mapping, objects, text, whole
-from reports.data.rundata import AttemptData, InstanceData
+from reports.data.rundata import AttemptData, InstanceData, totals_of_calls
 from runs.storage.store import RunStore
 
 _START = 90
@@ -96,19 +96,13 @@ class AttemptView:
         return (("edit", self.data.edit), ("lint", self.data.lint), ("tests", self.data.test))
 
     @property
-    def tokens(self) -> tuple[int, int, int] | None:
+    def tokens(self) -> tuple[int | None, ...] | None:
         """Prompt, cached and completion tokens of all calls; None if one is unknown."""
-        if (kept := self.data.totals) is not None:
-            sums = (kept.prompt_tokens, kept.cached_tokens, kept.completion_tokens)
-            return None if None in sums else sums  # type: ignore[return-value]
-        known = [call.usage for call in self.data.calls if call.usage is not None]
-        if not known or len(known) < len(self.data.calls):
+        if not self.data.totals and not self.data.calls:
             return None
-        return (
-            sum(usage.prompt_tokens for usage in known),
-            sum(usage.cached_tokens for usage in known),
-            sum(usage.completion_tokens for usage in known),
-        )
+        sums = self.data.totals or totals_of_calls(self.data.calls)
+        counts = (sums.prompt_tokens, sums.cached_tokens, sums.completion_tokens)
+        return None if None in counts else counts
 
 
 @dataclass(frozen=True)

@@ -346,10 +346,7 @@ def effort(run: RunData) -> Effort:
         attempts=per.amount([float(len(attempts))]),
         edit_errors=Share.made(outcomes.count(False), len(outcomes)),
         reflections=per.amount(attempt.reflections for attempt in attempts),
-        calls=per.amount(
-            a.totals.calls if a.totals else None if a.edit_format is None else len(a.calls)
-            for a in attempts
-        ),
+        calls=per.amount(attempt.sums.calls for attempt in attempts),
         prompt_tokens=per.amount(_tokens(attempts, "prompt_tokens")),
         cached_tokens=per.amount(_tokens(attempts, "cached_tokens")),
         completion_tokens=per.amount(_tokens(attempts, "completion_tokens")),
