@@ -299,10 +299,7 @@ class Report:
 
 
 def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
-    """Evaluate a run; write ``all_preds.jsonl``, verdicts, ``results.json``, ``stats.json``.
-
-    With ``options.only_reads`` nothing is evaluated and nothing is written.
-    """
+    """Evaluate a run and write what is derived; ``options.only_reads`` does neither."""
     predictions = read_predictions(store)
     described = store.read_run() or {}
     used = None

@@ -186,11 +186,7 @@ def _check(target: RunStore, described: Mapping[str, Any]) -> None:
 
 
 def pick(offers: Sequence[Offer]) -> Offer:
-    """Return the first plausible prediction in the order of runs, else the least bad of all.
-
-    Plausible predictions that edit test configuration come after those that do not. The least bad
-    is chosen as among attempts (``bench.attempts.candidates.rank``).
-    """
+    """Return the first plausible prediction, of them one with its test configuration as it was."""
     plausible = [offer for offer in offers if offer.instance.plausible]
     if plausible:
         return min(plausible, key=lambda offer: offer.instance.edits_test_configuration)

@@ -73,10 +73,7 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
 
 
 def predicted_patch(data: Mapping[str, Any]) -> SubmittablePatch:
-    """Return what of a prediction or an attempt goes to an evaluator.
-
-    Of another harness's patch nothing is excluded: it was evaluated, or will be, as it is.
-    """
+    """Return what an evaluator gets; of another harness's patch nothing is excluded."""
     patch = data.get("model_patch") or ""
     return SubmittablePatch(patch) if data.get(IMPORTED) is True else submittable_patch(patch)
 
@@ -87,10 +84,7 @@ def other_patch(instance_id: str, model_name_or_path: str, patch: str) -> Predic
 
 
 def all_preds(predictions: Sequence[Prediction], official: Mapping[str, str] | None = None) -> str:
-    """Return the text of ``all_preds.jsonl``: one object with three keys per line, sorted by id.
-
-    ``official`` has the set's own ids by those of the run, where they differ.
-    """
+    """Return ``all_preds.jsonl``; ``official`` has the set's own ids where they differ."""
     names = official or {}
     lines = [
         json.dumps(

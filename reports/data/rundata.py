@@ -66,10 +66,7 @@ class CallData:
 
 @dataclass(frozen=True)
 class StepTotals:
-    """Calls, tokens and dollars of a step or an attempt of any harness; None where unknown.
-
-    Prompt tokens include cached ones.
-    """
+    """Totals of a step or an attempt; None where unknown. Prompt tokens include cached ones."""
 
     calls: int | None = None
     prompt_tokens: int | None = None
@@ -159,10 +156,7 @@ class AttemptData:
 def attempts_of(
     results: Sequence[Mapping[str, Any]], trajectory: Mapping[str, Any]
 ) -> tuple[AttemptData, ...]:
-    """Return an instance's attempts, sorted by number.
-
-    The trajectory adds the values that ``results``, those of the prediction file, lack.
-    """
+    """Return attempts by number; the trajectory adds what the prediction's ``results`` lack."""
     by_number = {result["attempt"]: result for result in results}
     for entry in objects(trajectory.get("attempts")):
         if attempt := whole(entry.get("attempt")):
@@ -332,10 +326,7 @@ def evaluated(instances: Sequence[InstanceData]) -> bool:
 
 
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
-    """Read a run without its conversations, which ``RunStore.read_trajectory`` reads.
-
-    The rows of its dataset, if available, add repositories, years and gold files.
-    """
+    """Read a run; rows of its dataset add repositories, years and gold files."""
     predictions = read_predictions(store)
     written = map(store.read_as_written, store.prediction_paths())
     contents = {str(content["instance_id"]): content for content in written}
@@ -433,10 +424,7 @@ def repository_of(instance_id: str) -> str:
 
 
 def rounds(run: RunData) -> tuple[tuple[Prediction, ...], ...]:
-    """Return all patches of attempts that are not predicted, without duplicates.
-
-    Evaluators take one patch per instance at a time, so each round has at most one per instance.
-    """
+    """Return other attempts' patches; evaluators take one per instance at a time."""
     label = run.model_name_or_path
     columns = [
         [

@@ -53,10 +53,7 @@ def _slug(name: str) -> str:
 def fill_turns(
     prediction: Content, models: Sequence[str]
 ) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
-    """Return a prediction and its ``all_results``, each with attempt, try and model.
-
-    ``models`` are those of the run in turn order; empty if unknown.
-    """
+    """Return a prediction and its ``all_results``, each with attempt, try and model."""
     turns: Counter[int | None] = Counter()
     results: list[dict[str, Any]] = []
     for result in objects(prediction.get("all_results")):

@@ -36,10 +36,7 @@ _UNSAFE = re.compile(r"[^\w.+-]+")
 
 
 def import_run(path: Path, out: Path, name: str, say: Callable[[str], None]) -> RunStore:
-    """Write the run at ``path`` below ``out`` unless it is there already, and return its store.
-
-    The written run is named after its folder or file, if ``name`` is empty.
-    """
+    """Write the run at ``path`` below ``out`` unless it is there already, and return its store."""
     path = path.expanduser().resolve()
     shown = name or _UNSAFE.sub("-", path.name.partition(".")[0] or path.name).strip("-.+")
     store = RunStore(out, shown or "imported")

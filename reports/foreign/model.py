@@ -124,10 +124,7 @@ def summed(steps: Sequence[AgentStep]) -> StepTotals:
 
 
 def folded(steps: Sequence[AgentStep]) -> tuple[AgentStep, ...]:
-    """Return the steps with messages of tools as observations of the actions that they answer.
-
-    A message of a tool without an earlier message of the model stays.
-    """
+    """Return the steps with messages of tools as observations of the actions that they answer."""
     found: list[AgentStep] = []
     for step in steps:
         last = found[-1] if found else None

@@ -37,10 +37,7 @@ def write_pages(
     issues: Mapping[str, str] | None = None,
     redact: Redactor | None = None,
 ) -> Path:
-    """Write pictures and pages of a run into ``<run>/report/``; return the path of ``report.html``.
-
-    ``issues`` are texts by instance id, if the dataset is available.
-    """
+    """Write pictures and pages of a run; ``issues`` are texts by id, if the dataset is known."""
     folder = run.folder / "report"
     redact = redact or store.redact
     for stale in (_INSTANCES, "figures"):

@@ -159,10 +159,7 @@ class Picture:
 def write_figures(
     data: FigureData, folder: Path, redact: Redactor | None = None
 ) -> tuple[Picture, ...]:
-    """Write ``<name>.svg`` and ``<name>.png`` of each picture into ``folder``; return the pictures.
-
-    ``redact`` removes secrets from the names of models, runs and repositories.
-    """
+    """Write ``<name>.svg`` and ``<name>.png`` of each picture; names lose secrets."""
     pictures = draw_figures(redacted(data, redact) if redact else data)
     for picture in pictures:
         write_picture(picture, folder)

@@ -129,10 +129,7 @@ def _traces(files: Sequence[File], line: PatchLine, expected: Expected) -> Itera
 
 
 def _understood(files: Sequence[File]) -> Iterator[tuple[File, TrajectoryTexts]]:
-    """Yield each file with its content.
-
-    A text file repeats the content of the JSON file; only its additional text counts.
-    """
+    """Yield files with their content; of a text only what the JSON file does not have."""
     known = sorted({t.rstrip() for f in files for t in texts_in(f.data)}, key=len, reverse=True)
     parsed = [(file, trajectory_of_json(file.data)) for file in files if file.data is not None]
     ours = any(file.ours for file in files)

@@ -127,10 +127,7 @@ _COPIED = (REPORT_FILE, OUTPUT_FILE, "eval.sh", RUN_LOG)
 def evidence_of(
     store: RunStore, logs: SwebenchLogs, instance_id: str, model: str, patch: str
 ) -> dict[str, Path]:
-    """Return the files of the evaluation of ``patch`` by their names in a package.
-
-    swebench's own folder is preferred to the files of ``report.py`` in ``logs/<run>/``.
-    """
+    """Return the files of an evaluation by their names in a package; swebench's own come first."""
     # An evaluation that failed for infrastructure reasons has no report.
     same = sorted(logs.of(instance_id, patch), key=lambda f: not (f / REPORT_FILE).is_file())
     if same:

@@ -65,10 +65,7 @@ def attempts_tag(entry: PackageFolder) -> str:
 
 
 def research_notes(places: PackageHalves) -> Iterator[str]:
-    """Yield notes on requirements of research submissions that the entry does not seem to meet.
-
-    These are not faults, because the maintainers decide about the rule.
-    """
+    """Yield notes, not faults: the maintainers decide about the rule."""
     entry, split = places.entry, places.split
     if entry is None or split is None or not split.research_only:
         return

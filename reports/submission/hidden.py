@@ -182,10 +182,7 @@ def _distinctive(lines: Iterable[str], known: str) -> tuple[str, ...]:
 
 
 def mirrors_at_hand(dataset: str, repos: Path | None, cache: Path) -> Mirrors:
-    """Return the mirrors in which base commits are looked up; nothing is cloned.
-
-    Bundled datasets have mirrors of their own in the cache, if ``repos`` names no folder.
-    """
+    """Return the mirrors to look base commits up; bundled datasets have their own."""
     own = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
     return Mirrors(repos or cache / own)
 
@@ -222,11 +219,7 @@ def traces(
 def evidence(
     hidden: Hidden, marks: list[str], lines: list[str], base: StandInBase | None
 ) -> list[str]:
-    """Return which of the marks and lines of a field count, which a trajectory shows.
-
-    Args:
-        base: returns the lines that are in the base commit; None without a mirror.
-    """
+    """Return the shown marks and lines that count; ``base`` is None without a mirror."""
     if not marks and not lines:
         return []
     if base is not None:

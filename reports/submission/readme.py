@@ -32,11 +32,7 @@ class Lists(BaseModel):
 
 
 def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str, bool]) -> Lists:
-    """Return the lists of the instances of a split.
-
-    Args:
-        verdicts: whether those of ``generated`` (with a patch) that have a report are resolved.
-    """
+    """Return the lists of a split; ``verdicts`` are those of the patches with a report."""
     patched = set(generated)
     return Lists(
         no_generation=sorted(set(ids) - patched),
@@ -62,10 +58,7 @@ def summary_lines(
     repos: Mapping[str, RepoCounts],
     years: Mapping[str, RepoCounts],
 ) -> list[str]:
-    """Return the lines that the leaderboard's ``analysis/get_results.py`` prints for an entry.
-
-    The checklist asks for this output in the README.
-    """
+    """Return what ``analysis/get_results.py`` prints, which the checklist asks for."""
     rule = "=" * 50
     total = sum(share["total"] for share in repos.values())
     return [

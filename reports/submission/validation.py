@@ -191,10 +191,7 @@ _OUTPUTS = (f"{OUTPUT_FILE}.gz", OUTPUT_FILE)
 def read_verdicts(
     artifacts: PackageFolder, lines: Sequence[PatchLine], known: Collection[str]
 ) -> tuple[dict[str, bool], list[PackageFinding]]:
-    """Return whether each instance with a report is resolved, and the faults of the logs.
-
-    Only the ``known`` ids of the split are used in paths.
-    """
+    """Return verdicts by id and the faults of the logs; only ``known`` ids are used in paths."""
     logs = artifacts.below("logs")
     verdicts: dict[str, bool] = {}
     faults = []

@@ -133,11 +133,7 @@ _AT_ONCE = (EvaluatorKind.DOCKER, EvaluatorKind.MODAL)
 
 
 def gold_command(options: ReportOptions, repeat: int, selection: Selection, say: Say) -> int:
-    """Evaluate the gold and the empty patch of instances ``repeat`` times; write the validity file.
-
-    Returns:
-        1 if an instance could not be evaluated, else 0.
-    """
+    """Evaluate gold and empty patches; return 1 if an instance could not be evaluated."""
     path = (options.validity or Path(DEFAULT_FILE)).expanduser().resolve()
     store = RunStore(path.parent, path.stem)
     requested = RequestedEvaluation(store, options, {}, say)

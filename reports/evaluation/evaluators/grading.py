@@ -115,10 +115,7 @@ _PASSING = ("PASSED", "XFAIL")
 
 
 def saved(output: str, token: str, *, timed_out: bool = False, doubt: str = "") -> str:
-    """Return ``output`` for the log; ``token`` marks pytest's report in it (``with_report_file``).
-
-    Results with a ``doubt`` resolve nothing.
-    """
+    """Return ``output`` for the log, after ``token``; results with a ``doubt`` resolve nothing."""
     output += f"\n{_TIMED_OUT}" if timed_out else ""
     return f"{_HEAD}{token}\n{_marked(output)}{doubt}"
 

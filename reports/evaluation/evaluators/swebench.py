@@ -135,10 +135,7 @@ class Swebench:
         return _in_words("swebench failed", lines[-1] if lines else "it printed nothing", log)
 
     def ended(self) -> list[str]:
-        """Return the ids of evaluations that may have left containers, after ending them all.
-
-        They are those of any run whose process is gone, but for processes that it started.
-        """
+        """End evaluations whose process is gone, of any run, and return their ids."""
         links = sorted(self.running.iterdir()) if self.running.is_dir() else []
         found = [link.name for link in links if not _is_in_use(link)]
         for run_id in found:

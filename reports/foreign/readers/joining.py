@@ -44,10 +44,7 @@ def grouped(paths: Iterable[Path], suffix: str) -> dict[str, list[Path]]:
 def joined(
     files: RunFiles, groups: Mapping[str, Sequence[Path]], read: ReadInstance
 ) -> Iterator[AttemptedInstance]:
-    """Yield the instances with a trajectory, then those that are only predicted.
-
-    The file of predictions decides what is predicted.
-    """
+    """Yield the instances of trajectories; the file of predictions decides what is predicted."""
     plain = plain_of(files) if files.root.is_dir() else {}
     resolved = verdicts_beside(files) if files.root.is_dir() else {}
     seen: set[str] = set()

@@ -39,10 +39,7 @@ def prediction_files(files: RunFiles) -> tuple[Path, ...]:
 
 
 def read_plain(path: Path) -> dict[str, AttemptedInstance]:
-    """Return the predictions of a file by instance id, each with one attempt that has its patch.
-
-    The patch is empty for null, as harnesses write it after a crash.
-    """
+    """Return predictions by id; the patch is empty for null, as harnesses write it on a crash."""
     found: dict[str, AttemptedInstance] = {}
     for key, value in _values(path):
         if not isinstance(value, Mapping) or _PATCH not in value:
@@ -74,10 +71,7 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def plain_of(files: RunFiles) -> dict[str, AttemptedInstance]:
-    """Return the predictions of the first file of predictions, else of the files of single ones.
-
-    SWE-agent writes ``<id>.pred`` for each instance, and ``preds.json`` after the last.
-    """
+    """Return the predictions of a run; SWE-agent writes ``preds.json`` after the last ``.pred``."""
     if paths := prediction_files(files):
         return read_plain(paths[0])
     return {name: one for path in files.ending(_SINGLE) for name, one in read_plain(path).items()}

@@ -164,10 +164,7 @@ _SMITH_REASON = re.compile(r"(?:FAILED|Error validating [^:]*): ?(.+)")
 
 
 class SmithTool(OfficialTool):
-    """SWE-smith: ``swesmith.harness.eval`` of a package, or of a checkout in its place.
-
-    It fetches the branch with the bug from GitHub in the container, so it needs a network.
-    """
+    """SWE-smith, of a package or a checkout; its containers fetch the bugs from GitHub."""
 
     name = "smith"
     repository = "SWE-bench/SWE-smith"

@@ -147,10 +147,7 @@ class OfficialEvaluator:
 
 
 class ConsoleLog(Tail):
-    """Writes output to ``stream``, and shows its lines.
-
-    A line that ends with a carriage return is a progress bar's: one in ten seconds is shown.
-    """
+    """Writes output to ``stream`` and shows its lines; of a progress bar one in ten seconds."""
 
     def __init__(
         self,
