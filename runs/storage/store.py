@@ -10,7 +10,14 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, InstanceOf, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    InstanceOf,
+    ValidationError,
+)
 
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
@@ -58,21 +65,25 @@ def _encodable(text: str) -> str:
 _PatchText = Annotated[InstanceOf[str], AfterValidator(_encodable)]
 
 
+# Other harnesses write empty values of any type for what is missing.
+_OrEmpty = BeforeValidator(lambda value: value or None)
+
+
 class _ResultFile(BaseModel):
     """The values of a prediction that readers need; other wrong values count as missing."""
 
     model_config = ConfigDict(strict=True)
 
-    model_patch: _PatchText | None = None
-    model_name_or_path: _PatchText | None = None
-    cost: float | None = None
+    model_patch: Annotated[_PatchText | None, _OrEmpty] = None
+    model_name_or_path: Annotated[_PatchText | None, _OrEmpty] = None
+    cost: Annotated[float | bool | None, _OrEmpty] = None
 
 
 class _PredictionFile(_ResultFile):
     """The types of a prediction of any layout."""
 
     instance_id: str
-    all_results: list[_ResultFile] | None = None
+    all_results: Annotated[list[_ResultFile] | None, _OrEmpty] = None
 
 
 class _UnfinishedFile(BaseModel):
