@@ -24,13 +24,13 @@ from bench.options import Options as Options
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
-from core.plaintext import counted
+from core.plaintext import Say, counted
 from environments.base import EnvironmentKind
 from environments.choice import make_environment
 from environments.docker.engine import connect
 from environments.docker.imagestore.store import ImageStore, make_image_store
 from environments.local.agentsandbox import sandboxed_agent
-from runs.benchmark import Benchmark, Say
+from runs.benchmark import Benchmark
 from runs.checks import check_models
 from runs.jobs import Finished, WorkerAccess, longest_first
 from runs.leftovers import run_key

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from core.address import recorded_address
-from core.plaintext import counted
+from core.plaintext import Say, counted
 from environments.base import EnvironmentKind
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.ledger import replayed_lines
@@ -28,7 +28,6 @@ from runs.storage.manifest import (
 from runs.storage.store import READ_WITH, RunStore
 
 V = TypeVar("V")
-Say = Callable[[str], None]
 
 
 @dataclass

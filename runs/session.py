@@ -23,9 +23,10 @@ from core.atomic import sweep, write_json_atomic
 from core.errors import UserError
 from core.money import known_sum
 from core.parsing.untrusted import read_object
+from core.plaintext import Say
 from core.shutdown import Shutdown
 from llm.registry import provider_of
-from runs.benchmark import Benchmark, Say
+from runs.benchmark import Benchmark
 from runs.calls.budget import Budget
 from runs.calls.coordinator import CallCoordinator, charge_budget
 from runs.calls.journal import Journal, last_denial

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
 from core.errors import UserError
+from core.plaintext import Say
 from runs.calls.ledger import by_instance, damaged_lines, read_ledger
 from runs.engines.ray.nodes import clean
 from runs.progress.overview import StatusOf, lines, overview, recorded_status
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
-
-Say = Callable[[str], None]
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from bench.repos.mirrors import Mirrors, has_commit
 from bench.selection import dated
 from core.errors import UserError
 from core.money import as_text, in_words
-from core.plaintext import counted
+from core.plaintext import Say, counted
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
@@ -31,7 +31,6 @@ from environments.docker.images import missing_images
 from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, dearest_price
 from llm.registry import filled, missing_key
-from runs.benchmark import Say
 from runs.checks import check_folders, check_models
 from runs.modelsource import recorded_label, recorded_of, replay_folder
 from runs.options import Spending

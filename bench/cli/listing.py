@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.plaintext import table
+from core.plaintext import Say, table
 from llm.options import ModelChoice
 from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
 from llm.settings import SettingsBook
-
-Say = Callable[[str], None]
 
 _COLUMNS = (
     "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +22,11 @@ from bench.repos.checkout import Checkout, Snapshot, Snapshots, make_checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import submittable_patch, take_patch
 from core.money import in_words, total
+from core.plaintext import Say
 from core.processes import remove_tree
 from llm.gate import OpenGate
 from runs.checks import check_models
 from runs.modelsource import LiveModels
-
-Say = Callable[[str], None]
 
 _INSTANCE = "demo__textkit-1"
 

@@ -6,7 +6,7 @@ The recipe is that of EditCoder (F. Cassano et al., "Can It Edit?", 2023, arXiv:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ import typer
 from core.atomic import check_folder
 from core.errors import StoppedError, UserError
 from core.options import built, command
-from core.plaintext import counted, shortened
+from core.plaintext import Say, counted, shortened
 from core.shutdown import Shutdown
 from exercises.editpack.files import decontaminated, used_versions
 from exercises.editpack.rows import RowSource, file_digest
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from exercises.editpack.training.corpus import Windows
 
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "tokenizers", "safetensors")
-
-Say = Callable[[str], None]
 
 
 @command(TrainOptions)

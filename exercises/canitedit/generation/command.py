@@ -15,7 +15,7 @@ import typer
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.money import as_number, as_text, dollars_or_none, total
 from core.options import built, command
-from core.plaintext import counted
+from core.plaintext import Say, counted
 from core.redaction import Redactor
 from exercises.canitedit.generation.config import (
     READER,
@@ -41,7 +41,7 @@ from llm.chat import BudgetUsedError, RequestRefusedError, WindowExceededError
 from llm.client import LiteLLMModel
 from llm.options import LIMITS, MODELS, ModelChoice, Sampling, names_of
 from llm.registry import place, takes
-from runs.benchmark import Benchmark, Say
+from runs.benchmark import Benchmark
 from runs.calls.budget import MONEY
 from runs.calls.coordinator import AttemptGate
 from runs.calls.rate_limiter import SCALE

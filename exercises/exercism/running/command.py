@@ -21,7 +21,7 @@ from bench.selection import INSTANCES
 from core.address import without_logins
 from core.errors import DamagedFileError, UserError
 from core.options import built, command
-from core.plaintext import counted
+from core.plaintext import Say, counted
 from core.processes import remove_tree
 from core.redaction import Redactor
 from environments.choice import default_environment
@@ -57,7 +57,7 @@ from exercises.exercism.testing.toolchains import IMAGE, LanguagePlaces, prepare
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelFile, names_of
 from llm.provider_errors import ProviderRefusalError
 from llm.settings import load_settings
-from runs.benchmark import Benchmark, Say
+from runs.benchmark import Benchmark
 from runs.calls.budget import MONEY
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind
