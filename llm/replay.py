@@ -116,15 +116,18 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         calls=tuple(calls),
         cost=dollars_or_none(recorded.get("cost")),
         refusal=str(raw.get("error") or ""),
-        traits=_traits(raw.get("traits")),
+        traits=traits_of_json(raw.get("traits")),
         temperature=float(temperature) if isinstance(temperature, (int, float)) else None,
         made=raw.get("status") != _NOT_RECORDED,
     )
 
 
-def _traits(raw: Mapping[str, Any] | None) -> Traits | None:
+def traits_of_json(raw: Mapping[str, Any] | None) -> Traits | None:
+    """Return the traits in an attempt of a trajectory."""
     if raw is None:
         return None
+    if isinstance(raw["context"], bool) or not isinstance(raw["context"], int | None):
+        raise TypeError("`context` is not a number of tokens")
     images = bool(raw.get("images"))
     return Traits(raw["context"], bool(raw["prefill"]), Reminder(raw["reminder"]), images)
 

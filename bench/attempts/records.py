@@ -18,7 +18,7 @@ from bench.attempts.candidates import (
 from bench.repos.patches import submittable_patch
 from core.money import as_number, total
 from llm.chat import Call, Message, ToolCall, Traits
-from llm.replay import reply_of_json
+from llm.replay import reply_of_json, traits_of_json
 from runs.progress.overview import recorded_status
 from runs.storage.store import RunStore
 
@@ -115,7 +115,7 @@ class AttemptRecord:
 
     @classmethod
     def of_trajectory(cls, raw: Mapping[str, Any]) -> AttemptRecord:
-        """Return an attempt of a trajectory of this harness, without its traits.
+        """Return an attempt of a trajectory of this harness.
 
         Raises:
             KeyError, TypeError, ValueError: it has another layout.
@@ -140,6 +140,7 @@ class AttemptRecord:
             edit_format=raw["edit_format"],
             try_=int(raw["try"]),
             temperature=raw["temperature"],
+            traits=traits_of_json(raw["traits"]),
             status=status,
             model_patch=said["model_patch"],
             dropped_files=tuple(raw["dropped_files"]),

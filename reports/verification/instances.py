@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,12 @@ from bench.attempts.solving import Solved, explained
 from bench.attempts.transcript import transcript
 from bench.instances.instance import Instance
 from bench.repos.patches import submittable_patch
+from core.errors import UserError
 from core.parsing.untrusted import Keys
-from llm.chat import Message, request_sha256
+from llm.chat import Message, Traits, request_sha256
 from llm.registry import traits
 from llm.settings import ModelSettings
-from reports.data.jsonvalues import mapping, objects
+from reports.data.jsonvalues import mapping, objects, text
 from reports.data.rundata import OUTSIDE
 from reports.verification.difference import (
     Difference,
@@ -29,6 +32,8 @@ from reports.verification.difference import (
     first_difference,
     first_line,
 )
+from runs.modelsource import ReplayedModels, replay_folder
+from runs.options import folder_sha256
 from runs.storage.store import RunStore
 
 Trajectory = Mapping[str, Any]
@@ -67,6 +72,8 @@ class InstanceCheck:
         self, path: Path, written: Mapping[str, Any], trajectory: Trajectory
     ) -> Iterator[Difference]:
         place = self.store.trajectory(written["instance_id"])
+        if "instance_id" not in trajectory:
+            yield Difference(place, "instance_id is missing")
         records = [AttemptRecord.of_trajectory(raw) for raw in trajectory["attempts"]]
         origin = list(_wrong_origin(self.described, trajectory)) if self._ours else []
         yield from (Difference(place, words) for words in origin)
@@ -74,7 +81,12 @@ class InstanceCheck:
         for number, (raw, record) in enumerate(
             zip(trajectory["attempts"], records, strict=True), 1
         ):
-            for wrong in chain(_wrong(raw, record, number), self._of_model(config, raw, record)):
+            wrongs = (
+                _wrong(raw, record, number),
+                self._of_model(config, raw, record),
+                self._of_recording(written["instance_id"], record),
+            )
+            for wrong in chain(*wrongs):
                 yield Difference(place, f"attempt {number}: {wrong}")
         require_tests = bool(trajectory["config"]["require_tests"])
         again = chosen_again(records, trajectory["winner"], require_tests=require_tests)
@@ -99,8 +111,31 @@ class InstanceCheck:
             yield Difference(page, "is missing")
             return
         # Transcripts are written with lone surrogates as escapes.
-        text = transcript(solved).encode("utf-8", "backslashreplace").decode()
-        yield from first_line(page, page.read_bytes().decode("utf-8", "replace"), text)
+        again_page = transcript(solved).encode("utf-8", "backslashreplace").decode()
+        yield from first_line(page, page.read_bytes().decode("utf-8", "replace"), again_page)
+
+    @cached_property
+    def _recordings(self) -> ReplayedModels | None:
+        """The recordings that the run replayed, if they are at hand and unchanged."""
+        parts = (mapping(self.described.get(key)) for key in ("options", "config"))
+        for place in (Path(text(part.get("replay"))) for part in parts if part.get("replay")):
+            same = mapping(self.described.get("deciding")).get("replay_sha256")
+            with suppress(OSError, UserError):
+                if folder_sha256(place) == same:
+                    return ReplayedModels(replay_folder(place), {})
+        return None
+
+    def _of_recording(self, name: str, record: AttemptRecord) -> Iterator[str]:
+        recorded = self._recordings.attempts(name).get(record.attempt) if self._recordings else None
+        if recorded is None or record.traits is None:
+            return
+        # A reply to another request than the recorded one has no hash of its exchange.
+        known = [replace(call.reply, exchange_sha256=None) for call in recorded.calls]
+        for number, call in enumerate(record.calls, 1):
+            if replace(call.reply, exchange_sha256=None) not in known:
+                yield f"call {number} is not one of the replayed recording"
+        traits = (recorded.traits or Traits()).as_json()
+        yield from all_differences(record.traits.as_json(), traits, ("traits",))
 
     def _of_model(
         self, config: Mapping[str, Any], raw: Mapping[str, Any], record: AttemptRecord
@@ -120,7 +155,7 @@ class InstanceCheck:
             return
         rules = _one_fence(get_format(record.edit_format).instructions("```"))
         first, *others = (_one_fence(message.content) for message in record.messages)
-        found = rules in first, any(rules in text for text in others)
+        found = rules in first, any(rules in other for other in others)
         reminder = raw["traits"]["reminder"]
         if reminder != "none" and found != _REMINDED.get(reminder):
             name = record.edit_format
@@ -137,8 +172,10 @@ def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterat
     dropped = list(submittable_patch(record.model_patch).dropped)
     if record.edit_format == OUTSIDE:  # its tree had files that are in no patch
         dropped = [*record.dropped_files[: len(record.dropped_files) - len(dropped)], *dropped]
-    again = {"attempt": number, "traits": raw["traits"], "dropped_files": dropped}
+    again = {"attempt": number, "dropped_files": dropped}
     yield from all_differences(raw, {**record.as_trajectory(), **again})
+    if record.candidate.untested and record.candidate.test is not None:
+        yield "untested says why the test outcome is unknown, but it is known"
 
 
 def _wrong_origin(described: Mapping[str, Any], trajectory: Trajectory) -> Iterator[str]:
@@ -154,7 +191,7 @@ def _wrong_origin(described: Mapping[str, Any], trajectory: Trajectory) -> Itera
     free = {"models"} | recorded.keys() - mapping(described.get("deciding"))
     kept = recorded.keys() - (free if len(starts) > 1 else set())
     found, expected = (
-        {key: part.get(key) for key in kept} for part in (trajectory["config"], recorded)
+        {key: part[key] for key in kept if key in part} for part in (trajectory["config"], recorded)
     )
     yield from islice(all_differences(found, expected, ("config",)), 1)
 

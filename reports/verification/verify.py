@@ -26,12 +26,13 @@ from llm.chat import Call
 from llm.replay import reply_of_json
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.jsonvalues import mapping, objects
-from reports.data.predictions import ALL_PREDS, Prediction, all_preds, read_predictions
+from reports.data.predictions import ALL_PREDS, IMPORTED, Prediction, all_preds, read_predictions
 from reports.data.provenance import evaluation
 from reports.data.rundata import OUTSIDE, RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
+    OTHERS,
     Verdict,
     VerdictFile,
     VerdictStatus,
@@ -46,6 +47,7 @@ from reports.data.verdicts import (
 )
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.choice import make_swebench
+from reports.evaluation.evaluators.grading import is_saved
 from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.requested import Regrading, RequestedEvaluation
@@ -70,7 +72,7 @@ from runs.calls.journal import (
 )
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
 from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
-from runs.storage.versions import versions
+from runs.storage.versions import HARNESS_VERSION, versions
 
 
 def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
@@ -158,6 +160,8 @@ class _Verification:
                 yield from readable(self._of_verdict(path, by_path[path], row))
             else:
                 yield Difference(path, "belongs to no patch of this run")
+        if run.described:
+            yield from _unrelated(self.store, run, patches)
         yield from readable(_json(folder / RESULTS_FILE, lists))
         yield from readable(_json(folder / STATS_FILE, stats))
 
@@ -176,19 +180,35 @@ class _Verification:
         if evaluation and saved.repo is not None:  # else it was evaluated without a row
             facts = facts_of(evaluation)
         expected = VerdictFile.of(prediction, verdict, facts)
-        if words := first_difference(saved.model_dump(), expected.model_dump()):
+        if words := first_difference(read_object(path, FIX), expected.model_dump()):
             yield Difference(path, words)
         if saved.evaluator not in (*(kind.value for kind in EvaluatorKind), *TOOLS):
             yield Difference(path, f"evaluator is {saved.evaluator!r}, which is unknown")
         if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
             yield Difference(path, "image or tool is named, but the local evaluator has neither")
+        yield from self._of_output(prediction, verdict)
         graded = None
         if instance and evaluation and verdict.swebench == version("swebench"):
             instance = replace(instance, instance_id=prediction.instance_id)
             task = EvaluationTask(prediction, instance, evaluation)
             regrading = Regrading(self.store, make_swebench(self.store, self.options))
             graded = regrading(task, verdict)
+        if graded and verdict.evaluator == EvaluatorKind.LOCAL.value:
+            own = verdict.reason.partition(_BOTH_RUNS)[0].removesuffix("; ")
+            if own != graded.reason and not own.startswith(_NOT_OF_THE_OUTPUT):
+                yield Difference(
+                    path, f"reason is {own!a}, but graded again it is {graded.reason!a}"
+                )
         yield from self._against_report(path, prediction, verdict, graded)
+
+    def _of_output(self, prediction: Prediction, verdict: Verdict) -> Iterator[Difference]:
+        log = eval_log(self.store, prediction)
+        if not log.is_file():
+            return
+        if not (output := log.read_text("utf-8", "replace")):
+            yield Difference(log, "is empty, but the output of an evaluation is not")
+        elif verdict.evaluator == EvaluatorKind.LOCAL.value and not is_saved(output):
+            yield Difference(log, "does not begin as the output of a local evaluation")
 
     def _against_report(
         self, place: Path, prediction: Prediction, verdict: Verdict, graded: Verdict | None
@@ -214,6 +234,34 @@ class _Verification:
             yield Difference(path, f"graded again: {words}")
 
 
+# How the local evaluator says what its output does not contain.
+_BOTH_RUNS = "with and without its edits"
+_NOT_OF_THE_OUTPUT = ("the tests did not end within ", "resolved only with ")
+
+
+def _unrelated(
+    store: RunStore, run: RunData, patches: Sequence[Prediction]
+) -> Iterator[Difference]:
+    """Yield the files of instances and patches that ``run`` does not have."""
+    names = run.selected
+    known = {path(name) for name in names for path in (store.trajectory, store.transcript)}
+    known |= {path for name in names for path in journals_of(store.journals, name)}
+    known |= {store.logs / f"{name}.log" for name in names} | {*map(store.unfinished, names)}
+    label = run.model_name_or_path
+    # Of instances without a prediction, too: it may be put aside to be made again.
+    every = (*patches, *(Prediction(name, label, "", (), False) for name in names))
+    known |= {path(store, patch) for patch in every for path in (eval_log, eval_report)}
+    found = chain(
+        store.folder.glob("*.md"),
+        store.trajectory("x").parent.glob("*.json"),
+        store.journals.glob("*.jsonl"),
+        (path for kind in ("log", "json") for path in store.logs.glob(f"*.{kind}")),
+        (store.logs / OTHERS).glob("*"),
+    )
+    for path in sorted({*found} - known - {store.redo}):
+        yield Difference(path, "belongs to no instance or patch of this run")
+
+
 def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> Iterator[Difference]:
     """Compare a file with the nearest of its valid contents."""
     if not path.is_file():
@@ -224,6 +272,14 @@ def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> It
 
 
 _CONFIG = TypeAdapter(RunConfig)
+# What each start of a run writes.
+_RECORDED = ("config", "deciding", "versions", "started", "dataset", "selected", "prices", "starts")
+
+
+def _missing(described: Mapping[str, Any]) -> Iterator[str]:
+    yield from (key for key in _RECORDED if key not in described)
+    for number, start in enumerate(objects(described.get("starts"))):
+        yield from (f"starts[{number}].{key}" for key in ("started", "ended") if key not in start)
 
 
 def _run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: str) -> Iterator[str]:
@@ -234,7 +290,12 @@ def _run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: st
     if "evaluation" in described:
         now = evaluation(run.instances)
         yield from all_differences(described["evaluation"], now, ("evaluation",))
-    if "deciding" not in described:  # imported, or combined
+    other = "combined" in described or IMPORTED in described
+    if other or not any(key in described for key in _RECORDED[:3]):
+        return
+    missing = list(_missing(described))
+    yield from (f"{key} is missing" for key in missing)
+    if missing:
         return
     dataset = mapping(described.get("dataset")).get("sha256")
     if rows_sha256 and dataset != rows_sha256:
@@ -270,6 +331,9 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
         "deciding": {**config.deciding(), **own_facts},
     }
     yield from all_differences({key: described.get(key) for key in expected}, expected)
+    if own.get("harness") == HARNESS_VERSION:
+        lacking = sorted(config.as_json().keys() - recorded.keys())
+        yield from (f"config.{key} is missing" for key in lacking)
     for option, value in mapping(described.get("options")).items():
         keys, name = ("options", option), option.replace("-", "_")
         if name == "models":

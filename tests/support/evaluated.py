@@ -358,3 +358,17 @@ def said_of(folder: Path, split: str = "") -> list[str]:
     said: list[str] = []
     validate_command(folder, SubmissionOptions(split, dataset="demo"), said.append)
     return said
+
+
+TESTS = ("test_lower_case", "test_space_becomes_dash", "test_runs_become_one_dash")
+PRINTED = "".join(f"PASSED tests/test_slug.py::{name}\n" for name in TESTS)
+
+
+def junit_report(*failed: str) -> str:
+    """Return a report of pytest's on the tests of ``TEXTKIT``."""
+    cases = "".join(
+        f'<testcase classname="tests.test_slug" name="{name}">'
+        f"{'<failure/>' if name in failed else ''}</testcase>"
+        for name in TESTS
+    )
+    return f"<testsuites><testsuite>{cases}</testsuite></testsuites>"

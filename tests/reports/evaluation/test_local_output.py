@@ -6,30 +6,18 @@ import pytest
 
 from reports.data.verdicts import VerdictStatus
 from reports.evaluation.evaluators.grading import grade_saved, is_saved, saved
-from tests.support.evaluated import TEXTKIT, rows, task
-
-TESTS = ("test_lower_case", "test_space_becomes_dash", "test_runs_become_one_dash")
-PRINTED = "".join(f"PASSED tests/test_slug.py::{name}\n" for name in TESTS)
-
-
-def report(*failed: str) -> str:
-    cases = "".join(
-        f'<testcase classname="tests.test_slug" name="{name}">'
-        f"{'<failure/>' if name in failed else ''}</testcase>"
-        for name in TESTS
-    )
-    return f"<testsuites><testsuite>{cases}</testsuite></testsuites>"
+from tests.support.evaluated import PRINTED, TESTS, TEXTKIT, junit_report, rows, task
 
 
 @pytest.mark.parametrize(
     ("output", "resolved"),
     [
-        (f"{PRINTED}\nTOKEN\n{report()}", True),
-        (f"{PRINTED}\nTOKEN\n{report(TESTS[2])}", False),
+        (f"{PRINTED}\nTOKEN\n{junit_report()}", True),
+        (f"{PRINTED}\nTOKEN\n{junit_report(TESTS[2])}", False),
         (PRINTED, False),
         (f"{PRINTED}\nTOKEN\n<testsuites>", False),
-        (f"{PRINTED}\n{report()}\nTOKEN\n", False),
-        (f"\nTOKEN\n{report()}", False),
+        (f"{PRINTED}\n{junit_report()}\nTOKEN\n", False),
+        (f"\nTOKEN\n{junit_report()}", False),
     ],
 )
 def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -> None:
@@ -47,7 +35,9 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     inner = "test_one.py::test_this"
     nested = f"PASSED [100%]\nPASSED [\nXFAIL {inner}\n"
     case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "[", inner])
-    verdict = grade_saved(case, saved(f"{nested}{PRINTED}\nTOKEN\n{report()}", "TOKEN"), "local")
+    verdict = grade_saved(
+        case, saved(f"{nested}{PRINTED}\nTOKEN\n{junit_report()}", "TOKEN"), "local"
+    )
     assert verdict.status is VerdictStatus.RESOLVED
     assert (
         f"as swebench reads [, [100%], {inner}, which pytest's report cannot confirm"
@@ -55,12 +45,12 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     )
     # Another test of a file of this run is none of a nested run.
     forged = task(TEXTKIT, PASS_TO_PASS=["tests/test_slug.py::test_other"])
-    output = f"PASSED tests/test_slug.py::test_other\n{PRINTED}\nTOKEN\n{report()}"
+    output = f"PASSED tests/test_slug.py::test_other\n{PRINTED}\nTOKEN\n{junit_report()}"
     assert grade_saved(forged, saved(output, "TOKEN"), "local").status is VerdictStatus.UNRESOLVED
     # A report that is missing confirms nothing, and one that names the test decides.
     alone = grade_saved(case, saved(f"{nested}{PRINTED}", "TOKEN"), "local")
     assert alone.status is VerdictStatus.UNRESOLVED
-    failed = saved(f"{nested}{PRINTED}\nTOKEN\n{report(TESTS[2])}", "TOKEN")
+    failed = saved(f"{nested}{PRINTED}\nTOKEN\n{junit_report(TESTS[2])}", "TOKEN")
     assert grade_saved(case, failed, "local").status is VerdictStatus.UNRESOLVED
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,13 @@ from llm.chat import Call, Message, Reply, request_sha256
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_command
 from reports.data.predictions import read_predictions
-from reports.data.verdicts import eval_log
+from reports.data.verdicts import eval_log, save_verdict
+from reports.evaluation.evaluators.grading import grade_saved, saved
 from reports.verification.difference import first_difference, first_line
 from reports.verification.instances import chosen_again, wrong_request
 from runs.storage.store import RunStore
 from tests.support import runs
-from tests.support.evaluated import whole_output
+from tests.support.evaluated import PRINTED, junit_report, task, whole_output
 
 ONE, SIX = "demo__textkit-1", "demo__units-1"
 
@@ -48,7 +51,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     sha256 = next(p.patch_sha256 for p in predictions if p.instance_id == ONE)
     verdict = {
         "instance_id": ONE, "status": "resolved", "resolved": True, "evaluator": "docker",
-        "official": True, "reason": "", "patch_sha256": sha256, "dropped_files": [],
+        "official": True, "reason": "", "patch_sha256": sha256, "dropped_files": [], "image": "",
+        "evaluated": "", "swebench": "", "tool": "", "gold_files": [], "repo": None,
+        "created_at": "",
     }  # fmt: skip
     (folder / "verdicts").mkdir()
     (folder / f"verdicts/{ONE}.json").write_text(json.dumps(verdict))
@@ -87,6 +92,23 @@ def _set(*keys: Any, to: Any) -> Edit:
     return edit
 
 
+def _drop(*keys: Any) -> Edit:
+    def edit(value: Any) -> None:
+        for key in keys[:-1]:
+            value = value[key]
+        del value[keys[-1]]
+
+    return edit
+
+
+def _both(one: Edit, other: Edit) -> Edit:
+    def edit(value: Any) -> None:
+        one(value)
+        other(value)
+
+    return edit
+
+
 TRAJECTORY = f"predictions/r/trajectories/{ONE}.json"
 FALLBACK = f"predictions/r/trajectories/{SIX}.json"
 RUN = "predictions/r/run.json"
@@ -114,6 +136,24 @@ PLANTS: list[tuple[str, Edit, str]] = [
         "the replies of the calls",
     ),
     (TRAJECTORY, _set("config", "map_tokens", to=1), "config.map_tokens is 1, but should be 2048"),
+    (TRAJECTORY, _drop("config", "api_base"), "config.api_base is missing, but should be null"),
+    (TRAJECTORY, _set("attempts", 0, "traits", "context", to=True), "not a number of tokens"),
+    (TRAJECTORY, _set("attempts", 0, "traits", "prefill", to=True), "traits.prefill is true, but"),
+    (TRAJECTORY, _set("attempts", 0, "calls", 1, "seconds", to=7), "call 2 is not one of the repl"),
+    (TRAJECTORY, _set("attempts", 0, "calls", 0, "truncated", to=True), "call 1 is not one of the"),
+    (
+        TRAJECTORY,
+        _both(
+            _set("attempts", 0, "recorded", "test_outcome", to=True),
+            _set("attempts", 0, "untested", to="a plugin is new"),
+        ),
+        "untested says why the test outcome is unknown, but it is known",
+    ),
+    (RUN, _drop("deciding"), "deciding is missing"),
+    (RUN, _drop("versions"), "versions is missing"),
+    (RUN, _drop("starts", 0, "ended"), "starts[0].ended is missing"),
+    (TRAJECTORY, _drop("instance_id"), "instance_id is missing"),
+    (RUN, _drop("config", "tries"), "config.tries is missing"),
     (RUN, _set("config", "map_tokens", to=1), "deciding.map_tokens is 2048, but should be 1"),
     (RUN, _set("dataset", "sha256", to="0" * 64), "sha256 is not that of the rows"),
     (RUN, _set("deciding", "dataset_sha256", to="0" * 64), "deciding.dataset_sha256 is"),
@@ -129,6 +169,7 @@ PLANTS: list[tuple[str, Edit, str]] = [
     (VERDICT, _set("official", to=False), "official is false, but should be true"),
     (VERDICT, _set("evaluator", to="dokker"), "evaluator is 'dokker', which is unknown"),
     (VERDICT, _set("created_at", to="soon"), "is not a verdict"),
+    (VERDICT, _drop("tool"), 'tool is missing, but should be ""'),
     ("predictions/r/results.json", _set("resolved", to=[]), "resolved[0] is missing, but should"),
     ("predictions/r/stats.json", _set("run", to="else"), 'run is "else"'),
 ]
@@ -177,6 +218,79 @@ def test_a_missing_transcript_and_a_strange_verdict_are_named(out: Path, cache: 
     _, said = verify(out, cache)
     assert f"predictions/r/{ONE}.md: is missing" in said
     assert "predictions/r/verdicts/own__thing-1.json: belongs to no patch of this run" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        (TRAJECTORY, "predictions/r/trajectories/own__thing-1.json"),
+        (f"predictions/r/{ONE}.md", "predictions/r/own__thing-1.md"),
+        (f"logs/r/{ONE}.report.json", "logs/r/own__thing-1.report.json"),
+        (f"logs/r/{ONE}.log", "logs/r/own__thing-1.log"),
+        (f"logs/r/{ONE}.log", f"logs/r/{ONE}.else.eval.log"),
+        (f"logs/r/{ONE}.log", "logs/r/journals/own__thing-1.jsonl"),
+        (f"logs/r/{ONE}.log", f"logs/r/attempts/{ONE}.0123456789abcdef.eval.log"),
+    ],
+)
+def test_a_file_of_another_instance_or_patch_is_named(
+    out: Path, cache: Path, name: str, other: str
+) -> None:
+    (out / other).parent.mkdir(exist_ok=True)
+    shutil.copy(out / name, out / other)
+    code, said = verify(out, cache)
+    assert (code, said[0]) == (1, f"{other}: belongs to no instance or patch of this run")
+
+
+def test_files_of_selected_instances_without_a_prediction_belong_to_the_run(
+    out: Path, cache: Path
+) -> None:
+    run = out / RUN
+    described = json.loads(run.read_text())
+    name = "demo__bank-1"
+    run.write_text(json.dumps({**described, "selected": [*described["selected"], name]}))
+    before = verify(out, cache)
+    log = "retry--scripted-a--scripted-b.eval.log"
+    for kind in ("log", "unfinished.json", log, "report.json"):
+        (out / f"logs/r/{name}.{kind}").write_text('{"status": "budget"}')
+    (out / "logs/r/redo.json").write_text("{}")
+    (out / "logs/r/journals").mkdir(exist_ok=True)
+    (out / f"logs/r/journals/{name}.1.jsonl").touch()
+    assert [line for line in verify(out, cache)[1] if "belongs to no" in line] == []
+    assert [line for line in before[1] if "belongs to no" in line] == []
+
+
+def test_an_output_that_no_evaluation_wrote_is_named(out: Path, cache: Path) -> None:
+    store = RunStore.of_folder(out / "predictions/r")
+    log = next(eval_log(store, p) for p in read_predictions(store) if p.instance_id == ONE)
+    log.touch()
+    code, said = verify(out, cache)
+    name = f"logs/r/{log.name}"
+    assert (code, said[0]) == (1, f"{name}: is empty, but the output of an evaluation is not")
+    log.write_text(whole_output("PASSED a\n"))
+    assert verify(out, cache)[0] == 0
+    verdict = json.loads((out / VERDICT).read_text())
+    changed = {**verdict, "evaluator": "local", "official": False}
+    (out / VERDICT).write_text(json.dumps(changed))
+    _, said = verify(out, cache)
+    assert f"{name}: does not begin as the output of a local evaluation" in said
+
+
+def test_a_reason_that_the_output_does_not_give_is_named(out: Path, cache: Path) -> None:
+    store = RunStore.of_folder(out / "predictions/r")
+    predicted = next(p for p in read_predictions(store) if p.instance_id == ONE)
+    log = saved(f"{PRINTED}\nTOKEN\n{junit_report()}", "TOKEN")
+    graded = replace(grade_saved(task(ONE), log, "local"), swebench=version("swebench"))
+
+    def reasons(reason: str) -> list[str]:
+        save_verdict(store, predicted, replace(graded, reason=reason), None)
+        _, said = verify(out, cache)
+        return [line for line in said if line.startswith(f"{VERDICT}: reason is")]
+
+    (line,) = reasons("because")
+    assert line == f"{VERDICT}: reason is 'because', but graded again it is ''"
+    assert reasons("") == []
+    assert reasons("with and without its edits of test configuration in 'conftest.py'") == []
+    assert reasons("the tests did not end within 60 s") == []
 
 
 def test_a_report_that_says_otherwise_is_named(out: Path, cache: Path) -> None:
