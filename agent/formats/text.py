@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from agent.formats.apply import EngineFormat
 from agent.formats.base import Edit, EditFormat, ReplyScope, Unreadable, WholeFile
+from agent.formats.matching.lines import with_ends
 from agent.formats.reading.blocks import read_blocks
 from agent.formats.reading.calls import calls_of
-from agent.formats.reading.listings import read_listings
+from agent.formats.reading.listings import MOST_PARSED, read_listings
 from agent.formats.reading.unified import read_diffs, read_patches
 from agent.grammars import has_errors, language_of
 from llm.chat import Reply
@@ -100,15 +101,19 @@ def _edits(
 
 def _unfenced(parts: Sequence[Sequence[str]], scope: ReplyScope) -> Iterator[str]:
     """Yield known files that JSON or tags name, and those whose code follows without a fence."""
+    parsed = 0
     for lines in parts:
         yield from (m[1] for line in lines for m in _KEYED.finditer(line) if m[1] in scope.known)
         names = [n for n, line in enumerate(lines) if line.strip(_MARKS) in scope.known]
+        if len(names) > _MOST_UNFENCED:
+            continue
         for at, end in zip(names, [*names[1:], len(lines)], strict=False):
             path, code = lines[at].strip(_MARKS), lines[at + 1 : end]
-            full = sum(bool(line.strip()) for line in code) > 1 and len(names) <= _MOST_UNFENCED
-            text = "\n".join([*code, ""])
-            if full and language_of(path) and not has_errors(path, text):
-                yield path
+            if language_of(path) and sum(bool(line.strip()) for line in code) > 1:
+                text = with_ends(code)
+                parsed += len(text)
+                if parsed <= MOST_PARSED and not has_errors(path, text):
+                    yield path
 
 
 def _others(lines: list[str], scope: ReplyScope, readers: Sequence[_Reader]) -> Iterator[Part]:

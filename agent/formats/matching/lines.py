@@ -39,7 +39,7 @@ def indent_of(line: str) -> str:
 
 def with_ends(lines: Sequence[str]) -> str:
     """Return ``lines`` as a text in which each of them ends in a newline."""
-    return "".join(line + "\n" for line in lines)
+    return "\n".join([*lines, ""])
 
 
 def starts_of(have: Sequence[str], search: Sequence[str]) -> Iterator[int]:

@@ -21,7 +21,14 @@ _WORD = re.compile(r"[\s()\[\]<>{}`*\"',;]+|[.:!?](?=\s|$)")
 
 def fence_of(line: str) -> tuple[str, str] | None:
     """Return the run of marks and the info string of a fence line, None for any other line."""
-    match = _FENCE.match(line) if "```" in line or "~~~" in line else None
+    # Up to three spaces may stand before the marks.
+    start = line[:6]
+    return _fence_of(line) if "```" in start or "~~~" in start else None
+
+
+@lru_cache(maxsize=1024)
+def _fence_of(line: str) -> tuple[str, str] | None:
+    match = _FENCE.match(line)
     if not match or ("`" in match[1] and "`" in match[2]):
         return None
     return match[1], match[2].strip()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from agent.formats.base import Edit, ReplyScope, Unreadable, WholeFile
+from agent.formats.matching.lines import with_ends
 from agent.formats.reading.fences import (
     KINDS,
     OPEN,
@@ -23,8 +24,8 @@ from agent.grammars import has_errors, language_named, language_of
 
 _TEXTS = (".md", ".rst", ".txt", ".markdown")
 _MOST_FENCES = 20
-# Characters of a reply that are parsed to find the fences that close its files.
-_MOST_PARSED = 200_000
+MOST_PARSED = 200_000
+"""Characters of a reply that are parsed to find the ends of its files; it costs the most time."""
 _LONGEST = 1_000
 _FIRST = ("diff --git ", "--- ")
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*|\d+[.)]\s|[-*]\s)")
@@ -66,28 +67,26 @@ class _Listings:
         self.fences = _Fences(lines)
 
     def all(self) -> Iterator[Edit | list[str]]:
-        lines, index, done = self.lines, 0, 0
-        while index < len(lines):
-            fence = fence_of(lines[index])
-            if not fence:
-                index += 1
+        lines, behind, done = self.lines, 0, 0
+        for index, marks, info in self.fences.all:
+            if index < behind:
                 continue
-            path, start = _name(lines, index, self.scope)
-            said = path or _said(lines, done, index, fence[1], self.scope)
-            end = self._closing(start - 1, fence[0], said)
+            path, start = _name(lines, index, info, self.scope)
+            said = path or _said(lines, done, index, info, self.scope)
+            end = self._closing(start - 1, marks, said)
             edit: Edit | None = None
             if said and end is None:
-                missing = f"its closing fence {fence[0]} is missing."
+                missing = f"its closing fence {marks} is missing."
                 problem = f"the file {said} is not complete: {missing}"
                 edit = Unreadable(said, problem)
-            elif said and end is not None and not _is_diff(fence[1], said, lines, start, end):
-                text = "".join(line + "\n" for line in lines[start:end])
+            elif said and end is not None and not _is_diff(info, said, lines, start, end):
+                text = with_ends(lines[start:end])
                 edit = WholeFile(resolve_likely(said, self.scope), text, likely=not path)
-            index = len(lines) if end is None else end + 1
+            behind = len(lines) if end is None else end + 1
             if edit:
                 yield lines[done : start - 1]
                 yield edit
-                done = index
+                done = behind
         yield lines[done:]
 
     def _closing(self, start: int, fence: str, path: str | None) -> int | None:
@@ -106,9 +105,9 @@ class _Listings:
         if language_of(path) is None:
             return later[-1] if path.endswith(_TEXTS) else first
         for end in later if len(later) > 1 else ():
-            text = "\n".join(self.lines[start + 1 : end]) + "\n"
+            text = "\n".join([*self.lines[start + 1 : end], ""])
             self.parsed += len(text)
-            if self.parsed <= _MOST_PARSED and not has_errors(path, text):
+            if self.parsed <= MOST_PARSED and not has_errors(path, text):
                 return end
         return first
 
@@ -136,9 +135,8 @@ class _Fences:
                 yield number, depth
 
 
-def _name(lines: Sequence[str], index: int, scope: ReplyScope) -> tuple[str | None, int]:
+def _name(lines: Sequence[str], index: int, info: str, scope: ReplyScope) -> tuple[str | None, int]:
     known = scope.known
-    info = (fence_of(lines[index]) or ("", ""))[1]
     path = path_in_info(info, known) or path_above(lines[max(0, index - 2) : index], known)
     if path or index + 1 >= len(lines) or fence_of(lines[index + 1]):
         return path, index + 1
@@ -188,18 +186,19 @@ def only_fence(lines: Sequence[str], scope: ReplyScope) -> Edit | None:
 
     It is the only known file that the reply names, else the only one of the chat.
     """
-    code, at, fences = [], 0, _Fences(lines)
+    code, behind, fences = [], 0, _Fences(lines)
     if not any(info and language_named(info.lower()) for _, _, info in fences.all):
         return None
-    while at < len(lines):
-        fence = fence_of(lines[at])
-        end = next((n for n, _ in fences.bare(at, fence[0])), None) if fence else at
-        if fence and end and language_named(fence[1].lower()) and not _is_edit(lines, at + 1, end):
+    for at, marks, info in fences.all:
+        if at < behind:
+            continue
+        end = next((n for n, _ in fences.bare(at, marks)), None)
+        if end and language_named(info.lower()) and not _is_edit(lines, at + 1, end):
             code.append(lines[at + 1 : end])
-        at = len(lines) if end is None else end + 1
+        behind = len(lines) if end is None else end + 1
     if not code:
         return None
     named = paths_in_prose(lines, scope.known) or list(scope.chat or scope.known)
     if len(code) > 1 or len(named) != 1:
         return Unreadable("", f"a fence has no file name: {_ALONE}")
-    return WholeFile(named[0], "".join(line + "\n" for line in code[0]), likely=True)
+    return WholeFile(named[0], with_ends(code[0]), likely=True)

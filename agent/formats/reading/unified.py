@@ -31,6 +31,8 @@ _RENAME = re.compile(r"^rename (?:from|to) (.+)$")
 _GIT = re.compile(r"^(?:diff --git|---|\+\+\+) (\S+)")
 # Lines at which a file's part of a diff ends; three stars begin a line of V4A.
 _HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "rename from ", "*** ")
+# Lines at which one may begin, besides fences.
+_BEGINNINGS = ("--- ", "@@", "rename ")
 _NOWHERE = "/dev/null"
 
 
@@ -69,6 +71,9 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]
     path: str | None = None
     v4a = any(line.startswith("*** ") for line in lines)
     while at < len(lines):
+        if not (lines[at].startswith(_BEGINNINGS) or fence_of(lines[at])):
+            at += 1
+            continue
         before = _RENAME.match(lines[at])
         after = _RENAME.match(lines[at + 1]) if before and at + 1 < len(lines) else None
         if before and after:
@@ -106,7 +111,7 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]
 
 def _header(lines: Sequence[str], at: int) -> tuple[str, str]:
     old = _OLD.match(lines[at])
-    new = _NEW.match(lines[at + 1]) if at + 1 < len(lines) else None
+    new = _NEW.match(lines[at + 1]) if old and at + 1 < len(lines) else None
     return (_path(old[1]), _path(new[1])) if old and new else ("", "")
 
 
@@ -220,15 +225,15 @@ def hunk_edit(path: str, hunk: Hunk, content: Sequence[str], *, known: bool) -> 
     New lines alone have their place from the header: a number, or the line that its hint names.
     Without either, definitions go to the end of a known file.
     """
-    search, replace = with_ends(_side(content, "-")), with_ends(_side(content, "+"))
+    search, replace = _sides(content)
     headers = (hunk.hint,) if hunk.hint else ()
-    full = [line for line in replace.split("\n") if line.strip()]
-    if search.strip() or not full:
+    if search.strip() or not replace.strip():
         readings = _readings(content)
         line = None if hunk.inserts else hunk.line
         return SearchReplace(path, search, replace, readings, line=line, headers=headers)
     if known and hunk.inserts:
         return SearchReplace(path, "", replace, line=hunk.line)
+    full = [line for line in replace.split("\n") if line.strip()]
     defines = not full[0][:1].isspace() and any(line[:1].isspace() for line in full)
     ends = known and hunk.line is None and not headers and defines
     if known and headers:
@@ -239,11 +244,9 @@ def hunk_edit(path: str, hunk: Hunk, content: Sequence[str], *, known: bool) -> 
 def _readings(content: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return other readings: without unmarked lines at the end, and with unmarked kept lines."""
     last = max(n for n, line in enumerate(content) if line[:1] in ("+", "-", " "))
-    sides = [
-        (with_ends(_side(lines, "-", marks)), with_ends(_side(lines, "+", marks)))
-        for lines, marks in ((content[: last + 1], " +-"), (content, "+-"))
-    ]
-    return tuple(dict.fromkeys(sides))
+    ended = [_sides(content[: last + 1])] if last + 1 < len(content) else []
+    unmarked = [_sides(content, "+-")] if any(line[:1] == " " for line in content) else []
+    return (*ended, *unmarked)
 
 
 def _content(body: Sequence[Hunk]) -> list[str]:
@@ -251,6 +254,10 @@ def _content(body: Sequence[Hunk]) -> list[str]:
     while lines and not lines[-1]:
         lines.pop()
     return lines
+
+
+def _sides(lines: Sequence[str], marks: str = " +-") -> tuple[str, str]:
+    return with_ends(_side(lines, "-", marks)), with_ends(_side(lines, "+", marks))
 
 
 def _side(lines: Sequence[str], sign: str, marks: str = " +-") -> list[str]:

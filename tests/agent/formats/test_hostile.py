@@ -153,7 +153,7 @@ def test_the_search_for_a_closing_fence_parses_a_bounded_text(
     for count in (500, 2_000):
         parsed.clear()
         parse("whole", "".join(f"a{n}.py\n```python\n{unit * 20}" for n in range(count // 20)))
-        assert 0 < sum(parsed) <= listings._MOST_PARSED
+        assert 0 < sum(parsed) <= listings.MOST_PARSED
 
 
 def test_markers_are_measured_once_for_each_reading() -> None:
