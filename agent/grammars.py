@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from posixpath import splitext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _BY_SUFFIX = {
 
 def language_of(path: str) -> str | None:
     """Return the name of the grammar for ``path``, None when there is none."""
-    return _BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
+    return _BY_SUFFIX.get(splitext(path)[1].lower())
 
 
 def language_named(word: str) -> str | None:

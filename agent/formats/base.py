@@ -196,6 +196,8 @@ class EditFormat(ABC):
     """Whether the model can continue a reply that was cut off; see ``join``."""
     path_inside: bool = False
     """Whether the path is the first line inside a fence, not the line above it."""
+    whole_files: bool = False
+    """Whether a file in full in a fence is an edit in this format."""
     tools: tuple[Tool, ...] = ()
     """The functions that the model calls to edit; none for text formats."""
 

@@ -16,6 +16,7 @@ class WholeFormat(TextFormat):
 
     name = "whole"
     joins = True
+    whole_files = True
 
     def read(self, lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
         parts = list(read_listings(lines, scope))

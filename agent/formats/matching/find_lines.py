@@ -145,9 +145,12 @@ class MatchStep(str, Enum):
     LIKENESS = "likeness"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Place:
-    """Lines ``start`` to ``end`` (from 0, end not included); ``make`` returns the new lines."""
+    """Lines ``start`` to ``end`` (from 0, end not included); ``make`` returns the new lines.
+
+    It is not frozen because there may be many thousands: a frozen one takes twice the time.
+    """
 
     start: int
     end: int
@@ -245,13 +248,18 @@ def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
     return shifts.pop() if len(shifts) == 1 else None
 
 
+@lru_cache(maxsize=2)
+def _full_lines(have: tuple[str, ...]) -> tuple[Sequence[int], Sequence[str]]:
+    bare = _stripped(have, str.strip)
+    return [n for n, line in enumerate(bare) if line], [line for line in bare if line]
+
+
 def _without_blanks(have: Lines, search: Lines, replace: Lines) -> list[Place]:
-    bare = _stripped(tuple(have), str.strip)
-    numbers = [n for n, line in enumerate(bare) if line]
+    numbers, bare = _full_lines(tuple(have))
     wanted = [n for n, line in enumerate(search) if line.strip()]
     core = [search[n] for n in wanted]
     found = []
-    for at in starts_of([bare[n] for n in numbers], [line.strip() for line in core]):
+    for at in starts_of(bare, [line.strip() for line in core]):
         taken = numbers[at : at + len(core)]
         shift = uniform_shift([have[n] for n in taken], core)
         if shift is None:
@@ -329,7 +337,7 @@ def _similar(have: Lines, search: Lines, replace: Lines, path: str) -> list[Plac
     strings) may differ, and every line is alike by 0.8.
     """
     wanted = [n for n, line in enumerate(search) if line.strip()]
-    numbers = [n for n, line in enumerate(have) if line.strip()]
+    numbers, _ = _full_lines(tuple(have))
     if not wanted or len(wanted) > _MOST_LINES or len(numbers) < len(wanted):
         return []
     if len(wanted) * len(numbers) > _MOST_PAIRS or sum(map(len, have)) > _LARGEST_FILE:

@@ -57,8 +57,10 @@ def path_in_info(info: str, known: Collection[str]) -> str | None:
 def path_above(lines: Sequence[str], known: Collection[str]) -> str | None:
     """Return the file that the last line with text names; a fence follows it."""
     # A drawn line may stand between a name and its fence.
-    line = next((line for line in reversed(lines[-3:]) if line.strip(" -=_*")), "")
-    return None if fence_of(line) else path_in_line(line, known)
+    for line in reversed(lines[-3:]):
+        if line.strip(" -=_*"):
+            return None if fence_of(line) else path_in_line(line, known)
+    return None
 
 
 def name_before(before: Sequence[str], known: Collection[str]) -> str | None:
@@ -124,7 +126,6 @@ OTHER_OPEN = re.compile(r"^\s{0,3}(<{7,}) ?(?:[\w./:-]+(?: [\w./:-]+){0,3})?\s*$
 OTHER_CLOSE = re.compile(r"^\s{0,3}(>{5,}) ?(?:[\w./:()-]+(?: [\w./:()-]+){0,8})?\s*$")
 GLUED_CLOSE = re.compile(r"^(.*[^\s>`'\"])\s*>{5,} ?(?:REPLACE|UPDATED)\s*$", re.IGNORECASE)
 GLUED_DIVIDER = re.compile(r"^(?:(.*[^\s=#])\s*={7}|={7}(?! )([^=\s].*))$")
-_MARK = re.compile(r"<<<|>>>|===|-----|\+\+\+\+\+")
 _USUAL = 7
 _HEADING = re.compile(r"^\s*\w[\w ,.'\"&/-]*$")
 STRAY = (
@@ -135,7 +136,8 @@ STRAY = (
 
 def marker_size(line: str) -> int:
     """Return the length of the marker that ``line`` is or ends in, 0 for any other line."""
-    return _size_of(line) if len(line) > 2 and _MARK.search(line) else 0
+    marked = "===" in line or ">>>" in line or "<<<" in line or "-----" in line or "+++++" in line
+    return _size_of(line) if marked else 0
 
 
 @lru_cache(maxsize=1024)

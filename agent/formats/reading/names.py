@@ -70,12 +70,14 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
         return name
     if "\\" in line and (reading := clean_name(line.replace("\\", "/"))) in known:
         return reading
-    if not name or not _PATH.fullmatch(name) or line.strip().startswith(("<<<<", "====", ">>>>")):
-        return None
+    return name if not line.lstrip().startswith("====") and _looks_like_path(name) else None
+
+
+@lru_cache(maxsize=1024)
+def _looks_like_path(name: str) -> bool:
     last = name.rsplit("/", 1)[-1]
-    known_kind = _EXTENSION.search(last) or _DOTFILE.match(last) or last in _BARE
-    looks_like_path = "/" in name or known_kind
-    return name if looks_like_path else None
+    usual = last != name or _EXTENSION.search(last) or _DOTFILE.match(last) or last in _BARE
+    return bool(usual and _PATH.fullmatch(name))
 
 
 def resolve_existing(name: str, scope: ReplyScope) -> str:

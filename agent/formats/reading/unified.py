@@ -31,6 +31,7 @@ _RENAME = re.compile(r"^rename (?:from|to) (.+)$")
 _GIT = re.compile(r"^(?:diff --git|---|\+\+\+) (\S+)")
 # Lines at which a file's part of a diff ends; three stars begin a line of V4A.
 _HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "rename from ", "*** ")
+_ENDINGS = (*_HEADERS, "--- ", "```", "~~~")
 # Lines at which one may begin, besides fences.
 _BEGINNINGS = ("--- ", "@@", "rename ")
 _NOWHERE = "/dev/null"
@@ -159,6 +160,8 @@ def _file(
 
 def _existing(name: str, body: Sequence[Hunk], scope: ReplyScope) -> str:
     """Return the file that ``name`` means; a new one is not searched by its base name."""
+    if name in scope.known:
+        return name
     adds = not any(line.strip() for line in _side(_content(body), "-"))
     return without_bogus_folders(name, scope) if adds else resolve_existing(name, scope)
 
@@ -191,9 +194,11 @@ def _body(lines: Sequence[str], start: int) -> tuple[list[Hunk], int]:
 
 def _ends(lines: Sequence[str], at: int) -> bool:
     line = lines[at]
-    if (line[:1] in "`~" and fence_of(line)) or line.startswith(_HEADERS):
-        return True
-    return bool(_OLD.match(line) and at + 1 < len(lines) and _NEW.match(lines[at + 1]))
+    if not line.startswith(_ENDINGS):
+        return False
+    if line.startswith("--- "):
+        return bool(_OLD.match(line) and at + 1 < len(lines) and _NEW.match(lines[at + 1]))
+    return line.startswith(_HEADERS) or bool(fence_of(line))
 
 
 def _counted(lines: Sequence[str], start: int, head: re.Match[str]) -> int:
@@ -243,8 +248,8 @@ def hunk_edit(path: str, hunk: Hunk, content: Sequence[str], *, known: bool) -> 
 
 def _readings(content: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return other readings: without unmarked lines at the end, and with unmarked kept lines."""
-    last = max(n for n, line in enumerate(content) if line[:1] in ("+", "-", " "))
-    ended = [_sides(content[: last + 1])] if last + 1 < len(content) else []
+    end = next(n for n in range(len(content), 0, -1) if content[n - 1][:1] in ("+", "-", " "))
+    ended = [_sides(content[:end])] if end < len(content) else []
     unmarked = [_sides(content, "+-")] if any(line[:1] == " " for line in content) else []
     return (*ended, *unmarked)
 

@@ -14,7 +14,7 @@ from agent import lint
 from agent.conversation.mentions import FileIndex
 from agent.formats import format_names, get_format
 from agent.formats.apply import MOST_EDITS
-from agent.formats.base import Matching, ReplyScope, SearchReplace, feedback
+from agent.formats.base import Matching, ReplyScope, SearchReplace, Unreadable, feedback
 from agent.formats.reading import listings
 from agent.formats.reference import _split_at_dots
 from llm.chat import Message, Reply, ToolCall
@@ -163,3 +163,10 @@ def test_markers_are_measured_once_for_each_reading() -> None:
     profile.runcall(parse, "diff", reply, ["a.py"])
     calls = {name: n for (_, _, name), (n, *_) in pstats.Stats(profile).stats.items()}  # type: ignore[attr-defined]
     assert calls["marker_size"] < 30 * 8_000
+
+
+def test_long_code_without_a_fence_is_not_parsed() -> None:
+    line = "x = 1\n"
+    (short,) = parse("udiff", "a.py\n" + 2 * line, ["a.py"])
+    assert isinstance(short, Unreadable)
+    assert not parse("udiff", "a.py\n" + (listings.MOST_PARSED // len(line) + 1) * line, ["a.py"])
