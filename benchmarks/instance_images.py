@@ -35,7 +35,7 @@ from benchmarks.evaluation_rows import GoldRuns, Row, evaluation_columns
 from core.atomic import write_text_atomic
 from core.errors import InfrastructureError, UserError
 from core.git import git
-from environments import UnavailableError
+from environments.base import UnavailableError
 from environments.docker.engine import connect, engine_errors
 from environments.docker.images import holds
 from environments.local.venvs import BuildSteps

@@ -45,8 +45,8 @@ from benchmarks.instance_images import read_rows
 from benchmarks.regression import InstanceTests, TestBench, end_cleanly, word
 from core.errors import UserError
 from core.plaintext import table as aligned
-from environments import CommandResult, run_once
-from environments.base import EnvironmentKind
+from core.processes import CommandResult
+from environments.base import EnvironmentKind, run_once
 
 _ENVIRONMENTS = (EnvironmentKind.LOCAL, EnvironmentKind.DOCKER)
 _PLAUSIBLE, _UNNOTICED = "plausible", "unnoticed"

@@ -18,8 +18,8 @@ from bench.instances.project import project_of
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
-from environments import Changes, Environment, Session
-from environments.base import EnvironmentKind
+from core.worktree import Changes
+from environments.base import Environment, EnvironmentKind, Session
 from environments.choice import make_environment
 
 

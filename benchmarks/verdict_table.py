@@ -30,8 +30,8 @@ from benchmarks.instance_images import read_rows
 from benchmarks.regression import TestBench, end_cleanly, word
 from core.atomic import write_json_atomic
 from core.errors import InfrastructureError, UserError
-from environments import Changes, UnavailableError
-from environments.base import EnvironmentKind
+from core.worktree import Changes
+from environments.base import EnvironmentKind, UnavailableError
 from reports.evaluation.evaluators.local import PatchError, patched
 
 _REPOSITORY = Path(__file__).resolve().parent.parent

@@ -10,9 +10,6 @@ from typing import Any
 
 from environments.docker.engine import engine_errors
 from environments.docker.environment import label_of
-from environments.local.confinement import remove_groups
-
-__all__ = ["remove_containers", "remove_groups", "remove_mounted", "remove_named"]
 
 
 def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 - no types

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
@@ -19,25 +18,17 @@ TESTS = "Environment and tests"
 AGENT = "Agent"
 
 
-def environment_option(
-    default: EnvironmentKind,
-    help: str,
-    panel: str | None = None,
-    given: Any = None,  # noqa: ANN401 - a type
-) -> Any:  # noqa: ANN401 - as of option
-    """Declare ``--environment`` of a command."""
-    return option(default, help, "--environment", panel=panel, given=given, decides=True)
-
-
 @option_group
 class EnvironmentChoice:
     """Where tests run; the command line chooses an environment by itself."""
 
-    environment: EnvironmentKind = environment_option(
+    environment: EnvironmentKind = option(
         EnvironmentKind.NONE,
         "Where tests run; default: docker when an engine answers, else local.",
-        TESTS,
-        EnvironmentKind | None,
+        "--environment",
+        panel=TESTS,
+        given=EnvironmentKind | None,
+        decides=True,
     )
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from core.atomic import UNFINISHED
 from core.processes import RUN_VARIABLE, kill_marked, remove_tree
 from environments.docker.engine import connect
-from environments.leftovers import remove_containers, remove_groups
+from environments.leftovers import remove_containers
+from environments.local.confinement import remove_groups
 from runs.storage.store import RunStore
 
 

@@ -38,8 +38,7 @@ from bench.repos.patches import submittable_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.git import git
 from core.worktree import Changes
-from environments import Environment
-from environments.base import EnvironmentKind
+from environments.base import Environment, EnvironmentKind
 from environments.docker.imagestore.store import ImageStore
 from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, Message, request_sha256

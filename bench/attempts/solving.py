@@ -31,8 +31,7 @@ from core.errors import InfrastructureError
 from core.money import as_number
 from core.plaintext import some
 from core.processes import remove_tree
-from environments import UnavailableError
-from environments.base import EnvironmentKind
+from environments.base import EnvironmentKind, UnavailableError
 from runs.jobs import End, JobContext
 from runs.modelsource import ReplayedModels
 from runs.progress.state import JobStatus, WorkStep

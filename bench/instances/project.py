@@ -13,7 +13,7 @@ from bench.regression.runners.shell import Read
 from bench.repos.checkout import Checkout, Snapshot, Snapshots
 from bench.repos.mirrors import Mirrors
 from core.parsing.untrusted import DamagedError, yaml_of
-from environments import ImageSpec, Project, UnavailableError, VenvSpec
+from environments.base import ImageSpec, Project, UnavailableError, VenvSpec
 
 # First match wins; from swebench/harness/constants/python.py before version 5.
 _REQUIREMENTS = {

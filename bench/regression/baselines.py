@@ -33,9 +33,9 @@ from bench.regression.testlogs import (
 )
 from core.atomic import sweep, write_json_atomic
 from core.errors import InfrastructureError, UserError
+from core.processes import CommandResult
 from core.shutdown import waited_for
-from environments import CommandResult, Prepared, UnavailableError
-from environments.base import EnvironmentKind, ResourceLimits
+from environments.base import EnvironmentKind, Prepared, ResourceLimits, UnavailableError
 from environments.choice import make_folders
 from environments.folders import FolderCommand, Folders
 

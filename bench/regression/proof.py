@@ -16,7 +16,8 @@ from pathlib import PurePosixPath
 from agent.conversation.testreport import Failure
 from bench.regression.runners import Runner
 from bench.regression.statements import mark_of, split_statements, stating
-from environments import AS_GIVEN, Changes, Prepared, Session, Setup, SetupWay
+from core.worktree import Changes
+from environments.base import AS_GIVEN, Prepared, Session, Setup, SetupWay
 from environments.docker.setupscript import WHOLE_SETUP, installs_project
 
 _IMPORT_ROOTS = ("", "src", "lib")

@@ -31,7 +31,8 @@ from bench.regression.runners.commands import find_runner
 from bench.regression.statements import doubt, shadowing
 from bench.regression.testconfig import tree_under_test
 from bench.regression.testlogs import TestRun, broken
-from environments import Changes, Prepared, Session, Setup
+from core.worktree import Changes
+from environments.base import Prepared, Session, Setup
 
 # The rest is for candidates that are slower than the baseline.
 _SHARE_OF_TIMEOUT = 0.5

@@ -45,8 +45,6 @@ from environments.docker.setupscript import (
     setup_script,
 )
 
-__all__ = ["LABEL", "DockerEnvironment", "DockerSession", "label_of"]
-
 _Started = tuple[Container, ExitStack]
 # Set-up may compile extensions; its time is not the tests'.
 _SETUP_SECONDS = 1800.0

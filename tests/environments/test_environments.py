@@ -17,11 +17,11 @@ from bench.instances.project import project_of
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError, UserError
 from demo.images import build_images
-from environments import Prepared, Session, UnavailableError, run_once
-from environments.base import EnvironmentKind
+from environments.base import EnvironmentKind, Prepared, Session, UnavailableError, run_once
 from environments.choice import NoEnvironment, make_environment
+from environments.docker.containers import LABEL
 from environments.docker.engine import connect, engine_answers
-from environments.docker.environment import LABEL, DockerEnvironment
+from environments.docker.environment import DockerEnvironment
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.environment import LocalEnvironment, LocalSession
 from tests.conftest import ShareVenvs, an_instance

@@ -14,8 +14,8 @@ from agent.workspace import UnsafePathError
 from core.errors import StoppedError, UserError
 from environments.base import EnvironmentKind, UnavailableError
 from environments.choice import make_folders
+from environments.docker.containers import LABEL
 from environments.docker.engine import connect
-from environments.docker.environment import LABEL
 from environments.folders import NOT_STARTED, FolderCommand, Folders
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
 from environments.local.confinement import Confinement, _parents, _prefix, cgroups_work

@@ -19,7 +19,7 @@ from bench.instances.instance import Instance
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError
-from environments import run_once
+from environments.base import run_once
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.confinement import (
     Confinement,

@@ -14,18 +14,17 @@ from typing import Any
 
 from bench.config import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
-from core.processes import run_limited
-from environments import (
+from core.processes import CommandResult, run_limited
+from core.worktree import Changes
+from environments.base import (
     AS_GIVEN,
-    Changes,
-    CommandResult,
     FailedCommand,
     Prepared,
+    ResourceLimits,
     Session,
     Setup,
     SetupWay,
 )
-from environments.base import ResourceLimits
 from environments.folders import FolderCommand, FolderResult, Folders
 from tests.conftest import an_instance
 

@@ -28,7 +28,8 @@ from bench.options import Options
 from core.atomic import UNFINISHED
 from demo.setup import DEMO_DATASET
 from environments.docker.engine import connect
-from environments.leftovers import remove_containers, remove_groups
+from environments.leftovers import remove_containers
+from environments.local.confinement import remove_groups
 from llm.chat import Message, request_sha256
 from llm.replay import read_trajectory
 from runs.calls.journal import AskedEntry, EndEntry, EntryKind, Journal, asked_and_ended

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.options import option_group
-from environments import Session, run_once
+from environments.base import Session, run_once
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.confinement import Confined, find_confinement
 from environments.local.environment import LocalSession

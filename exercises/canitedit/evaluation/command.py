@@ -24,7 +24,7 @@ from core.plaintext import counted, one_line, table
 from core.shutdown import Shutdown
 from environments.base import EnvironmentKind
 from environments.folders import Folders
-from environments.options import absolute, environment_option
+from environments.options import absolute
 from exercises.canitedit.evaluation.running import (
     MEASURING,
     MOST_SHARED,
@@ -128,8 +128,8 @@ class EvaluationOptions:
         "--output",
         given=Path,
     )
-    environment: EnvironmentKind = environment_option(
-        EnvironmentKind.LOCAL, "Run programs here: local or docker."
+    environment: EnvironmentKind = option(
+        EnvironmentKind.LOCAL, "Run programs here: local or docker.", "--environment", decides=True
     )
     interpreter: Path | None = option(
         None,

@@ -27,7 +27,8 @@ from environments.choice import make_folders
 from environments.docker.engine import connect, engine_errors
 from environments.docker.images import holds
 from environments.folders import FolderCommand, Folders
-from environments.leftovers import remove_containers, remove_groups
+from environments.leftovers import remove_containers
+from environments.local.confinement import remove_groups
 from environments.local.venvs import Venvs
 from exercises.canitedit.evaluation.inside import COVERAGE, LATE, PROGRAM, REPORT
 from exercises.canitedit.results import EvaluatedProgram, ProgramStatus

@@ -28,7 +28,9 @@ from bench.repos.patches import is_test_path, patch_paths
 from core.errors import InfrastructureError
 from core.git import git, git_result
 from core.plaintext import some
-from environments import Changes, CommandResult, Environment, Session, UnavailableError, run_once
+from core.processes import CommandResult
+from core.worktree import Changes
+from environments.base import Environment, Session, UnavailableError, run_once
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.grading import grade_saved, saved

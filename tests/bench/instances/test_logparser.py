@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.regression.baselines import parsed_log, parser_folders
-from environments import UnavailableError
+from environments.base import UnavailableError
 from environments.folders import Folders
 
 GOOD = """print("noise")

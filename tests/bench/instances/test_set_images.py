@@ -19,7 +19,7 @@ from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from core.errors import InfrastructureError
 from core.git import git
-from environments import UnavailableError
+from environments.base import UnavailableError
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
 from tests.support.task_sets import (

@@ -20,8 +20,7 @@ from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import take_patch
 from demo.setup import commit_all
-from environments import ImageSpec, Project, UnavailableError
-from environments.base import EnvironmentKind
+from environments.base import EnvironmentKind, ImageSpec, Project, UnavailableError
 from environments.choice import make_environment
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment

@@ -21,8 +21,7 @@ from bench.regression.baselines import TestFiles
 from bench.regression.proof import Package, edited_packages
 from bench.regression.runners import Runner
 from bench.regression.suite import RegressionTests, TestLimits
-from environments import ImageSpec, Project, SetupWay, UnavailableError
-from environments.base import Setup
+from environments.base import ImageSpec, Project, Setup, SetupWay, UnavailableError
 from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
 from environments.docker.setupscript import (

@@ -17,13 +17,9 @@ from bench.config import TestChoice
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
 from bench.regression.suite import RegressionTests, TestLimits
-from environments import (
-    AS_GIVEN,
-    Changes,
-    CommandResult,
-    FailedCommand,
-    Setup,
-)
+from core.processes import CommandResult
+from core.worktree import Changes
+from environments.base import AS_GIVEN, FailedCommand, Setup
 from runs.slots import Slots
 from tests.conftest import an_instance
 from tests.support.environments import FILES, FolderPrepared, FolderSession, edit, regression_tests

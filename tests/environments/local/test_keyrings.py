@@ -16,8 +16,7 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.instances.project import project_of
-from environments import run_once
-from environments.base import EnvironmentKind
+from environments.base import EnvironmentKind, run_once
 from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_in_place
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.launcher import key_filter
