@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -41,73 +41,27 @@ from runs.storage.manifest import note_images, note_left_out
 from runs.storage.store import RunStore
 
 
-@dataclass(frozen=True)
-class ImageUse:
-    config: RunConfig
-    options: Options
-
-    @property
-    def _any(self) -> bool:
-        config = self.config
-        return config.environment is EnvironmentKind.DOCKER and config.tests is not TestChoice.NONE
-
-    @property
-    def _limited(self) -> bool:
-        return self._any and self.options.images.image_disk is not None
-
-    def store(
-        self, key: str, say: Say, check: Callable[[], None] = lambda: None
-    ) -> ImageStore | None:
-        """Return the images of the engine; None where no test runs in one, or no engine answers."""
-        client = connect() if self._any else None
-        if client is None:
-            return None
-        options = self.options
-        return make_image_store(client, options.cache, options.images, key, say, check)
-
-    def order(
-        self, jobs: Sequence[InstanceJob], seconds: Mapping[str, float]
-    ) -> Sequence[InstanceJob]:
-        """Return the jobs in the order in which they start; see ``Benchmark``."""
-        ordered = longest_first(jobs, seconds)
-        return by_layers(ordered) if self._limited else ordered
-
-    def pull_first(self, key: str, todo: Sequence[Instance], say: Say) -> None:
-        """Say which images are not used; pull the others unless their room is limited.
-
-        On Ray, each machine pulls what it needs.
-        """
-        images = used_images(todo)
-        if untestable := len(todo) - len(images):
-            which = counted(untestable, "instance")
-            say(f"not pulled: images of {which} whose rows have no usable eval_script")
-        if not self._here or self._limited or not images:
-            return
-        say = _shown(todo, say)
-        if (store := self.store(key, say)) is not None:
-            store.fetch_all(images)
-
-    @contextmanager
-    def ahead(self, key: str, jobs: Sequence[InstanceJob], say: Say) -> Iterator[None]:
-        """Pull the images of ``jobs`` in their order meanwhile, where their room is limited."""
-        instances = [job.instance for job in jobs]
-        say = _shown(instances, say)
-        images = used_images(instances) if self._limited else ()
-        store = self.store(key, say) if images and self._here else None
-        if store is None:
-            yield
-            return
-        with store.fetching_ahead(images):
-            yield
-
-    @property
-    def _here(self) -> bool:
-        return self.options.scale.engine is EngineKind.LOCAL
-
-
 def _shown(instances: Sequence[Instance], say: Say) -> Say:
     # Names of images may hold the gold commit.
     return lambda text: say(shown_names(text, instances))
+
+
+def uses_images(config: RunConfig) -> bool:
+    return config.environment is EnvironmentKind.DOCKER and config.tests is not TestChoice.NONE
+
+
+def image_store(
+    config: RunConfig,
+    options: Options,
+    key: str,
+    say: Say,
+    check: Callable[[], None] = lambda: None,
+) -> ImageStore | None:
+    """Return the images of the engine; None where no test runs in one, or no engine answers."""
+    client = connect() if uses_images(config) else None
+    if client is None:
+        return None
+    return make_image_store(client, options.cache, options.images, key, say, check)
 
 
 def used_images(todo: Sequence[Instance]) -> list[str]:
@@ -147,7 +101,7 @@ def make_services(config: RunConfig, options: Options, worker: WorkerAccess) -> 
         ),
         models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
         agent=make_agent(config),
-        images=ImageUse(config, options).store(worker.key, worker.warn_once, worker.stop.check),
+        images=image_store(config, options, worker.key, worker.warn_once, worker.stop.check),
     )
 
 
@@ -189,10 +143,6 @@ class InstanceBenchmark(Benchmark[Solved]):
         untested = config.environment is EnvironmentKind.NONE or config.tests is TestChoice.NONE
         return 0.25 if untested else 1.0  # without tests an instance mostly waits for its model
 
-    @property
-    def _images(self) -> ImageUse:
-        return ImageUse(self.config, self.options)
-
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
 
@@ -220,18 +170,43 @@ class InstanceBenchmark(Benchmark[Solved]):
     def planned(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
         return super().planned(say, plausible_instances(self.options.prior))
 
+    @property
+    def _limited(self) -> bool:
+        return uses_images(self.config) and self.options.images.image_disk is not None
+
+    def _store_here(self, say: Say) -> ImageStore | None:
+        if self.options.scale.engine is not EngineKind.LOCAL:
+            return None
+        return image_store(self.config, self.options, run_key(self.store.folder), say)
+
     def prepared(self, jobs: Sequence[InstanceJob], say: Say) -> Sequence[InstanceJob]:
+        """Say which images are not used; pull the others unless their room is limited.
+
+        On Ray, each machine pulls what it needs.
+        """
         todo = [job.instance for job in jobs]
-        self._images.pull_first(run_key(self.store.folder), todo, say)
+        images = used_images(todo)
+        if untestable := len(todo) - len(images):
+            which = counted(untestable, "instance")
+            say(f"not pulled: images of {which} whose rows have no usable eval_script")
+        if images and not self._limited and (found := self._store_here(_shown(todo, say))):
+            found.fetch_all(images)
         return jobs
 
     def order(
         self, jobs: Sequence[InstanceJob], seconds: Mapping[str, float]
     ) -> Sequence[InstanceJob]:
-        return self._images.order(jobs, seconds)
+        ordered = longest_first(jobs, seconds)
+        return by_layers(ordered) if self._limited else ordered
 
-    def around(self, jobs: Sequence[InstanceJob], say: Say) -> AbstractContextManager[None]:
-        return self._images.ahead(run_key(self.store.folder), jobs, say)
+    @contextmanager
+    def around(self, jobs: Sequence[InstanceJob], say: Say) -> Iterator[None]:
+        """Pull the images of ``jobs`` in their order meanwhile, where their room is limited."""
+        instances = [job.instance for job in jobs]
+        images = used_images(instances) if self._limited else ()
+        found = self._store_here(_shown(instances, say)) if images else None
+        with found.fetching_ahead(images) if found else nullcontext():
+            yield
 
     def finish(self) -> None:
         if self.containers:

@@ -164,8 +164,6 @@ def _put_aside(store: RunStore, coordinator: CallCoordinator, redo: Redo, name: 
 
 @dataclass(frozen=True)
 class _LastRedo(Redo):
-    """The redo that was started last, on disk."""
-
     chosen: tuple[str, ...]
     put_aside: bool  # the old files are out of the way, and work has started
 

@@ -127,35 +127,17 @@ class Attempt:
     def _task(self, record: AttemptRecord, turn: Turn) -> Task:
         config = self.services.config
         replay_on = config.replay is not None and config.environment is EnvironmentKind.NONE
-        repo_map = ""
-        if self.repo_map is not None:
-            repo_map = self.repo_map.render(
-                self.checkout.root,
-                self.instance.problem_statement,
-                config.map_tokens,
-                count=turn.model.count,
-                counter=turn.counter,
-            )
-        return Task(
-            root=self.checkout.root,
-            message=self.instance.problem_statement,
-            repo_map=repo_map,
-            files=self.files,
+        task = make_task(config, self.instance, self.checkout, turn, self.files, self.repo_map)
+        return replace(
+            task,
             model=WaitingModel(
                 turn.model, self.context.slot, partial(self._step, turn.name), self.checkout.settle
             ),
-            model_name=turn.name,
-            edit_format=turn.edit_format,
             temperature=config.temperature(record.try_),
-            limits=ConversationLimits(config.max_reflections, until_exhausted=replay_on),
+            limits=replace(task.limits, until_exhausted=replay_on),
             run_tests=partial(self._tested, turn.name) if self.tests else None,
             linter=self.linter,
-            matching=config.matching,
-            on_failure=config.on_failed_edit,
-            submodules=frozenset(self.checkout.snapshot.submodules),
-            transcript=Transcript(),
             log=self.context.log.info,
-            image_urls=self.instance.image_urls,
         )
 
     def _work(self, record: AttemptRecord, task: Task) -> AttemptRecord:
@@ -254,6 +236,42 @@ class Attempt:
             reflections=result.reflections,
             error="; ".join(filter(None, (work.error, faults))),
         )
+
+
+def make_task(
+    config: RunConfig,
+    instance: Instance,
+    checkout: Checkout,
+    turn: Turn,
+    files: FileIndex,
+    repo_map: RenderedMaps | None,
+) -> Task:
+    """Return the task of an agent alone: without tests, and without the rest of a run."""
+    rendered = repo_map and repo_map.render(
+        checkout.root,
+        instance.problem_statement,
+        config.map_tokens,
+        count=turn.model.count,
+        counter=turn.counter,
+    )
+    return Task(
+        root=checkout.root,
+        message=instance.problem_statement,
+        repo_map=rendered or "",
+        files=files,
+        model=turn.model,
+        model_name=turn.name,
+        edit_format=turn.edit_format,
+        temperature=config.temperature(1),
+        limits=ConversationLimits(config.max_reflections),
+        run_tests=None,
+        matching=config.matching,
+        on_failure=config.on_failed_edit,
+        submodules=frozenset(checkout.snapshot.submodules),
+        transcript=Transcript(),
+        log=lambda _: None,
+        image_urls=instance.image_urls,
+    )
 
 
 def _said(record: AttemptRecord, said: Transcript, status: AttemptStatus) -> AttemptRecord:

@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from agent.conversation.base import ConversationLimits
 from agent.conversation.mentions import FileIndex
-from agent.lint import Linter
-from agent.protocol import AgentResult, Task, Transcript
+from agent.protocol import AgentResult, Task
 from agent.repomap import RenderedMaps, TagStore
+from bench.attempts.attempt import make_task
 from bench.benchmark import make_agent, make_mirrors
 from bench.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
-from bench.instances.instance import Instance
+from bench.instances.project import snapshot_of
 from bench.options import Options
-from bench.repos.checkout import Checkout, Snapshot, Snapshots, make_checkout
+from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import submittable_patch, take_patch
 from core.money import in_words, total
@@ -42,13 +41,17 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     rows = load_dataset("demo", "test").instances()
     instance = next(row for row in rows if row.instance_id == _INSTANCE)
     mirrors = make_mirrors(replace(options, dataset="demo"))
-    mirror = mirrors.get(instance.repo, instance.base_commit)
-    snapshots = Snapshots(options.cache / "snapshots")
-    snapshot = snapshots.get(mirror, instance.repo, instance.base_commit)
+    snapshot = snapshot_of(instance, mirrors, Snapshots(options.cache / "snapshots"))
     folder = Path(tempfile.mkdtemp())
     try:
         checkout = make_checkout(snapshot, folder / "checkout")
-        task = _task(config, options, instance, snapshot, checkout, say)
+        models = LiveModels(config, options.retries, say, options.money.prices)
+        gate = OpenGate()
+        turn = models.turn(_INSTANCE, 1, config.models[0], config.temperature(1), gate)
+        tags = TagStore(options.cache / "tags.sqlite")
+        maps = None if config.outside_agent else RenderedMaps(snapshot.blobs, tags)
+        files = FileIndex.of(snapshot.blobs)
+        task = make_task(config, instance, checkout, turn, files, maps)
         started = time.monotonic()
         work = agent.work(task)
         seconds = time.monotonic() - started
@@ -67,41 +70,6 @@ def _left(checkout: Checkout, *, ours: bool) -> tuple[str, tuple[str, ...]]:
         return "", (str(error),)
     fit = submittable_patch(take_patch(checkout, ignored=ours))
     return fit.patch, tuple(f"dropped: {found}" for found in dropped)
-
-
-def _task(
-    config: RunConfig,
-    options: Options,
-    instance: Instance,
-    snapshot: Snapshot,
-    checkout: Checkout,
-    say: Say,
-) -> Task:
-    choice, files = config.models[0], FileIndex.of(snapshot.blobs)
-    models = LiveModels(config, options.retries, say, options.money.prices)
-    turn = models.turn(_INSTANCE, 1, choice, config.temperature(1), OpenGate())
-    repo_map = ""
-    if not config.outside_agent:
-        maps = RenderedMaps(checkout.snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
-        text, counter = instance.problem_statement, turn.counter
-        repo_map = maps.render(
-            checkout.root, text, config.map_tokens, count=turn.model.count, counter=counter
-        )
-    return Task(
-        root=checkout.root,
-        message=instance.problem_statement,
-        repo_map=repo_map,
-        files=files,
-        model=turn.model,
-        model_name=turn.name,
-        edit_format=turn.edit_format,
-        temperature=config.temperature(1),
-        limits=ConversationLimits(config.max_reflections),
-        run_tests=None,
-        transcript=Transcript(),
-        log=lambda _: None,
-        linter=Linter(),
-    )
 
 
 def _lines(

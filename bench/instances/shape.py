@@ -108,9 +108,6 @@ def bare_command(line: str) -> str | None:
         return None
 
 
-__all__ = ["ImagePlace", "Instance", "Spec", "TestSetup", "derived_image"]
-
-
 @dataclass(frozen=True)
 class Spec:
     """How SWE-bench installs and tests one version of a repository (its ``MAP_REPO_VERSION``)."""

@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ValidationError
 
 from core.errors import UserError
-from core.parsing.untrusted import damage_at, read_object
+from core.parsing.untrusted import invalid, read_object
 from core.plaintext import counted
-from runs.storage.store import is_safe_key, shown
+from runs.storage.store import SafeKey
 
-VALIDITY_SCHEMA = 1
+VALIDITY_SCHEMA: Final = 1
 VALIDITY_FIX = "write it again with report.py --gold DATASET, or give another file"
-_KEYS = ("schema_version", "instances")
 
 
 class Validity(str, Enum):
@@ -54,6 +56,15 @@ class KnownValidity:
         return {name: state for name, state in states.items() if state is not Validity.VALID}
 
 
+class _InstanceState(BaseModel):
+    state: Validity
+
+
+class _ValidityFile(BaseModel):
+    schema_version: Literal[1]
+    instances: dict[SafeKey, _InstanceState]
+
+
 def read_validity(path: Path) -> KnownValidity:
     """Read the states in a validity file."""
     path = path.expanduser().resolve()
@@ -61,23 +72,11 @@ def read_validity(path: Path) -> KnownValidity:
         data = read_object(path, VALIDITY_FIX)
     except FileNotFoundError as error:
         raise UserError(f"there is no validity file {path}; {VALIDITY_FIX}") from error
-    version, instances = map(data.get, _KEYS)
-    if version != VALIDITY_SCHEMA or not isinstance(instances, dict):
-        words = (
-            f"is not a validity file: `schema_version` is not {VALIDITY_SCHEMA}, or no `instances`"
-        )
-        raise damage_at(path, (), words, VALIDITY_FIX)
-    states = {}
-    for name, entry in instances.items():
-        keys = ("instances", name)
-        if not is_safe_key(name):
-            raise damage_at(path, keys, f"is broken: {shown(name)} cannot be an id", VALIDITY_FIX)
-        try:
-            states[name] = Validity(entry["state"])
-        except (TypeError, KeyError, ValueError) as error:
-            words = f"is broken: {name} has no known `state`"
-            raise damage_at(path, (*keys, "state"), words, VALIDITY_FIX) from error
-    return KnownValidity(path, states)
+    try:
+        found = _ValidityFile.model_validate(data)
+    except ValidationError as error:
+        raise invalid(path, error, "a validity file", VALIDITY_FIX) from error
+    return KnownValidity(path, {name: one.state for name, one in found.instances.items()})
 
 
 def states_in_words(states: Mapping[str, Validity]) -> str:

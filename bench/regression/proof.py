@@ -123,7 +123,7 @@ def find_setup(
     installation is needed where the tests import the tree already.
     """
     token = secrets.token_hex(16)
-    proof = _Proof(session, packages, command, runner, token)
+    command = stating(command, token, runner, [package.name for package in packages])
     mark = f"\n# {mark_of(token)}\n"
     marked = {p.file: f"{read(p.file) or ''}{mark}" for p in packages}
     changes = {file: text.encode("utf-8", "surrogateescape") for file, text in marked.items()}
@@ -135,45 +135,29 @@ def find_setup(
             continue
         if way is SetupWay.ON_PATH and without_installation:
             break
-        found = proof.of(Setup(way, roots if way is SetupWay.ON_PATH else ()), changes)
-        reason = found.reason
-        if not reason and (found.installs or not session.installs(found.setup)):
+        setup = Setup(way, roots if way is SetupWay.ON_PATH else ())
+        with session.prepare(changes, setup) as prepared:
+            failing = tuple(one.command for one in prepared.failed)
+            output = prepared.run(command, _SECONDS).output if packages else ""
+        reason = _doubt(output, token, packages) if packages else ""
+        installs = session.installs(setup) and not any(map(installs_project, failing))
+        found = ProvenSetup(setup, failing, installs, reason)
+        if not reason and (installs or not session.installs(setup)):
             return found
-        if not reason and WHOLE_SETUP not in found.failing:
+        if not reason and WHOLE_SETUP not in failing:
             without_installation = without_installation or found
     return without_installation or ProvenSetup(reason=reason)
 
 
-@dataclass(frozen=True)
-class _Proof:
-    session: Session
-    packages: Sequence[Package]
-    command: str
-    runner: Runner
-    token: str
-
-    def of(self, setup: Setup, changes: Changes) -> ProvenSetup:
-        with self.session.prepare(changes, setup) as prepared:
-            failing = tuple(one.command for one in prepared.failed)
-            reason = self._doubt(prepared)
-        installs = self.session.installs(setup) and not any(map(installs_project, failing))
-        return ProvenSetup(setup, failing, installs, reason)
-
-    def _doubt(self, prepared: Prepared) -> str:
-        if not self.packages:
-            return ""
-        names = [package.name for package in self.packages]
-        command = stating(self.command, self.token, self.runner, names)
-        output = prepared.run(command, _SECONDS).output
-        end = split_statements(output, self.token)[1].get("end", {})
-        places = {**end.get("outside", {}), **end.get("inside", {})}
-        seen = [name for name in names if name in places]
-        stale = next((name for name in seen if name not in end["marked"]), None)
-        if stale is not None:
-            return f"the tests import {stale} from {places[stale]}, not from the work tree"
-        if not seen:
-            return f"no selected test was seen to import {' or '.join(names)}"
-        return ""
+def _doubt(output: str, token: str, packages: Sequence[Package]) -> str:
+    end = split_statements(output, token)[1].get("end", {})
+    places = {**end.get("outside", {}), **end.get("inside", {})}
+    names = [package.name for package in packages]
+    seen = [name for name in names if name in places]
+    stale = next((name for name in seen if name not in end["marked"]), None)
+    if stale is not None:
+        return f"the tests import {stale} from {places[stale]}, not from the work tree"
+    return "" if seen else f"no selected test was seen to import {' or '.join(names)}"
 
 
 def setup_failures(prepared: Prepared, proven: ProvenSetup) -> tuple[Failure, ...]:

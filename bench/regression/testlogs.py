@@ -47,17 +47,8 @@ _XFAIL = "pytest.xfail"
 _OLD_XFAIL = "expected test failure"  # pytest before 4.1 gives no type, and this message
 
 
-def with_report(command: str, token: str, show: Sequence[str] = (), script: str = _SCRIPT) -> str:
-    """Return shell lines that run ``command``, print its report and exit with its code.
-
-    The lines ``show`` run in between.
-    """
-    shown = "".join(f"\n{line}" for line in show)
-    return script.format(command=command, token=token, show=shown)
-
-
 def split_report(output: str, token: str) -> tuple[str, str]:
-    """Split the output of ``with_report`` into pytest's output and the report, empty if missing.
+    """Split the output of ``with_report_file`` into pytest's and the report, empty if missing.
 
     The line in which pytest names the report is removed, because it differs in each run.
     """
@@ -225,13 +216,14 @@ def with_report_file(command: str, runner: Runner, token: str, show: Sequence[st
     Code under test prints into this output. ``token`` is a new random word per run, unknown to it.
     The shell lines ``show`` print what the command has written elsewhere.
     """
-    if SUPPORT[runner].writes_reports:
-        return with_report(command, token, show, _SCRIPT_OF_MANY)
-    if runner is Runner.PYTEST:
-        return with_report(stating(command, token, runner), token, show)
+    shown = "".join(f"\n{line}" for line in show)
     if runner in OF_PYTHON:
         command = stating(command, token, runner)
-    return "\n".join([command, *show])
+    if SUPPORT[runner].writes_reports:
+        return _SCRIPT_OF_MANY.format(command=command, token=token, show=shown)
+    if runner is Runner.PYTEST:
+        return _SCRIPT.format(command=command, token=token, show=shown)
+    return command + shown
 
 
 def read_run(

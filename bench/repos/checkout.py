@@ -205,16 +205,6 @@ def plant(mirror: Path, commit: str, patch: str, repository: Path) -> str:
     return made.decode().strip()
 
 
-__all__ = [
-    "Checkout",
-    "LeakError",
-    "Snapshots",
-    "make_checkout",
-    "make_repository",
-    "renew_checkout",
-    "verify",
-]
-
 BASE_INDEX = Path(".git/base-index")
 """An index of the base commit; git's own index changes when files are added."""
 

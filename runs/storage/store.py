@@ -48,6 +48,10 @@ def _checked_key(name: str) -> str:
     return name
 
 
+SafeKey = Annotated[str, AfterValidator(_checked_key)]
+"""The key of a job in a file of which nothing is known."""
+
+
 def shown(value: object) -> str:
     """Return a value of a broken file as one short line of ASCII."""
     return ascii(value)[:_LONGEST]
@@ -80,15 +84,11 @@ class _ResultFile(BaseModel):
 
 
 class _PredictionFile(_ResultFile):
-    """The types of a prediction of any layout."""
-
     instance_id: str
     all_results: Annotated[list[_ResultFile] | None, _OrEmpty] = None
 
 
 class _UnfinishedFile(BaseModel):
-    """The types of the trajectory of an instance that has to be redone."""
-
     model_config = ConfigDict(strict=True)
 
     status: str
@@ -121,7 +121,7 @@ class RunDescription(BaseModel):
     models_returned: dict[str, list[str]] = {}
     starts: list[dict[str, Any]] = []
     combined: list[dict[str, Any]] = []
-    selected: list[Annotated[str, AfterValidator(_checked_key)]] = []
+    selected: list[SafeKey] = []
 
 
 def without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from bench.attempts.solving import InstanceJob
-from bench.benchmark import ImageUse, by_layers, used_images
+from bench.benchmark import InstanceBenchmark, by_layers, used_images
+from bench.instances.dataset import Dataset
+from bench.options import Options
 from environments.base import EnvironmentKind
 from environments.options import ImageOptions
 from runs.options import EngineKind, Scale
+from runs.storage.store import RunStore
 from tests.conftest import an_instance
 from tests.support.runs import config, options
 
@@ -27,6 +30,11 @@ def jobs() -> list[InstanceJob]:
     return found
 
 
+def benchmark(given: Options) -> InstanceBenchmark:
+    run, store = config(environment=EnvironmentKind.DOCKER), RunStore(given.out, "r")
+    return InstanceBenchmark(run, given, store, lambda _: None, Dataset("d", "test", ()), ())
+
+
 def numbers(found: list[InstanceJob]) -> str:
     return "".join(job.key[-1] for job in found)
 
@@ -40,7 +48,7 @@ def test_the_longest_comes_first_and_brings_its_neighbours(
     tmp_path: Path, limit: int | None, order: str
 ) -> None:
     given = options(tmp_path, tmp_path, images=ImageOptions(image_disk=limit))
-    use = ImageUse(config(environment=EnvironmentKind.DOCKER), given)
+    use = benchmark(given)
     seconds = {job.key: 10.0 for job in jobs()} | {"c__d-6": 99.0, "c__d-4": 50.0}
     seconds |= {"a__b-2": 20.0} if limit else {}
     assert numbers([*use.order(jobs(), seconds)]) == order
@@ -56,8 +64,8 @@ def test_images_without_a_known_runner_are_not_pulled(
     said: list[str] = []
     instances = [job.instance for job in jobs()]
     assert used_images(instances) == []
-    use = ImageUse(config(environment=EnvironmentKind.DOCKER), given)
-    use.pull_first("key", instances, said.append)
-    with use.ahead("key", jobs(), said.append):
+    use = benchmark(given)
+    assert use.prepared(jobs(), said.append) == jobs()
+    with use.around(jobs(), said.append):
         pass
     assert said == ["not pulled: images of 6 instances whose rows have no usable eval_script"]

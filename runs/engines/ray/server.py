@@ -33,8 +33,6 @@ class ReplacedError(StoppedError):
 
 @dataclass
 class _JobState:
-    """A job that was given to a worker."""
-
     number: int = 0  # of the start that counts; 0 while none does
     log: logging.Logger | None = None
     open: ExitStack = field(default_factory=ExitStack)  # ends with the work on the job

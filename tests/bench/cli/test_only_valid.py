@@ -51,7 +51,10 @@ def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -
         (None, "there is no validity file"),
         ("{", "is broken (line 1"),
         ('{"schema_version": 1}', "is not a validity file"),
-        ('{"schema_version": 1, "instances": {"demo__bank-1": {}}}', "has no known `state`"),
+        (
+            '{"schema_version": 1, "instances": {"demo__bank-1": {}}}',
+            "'instances.demo__bank-1.state': Field required",
+        ),
         (
             '{"schema_version": 1, "instances": {"a__b-1": {"state": "valid"}}}',
             "is about other instances, not demo__",

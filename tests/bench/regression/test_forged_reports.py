@@ -15,7 +15,7 @@ from agent.conversation.testreport import TestReport
 from bench.config import TestChoice
 from bench.regression.runners import Runner
 from bench.regression.suite import RegressionTests, TestLimits
-from bench.regression.testlogs import read_run, report_results, split_report, with_report
+from bench.regression.testlogs import read_run, report_results, split_report, with_report_file
 from tests.conftest import an_instance
 from tests.support.environments import FolderSession
 
@@ -208,7 +208,8 @@ def test_node_ids_are_those_of_pytest(tmp_path: Path) -> None:
     )
     files = {"sub.dir/test_a.py": text, "sub.dir/test_bad.py": "import nothing\n"}
     session = FolderSession(tmp_path / "folder", files=files)
-    command = with_report(f"{session.test_command} --continue-on-collection-errors", "WORD")
+    command = f"{session.test_command} --continue-on-collection-errors"
+    command = with_report_file(command, Runner.PYTEST, "WORD")
     result = session.run({}, command, 30)
     log, report = split_report(result.output, "WORD")
     assert result.exit_code == 1
