@@ -18,9 +18,8 @@ import pytest
 
 from bench.config import TestChoice
 from bench.regression.baselines import TestFiles
-from bench.regression.proof import Package, edited_packages
 from bench.regression.runners import Runner
-from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.suite import Package, RegressionTests, TestLimits, edited_packages
 from environments.base import ImageSpec, Project, Setup, SetupWay, UnavailableError
 from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
