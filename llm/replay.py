@@ -106,7 +106,10 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
     recorded = raw.get("recorded") or {}
     temperature = raw.get("temperature")
     if "calls" in raw:
-        calls = [Call(c.get("request_sha256") or "", reply_of_json(c)) for c in raw["calls"]]
+        calls = [
+            Call(c.get("request_sha256") or "", reply_of_json({**c, "cost": _cost(c)}))
+            for c in raw["calls"]
+        ]
     else:
         calls = _from_messages(raw)
     return RecordedAttempt(
@@ -114,12 +117,18 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         model=str(raw["model"]),
         edit_format=str(raw["edit_format"]),
         calls=tuple(calls),
-        cost=dollars_or_none(recorded.get("cost")),
+        cost=dollars_or_none(_cost(recorded)),
         refusal=str(raw.get("error") or ""),
         traits=traits_of_json(raw.get("traits")),
         temperature=float(temperature) if isinstance(temperature, (int, float)) else None,
         made=raw.get("status") != _NOT_RECORDED,
     )
+
+
+def _cost(raw: Mapping[str, Any]) -> float | None:
+    # As in reports, true and false are not numbers: the cost is unknown.
+    cost: float | None = raw.get("cost")
+    return None if isinstance(cost, bool) else cost
 
 
 def traits_of_json(raw: Mapping[str, Any] | None) -> Traits | None:
@@ -157,7 +166,7 @@ def exchange_of(raw: Mapping[str, Any]) -> str | None:
 
 def _from_messages(raw: Mapping[str, Any]) -> list[Call]:
     replies = [str(m["content"]) for m in raw["messages"] if m["role"] == "assistant"]
-    cost = dollars_or_none((raw.get("recorded") or {}).get("cost"))
+    cost = dollars_or_none(_cost(raw.get("recorded") or {}))
     if cost is None or not replies:
         return [Call("", Reply(text)) for text in replies]
     # Equal parts; the last includes the rounding, so the sum is exact.

@@ -43,6 +43,18 @@ def test_a_foreign_trajectory_has_only_messages(tmp_path: Path) -> None:
     assert (recorded.model, recorded.calls[0].reply) == ("opus", Reply("!", cost=0.5))
 
 
+@pytest.mark.parametrize("cost", [True, False, None])
+def test_a_cost_that_is_not_a_number_is_unknown(tmp_path: Path, cost: object) -> None:
+    path = tmp_path / "t.json"
+    ours = {"calls": [{"content": "!", "cost": cost}]}
+    foreign = {"messages": [{"role": "assistant", "content": "!"}]}
+    for said in (ours, foreign):
+        raw = {"attempt": 2, "model": "opus", "edit_format": "diff", "recorded": {"cost": cost}}
+        path.write_text(json.dumps({"attempts": [raw | said]}))
+        recorded = read_trajectory(path)[2]
+        assert (recorded.cost, recorded.calls[0].reply) == (None, Reply("!"))
+
+
 @pytest.mark.parametrize("text", ["{", "{}", '{"attempts": [{}]}', "[]"])
 def test_broken_trajectories_are_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"

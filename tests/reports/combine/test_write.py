@@ -18,6 +18,7 @@ from reports.command_line import report_command
 from reports.data.predictions import read_predictions
 from reports.data.rundata import read_run
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
+from runs.progress.overview import overview
 from runs.storage.store import RunStore
 from tests.support.rundata import LABEL, OPUS, PATCH, old_prediction, write_run
 
@@ -295,3 +296,20 @@ def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:
     other = RunStore.of_folder(write_run(tmp_path / "predictions" / LABEL, [content]))
     (instance,) = read_run(combine([first, other], "both", quiet)).instances
     assert (instance.attempt, [a.attempt for a in instance.attempts]) == (2, [2, 4])
+
+
+@pytest.mark.parametrize("cost", [True, False])
+def test_true_and_false_are_not_costs(tmp_path: Path, cache: Path, cost: bool) -> None:
+    first = [a_result("a__b-1", cost=cost), a_result("a__b-2")]
+    stores = runs(tmp_path, first, [fallback("a__b-1", 5), fallback("a__b-2", 6)])
+    assert [i.cost for i in read_run(stores[0]).instances] == [None, Decimal("0.1")]
+    assert overview(stores[0], {}).total.dollars is None
+    both = options(cache, name="both", page=False)
+    assert report_command([store.folder for store in stores], both, quiet) == 0
+    written = RunStore.of_folder(tmp_path / "predictions/both")
+    assert json.loads(written.prediction("a__b-1").read_text())["cost"] is None
+    assert [i.cost for i in read_run(written).instances] == [None, Decimal("0.2")]
+    said: list[str] = []
+    report_command([written.folder], options(cache, page=False), said.append)
+    (line,) = (line for line in said if line.startswith("cost "))
+    assert line.removeprefix("cost ").lstrip().startswith("unknown, "), line

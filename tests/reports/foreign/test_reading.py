@@ -85,6 +85,34 @@ def test_each_layout_is_recognised_and_read(
     assert [s.text for s in attempt.steps or () if s.role == "user"] == ["Resolve the issue."]
 
 
+def _costs_to(value: Any, cost: bool) -> Any:
+    if isinstance(value, list):
+        return [_costs_to(part, cost) for part in value]
+    if not isinstance(value, dict):
+        return value
+    plain = {key: part if "cost" not in key or isinstance(part, (dict, list, str)) else cost
+             for key, part in value.items()}  # fmt: skip
+    return {key: _costs_to(part, cost) for key, part in plain.items()}
+
+
+@pytest.mark.parametrize("cost", [True, False])
+@pytest.mark.parametrize(
+    "layout", [mini, mini_text, sweagent, sweagent_steps, openhands, openhands_old, atif]
+)
+def test_true_and_false_are_not_costs(
+    layout: Callable[[Talk, Path], Path], cost: bool, tmp_path: Path
+) -> None:
+    path = layout(TALK, tmp_path / "run")
+    for file in [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]:
+        lines = file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
+        changed = [json.dumps(_costs_to(json.loads(line), cost)) for line in lines]
+        file.write_text("\n".join(changed))
+    (instance,) = read_any(path).instances
+    (attempt,) = instance.attempts
+    assert (instance.cost, attempt.totals.cost) == (None, None)
+    assert {step.totals.cost for step in attempt.steps} <= {None}
+
+
 def attempts(folder: str) -> dict[str, tuple[AgentAttempt, int | None, str | None]]:
     run = read_any(SAMPLES / folder)
     return {i.instance_id: (i.attempts[0], i.winner, i.label) for i in run.instances}
