@@ -110,19 +110,12 @@ def words_of(error: ValidationError) -> str:
     return f"{place or 'it'} {words[:1].lower()}{words[1:]}"
 
 
-def problems_option(default: str, help: str) -> Any:  # noqa: ANN401 - as of core.options.option
-    return option(default, help, "--problems")
-
-
-def against_option(default: Any, help: str, given: Any = None) -> Any:  # noqa: ANN401
-    return option(default, help, "--against", given=given)
-
-
 @option_group
 class ProblemSource:
-    problems: str = problems_option(
-        HUB_ID, "Read the problems from this .jsonl or .parquet, or from this id on the hub."
-    )
+    problems: str = option(
+        HUB_ID, "Read the problems from this .jsonl or .parquet, or from this id on the hub.",
+        "--problems",
+    )  # fmt: skip
 
 
 def load_problems(name: str = HUB_ID) -> tuple[Problem, ...]:
@@ -191,8 +184,7 @@ class ProblemSelection:
 class PublishedRow:
     """A row of Table 3 of the first paper, in per cent: 54 problems, ExcessCode *v1*.
 
-    Attributes:
-        group: what is known of the model's training data.
+    Models are grouped by what is known of their training data.
     """
 
     group: str

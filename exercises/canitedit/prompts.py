@@ -63,12 +63,7 @@ class Prompt(str, Enum):
 
 @dataclass(frozen=True)
 class EditRequest:
-    """What is sent: messages to a chat model, or a text that the model continues.
-
-    Attributes:
-        messages: empty for a text.
-        text: empty for messages.
-    """
+    """What is sent: messages to a chat model, or a text that the model continues."""
 
     messages: tuple[Message, ...] = ()
     text: str = ""

@@ -20,7 +20,7 @@ COMMANDS = {
     ),
     "sample": BenchmarkCommand(f"{_PACKAGE}.shaping", "Take rows at random.", "sample_rows"),
     "mix": BenchmarkCommand(f"{_PACKAGE}.dedup", "Join sets of rows.", "mix_rows"),
-    "train": BenchmarkCommand(f"{_PACKAGE}.train", "Tune a model on rows."),
+    "train": BenchmarkCommand(f"{_PACKAGE}.training.command", "Tune a model on rows."),
 }
 
 if __name__ == "__main__":

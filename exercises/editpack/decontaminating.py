@@ -23,7 +23,6 @@ from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.parsing.untrusted import DamagedError
 from core.plaintext import shortened
-from exercises.canitedit.problems import against_option
 from exercises.editpack.files import DECONTAMINATE, RowFiles, RowInput, Step, row_workers_option
 from exercises.editpack.rows import (
     INSTRUCTION,
@@ -209,9 +208,10 @@ _SAVED = "dataset_*.json"
 class ProblemChoice:
     """The evaluation problems that rows are compared with."""
 
-    against: tuple[str, ...] = against_option(
-        (), "Problems: rows with text, or a folder or .tar.gz of exercises; several times."
-    )
+    against: tuple[str, ...] = option(
+        (), "Problems: rows with text, or a folder or .tar.gz of exercises; several times.",
+        "--against",
+    )  # fmt: skip
     more: tuple[str, ...] = option((), "Further files of --against.", "more", argument=True)
     workers: int = row_workers_option()
 

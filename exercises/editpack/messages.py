@@ -35,8 +35,7 @@ class MessageStyle(str, Enum):
 class Instruction:
     """A message without names, addresses and links.
 
-    Attributes:
-        text: the instruction: the whole message, or its subject in ``code``, without prefix.
+    ``text`` is the instruction: the whole message, or its subject in ``code``, without prefix.
     """
 
     text: str

@@ -53,6 +53,33 @@ class ExerciseStatus(str, Enum):
         return self not in (ExerciseStatus.INFRASTRUCTURE, ExerciseStatus.INTERRUPTED)
 
 
+class ColumnName(BaseModel):
+    """One model in one edit format, once: a column of the matrix; ``repeat`` is from 1."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    edit_format: str
+    repeat: int = Field(1, ge=1)
+
+    @property
+    def label(self) -> str:
+        repeat = f" #{self.repeat}" if self.repeat > 1 else ""
+        return f"{self.model}@{self.edit_format}{repeat}"
+
+    @property
+    def folder(self) -> str:
+        """The column's folder; characters that no file name should have become ``_``.
+
+        Different models may get one name, and then they cannot be in one run.
+        """
+        return f"{_UNSAFE.sub('_', self.model)}.{self.edit_format}.{self.repeat}"
+
+    def result_path(self, run: Path, key: str) -> Path:
+        """Return the path of a result below a run's folder; ``key`` is ``language/name``."""
+        return run / RESULTS / self.folder / f"{key}.json"
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -135,6 +162,11 @@ class ExerciseResult(_Frozen):
         return f"{self.extra.language}/{self.testcase}"
 
     @property
+    def column(self) -> ColumnName:
+        repeat = self.extra.repeat
+        return ColumnName(model=self.model, edit_format=self.edit_format, repeat=repeat)
+
+    @property
     def status(self) -> ExerciseStatus:
         return self.extra.status
 
@@ -155,24 +187,9 @@ class ExerciseResult(_Frozen):
         return self
 
 
-def column_folder(model: str, edit_format: str, repeat: int) -> str:
-    """Return the name of a column's folder; characters that no file name should have become ``_``.
-
-    Different models may get one name, and then they cannot be in one run.
-    """
-    return f"{_UNSAFE.sub('_', model)}.{edit_format}.{repeat}"
-
-
-def result_path(run: Path, model: str, edit_format: str, repeat: int, key: str) -> Path:
-    """Return the path of a result below a run's folder; ``key`` is ``language/name``."""
-    return run / RESULTS / column_folder(model, edit_format, repeat) / f"{key}.json"
-
-
 def read_result(path: Path) -> ExerciseResult:
     result = _result(read_object(path, _FIX), path)
-    expected = result_path(
-        Path(), result.model, result.edit_format, result.extra.repeat, result.key
-    )
+    expected = result.column.result_path(Path(), result.key)
     if path.parts[-len(expected.parts) :] != expected.parts:
         raise DamagedFileError(path, f"is the result for {expected}", _FIX)
     return result
@@ -220,21 +237,6 @@ def result_paths(run: Path) -> Iterator[Path]:
 KEY = "exercism"
 READER = "python -m exercises.exercism report"
 """The command that reads a run."""
-
-
-class ColumnName(BaseModel):
-    """One model in one edit format, once: a column of the matrix; ``repeat`` is from 1."""
-
-    model_config = ConfigDict(frozen=True)
-
-    model: str
-    edit_format: str
-    repeat: int = Field(1, ge=1)
-
-    @property
-    def label(self) -> str:
-        repeat = f" #{self.repeat}" if self.repeat > 1 else ""
-        return f"{self.model}@{self.edit_format}{repeat}"
 
 
 class RunFacts(BaseModel):
@@ -291,7 +293,7 @@ def job_key(column: ColumnName, exercise: str) -> str:
         raise UserError(
             f"{exercise}: files are named by exercises; use letters, digits, _, + and - only"
         )
-    return f"{column_folder(column.model, column.edit_format, column.repeat)}.{language}.{name}"
+    return f"{column.folder}.{language}.{name}"
 
 
 @dataclass(frozen=True)

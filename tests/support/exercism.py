@@ -27,12 +27,10 @@ from exercises.exercism.languages import REPORT
 from exercises.exercism.reporting.records import RECORD, Record, read_records
 from exercises.exercism.results import (
     KEY,
-    ColumnName,
     ExerciseResult,
     ExerciseStatus,
     Extra,
     RunFacts,
-    result_path,
 )
 from exercises.exercism.testing.tester import ExerciseTester, TestSettings, argv_of
 from exercises.exercism.testing.toolchains import LanguagePlaces
@@ -99,7 +97,7 @@ def result(
 
 def write_result(run: Path, one: ExerciseResult) -> Path:
     """Write a result and return its path."""
-    path = result_path(run, one.model, one.edit_format, one.extra.repeat, one.key)
+    path = one.column.result_path(run, one.key)
     write_json_atomic(path, one.as_json())
     return path
 
@@ -108,8 +106,7 @@ def write_run(
     folder: Path, results: Sequence[ExerciseResult], exercises: Sequence[str] = (), **facts: Any
 ) -> Path:
     """Write a run with these results, in the columns that they name."""
-    names = dict.fromkeys((r.model, r.edit_format, r.extra.repeat) for r in results)
-    columns = tuple(ColumnName(model=m, edit_format=f, repeat=n) for m, f, n in names)
+    columns = tuple(dict.fromkeys(one.column for one in results))
     keys = tuple(exercises or dict.fromkeys(r.key for r in results))
     told = RunFacts(columns=columns, exercises=keys, profile="current", **facts)
     write_json_atomic(folder / "run.json", {KEY: told.as_json()})

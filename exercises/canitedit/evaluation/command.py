@@ -35,7 +35,7 @@ from exercises.canitedit.evaluation.running import (
     outcome_of,
     program_environment,
 )
-from exercises.canitedit.problems import Problem, against_option, load_problems, problems_option
+from exercises.canitedit.problems import Problem, load_problems
 from exercises.canitedit.results import (
     COMPLETED,
     EVALUATED,
@@ -141,9 +141,11 @@ class EvaluationOptions:
     workers: int = workers_option(
         None, "Run this many programs at once; default: one for each core.", factory=_processors
     )
-    problems: str = problems_option("", "Take the problems from these rows, not from the files.")
-    against: Folder | None = against_option(
-        None, "Compare with the recorded evaluation in this folder.", given=Path
+    problems: str = option(
+        "", "Take the problems from these rows, not from the files.", "--problems"
+    )
+    against: Folder | None = option(
+        None, "Compare with the recorded evaluation in this folder.", "--against", given=Path
     )
     allow_missing: bool = option(
         False, "Leave out problems whose libraries cannot be imported.", "--allow-missing"

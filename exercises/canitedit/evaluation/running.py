@@ -77,11 +77,7 @@ STUBBED = frozenset(_STUBS)
 
 @dataclass(frozen=True)
 class TestedProgram:
-    """A program with its tests.
-
-    Attributes:
-        alone: its tests compare times.
-    """
+    """A program with its tests, which runs ``alone`` where they compare times."""
 
     __test__ = False
 
@@ -239,11 +235,7 @@ class ProgramEnvironment:
 
 @dataclass(frozen=True)
 class EnvironmentSource:
-    """Where programs are to run; see the options of ``evaluate``.
-
-    Attributes:
-        interpreter: for local, one of the user's; None for one with our requirements.
-    """
+    """Where programs are to run; without ``interpreter``, local has one with our requirements."""
 
     kind: EnvironmentKind
     interpreter: Path | None

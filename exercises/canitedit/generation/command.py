@@ -101,8 +101,7 @@ class GenerationServices:
 class Generated:
     """The completions of a job, all of them unless a budget ended it.
 
-    Attributes:
-        refusals: why providers refused requests, in words; each left an empty program.
+    Each of the ``refusals`` of providers, in words, left an empty program.
     """
 
     content: ProblemFile

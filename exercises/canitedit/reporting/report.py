@@ -362,10 +362,7 @@ def _model(folder: ScoredFolder, ks: Sequence[int], by: Sequence[GroupBy]) -> Mo
         name=folder.name,
         folder=str(folder.path),
         problems=describe_problems(folder.problems),
-        temperature=None if mixed else one.temperature,
-        top_p=None if mixed else one.top_p,
-        max_tokens=None if mixed else one.max_tokens,
-        prompt=None if mixed else one.prompt,
+        **{name: None if mixed else getattr(one, name) for name in _DECODING},
         faults=folder.faults,
         figures={
             kind: (

@@ -49,11 +49,7 @@ def checked_record(source: RowSource, *, contaminated_anyway: bool) -> dict[str,
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents of tokens.
-
-    Attributes:
-        digests: a number of each document's text, which decides whether it is held out.
-    """
+    """Documents of tokens, and a number of each text, which decides whether it is held out."""
 
     tokens: Sequence[Tokens]
     digests: np.ndarray[Any, np.dtype[np.uint64]]

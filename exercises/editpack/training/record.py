@@ -29,11 +29,7 @@ KEPT = 2
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint.
-
-    Attributes:
-        seconds: spent on training up to it, over all starts.
-    """
+    """A complete checkpoint, and the seconds of training up to it, over all starts."""
 
     path: Path
     step: int

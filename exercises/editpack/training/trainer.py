@@ -24,10 +24,10 @@ from trl import SFTConfig, SFTTrainer
 from core.errors import StoppedError, UserError
 from core.shutdown import Shutdown
 from exercises.editpack.training.corpus import TrainingSet, labelled
-from exercises.editpack.training.options import Recipe, StepShape
 from exercises.editpack.training.record import KEPT, Checkpoint, CheckpointFolder
 
 if TYPE_CHECKING:
+    from exercises.editpack.training.command import Recipe, StepShape
     from exercises.editpack.training.corpus import Tokens
 
 _NUMBER = "window"

@@ -22,7 +22,6 @@ from exercises.exercism.results import (
     read_aider_result,
     read_facts,
     read_result,
-    result_path,
 )
 from reports.statistics.methods import (
     Interval,
@@ -53,13 +52,16 @@ class Column:
         chats: where the transcripts of exercises lie, if they are there.
     """
 
-    run: str
     folder: Path
     name: ColumnName
     facts: RunFacts
     results: Mapping[str, ExerciseResult]
     chats: Mapping[str, Path]
     label: str = ""
+
+    @property
+    def run(self) -> str:
+        return self.folder.name
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -138,13 +140,10 @@ def read_columns(
             continue
         facts = read_facts(run)
         for name in facts.columns:
-            paths = {
-                key: result_path(run, name.model, name.edit_format, name.repeat, key)
-                for key in facts.exercises
-            }
+            paths = {key: name.result_path(run, key) for key in facts.exercises}
             chats = {key: path.with_suffix(".md") for key, path in paths.items()}
             results = _results(paths, read_result, left_out)
-            found.append(Column(run.name, run, name, facts, results, chats))
+            found.append(Column(run, name, facts, results, chats))
     labelled = list[Column]()
     for column in found:
         name = column.name
@@ -170,7 +169,7 @@ def _column_of_aider(
         columns=(name,), exercises=tuple(folders), tries=tries, timeout=180.0, started=run.name[:10]
     )
     chats = {key: folder / AIDER_CHAT for key, folder in folders.items()}
-    return Column(run.name, run, name, facts, results, chats)
+    return Column(run, name, facts, results, chats)
 
 
 def _results(

@@ -16,7 +16,6 @@ from core.errors import DamagedFileError
 from core.money import as_number
 from core.parsing.untrusted import DamagedError, read_bytes, text_of, yaml_of
 from exercises.exercism.reporting.columns import OURS, SUMS, Column, summary
-from exercises.exercism.results import column_folder
 from reports.data.jsonvalues import number, whole
 from reports.statistics.methods import Share, wilson
 
@@ -31,7 +30,6 @@ def record_of(column: Column) -> dict[str, Any]:
     """Return a column as a record: the leaderboard's keys in its order, then ours."""
     found, facts, name = summary(column), column.facts, column.name
     every = [*column.results.values()]
-    folder = column_folder(name.model, name.edit_format, name.repeat)
     counted = {key.removeprefix("num_"): found.sums[key] for key in SUMS}
     malformed = counted.pop("malformed_responses")
     keys = ("editor_model", "editor_edit_format", "reasoning_effort", "thinking_tokens")
@@ -39,7 +37,7 @@ def record_of(column: Column) -> dict[str, Any]:
     around = [share.interval for share in found.solved]
     intervals = [i and [round(100 * i.low, 1), round(100 * i.high, 1)] for i in around]
     return {
-        "dirname": f"{column.run}--{folder}" if facts.version else column.run,
+        "dirname": f"{column.run}--{name.folder}" if facts.version else column.run,
         "test_cases": found.completed,
         "model": name.model,
         "edit_format": name.edit_format,

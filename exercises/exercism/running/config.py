@@ -17,7 +17,7 @@ from environments.base import EnvironmentKind
 from environments.options import TESTS
 from exercises.exercism.catalog import ExerciseSelection
 from exercises.exercism.messages import PROFILES, Profile
-from exercises.exercism.results import ColumnName, column_folder
+from exercises.exercism.results import ColumnName
 from exercises.exercism.testing.tester import TestSettings
 from exercises.options import listed
 from llm.options import MODELS, ModelChoice
@@ -191,8 +191,7 @@ def validated(config: ExercismConfig) -> ExercismConfig:
         )
     folders: dict[str, ModelChoice] = {}
     for model in config.models:
-        column = RunColumn(model, 1).name
-        name = column_folder(column.model, column.edit_format, 1)
+        name = RunColumn(model, 1).name.folder
         if (other := folders.setdefault(name, model)) is not model:
             raise UserError(
                 f"--models {other.given} and {model.given} would have one folder, {name}; run "

@@ -70,11 +70,8 @@ class RunProgress:
         return seen
 
     def add(self, result: ExerciseResult) -> None:
-        name = ColumnName(
-            model=result.model, edit_format=result.edit_format, repeat=result.extra.repeat
-        )
-        if name in self.columns and result.status.is_result:
-            self.columns[name].add(result)
+        if result.column in self.columns and result.status.is_result:
+            self.columns[result.column].add(result)
 
     def lines(self) -> list[str]:
         every = [*self.columns.values()]

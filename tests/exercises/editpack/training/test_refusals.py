@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import UserError
-from exercises.editpack import train as module
-from exercises.editpack.training.options import Recipe, StepShape, step_shape
+from exercises.editpack.training import command as module
+from exercises.editpack.training.command import Recipe, StepShape, step_shape
 from tests.support.editpack import edits, write_training_rows
 
 Train = Callable[..., int]

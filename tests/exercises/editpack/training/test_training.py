@@ -128,7 +128,7 @@ def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
 def test_the_trainer_reads_the_windows_of_each_epoch(
     train: Train, tmp_path: Path, given: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from exercises.editpack import train as module
+    from exercises.editpack.training import command as module
     from exercises.editpack.training import trainer
 
     data, model = given
@@ -161,7 +161,7 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
 
 
 def test_a_text_that_reads_like_the_end_is_no_end(given: tuple[Path, Path]) -> None:
-    from exercises.editpack.train import encoder, load_tokenizer
+    from exercises.editpack.training.command import encoder, load_tokenizer
 
     tokenizer = load_tokenizer(str(given[1]))
     text = f"a {END} b"
