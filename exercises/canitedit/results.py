@@ -152,13 +152,7 @@ def write_file(folder: Path, content: ProblemFile) -> Path:
 
 
 # Lists beside ``completions``, which hold one value for each, and the names of the values here.
-_LISTS = {
-    "replies": "reply",
-    "truncated": "truncated",
-    "tokens": "tokens",
-    "cost": "cost",
-    "applied": "applied",
-}
+_LISTS = {"replies": "reply"} | {key: key for key in ("truncated", "tokens", "cost", "applied")}
 _RESULTS = TypeAdapter(Annotated[tuple[EvaluatedProgram, ...], Field(strict=False)])
 _COMPLETIONS = TypeAdapter(Annotated[tuple[Completion, ...], Field(strict=False)])
 

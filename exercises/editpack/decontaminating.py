@@ -229,11 +229,11 @@ class ProblemSet:
 @command(RowInput, ProblemChoice, RowFiles)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Take out rows that share a run of tokens, or most of a text, with evaluation problems."""
-    asked, given = built(ProblemChoice, values), built(RowInput, values)
+    asked, files = built(ProblemChoice, values), built(RowFiles, values)
     named = asked.against and (*asked.against, *asked.more)
     if not named:
         raise UserError(f"no --against given; name the rows or exercises to {DECONTAMINATE} from")
-    source, bad = given.source(), given.skip_bad
+    source = built(RowInput, values).source()
     sets = [problem_set(name, place) for place, name in enumerate(named)]
     index = index_of(text for one in sets for text in one.texts)
     if not index.texts:
@@ -242,11 +242,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             "would be compared; give other problems"
         )
     short = Counter(text.origin for text in index.short)
-    digest = file_digest(BOILERPLATE)
+    bad, digest = source.skip_bad, file_digest(BOILERPLATE)
     chosen = {"skip_bad": bad, "run": RUN, "gram": GRAM, "jaccard": JACCARD, "boilerplate": digest}
 
     def clean() -> Iterator[EditRow | DroppedRow]:
-        parts = parts_of(source.rows(skip_bad=bad), _CHUNK)
+        parts = parts_of(source.rows(), _CHUNK)
         for part, leaks in in_processes(_leaks, parts, asked.workers, _start, index):
             for row, leak in zip(part, leaks, strict=True):
                 if isinstance(row, DroppedRow):
@@ -274,7 +274,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         ]
         return {"against": against}
 
-    files, read = built(RowFiles, values), [Path(name).expanduser() for name in named]
+    read = [Path(name).expanduser() for name in named]
     step = Step(DECONTAMINATE, (source,), files, chosen, details=details, also_read=read)
     step.write(clean())
     for one in sets:

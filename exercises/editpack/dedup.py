@@ -12,7 +12,7 @@ import hashlib
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
@@ -110,8 +110,7 @@ class DuplicateChoice:
 @command(RowInput, RowFiles, DuplicateChoice)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Keep one row of each cluster of near-duplicates."""
-    given = built(RowInput, values)
-    _write("dedup", NamedRows({"": given.source()}, given.skip_bad), values)
+    _write("dedup", {"": built(RowInput, values).source()}, values)
 
 
 @command(RowSets, RowFiles, DuplicateChoice)
@@ -127,29 +126,25 @@ def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
     names = [
         name if times[name] == 1 else one.name for name, one in zip(short, sources, strict=True)
     ]
-    _write("mix", NamedRows(dict(zip(names, sources, strict=True)), given.skip_bad), values)
+    _write("mix", dict(zip(names, sources, strict=True)), values)
 
 
-@dataclass(frozen=True)
-class NamedRows:
-    """Sets of rows by their origin, which is empty for a single set."""
-
-    sources: dict[str, RowSource]
-    skip_bad: bool
-
-    def __iter__(self) -> Iterator[tuple[dict[str, Any], EditRow | DroppedRow]]:
-        """Yield each row with its name: ``row`` (its number from 1), ``origin`` and ``commit``."""
-        for origin, source in self.sources.items():
-            of_set = {ORIGIN: origin} if origin else {}
-            for number, row in enumerate(source.rows(skip_bad=self.skip_bad), 1):
-                if isinstance(row, DroppedRow):
-                    yield {"row": number, **of_set}, row
-                    continue
-                commit = {_COMMIT: row[_COMMIT]} if row.get(_COMMIT) else {}
-                yield {"row": number, **of_set, **commit}, {**row, **of_set}
+def _named(
+    sources: Mapping[str, RowSource],
+) -> Iterator[tuple[dict[str, Any], EditRow | DroppedRow]]:
+    """Yield each row with its name: ``row`` (its number from 1), ``origin`` and ``commit``."""
+    for origin, source in sources.items():
+        of_set = {ORIGIN: origin} if origin else {}
+        for number, row in enumerate(source.rows(), 1):
+            if isinstance(row, DroppedRow):
+                yield {"row": number, **of_set}, row
+                continue
+            commit = {_COMMIT: row[_COMMIT]} if row.get(_COMMIT) else {}
+            yield {"row": number, **of_set, **commit}, {**row, **of_set}
 
 
-def _write(command: str, rows: NamedRows, values: dict[str, Any]) -> None:
+def _write(command: str, sources: Mapping[str, RowSource], values: dict[str, Any]) -> None:
+    """Write the rows of sets by their origin, which is empty for a single set."""
     files, asked = built(RowFiles, values), built(DuplicateChoice, values)
     try:
         bands, width = banding(asked.threshold, asked.permutations)
@@ -160,7 +155,7 @@ def _write(command: str, rows: NamedRows, values: dict[str, Any]) -> None:
         ) from error
     facts: dict[str, Any] = {}
     options = {
-        "skip_bad": rows.skip_bad,
+        "skip_bad": any(source.skip_bad for source in sources.values()),
         "threshold": asked.threshold,
         "permutations": asked.permutations,
         "seed": SEED,
@@ -169,10 +164,10 @@ def _write(command: str, rows: NamedRows, values: dict[str, Any]) -> None:
         "verify": asked.verify,
     }
     step = Step(
-        command, [*rows.sources.values()], files, options, _PACKAGES, lambda: facts,
+        command, [*sources.values()], files, options, _PACKAGES, lambda: facts,
         also_written={"--clusters": asked.clusters},
     )  # fmt: skip
-    step.write(_without_duplicates(rows, asked, facts))
+    step.write(_without_duplicates(sources, asked, facts))
     print(
         f"{counted(facts['clusters'], 'cluster')}, the largest of "
         f"{counted(facts['largest_cluster'], 'row')}; {bands} bands × {width} rows"
@@ -180,13 +175,13 @@ def _write(command: str, rows: NamedRows, values: dict[str, Any]) -> None:
 
 
 def _without_duplicates(
-    rows: NamedRows, asked: DuplicateChoice, facts: dict[str, Any]
+    sources: Mapping[str, RowSource], asked: DuplicateChoice, facts: dict[str, Any]
 ) -> Iterator[EditRow | DroppedRow]:
     # Of a cluster the row of most worth stays.
     names, worth = list[dict[str, Any]](), list[float]()
 
     def texts() -> Iterator[str | None]:
-        for name, row in tqdm(rows, "signatures", unit=" rows", disable=None):
+        for name, row in tqdm(_named(sources), "signatures", unit=" rows", disable=None):
             names.append(name)
             if isinstance(row, DroppedRow):
                 worth.append(math.nan)
@@ -207,7 +202,7 @@ def _without_duplicates(
     clusters = joined.clusters()
     kept = replaced(clusters, worth)
     number = -1
-    for number, (_, row) in enumerate(rows):
+    for number, (_, row) in enumerate(_named(sources)):
         if isinstance(row, DroppedRow):
             yield row
         elif number in kept:

@@ -107,8 +107,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     tokens_of, tokenizer = asked.counting.counter()
     tally = EditTally(read_verbs(), tokens_of, ruled_noun)
     unreadable = 0
-    rows = source.rows(skip_bad=asked.given.skip_bad)
-    for row in tqdm(rows, "stats", unit=" rows", disable=None):
+    for row in tqdm(source.rows(), "stats", unit=" rows", disable=None):
         if isinstance(row, DroppedRow):
             unreadable += 1
         else:
@@ -128,7 +127,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         "rows": tally.rows + unreadable,
         "kept": tally.rows,
         "dropped": {UNREADABLE: unreadable} if unreadable else {},
-        "options": {"skip_bad": asked.given.skip_bad, "tokenizer": tokenizer},
+        "options": {"skip_bad": source.skip_bad, "tokenizer": tokenizer},
         "versions": used_versions(("rapidfuzz", "matplotlib", "tokenizers")),
         "seconds": round(time.monotonic() - began, 3),
     }

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
@@ -72,7 +72,8 @@ class RowInput(RowReading):
     def source(self) -> RowSource:
         if not self.rows:
             raise UserError("no rows given; name a file, a folder or a hub id")
-        return open_source(self.rows, self.config, self.part)
+        source = open_source(self.rows, self.config, self.part)
+        return replace(source, skip_bad=self.skip_bad)
 
 
 @option_group
@@ -86,7 +87,8 @@ class RowSets(RowReading):
         places = {Path(name).expanduser().resolve() for name in self.sets}
         if len(places) != len(self.sets):
             raise UserError("the same rows are given twice; name each set once")
-        return tuple(open_source(name, self.config, self.part) for name in self.sets)
+        found = (open_source(name, self.config, self.part) for name in self.sets)
+        return tuple(replace(source, skip_bad=self.skip_bad) for source in found)
 
 
 def row_workers_option() -> Any:  # noqa: ANN401 - as of core.options.option

@@ -99,8 +99,6 @@ class EditRule(str, Enum):
 
 @option_group
 class FilterAsked:
-    given: RowInput
-    files: RowFiles
     rules: RuleSet = option(
         RuleSet.CODE, "Those of the published code, or those that the paper states.", "--rules"
     )
@@ -115,29 +113,28 @@ class FilterAsked:
     workers: int = row_workers_option()
 
 
-@command(FilterAsked)
+@command(RowInput, RowFiles, FilterAsked)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Drop rows that are blank, have certain words, are small or do not parse."""
     asked = built(FilterAsked, values)
-    source, skip_bad = asked.given.source(), asked.given.skip_bad
+    source, files = built(RowInput, values).source(), built(RowFiles, values)
     with syntax_parser(asked.python, asked.workers) as parser:
         options = {
             "rules": asked.rules.value,
             "cleanup": asked.cleanup.value,
             "python": parser.version,
-            "skip_bad": skip_bad,
+            "skip_bad": source.skip_bad,
         }
         # Rows of which the two cleanups give other texts.
         counts = {"cleanups_differ": 0}
-        step = Step("filter", (source,), asked.files, options, ("rapidfuzz",), lambda: counts)
+        step = Step("filter", (source,), files, options, ("rapidfuzz",), lambda: counts)
 
         def judge(part: Sequence[EditRow | DroppedRow]) -> tuple[list[EditRow | DroppedRow], int]:
             differ = sum(isinstance(row, dict) and cleanups_differ(row) for row in part)
             return judged(part, asked.rules, asked.cleanup, parser), differ
 
         def results() -> Iterator[EditRow | DroppedRow]:
-            parts = parts_of(source.rows(skip_bad=skip_bad), _BATCH)
-            for found, differ in parser.map(judge, parts):
+            for found, differ in parser.map(judge, parts_of(source.rows(), _BATCH)):
                 counts["cleanups_differ"] += differ
                 yield from found
 

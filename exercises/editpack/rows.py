@@ -86,11 +86,13 @@ class RowSource:
     Attributes:
         path: the file or folder; None for a set on the hub.
         read: yields what the source holds, a ``DamagedError`` in place of what is not JSON.
+        skip_bad: go on after what is not a row.
     """
 
     name: str
     path: Path | None
     read: Callable[[], Iterable[object]]
+    skip_bad: bool = False
 
     @cached_property
     def sha256(self) -> str:
@@ -102,14 +104,14 @@ class RowSource:
             digest.update(json.dumps(row, sort_keys=True, default=str).encode() + b"\n")
         return digest.hexdigest()
 
-    def rows(self, *, skip_bad: bool = False) -> Iterator[EditRow | DroppedRow]:
+    def rows(self) -> Iterator[EditRow | DroppedRow]:
         """Yield the rows; with ``skip_bad``, ``DroppedRow`` in place of what is not a row."""
         number = 0
         for number, value in enumerate(self.read(), 1):
             wrong = _mistake_in(value)
             if not wrong:
                 yield value  # type: ignore[misc]  # _mistake_in has looked
-            elif skip_bad:
+            elif self.skip_bad:
                 held = value if isinstance(value, dict) else {}
                 yield DroppedRow({**held, "row": number}, UNREADABLE, wrong)
             else:

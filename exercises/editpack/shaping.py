@@ -23,32 +23,28 @@ _OF_THE_PAPER = 25_000
 @command(RowInput, RowFiles)
 def format_rows(context: typer.Context, values: dict[str, Any]) -> None:
     """Add instruction and content to rows; drop none."""
-    given = built(RowInput, values)
-    source = given.source()
-    step = Step("format", (source,), built(RowFiles, values), {"skip_bad": given.skip_bad})
-    rows = source.rows(skip_bad=given.skip_bad)
-    step.write(row if isinstance(row, DroppedRow) else with_content(row) for row in rows)
+    source = built(RowInput, values).source()
+    step = Step("format", (source,), built(RowFiles, values), {"skip_bad": source.skip_bad})
+    step.write(row if isinstance(row, DroppedRow) else with_content(row) for row in source.rows())
 
 
 @option_group
 class SampleAsked:
-    given: RowInput
-    files: RowFiles
     number: int = option(_OF_THE_PAPER, "Rows to take.", "--n", least=1)
     seed: int = option(0, "Another seed takes other rows.", "--seed")
 
 
-@command(SampleAsked)
+@command(RowInput, RowFiles, SampleAsked)
 def sample_rows(context: typer.Context, values: dict[str, Any]) -> None:
     """Take rows at random, each equally likely, in the order of the input."""
     asked = built(SampleAsked, values)
-    source, skip_bad = asked.given.source(), asked.given.skip_bad
-    options = {"n": asked.number, "seed": asked.seed, "skip_bad": skip_bad}
-    step = Step("sample", (source,), asked.files, options)
+    source = built(RowInput, values).source()
+    options = {"n": asked.number, "seed": asked.seed, "skip_bad": source.skip_bad}
+    step = Step("sample", (source,), built(RowFiles, values), options)
 
     def sampled() -> Iterator[EditRow | DroppedRow]:
         # The first reading counts: memory holds no row but only the places of those taken.
-        first = tqdm(source.rows(skip_bad=skip_bad), "counting", unit=" rows", disable=None)
+        first = tqdm(source.rows(), "counting", unit=" rows", disable=None)
         there = sum(not isinstance(row, DroppedRow) for row in first)
         if asked.number > there:
             raise UserError(
@@ -56,7 +52,7 @@ def sample_rows(context: typer.Context, values: dict[str, Any]) -> None:
             )
         taken = frozenset(random.Random(asked.seed).sample(range(there), asked.number))
         place = 0
-        for row in source.rows(skip_bad=skip_bad):
+        for row in source.rows():
             if isinstance(row, DroppedRow):
                 yield row
                 continue

@@ -243,7 +243,7 @@ def _train(
     deciding = _deciding(options, record, shape, model)
     begin = folder.start(deciding, resume=options.resume, writes=is_first_process())
     encode, end = encoder(tokenizer), tokenizer.eos_token_id
-    documents, said = tokenized(source, encode, end, stop.check, skip_bad=options.given.skip_bad)
+    documents, said = tokenized(source, encode, end, stop.check)
     data, counts = _packed(documents, options)
     steps = recipe.steps(data.each)
     start = f"; goes on after step {begin.step}" if begin and begin.step else ""

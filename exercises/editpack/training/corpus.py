@@ -75,12 +75,7 @@ class Documents:
 
 
 def tokenized(
-    source: RowSource,
-    encode: Encode,
-    end_of_text: int,
-    check: Callable[[], None],
-    *,
-    skip_bad: bool,
+    source: RowSource, encode: Encode, end_of_text: int, check: Callable[[], None]
 ) -> tuple[Documents, dict[str, Any]]:
     """Return the rows as documents of tokens, and what else of them the record states.
 
@@ -90,7 +85,7 @@ def tokenized(
 
     def contents() -> Iterator[str]:
         nonlocal unreadable
-        for row in source.rows(skip_bad=skip_bad):
+        for row in source.rows():
             check()
             if isinstance(row, DroppedRow):
                 unreadable += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -207,9 +208,8 @@ def test_content_is_the_prompt_with_the_new_side() -> None:
 
 def test_bad_rows_are_counted_from_one(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "rows.jsonl", [b"?", ROWS[0], b"??"])
-    found = [
-        row for row in open_source(str(path)).rows(skip_bad=True) if isinstance(row, DroppedRow)
-    ]
+    source = replace(open_source(str(path)), skip_bad=True)
+    found = [row for row in source.rows() if isinstance(row, DroppedRow)]
     assert [row.row for row in found] == [{"row": 1}, {"row": 3}]
     with pytest.raises(UserError, match="row 1: "):
         next(open_source(str(path)).rows())
