@@ -60,7 +60,6 @@ class ExerciseTester:
 
     settings: TestSettings
     places: LanguagePlaces
-    _expected: dict[Path, TestCounts] = field(default_factory=dict)
     _expecting: dict[Path, threading.Lock] = field(default_factory=dict)
     _versions: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -154,15 +153,12 @@ class ExerciseTester:
         with self._lock:
             lock = self._expecting.setdefault(kept, threading.Lock())
         with lock:
-            if kept not in self._expected:
-                try:
-                    value = json_of(read_bytes(kept, _MOST_BYTES))
-                    self._expected[kept] = TestCounts(**value["counts"])
-                except (OSError, DamagedError, KeyError, TypeError):
-                    counts = self._measured(exercise)
-                    write_json_atomic(kept, {"counts": asdict(counts)})
-                    self._expected[kept] = counts
-            return self._expected[kept]
+            try:
+                return TestCounts(**json_of(read_bytes(kept, _MOST_BYTES))["counts"])
+            except (OSError, DamagedError, KeyError, TypeError):
+                counts = self._measured(exercise)
+                write_json_atomic(kept, {"counts": asdict(counts)})
+                return counts
 
     def _measured(self, exercise: Exercise) -> TestCounts:
         files = exercise.example_files()
