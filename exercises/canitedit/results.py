@@ -161,7 +161,7 @@ def read_file(path: Path) -> ProblemFile:
     """Return the content of a file of completions, evaluated or not."""
     try:
         content = json_of(_unpacked(read_bytes(path, MOST_UNPACKED)))
-        return _content(content if isinstance(content, dict) else {})
+        file = _content(content if isinstance(content, dict) else {})
     except OSError as error:
         words = f"cannot be read ({error.strerror or error})"
         raise DamagedFileError(path, words, _FIX) from error
@@ -169,6 +169,10 @@ def read_file(path: Path) -> ProblemFile:
         raise DamagedFileError(path, f"is broken ({words_of(error)})", _FIX) from error
     except DamagedError as error:
         raise DamagedFileError(path, f"is broken ({error})", _FIX) from error
+    if path.name != file.name:
+        fix = "rename it, or leave it out with --allow-partial"
+        raise DamagedFileError(path, f"holds what belongs into {file.name}", fix)
+    return file
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -26,7 +26,7 @@ from pydantic import (
 
 from core.errors import DamagedFileError, UserError
 from core.money import as_number
-from core.parsing.untrusted import damage_at, read_object
+from core.parsing.untrusted import invalid, read_object
 from runs.storage.store import RunStore, is_safe_key
 
 RESULTS = "results"
@@ -53,10 +53,15 @@ class ExerciseStatus(str, Enum):
         return self not in (ExerciseStatus.INFRASTRUCTURE, ExerciseStatus.INTERRUPTED)
 
 
-class ColumnName(BaseModel):
-    """One model in one edit format, once: a column of the matrix; ``repeat`` is from 1."""
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    model_config = ConfigDict(frozen=True)
+    def as_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+
+class ColumnName(_Frozen):
+    """One model in one edit format, once: a column of the matrix; ``repeat`` is from 1."""
 
     model: str
     edit_format: str
@@ -78,10 +83,6 @@ class ColumnName(BaseModel):
     def result_path(self, run: Path, key: str) -> Path:
         """Return the path of a result below a run's folder; ``key`` is ``language/name``."""
         return run / RESULTS / self.folder / f"{key}.json"
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class TryResult(_Frozen):
@@ -175,9 +176,6 @@ class ExerciseResult(_Frozen):
         """The try that solved the exercise, from 1; None if none did."""
         return self.tests_outcomes.index(True) + 1 if True in self.tests_outcomes else None
 
-    def as_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
-
     @model_validator(mode="after")
     def _agrees(self) -> ExerciseResult:
         if (self.status is ExerciseStatus.SOLVED) != any(self.tests_outcomes):
@@ -239,7 +237,7 @@ READER = "python -m exercises.exercism report"
 """The command that reads a run."""
 
 
-class RunFacts(BaseModel):
+class RunFacts(_Frozen):
     """The part of ``run.json`` that reports need.
 
     Attributes:
@@ -249,8 +247,6 @@ class RunFacts(BaseModel):
         test_lines: of their output that the model receives; None for all.
         started: date, YYYY-MM-DD.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     columns: tuple[ColumnName, ...]
     exercises: tuple[str, ...]
@@ -263,9 +259,6 @@ class RunFacts(BaseModel):
     command: str = ""
     started: str = ""
     version: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
 
 
 def read_facts(run: Path) -> RunFacts:
@@ -280,10 +273,8 @@ def read_facts(run: Path) -> RunFacts:
     try:
         return RunFacts.model_validate(described[KEY])
     except ValidationError as error:
-        first = error.errors()[0]
-        problem = f"is not a run's description: {first['msg']}"
-        keys = (KEY, *first["loc"])
-        raise damage_at(store.run_file, keys, problem, "fix it, or run it again") from error
+        fix = "fix it, or run it again"
+        raise invalid(store.run_file, error, "a run's description", fix) from error
 
 
 def job_key(column: ColumnName, exercise: str) -> str:

@@ -20,7 +20,7 @@ from core.atomic import write_bytes_atomic
 from core.errors import DamagedFileError, StoppedError, UserError
 from core.options import Folder, built, command, option, option_group
 from core.parsing.untrusted import DamagedError, json_of, read_bytes
-from core.plaintext import counted, one_line, table
+from core.plaintext import counted, one_line, some, table
 from core.shutdown import Shutdown
 from environments.base import EnvironmentKind
 from environments.folders import Folders
@@ -219,9 +219,9 @@ def _check_missing(
         f"{name} ({one_line(reason)[:100]})" for name, reason in sorted(environment.missing.items())
     )
     problems = [name for name, missing in lacking.items() if missing]
-    shown = ", ".join(problems[:_SHOWN]) + (", …" if len(problems) > _SHOWN else "")
     words = f"cannot be imported: {reasons}"
-    words += f"; {counted(len(problems), 'problem')} need them: {shown}" if problems else ""
+    if problems:
+        words += f"; {counted(len(problems), 'problem')} need them: {some(problems, _SHOWN)}"
     if MEASURING in environment.missing or not allowed:
         raise UserError(
             f"{words}; install them, or leave the problems out with --allow-missing "
@@ -365,8 +365,6 @@ def read_completions(
     found = []
     for _, path in sorted(paths.items()):
         file = read_file(path)
-        if path.name != file.name:
-            raise DamagedFileError(path, f"holds what belongs into {file.name}", "rename it")
         if rows is not None and file.problem.full_name not in rows:
             raise DamagedFileError(path, "is about a problem that --problems lacks", "take it away")
         problem = rows[file.problem.full_name] if rows is not None else file.problem

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 
 from core.errors import DamagedFileError, UserError
-from core.plaintext import counted, one_line
+from core.plaintext import counted, one_line, some
 from exercises.canitedit.metrics import ExcessCode, ProblemScore, score
 from exercises.canitedit.problems import (
     ALL_PROBLEMS,
@@ -73,9 +73,6 @@ def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
     for place in sorted(path.glob(f"*{EVALUATED}")):
         try:
             file = read_file(place)
-            if place.name != file.name:
-                fix = "rename it, or leave it out with --allow-partial"
-                raise DamagedFileError(place, f"holds what belongs into {file.name}", fix)
         except DamagedFileError as error:
             damaged.append(error)
             continue
@@ -105,8 +102,8 @@ def _faults(
     damaged: Sequence[DamagedFileError],
 ) -> Iterator[str]:
     if damaged:
-        shown = "; ".join(f"{one_line(e.path.name)} {one_line(e.words)}" for e in damaged[:_SHOWN])
-        yield f"{counted(len(damaged), 'file')} cannot be used ({_more(shown, damaged)})"
+        shown = some([f"{one_line(e.path.name)} {one_line(e.words)}" for e in damaged], _SHOWN)
+        yield f"{counted(len(damaged), 'file')} cannot be used ({shown})"
     done = {place.name.removesuffix(EVALUATED) for place in path.glob(f"*{EVALUATED}")}
     names = {
         place.name.removesuffix(COMPLETED)
@@ -114,15 +111,13 @@ def _faults(
         if not place.name.endswith(EVALUATED)
     }
     if waiting := sorted(map(one_line, names - done)):
-        shown = ", ".join(waiting[:_SHOWN])
-        yield f"{counted(len(waiting), 'file')} not evaluated ({_more(shown, waiting)})"
+        yield f"{counted(len(waiting), 'file')} not evaluated ({some(waiting, _SHOWN)})"
     expected = expected_problems(score.name for score in scores)
     for kind in InstructionKind:
         found = {score.name for score in scores if score.kind is kind}
         if found and (missing := sorted(expected - found)):
-            shown = _more(", ".join(missing[:_SHOWN]), missing)
             words = f"{len(found)} of {len(expected)} problems with {kind.value} instructions"
-            yield f"{words} (no {shown})"
+            yield f"{words} (no {some(missing, _SHOWN)})"
     yield from _mixed("completions", Counter(score.completions for score in scores))
     for name in _DECODING:
         values = Counter(getattr(sampling, name) for sampling in samplings)
@@ -134,10 +129,6 @@ def _mixed(name: str, values: Counter[object]) -> Iterator[str]:
         ordered = sorted(values.items(), key=lambda pair: (-pair[1], str(pair[0])))
         shown = ", ".join(f"{value} in {counted(n, 'file')}" for value, n in ordered[:_SHOWN])
         yield f"{name}: {shown}"
-
-
-def _more(shown: str, every: Sequence[object]) -> str:
-    return f"{shown}, …" if len(every) > _SHOWN else shown
 
 
 def describe_problems(problems: Iterable[str]) -> str:

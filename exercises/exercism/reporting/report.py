@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from core.money import column as column_of_dollars
 from core.money import in_words
-from core.plaintext import table
+from core.plaintext import some, table
 from exercises.exercism.reporting.columns import (
     Column,
     ColumnPair,
@@ -86,7 +86,7 @@ def report_lines(report: ExercismReport, width: int | None = None) -> Iterator[s
     if report.published:
         yield "* published by others, as their file says; not recomputed"
     for name, keys in report.open.items():
-        yield f"{_OPEN}: {name}: {len(keys)}: {', '.join(keys[:5])}{' …' if keys[5:] else ''}"
+        yield f"{_OPEN}: {name}: {len(keys)}: {some(keys, 5)}"
     if report.repeats:
         rows = [
             [

@@ -99,7 +99,7 @@ def test_completions_of_the_newer_public_code_are_objects(tmp_path: Path) -> Non
     value = plain(write_file(tmp_path, evaluated(CLAMP)))
     del value["results"]
     value["completions"] = [{"content": "x = 1\n", "instruction": None}, "y = 2\n"]
-    file = read_file(write_plain(tmp_path / "a.json.gz", value))
+    file = read_file(write_plain(tmp_path / "1001_clamp_instruction_lazy.json.gz", value))
     assert [one.program for one in file.completions] == ["x = 1\n", "y = 2\n"]
     assert file.completions[0].reply is None
 
