@@ -303,17 +303,12 @@ def problem_set(name: str, origin: int) -> ProblemSet:
     path = Path(name).expanduser()
     if name.endswith(_ARCHIVES) or (path.is_dir() and not any(path.glob(_SAVED))):
         catalog = read_catalog(path)
-        files = [
-            (one, kind, file)
+        texts = [
+            EvaluationText(origin, one.key, kind, one.text(file))
             for one in catalog.exercises
-            for kind, some in (
-                ("stub", one.solution),
-                ("example", one.examples),
-                ("test", one.tests),
-            )
-            for file in some
+            for kind, files in zip(_KINDS, (one.solution, one.examples, one.tests), strict=True)
+            for file in files
         ]
-        texts = [EvaluationText(origin, one.key, kind, one.text(file)) for one, kind, file in files]
         return ProblemSet(path.name, catalog.sha256, texts)
     source = open_source(name, split=_SPLIT)
     texts = [*_texts(source, origin)]

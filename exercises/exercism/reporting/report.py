@@ -8,7 +8,7 @@ second bar of the first model), so that it can be read back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _OPEN = "not completed"
-Lay = Callable[..., Iterator[str]]
 
 
 @dataclass(frozen=True)
