@@ -305,8 +305,8 @@ class SyntaxParser:
 
     def map(self, work: Callable[[P], R], parts: Iterable[P]) -> Iterator[R]:
         """Yield ``work(part)`` in the order of the parts; read few of them ahead."""
-        submit = lambda part: self.threads.submit(work, part)  # noqa: E731
-        done = in_order(submit, parts, _AHEAD * self.workers)
+        ahead = _AHEAD * self.workers
+        done = in_order(lambda part: self.threads.submit(work, part), parts, ahead)
         return (found for _, found in done)
 
     def run(self, texts: Sequence[str]) -> list[str]:

@@ -47,7 +47,7 @@ class Toolchain:
     """The folders that commands must see, and PATH; empty where the system's folders are enough."""
 
     readable: tuple[Path, ...] = ()
-    path: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -64,7 +64,7 @@ def find_toolchain(name: str) -> Toolchain:
         if Path.home().is_relative_to(root) or Path.cwd().is_relative_to(root):
             raise UserError(f"the tools lie in {root}, which cannot be shown; install them apart")
     path = ":".join([*(str(root / "bin") for root in roots), _SYSTEM_PATH])
-    return Toolchain(tuple(root for root in roots if not _of_system(root)), path)
+    return Toolchain(tuple(root for root in roots if not _of_system(root)), {"PATH": path})
 
 
 def _of_system(place: Path) -> bool:
@@ -144,7 +144,7 @@ class LanguagePlaces:
             )  # fmt: skip
         except UnavailableError as error:
             raise UserError(str(error)) from error
-        return LanguagePlace(folders, {"PATH": tools.path} if tools.path else {})
+        return LanguagePlace(folders, tools.variables)
 
 
 def prepared_root(cache: Path) -> Path:
