@@ -57,10 +57,10 @@ def _parse_groups(name: str, text: str, _: object) -> tuple[GroupBy, ...]:
 
 
 class OutputForm(str, Enum):
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    CSV = "csv"
     JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+    TEXT = "text"
 
 
 @option_group
@@ -91,12 +91,8 @@ class ReportRequest:
 
     @property
     def form(self) -> OutputForm:
-        asked = {
-            OutputForm.JSON: self.as_json,
-            OutputForm.CSV: self.as_csv,
-            OutputForm.MARKDOWN: self.markdown,
-        }
-        given = [form for form, wanted in asked.items() if wanted]
+        wanted = (self.as_json, self.as_csv, self.markdown)
+        given = [form for form, asked in zip(OutputForm, wanted, strict=False) if asked]
         if len(given) > 1:
             names = " and ".join(f"--{form.value}" for form in given)
             raise UserError(f"{names} cannot be given together; choose one")

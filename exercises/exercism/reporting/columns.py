@@ -72,6 +72,10 @@ class Column:
     def verdicts(self) -> dict[str, bool]:
         return {key: result.solved_at is not None for key, result in self.results.items()}
 
+    def solved_after(self, tries: int) -> Share:
+        every = self.results.values()
+        return Share.made(sum(0 < (r.solved_at or 0) <= tries for r in every), len(every))
+
     def status(self, key: str) -> ExerciseStatus | None:
         return self.results[key].status if key in self.results else None
 
@@ -104,7 +108,7 @@ class ColumnSummary:
 
 def summary(column: Column) -> ColumnSummary:
     every = [*column.results.values()]
-    solved = tuple(solved_after(every, number) for number in range(1, column.facts.tries + 1))
+    solved = tuple(column.solved_after(n) for n in range(1, column.facts.tries + 1))
     cost = total(result.cost for result in every)
     count = solved[-1].count
     return ColumnSummary(
@@ -119,10 +123,6 @@ def summary(column: Column) -> ColumnSummary:
         sums={key: sum(getattr(result, key) for result in every) for key in SUMS}
         | {key: sum(getattr(result.extra, key) for result in every) for key in OURS},
     )
-
-
-def solved_after(results: Sequence[ExerciseResult], tries: int) -> Share:
-    return Share.made(sum(0 < (r.solved_at or 0) <= tries for r in results), len(results))
 
 
 def read_columns(
@@ -259,7 +259,7 @@ def spreads(columns: Sequence[Column]) -> tuple[RepeatSpread, ...]:
     found = []
     for label, every in series_of(columns).items():
         for tries in range(1, every[0].facts.tries + 1):
-            solved = (solved_after([*c.results.values()], tries).share for c in every)
+            solved = (column.solved_after(tries).share for column in every)
             shares = tuple(share for share in solved if share is not None)
             if len(shares) > 1:
                 spread = fmean(shares), min(shares), max(shares)

@@ -29,7 +29,6 @@ from exercises.exercism.reporting.columns import (
     column_pairs,
     ranking,
     series_of,
-    solved_after,
     spreads,
     summary,
     variants,
@@ -333,7 +332,7 @@ def chart_bars(columns: Sequence[Column], published: Sequence[Record] = ()) -> l
             tuple(
                 100 * share.share
                 for column in repeats
-                if (share := solved_after([*column.results.values()], count)).share is not None
+                if (share := column.solved_after(count)).share is not None
             )
             for count in (1, tries)
         )
