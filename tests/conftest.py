@@ -15,6 +15,7 @@ from bench.instances.instance import Instance
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from demo import register
 from demo.setup import commit_all
+from tests.support import write_files
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider
 
@@ -111,10 +112,7 @@ def make_mirror(tmp_path: Path) -> MakeMirror:
 
     def make(files: dict[str, bytes | str], repo: str = "own/thing") -> tuple[Path, str]:
         work = tmp_path / "source" / repo.replace("/", "__")
-        for path, content in files.items():
-            place = work / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content.encode() if isinstance(content, str) else content)
+        write_files(work, files)
         commit = commit_all(work, "Begin")
         mirror = tmp_path / "mirrors" / f"{repo.replace('/', '__')}.git"
         mirror.parent.mkdir(parents=True, exist_ok=True)

@@ -29,16 +29,9 @@ from tests.architecture import (
     stale_paths,
     upward_imports,
 )
+from tests.support import write_files
 
 LEFT = Path(__file__).with_name("architecture.json")
-
-
-def plant(top: Path, files: dict[str, str]) -> Path:
-    """Make a source tree of these files."""
-    for name, text in files.items():
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_text(text)
-    return top
 
 
 @pytest.mark.parametrize("name", list(RULES))
@@ -53,18 +46,20 @@ def test_the_rule_holds(name: str) -> None:
 )
 def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
     names = ("reports/rows.py", "demo/setup.py", "runs/rows.py")
-    top = plant(tmp_path, {**dict.fromkeys(names, ""), "core/new.py": f"def f():\n    {line}\n"})
+    top = write_files(
+        tmp_path, {**dict.fromkeys(names, ""), "core/new.py": f"def f():\n    {line}\n"}
+    )
     assert len(upward_imports(top)) == 1
-    top = plant(top, {"core/new.py": "import json\nimport core.other\n", "core/other.py": ""})
+    top = write_files(top, {"core/new.py": "import json\nimport core.other\n", "core/other.py": ""})
     assert upward_imports(top) == set()
 
 
 @pytest.mark.parametrize("user", ["reports/a.py", "demo/a.py", "report.py"])
 def test_only_tests_and_benchmarks_import_the_exercises(tmp_path: Path, user: str) -> None:
     files = {"exercises/rows.py": "", "benchmarks/a.py": "import exercises.rows\n"}
-    top = plant(tmp_path, {**files, "reports/rows.py": "", user: ""})
+    top = write_files(tmp_path, {**files, "reports/rows.py": "", user: ""})
     assert upward_imports(top) == set()
-    plant(top, {user: "import reports.rows\nimport exercises.rows\n"})
+    write_files(top, {user: "import reports.rows\nimport exercises.rows\n"})
     assert upward_imports(top) == {f"{user} imports exercises.rows"}
 
 
@@ -81,12 +76,12 @@ def test_what_is_too_large_or_too_small_is_seen(tmp_path: Path) -> None:
         "runs/__init__.py": "",
     }
     calls = {f"runs/calls/m{number}.py": "" for number in range(MOST_MODULES)}
-    assert sizes(plant(tmp_path, {**files, **calls})) == {
+    assert sizes(write_files(tmp_path, {**files, **calls})) == {
         "runs/long.py is too long",
         "runs/small.py belongs to runs/user.py",
         "tests/test_long.py is too long",
     }
-    assert "runs/calls is too full" in sizes(plant(tmp_path, {"runs/calls/more.py": ""}))
+    assert "runs/calls is too full" in sizes(write_files(tmp_path, {"runs/calls/more.py": ""}))
 
 
 def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
@@ -96,10 +91,12 @@ def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
         "runs/storage/store.py": "import runs.jobs\n",
         "runs/jobs.py": "",
     }
-    assert circles(plant(tmp_path, files)) == set()
-    plant(tmp_path, {"runs/storage/new.py": "def f():\n    import runs.calls.other\n"})
-    assert circles(plant(tmp_path, {"runs/calls/other.py": ""})) == {"runs/calls, runs/storage"}
-    plant(tmp_path, {"runs/storage/new.py": "", "runs/jobs.py": "import runs.run\n"})
+    assert circles(write_files(tmp_path, files)) == set()
+    write_files(tmp_path, {"runs/storage/new.py": "def f():\n    import runs.calls.other\n"})
+    assert circles(write_files(tmp_path, {"runs/calls/other.py": ""})) == {
+        "runs/calls, runs/storage"
+    }
+    write_files(tmp_path, {"runs/storage/new.py": "", "runs/jobs.py": "import runs.run\n"})
     assert circles(tmp_path) == {"runs/calls, runs/jobs.py, runs/run.py, runs/storage"}
 
 
@@ -112,14 +109,16 @@ def test_rooms_keep_their_bounds() -> None:
 
 
 def test_rooms_are_counted_without_empty_modules(tmp_path: Path) -> None:
-    top = plant(tmp_path, {"core/__init__.py": "", "core/a.py": "x = 1\n\n", "core/b/c.py": "y"})
+    top = write_files(
+        tmp_path, {"core/__init__.py": "", "core/a.py": "x = 1\n\n", "core/b/c.py": "y"}
+    )
     assert room_sizes(top)["core"] == {"files": 2, "lines": 3}
 
 
 def test_an_alias_under_the_name_of_a_class_is_seen(tmp_path: Path) -> None:
     one = {"core/a.py": "Say = Callable[[str], None]\n", "runs/b.py": "Entry = Mapping[str, int]\n"}
-    assert shared_names(plant(tmp_path, {**one, "llm/a.py": one["core/a.py"]})) == set()
-    plant(
+    assert shared_names(write_files(tmp_path, {**one, "llm/a.py": one["core/a.py"]})) == set()
+    write_files(
         tmp_path,
         {"bench/c.py": "class Entry: ...\n", "bench/d.py": "Say = Callable[[int], None]\n"},
     )
@@ -130,23 +129,27 @@ def test_an_alias_under_the_name_of_a_class_is_seen(tmp_path: Path) -> None:
 
 
 def test_two_classes_of_one_name_are_seen(tmp_path: Path) -> None:
-    top = plant(tmp_path, {"core/a.py": "class Row: ...\nclass _Own: ...\n"})
-    assert shared_names(plant(top, {"benchmarks/b.py": "class _Own: ...\n"})) == set()
-    top = plant(top, {"reports/c.py": "class Row: ...\n"})
+    top = write_files(tmp_path, {"core/a.py": "class Row: ...\nclass _Own: ...\n"})
+    assert shared_names(write_files(top, {"benchmarks/b.py": "class _Own: ...\n"})) == set()
+    top = write_files(top, {"reports/c.py": "class Row: ...\n"})
     assert shared_names(top) == {"Row: core/a.py, reports/c.py"}
 
 
 def test_what_two_modules_state_is_seen(tmp_path: Path) -> None:
     option = 'Workers = Option("--workers", "-w", help="at once")\n'
     one = f'RUN = "run.json"\n{option}def command(workers: Workers = 4): ...\n'
-    top = plant(tmp_path, {"runs/a.py": one, "runs/b.py": "import runs.a\nworkers: int = 2\n"})
+    top = write_files(
+        tmp_path, {"runs/a.py": one, "runs/b.py": "import runs.a\nworkers: int = 2\n"}
+    )
     assert repeated_facts(top) == set()
-    plant(top, {"bench/a.py": 'def read(): return "run.json"\n', "bench/b.py": option})
-    plant(top, {"bench/c.py": "class Scale:\n    workers: float = 4.0\n"})
+    write_files(top, {"bench/a.py": 'def read(): return "run.json"\n', "bench/b.py": option})
+    write_files(top, {"bench/c.py": "class Scale:\n    workers: float = 4.0\n"})
     group = (
         'class Group:\n    workers: int = option(4, "at once", "--workers")\n    jobs: int = 4\n'
     )
-    assert repeated_facts(plant(tmp_path / "other", {"runs/a.py": one, "llm/a.py": group})) == {
+    assert repeated_facts(
+        write_files(tmp_path / "other", {"runs/a.py": one, "llm/a.py": group})
+    ) == {
         "--workers: llm/a.py, runs/a.py",
         "--workers = 4.0: llm/a.py, runs/a.py",
     }
@@ -166,10 +169,10 @@ def test_a_name_of_the_evaluation_half_is_seen(tmp_path: Path) -> None:
         "runs/run.py": "",
         "reports/rows.py": 'from bench.instances.instance import Evaluation\nx = "hints_text"\n',
     }
-    top = plant(tmp_path, files)
+    top = write_files(tmp_path, files)
     assert hidden_names(top) == set()
-    plant(top, {"runs/run2.py": "def f(x):\n    return x.test_patch\n", "runs/run.py": ""})
-    plant(top, {"bench/cli/main.py": "import runs.run2\nimport reports.rows\n"})
+    write_files(top, {"runs/run2.py": "def f(x):\n    return x.test_patch\n", "runs/run.py": ""})
+    write_files(top, {"bench/cli/main.py": "import runs.run2\nimport reports.rows\n"})
     assert hidden_names(top) == {
         "runs/run2.py names test_patch",
         "reports/rows.py names Evaluation",
@@ -199,15 +202,15 @@ def test_the_harness_is_followed_to_its_end() -> None:
 )
 def test_a_banned_word_is_seen(tmp_path: Path, text: str) -> None:
     for name in ("core/a.py", "docs/a.md", "README.md"):
-        assert len(banned_words(plant(tmp_path, {name: text}))) == 1, name
+        assert len(banned_words(write_files(tmp_path, {name: text}))) == 1, name
         (tmp_path / name).unlink()
-    plant(tmp_path, {"agent/prompts/a.md": text, "demo/repositories/a.py": text})
+    write_files(tmp_path, {"agent/prompts/a.md": text, "demo/repositories/a.py": text})
     assert banned_words(tmp_path) == set()
 
 
 def test_other_words_pass(tmp_path: Path) -> None:
     text = "recommend amend screw; nobody here\nwho knows\n"
-    assert banned_words(plant(tmp_path, {"core/a.py": text})) == set()
+    assert banned_words(write_files(tmp_path, {"core/a.py": text})) == set()
     assert joined("a = (\n    'one '\n    'two'\n)") == "a = ( 'one two' )"
 
 
@@ -215,7 +218,7 @@ def test_a_document_that_names_a_missing_file_is_seen(tmp_path: Path) -> None:
     text = "`core/a.py`, `bench/` and (../tests/b.py), predictions/run1, `core/gone.py`.\n"
     text += "`python -m core.a`, python -m pytest, `python -m\nbench.gone`\n"
     files = {"core/a.py": "", "bench/b.py": "", "docs/a.md": text, "README.md": "docs/a.md\n"}
-    assert stale_paths(plant(tmp_path, files)) == {
+    assert stale_paths(write_files(tmp_path, files)) == {
         "docs/a.md names core/gone.py",
         "docs/a.md names bench.gone",
     }

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).resolve().parents[1]
+from tests.support import TOP
+
 HEAVY = {
     "datasets", "docker", "git", "jsonschema", "litellm", "matplotlib", "networkx", "numpy", "ray",
     "requests", "swebench", "tenacity", "tree_sitter",

@@ -22,11 +22,11 @@ from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from tests.conftest import ShareVenvs
+from tests.support import TOP
 from tests.support.provider import Provider
 from tests.support.runs import config as run_config
 from tests.support.runs import options as run_options
 
-TOP = Path(__file__).resolve().parents[1]
 HARNESS = ("core", "llm", "agent", "environments", "runs", "bench")
 OURS = (*HARNESS, "reports", "exercises", "demo", "harness.py", "report.py")
 SENTINELS = {

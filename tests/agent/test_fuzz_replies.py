@@ -45,6 +45,7 @@ from agent.workspace import Workspace
 from core.plaintext import table
 from llm.chat import Message, Reply
 from llm.client import messages_as_sent
+from tests.support import write_files
 from tests.support.hostile_replies import HOSTILE_PATHS, Writer, blocks_in, files_of, replies_in
 
 _SECRET = "the secret that lies outside the checkout"
@@ -77,10 +78,7 @@ class Arena:
         self.root, self.outside = folder / "checkout", folder / "outside"
         self.root.mkdir()
         self.outside.mkdir()
-        for path, text in {**files, "README.md": "# Read me\n", "package/a.py": "x = 1\n"}.items():
-            place = self.root / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
+        write_files(self.root, {**files, "README.md": "# Read me\n", "package/a.py": "x = 1\n"})
         self.known = frozenset(self._files())
         self._plant()
         self.before = self._signature()
@@ -91,10 +89,8 @@ class Arena:
     def _plant(self) -> None:
         (self.outside / "secret.txt").write_text(_SECRET)
         os.mkfifo(self.outside / "fifo")
-        for name, text in (("config", "[core]\n"), ("HEAD", "sentinel\n"), ("hooks/pre-push", "#")):
-            place = self.root / ".git" / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
+        hidden = {"config": "[core]\n", "HEAD": "sentinel\n", "hooks/pre-push": "#"}
+        write_files(self.root / ".git", hidden)
         (self.root / "folder").mkdir()
         os.mkfifo(self.root / "fifo")
         with socket.socket(socket.AF_UNIX) as listener:

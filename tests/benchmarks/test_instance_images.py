@@ -31,6 +31,7 @@ from benchmarks.verdict_table import Verdicts
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from tests.conftest import an_instance
+from tests.support import from_environment, write_files
 from tests.support.environments import FolderSession
 
 ROW: dict[str, Any] = {
@@ -186,10 +187,7 @@ class _Base:
 
 @pytest.fixture
 def checks(tmp_path: Path) -> InstanceTests:
-    for path, text in FILES.items():
-        place = tmp_path / "base" / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+    write_files(tmp_path / "base", FILES)
     session = FolderSession(tmp_path / "folder", files=FILES)
     return InstanceTests(
         EnvironmentKind.LOCAL, cast(Any, _Base(tmp_path / "base")), session, cast(Any, None)
@@ -217,13 +215,6 @@ def test_only_functions_that_a_passing_test_executes_are_drawn_from(checks: Inst
     )
 
 
-def _of_environment(name: str) -> Path:
-    value = os.environ.get(name)
-    if not value or not Path(value).exists():
-        pytest.skip(f"{name} names nothing that exists (see the head of {Path(__file__).name})")
-    return Path(value)
-
-
 def _run(module: str, *options: object) -> str:
     argv = [sys.executable, "-m", f"benchmarks.{module}", *map(str, options)]
     top = Path(__file__).resolve().parents[2]
@@ -237,7 +228,7 @@ def _run(module: str, *options: object) -> str:
 @pytest.mark.docker
 @pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 def test_all_evaluators_agree_and_no_breakage_is_plausible(tmp_path: Path) -> None:
-    rows, mirrors = _of_environment("SWE_ROWS"), _of_environment("SWE_MIRRORS")
+    rows, mirrors = from_environment("SWE_ROWS"), from_environment("SWE_MIRRORS")
     missing = [name for name in ("debootstrap", "bwrap") if not shutil.which(name)]
     if missing or os.geteuid() != 0:
         pytest.skip(f"images take root and {', '.join(missing) or 'no more'}")

@@ -24,8 +24,8 @@ from reports.evaluation.evaluators.choice import make_evaluator
 from reports.evaluation.evaluators.local import LocalEvaluator
 from runs.storage.store import RunStore
 from tests.conftest import ShareVenvs
+from tests.support import TOP
 
-TOP = Path(__file__).resolve().parents[2]
 EXPECTED = {
     "demo__textkit-1": ["plausible"],
     "demo__textkit-2": ["plausible"],

@@ -25,6 +25,7 @@ from environments.docker.environment import DockerEnvironment
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.environment import LocalEnvironment, LocalSession
 from tests.conftest import ShareVenvs, an_instance
+from tests.support import command_lines
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
@@ -107,17 +108,7 @@ def test_a_command_is_killed_with_all_its_children_when_its_time_is_up(
     assert "end" not in result.output
     assert time.monotonic() - started < 25
     time.sleep(0.3)
-    assert not any("71.5" in line for line in _command_lines())
-
-
-def _command_lines() -> list[str]:
-    lines = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            lines.append(path.read_bytes().decode("utf-8", "replace"))
-        except OSError:
-            continue
-    return lines
+    assert not command_lines("71.5")
 
 
 def test_a_failing_command_says_so(unchanged: Prepared) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from environments.folders import FolderCommand, Folders
 from environments.local.folders import LocalFolders
+from tests.support import command_lines
 from tests.support.environments import FOLDER_LIMITS, python
 
 
@@ -30,7 +31,7 @@ def test_a_fork_bomb_ends(folders: Folders) -> None:
     result = folders.run(command)
     assert result.timed_out
     assert 1 < result.output.count("here") <= FOLDER_LIMITS.processes
-    assert not running(mark)
+    assert not command_lines(mark)
     assert python(folders, "print('alive')").output == "alive\n"
 
 
@@ -117,17 +118,7 @@ def test_a_daemon_ends_with_the_command(folders: Folders) -> None:
     result = python(folders, code, 60)
     assert (result.output, result.exit_code) == ("started\n", 0)
     assert time.monotonic() - started < 50, "it ends before its time limit"
-    assert not running(mark)
-
-
-def running(mark: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes().decode("utf-8", "replace"))
-        except OSError:
-            continue
-    return [line for line in found if mark in line]
+    assert not command_lines(mark)
 
 
 def test_only_plain_files_are_collected(folders: Folders) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
+from tests.support import wait_until
 from tests.support.evaluated import make_run, needs_engine, on_disk, report_options, rows
 
 IDS = ("demo__bank-1", "demo__textkit-1", "demo__units-1")
@@ -56,7 +56,7 @@ def test_predictions_are_evaluated_as_they_appear(tmp_path: Path, cache: Path) -
         for number, name in enumerate(IDS):
             assert sum("empty" in line for line in said) == number
             predict(store, name)
-            wait_for(lambda name=name: f"{name}: empty" in said)  # type: ignore[misc]
+            wait_until(lambda name=name: f"{name}: empty" in said)  # type: ignore[misc]
             assert on_disk(store, name)["status"] == "empty"
     # The report comes at the end.
     assert "no generation      3" in said
@@ -79,10 +79,10 @@ def test_a_follower_claims_the_images_that_it_will_need(tmp_path: Path, cache: P
     images = ImageOptions(image_disk=10**9)
     dataset = str(tmp_path / "rows.json")
     with following(store, cache, EvaluatorKind.DOCKER, dataset=dataset, images=images) as said:
-        wait_for(lambda: claims() == every)
+        wait_until(lambda: claims() == every)
         predict(store, IDS[0])
-        wait_for(lambda: f"{IDS[0]}: empty" in said)
-        wait_for(lambda: claims() == every[1:])
+        wait_until(lambda: f"{IDS[0]}: empty" in said)
+        wait_until(lambda: claims() == every[1:])
     assert claims() == []
 
 
@@ -94,10 +94,3 @@ def test_following_is_for_one_run_and_its_evaluation(
     chosen = report_options(cache, EvaluatorKind.LOCAL, follow=True, **changes)
     with pytest.raises(UserError, match="--follow evaluates one run"):
         report_command([store.folder], chosen, print)
-
-
-def wait_for(done: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.05)

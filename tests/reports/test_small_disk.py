@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from bench.instances.dataset import load_dataset
 from demo.images import build_images
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.docker.engine import connect
+from tests.support import wait_until
 from tests.support.commands import Preloaded, Started
 from tests.support.registry import (
     NEEDED,
@@ -83,7 +83,7 @@ class Both:
         )  # fmt: skip
 
     def follower(self) -> Started:
-        wait_for(lambda: (self.place / "predictions/r/run.json").exists())
+        wait_until(lambda: (self.place / "predictions/r/run.json").exists(), 1200)
         return self._start(
             "report.py", str(self.place / "predictions/r"), "--follow", "--evaluator", "docker",
             "--no-page",
@@ -147,7 +147,7 @@ def test_all_are_judged_below_the_limit_and_each_image_is_pulled_once(
             with disk.watched():
                 killed = both.harness(), both.follower()
                 verdicts = tmp_path / "predictions/r/verdicts"
-                wait_for(lambda: len([*verdicts.glob("*.json")]) >= COUNT // 4)
+                wait_until(lambda: len([*verdicts.glob("*.json")]) >= COUNT // 4, 1200)
                 for process in killed:
                     kill_with_children(process.pid)
                 harness = both.harness()
@@ -178,10 +178,3 @@ def kill_with_children(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
     for child in children.stdout.split():
         kill_with_children(int(child))
-
-
-def wait_for(done: Callable[[], object], seconds: float = 1200) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.1)

@@ -17,11 +17,11 @@ from runs.calls.ledger import read_ledger
 from runs.jobs import check_keys
 from runs.leftovers import kill_processes, run_key
 from runs.storage.store import RunStore
-from tests.support.killing import needs_ray, wait_for_end, workers_of
+from tests.support import TOP, wait_until
+from tests.support.killing import alive, needs_ray, workers_of
 from tests.support.own_jobs import RUN, Question
 from tests.support.provider import Answer, Provider
 
-TOP = Path(__file__).resolve().parents[2]
 COUNT = 6
 PROGRAM = "import sys; from tests.support.own_jobs import main; main(*sys.argv[1:])"
 
@@ -63,7 +63,7 @@ def test_jobs_of_another_kind_are_killed_and_continued(
         assert bool(workers) == (engine == "ray")
         process.kill()
     assert process.returncode == -9
-    wait_for_end(workers)
+    wait_until(lambda: not any(map(alive, workers)))
     done = {path: path.read_bytes() for path in store.prediction_paths()}
     assert 0 < len(done) < COUNT
     with start(tmp_path, provider, engine) as process:

@@ -8,8 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from demo.images import build_images
 from environments.docker.engine import engine_answers
 from runs.calls.journal import EntryKind
 from tests.runs.test_kill import Trial
+from tests.support import wait_until
 from tests.support.commands import Preloaded
 from tests.support.killing import DemoProvider, Harness, Left, hashes
 
@@ -199,7 +199,7 @@ def test_an_engine_that_dies_in_the_middle_is_an_infra_error_and_the_run_goes_on
         provider.requests.clear()
         left = Left(tmp_path / "broken")
         started = harness.start(trial.words(left.out))
-        wait_for(lambda: len(provider.requests) >= 4)
+        wait_until(lambda: len(provider.requests) >= 4)
         proxy.break_down()
         ended = harness.ended(started)
         assert ended.code == 1, ended.said
@@ -210,9 +210,3 @@ def test_an_engine_that_dies_in_the_middle_is_an_infra_error_and_the_run_goes_on
         assert again.code == 0, again.said
         check_mended(trial, whole, left, hashes(provider).total())
         assert left.litter(cache) == []
-
-
-def wait_for(come: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not come() and time.monotonic() < deadline:
-        time.sleep(0.01)

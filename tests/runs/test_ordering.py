@@ -18,7 +18,7 @@ from bench.attempts.solving import InstanceJob
 from bench.instances.instance import Instance
 from runs.jobs import longest_first
 from runs.session import Timings
-from tests.support.runs import TOP
+from tests.support import TOP
 
 
 def jobs(*names: str) -> list[InstanceJob]:

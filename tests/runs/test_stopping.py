@@ -23,9 +23,10 @@ from demo.setup import REPOSITORIES, commit_all
 from runs.progress.overview import lines, overview
 from runs.storage.store import RunStore
 from tests.runs.progress.test_display import Screen
+from tests.support import TOP, wait_until
 from tests.support.commands import Preloaded, Started
 from tests.support.provider import Answer, Provider
-from tests.support.runs import EDIT, TOP
+from tests.support.runs import EDIT
 
 ID = "demo__textkit-1"
 # Tests that run meanwhile in other processes have files of other names.
@@ -47,13 +48,6 @@ def start(tmp_path: Path, provider: Provider, preloaded: Preloaded) -> Start:
         "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"), "--tries", "1",
     ]  # fmt: skip
     return partial(preloaded.start, *words)
-
-
-def wait_until(true: Callable[[], object], seconds: float = 90) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.05)
 
 
 def baselines(cache: Path) -> set[Path]:

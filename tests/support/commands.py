@@ -26,7 +26,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-TOP = Path(__file__).resolve().parents[2]
+from tests.support import TOP
+
 EXERCISM = "exercism"
 COMMANDS = {
     "harness.py": "bench.cli.command_line",

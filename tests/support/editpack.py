@@ -19,6 +19,7 @@ from exercises.dispatch import dispatch
 from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.files import report_of
 from exercises.editpack.rows import NEW, OLD, EditRow, file_digest, with_content
+from tests.support import read_json, sha256_of
 
 Run = Callable[..., int]
 
@@ -41,9 +42,8 @@ def read_rows(path: Path) -> list[EditRow]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def report_beside(path: Path) -> EditRow:
-    found: EditRow = json.loads(path.with_name(f"{path.name}.report.json").read_bytes())
-    return found
+def report_beside(path: Path) -> Any:
+    return read_json(path.with_name(f"{path.name}.report.json"))
 
 
 def runner(monkeypatch: pytest.MonkeyPatch) -> Run:
@@ -438,11 +438,10 @@ def write_model(folder: Path, texts: Sequence[str], vocabulary: int = 344) -> Pa
     return folder
 
 
-def record(tuned: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((tuned / "train.json").read_text())
-    return found
+def record(tuned: Path) -> Any:
+    return read_json(tuned / "train.json")
 
 
 def hashes(folder: Path) -> dict[str, str]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+    return {str(p.relative_to(folder)): sha256_of(p) for p in files}

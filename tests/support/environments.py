@@ -27,6 +27,7 @@ from environments.base import (
 )
 from environments.folders import FolderCommand, FolderResult, Folders
 from tests.conftest import an_instance
+from tests.support import command_lines, write_files
 
 MB = 1 << 20
 IMAGE = "python:3.11-slim"
@@ -76,18 +77,9 @@ class Place:
 
     def still_running(self) -> list[str]:
         end = time.monotonic() + 5
-        while (found := self._marked()) and time.monotonic() < end:
+        while (found := command_lines(self.mark)) and time.monotonic() < end:
             time.sleep(0.05)
         return found
-
-    def _marked(self) -> list[str]:
-        found = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                found.append(path.read_bytes().decode("utf-8", "replace"))
-            except OSError:
-                continue
-        return [line for line in found if self.mark in line]
 
 
 def ended_badly(result: CommandResult) -> bool:
@@ -146,11 +138,7 @@ class FolderSession:
             self.commands.append(command)
             self.timeouts.append(timeout)
         shutil.rmtree(self.folder, ignore_errors=True)
-        base = {path: text.encode() for path, text in self.files.items()}
-        for path, data in {**base, **changes}.items():
-            place = self.folder / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data or b"")
+        write_files(self.folder, {**self.files, **changes})
         env = {
             "PATH": "/usr/bin:/bin",
             "FLAKY": str(self.folder.parent / "flag"),

@@ -39,6 +39,7 @@ from reports.submission.package import PackageFinding, PackageFolder, SizeLimits
 from reports.submission.readme import by_repo, by_time, lists_of
 from reports.submission.validation import Against, read_verdicts, validate
 from runs.storage.store import RunStore
+from tests.support import read_json
 
 META: dict[str, Any] = {
     "name": "Retry harness",
@@ -257,7 +258,7 @@ def make_run(out: Path, patches: Mapping[str, str]) -> RunStore:
     return RunStore.of_folder(folder)
 
 
-def report_options(cache: Path, kind: str, **changes: Any) -> ReportOptions:
+def report_options(cache: Path, kind: str = EvaluatorKind.NONE, **changes: Any) -> ReportOptions:
     values: dict[str, Any] = {
         "evaluator": kind, "dataset": "", "split": "", "workers": 2, "timeout": 120.0,
         "cache": cache, "repos": None,
@@ -268,7 +269,7 @@ def report_options(cache: Path, kind: str, **changes: Any) -> ReportOptions:
 
 
 def on_disk(store: RunStore, name: str) -> Any:
-    return json.loads(store.verdict(name).read_text())
+    return read_json(store.verdict(name))
 
 
 def task(name: str, patch: str = WRONG, **changes: Any) -> EvaluationTask:

@@ -34,6 +34,7 @@ from exercises.exercism.results import (
 )
 from exercises.exercism.testing.tester import ExerciseTester, TestSettings, argv_of
 from exercises.exercism.testing.toolchains import LanguagePlaces
+from tests.support import write_files
 from tests.support.provider import Answer, Provider
 
 SIX = Path(__file__).parents[1] / "exercises/data/exercism"
@@ -54,9 +55,7 @@ def run_tests(
     files: Mapping[str, bytes], exercise: Exercise, folder: Path, *, unittest: bool = False
 ) -> FolderResult:
     """Run the command of the language in ``folder`` made of ``files``."""
-    for path, data in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data)
+    write_files(folder, files)
     rules = exercise.rules
     argv = argv_of(exercise, unittest, None)
     env = {**os.environ, **dict(rules.environment)}

@@ -29,15 +29,9 @@ from llm.chat import (
     Traits,
     estimate_tokens,
 )
+from tests.support import write_files
 
 FENCE = "```"
-
-
-def write_files(root: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write files below ``root``, with their folders."""
-    for path, content in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def parse(

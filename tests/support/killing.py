@@ -373,14 +373,6 @@ def words_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def wait_for_end(processes: Sequence[psutil.Process]) -> None:
-    """Wait until none of ``processes`` lives."""
-    deadline = time.monotonic() + 60
-    while any(map(alive, processes)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def alive(process: psutil.Process) -> bool:
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)

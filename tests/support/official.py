@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import io
-import os
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from bench.instances.instance import Evaluation, Instance
 from environments.docker.imagestore.store import ImageStore, make_image_store
@@ -158,11 +155,3 @@ def evaluated(
 
 def statuses(verdicts: Mapping[str, Verdict]) -> dict[str, str]:
     return {name: verdict.status.value for name, verdict in verdicts.items()}
-
-
-def given(variable: str) -> Path:
-    """Return the path in an environment variable, or skip the test."""
-    value = os.environ.get(variable)
-    if not value:
-        pytest.skip(f"{variable} is not set")
-    return Path(value)

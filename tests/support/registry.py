@@ -13,7 +13,7 @@ import tarfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -348,10 +348,3 @@ def place(registry: Registry, layers: dict[str, str], tmp_path: Path) -> Iterato
         yield Place(registry, proxy, client, tmp_path / "record", layers)
         remove_images(client, proxy.host)
     client.close()
-
-
-def wait_for(done: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.02)

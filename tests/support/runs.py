@@ -28,9 +28,9 @@ from runs.calls.ledger import LEDGER, Ledger
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
 from runs.options import Scale, Spending
 from runs.storage.jsonlines import set_aside
+from tests.support import TOP
 from tests.support.provider import Provider
 
-TOP = Path(__file__).resolve().parents[2]
 IDS = ("demo__bank-1", "demo__textkit-2", "demo__units-1")
 EDIT = (
     'textkit/slug.py\n```python\n<<<<<<< SEARCH\n        else:\n            letters.append("-")\n'

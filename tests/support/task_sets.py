@@ -11,6 +11,7 @@ from typing import Any
 from core.git import git
 from demo.setup import commit_all
 from environments.docker.engine import connect
+from tests.support import write_files
 
 BASE, GOLD = "a" * 40, "c0ffee" * 6 + "dead"
 STATEMENT = "Adding is wrong\nIt subtracts."
@@ -181,23 +182,16 @@ _CONDA = "conda() { export CONDA_DEFAULT_ENV=$2; }\nexport WANTED_ENV=testbed\n"
 _ACTIVATE = "opt/miniconda3/bin/activate"
 
 
-def write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write text files below ``folder``."""
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-
-
 def history(folder: Path) -> tuple[str, str]:
     """Make a repository with the base commit and the later fix; return both hashes.
 
     Its work tree is that of the fix.
     """
-    write(folder, FILES)
+    write_files(folder, FILES)
     (folder / "link").symlink_to("core.py")
     base = commit_all(folder, "Begin")
     git("tag", "v1", cwd=folder)
-    write(folder, {"core.py": FIXED, "ZQHIDDEN_NEW": "ZQHIDDEN"})
+    write_files(folder, {"core.py": FIXED, "ZQHIDDEN_NEW": "ZQHIDDEN"})
     git("add", "--all", cwd=folder)
     git("commit", "--quiet", "-m", "Fix ZQHIDDEN", cwd=folder)
     return base, git("rev-parse", "HEAD", cwd=folder).decode().strip()

@@ -11,11 +11,12 @@ import pytest
 from agent.repomap import RenderedMaps, TagStore
 from agent.repomap.scanning.tree import blobs_below
 from llm.chat import estimate_tokens
-from tests.agent.repomap.test_repo_map import written
+from tests.agent.repomap.test_repo_map import FILES
+from tests.support import write_files
 
 
 def maps(tmp_path: Path) -> tuple[RenderedMaps, Path]:
-    root = written(tmp_path / "tree")
+    root = write_files(tmp_path / "tree", FILES)
     return RenderedMaps(blobs_below(root), TagStore(tmp_path / "tags.sqlite")), root
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from agent.repomap import TagStore
 from agent.repomap.build import RepoMap
 from agent.repomap.scanning.tree import blobs_below
+from tests.support import write_files
 
 FILES = {
     "shop/__init__.py": "from shop.cart import Cart\n",
@@ -35,16 +35,9 @@ FILES = {
 }
 
 
-def written(root: Path, files: Mapping[str, str] = FILES) -> Path:
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-    return root
-
-
 @pytest.fixture
 def shop(tmp_path: Path) -> RepoMap:
-    root = written(tmp_path / "tree")
+    root = write_files(tmp_path / "tree", FILES)
     return RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
 
 
@@ -76,7 +69,7 @@ def test_named_files_are_in_the_order_of_the_text(shop: RepoMap) -> None:
 def test_the_packages_own_name_weighs_nothing(tmp_path: Path) -> None:
     files = {f"pkg/m{n}.py": "import pkg\n" + "pkg.go()\n" * 30 for n in range(8)}
     files["pkg/quiet.py"] = "import pkg\nseldom()\n"
-    root = written(tmp_path / "tree", files)
+    root = write_files(tmp_path / "tree", files)
     found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
     assert paths(found, "pkg fails\npkg pkg pkg, when pkg is seldom")[0] == "pkg/quiet.py"
 
@@ -84,7 +77,7 @@ def test_the_packages_own_name_weighs_nothing(tmp_path: Path) -> None:
 def test_a_rare_identifier_weighs_more_than_a_common_word(tmp_path: Path) -> None:
     files = {f"pkg/m{n}.py": f"def value{n}(common): return common\n" for n in range(9)}
     files["pkg/special.py"] = "def f(x): return peculiar_thing(x)\n"
-    root = written(tmp_path / "tree", files)
+    root = write_files(tmp_path / "tree", files)
     found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
     assert paths(found, "common common common peculiar_thing")[0] == "pkg/special.py"
 
@@ -106,7 +99,7 @@ def test_what_the_relevant_code_uses_is_relevant(tmp_path: Path) -> None:
         "b.py": "def helper_unused(): ...\n",
         "c.py": "def frobnicate():\n    helper_used()\n",
     }
-    root = written(tmp_path / "tree", files)
+    root = write_files(tmp_path / "tree", files)
     found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
     ranked = paths(found, "frobnicate crashes")
     assert ranked.index("a.py") < ranked.index("b.py")
@@ -175,7 +168,7 @@ def test_strange_paths_and_comments_are_no_error(tmp_path: Path) -> None:
         "a\nb.c": "// odd \x1f\x1e\x1c words\nint f(int a) { return a; }\n",
         "c\udce9.c": "int g;",
     }
-    root = written(tmp_path / "tree", files)
+    root = write_files(tmp_path / "tree", files)
     for _ in range(2):  # the second time from the store
         found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
         assert [file.path for file in found.ranked("words")] == ["a\nb.c", "c\udce9.c"]

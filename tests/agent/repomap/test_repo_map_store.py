@@ -13,9 +13,8 @@ import pytest
 from agent.repomap import TagStore
 from agent.repomap.build import RepoMap
 from agent.repomap.scanning.tree import blob_hash, blobs_below
-from tests.agent.repomap.test_repo_map import FILES, written
-
-TOP = Path(__file__).resolve().parents[3]
+from tests.agent.repomap.test_repo_map import FILES
+from tests.support import TOP, write_files
 
 
 def map_in(folder: Path, seed: str, store: Path, asked: str = "") -> str:
@@ -35,15 +34,15 @@ def map_in(folder: Path, seed: str, store: Path, asked: str = "") -> str:
 
 def test_neither_hash_seed_nor_folder_nor_cache_changes_the_map(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "deep" / "er" / "other"
-    first = map_in(written(one), "1", tmp_path / "a.sqlite")
+    first = map_in(write_files(one, FILES), "1", tmp_path / "a.sqlite")
     assert "class Cart" in first
     assert map_in(one, "2", tmp_path / "a.sqlite") == first
-    assert map_in(written(other), "3", tmp_path / "b.sqlite") == first
+    assert map_in(write_files(other, FILES), "3", tmp_path / "b.sqlite") == first
     assert map_in(other, "4", tmp_path / "a.sqlite") == first
 
 
 def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(tmp_path: Path) -> None:
-    root = written(tmp_path / "tree", {f"m{n}.py": "def f(): ...\n" for n in range(9)})
+    root = write_files(tmp_path / "tree", {f"m{n}.py": "def f(): ...\n" for n in range(9)})
     maps = [map_in(root, seed, tmp_path / f"{seed}.sqlite", "?") for seed in ("1", "2")]
     headings = [line for line in maps[0].split("\n") if line.endswith(":")]
     assert maps[0] == maps[1]
@@ -51,7 +50,7 @@ def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(tmp_path: Path
 
 
 def test_another_checkout_of_the_same_blobs_reads_no_file(tmp_path: Path) -> None:
-    root, store = written(tmp_path / "tree"), TagStore(tmp_path / "tags.sqlite")
+    root, store = write_files(tmp_path / "tree", FILES), TagStore(tmp_path / "tags.sqlite")
     blobs = {path: blob for path, blob in blobs_below(root).items() if path.endswith(".py")}
     RepoMap.of(blobs, root, store)
     moved = {path: blob for path, blob in blobs.items() if "price" not in path}
@@ -61,7 +60,7 @@ def test_another_checkout_of_the_same_blobs_reads_no_file(tmp_path: Path) -> Non
 
 def test_the_contents_of_the_store_do_not_change_the_map(tmp_path: Path) -> None:
     """Tags come in another order when some are stored: numbers must not depend on it."""
-    root = written(tmp_path / "tree")
+    root = write_files(tmp_path / "tree", FILES)
     blobs = blobs_below(root)
     cold = RepoMap.of(blobs, root, TagStore(tmp_path / "a.sqlite"))
     half = {path: blob for path, blob in blobs.items() if "m" in path}
@@ -71,7 +70,7 @@ def test_the_contents_of_the_store_do_not_change_the_map(tmp_path: Path) -> None
 
 
 def test_a_new_tree_reads_only_blobs_never_seen(tmp_path: Path) -> None:
-    root, store = written(tmp_path / "tree"), TagStore(tmp_path / "tags.sqlite")
+    root, store = write_files(tmp_path / "tree", FILES), TagStore(tmp_path / "tags.sqlite")
     blobs = blobs_below(root)
     RepoMap.of(blobs, root, store)
     for path in FILES:
@@ -84,14 +83,14 @@ def test_a_new_tree_reads_only_blobs_never_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"this is no database", b""])
 def test_a_broken_store_only_costs_time(tmp_path: Path, content: bytes) -> None:
-    root = written(tmp_path / "tree")
+    root = write_files(tmp_path / "tree", FILES)
     store = tmp_path / "tags.sqlite"
     store.write_bytes(content)
     assert "class Cart" in RepoMap.of(blobs_below(root), root, TagStore(store)).render("cart", 99)
 
 
 def test_broken_values_in_the_store_are_made_again(tmp_path: Path) -> None:
-    root, store = written(tmp_path / "tree"), TagStore(tmp_path / "tags.sqlite")
+    root, store = write_files(tmp_path / "tree", FILES), TagStore(tmp_path / "tags.sqlite")
     blobs = blobs_below(root)
     want = RepoMap.of(blobs, root, store).render("cart", 400)
     with sqlite3.connect(store.path) as database:
@@ -111,14 +110,14 @@ def test_only_the_newest_trees_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
-    root = written(tmp_path / "tree")
+    root = write_files(tmp_path / "tree", FILES)
     (tmp_path / "file").write_text("in the way")
     store = TagStore(tmp_path / "file" / "tags.sqlite")
     assert "class Cart" in RepoMap.of(blobs_below(root), root, store).render("cart", 99)
 
 
 def test_several_processes_fill_one_store(tmp_path: Path) -> None:
-    root = written(tmp_path / "tree")
+    root = write_files(tmp_path / "tree", FILES)
     (tmp_path / "text").write_text("cart")
     command = [sys.executable, "-m", "agent.repomap", str(root), "--text", str(tmp_path / "text")]
     command += ["--store", str(tmp_path / "tags.sqlite")]

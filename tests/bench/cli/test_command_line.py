@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,16 +12,10 @@ import pytest
 
 from bench.cli.cli import run_cli
 from bench.cli.command_line import main as harness
+from tests.support import TOP, run_script, wait_until
 from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider
-from tests.support.runs import EDIT, TOP, heed_interrupts
-
-
-def command(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(TOP / "harness.py"), *words],
-        cwd="/", capture_output=True, text=True, env={**os.environ, **env}, check=False,
-    )  # fmt: skip
+from tests.support.runs import EDIT, heed_interrupts
 
 
 @pytest.mark.parametrize(
@@ -60,14 +53,14 @@ def test_bad_input_is_one_line_and_exit_code_2(
     "words", [["--environment", "moon"], ["--tries", "abc"], ["--nosuch"], ["--call-retries", "-1"]]
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(tmp_path: Path, words: list[str]) -> None:
-    result = command(*words, "--out", str(tmp_path))
+    result = run_script(*words, "--out", str(tmp_path))
     assert result.returncode == 2
     assert result.stderr.startswith("error: ")
     assert len(result.stderr.strip().splitlines()) == 1
 
 
 def test_help_is_exit_code_0_and_groups_the_options() -> None:
-    result = command("--help")
+    result = run_script("--help")
     assert result.returncode == 0
     assert "Environment and tests" in result.stdout
 
@@ -96,12 +89,6 @@ def words_of(provider: Provider, out: Path, cache: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def wait_for_the_second(provider: Provider) -> None:
-    deadline = time.monotonic() + 60
-    while len(provider.requests) < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
 def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     tmp_path: Path, provider: Provider, preloaded: Preloaded
 ) -> None:
@@ -112,7 +99,7 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
         [sys.executable, str(TOP / "harness.py"), *words],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupts,
     )  # fmt: skip
-    wait_for_the_second(provider)
+    wait_until(lambda: len(provider.requests) >= 3)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -135,7 +122,7 @@ def test_ctrl_c_twice_ends_at_once_and_leaves_nothing(
     provider.will_answer("textkit/slug.py", EDIT, Answer("x", hang=60))
     cache = tmp_path / "cache"
     process = preloaded.start(*words_of(provider, tmp_path, cache))
-    wait_for_the_second(provider)
+    wait_until(lambda: len(provider.requests) >= 3)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

@@ -14,10 +14,10 @@ import pytest
 
 from bench.selection import read_ids
 from runs.storage.versions import HARNESS_VERSION
-from tests.bench.cli.test_options import ID, NOWHERE, Run, replayed, run
+from tests.bench.cli.test_options import ID, NOWHERE, Run, replayed
 from tests.bench.cli.test_options import here as here  # a fixture
+from tests.support import TOP, run_script
 from tests.support.commands import Preloaded
-from tests.support.runs import TOP
 
 
 def nowhere(folder: Path) -> dict[str, str]:
@@ -29,17 +29,17 @@ def nowhere(folder: Path) -> dict[str, str]:
 
 
 def test_short_options_and_the_version(tmp_path: Path) -> None:
-    assert run("--version", cwd=tmp_path).stdout == f"swe-retry-harness {HARNESS_VERSION}\n"
-    assert run("--version", cwd=tmp_path, script="report.py").returncode == 0
+    assert run_script("--version", cwd=tmp_path).stdout == f"swe-retry-harness {HARNESS_VERSION}\n"
+    assert run_script("--version", cwd=tmp_path, script="report.py").returncode == 0
     words = ["-m", "scripted-a", "-d", "demo", "-w", "2", "-r", "short", "-o", str(tmp_path)]
     words += ["--replay", str(TOP / "demo/replies"), "--environment", "none", "--instances", ID]
-    done = run(*words, "--cache", str(tmp_path / "c"), cwd=tmp_path)
+    done = run_script(*words, "--cache", str(tmp_path / "c"), cwd=tmp_path)
     assert (tmp_path / "predictions/short/run.json").exists(), done.stderr
 
 
 @pytest.mark.parametrize("script", ["harness.py", "report.py"])
 def test_help_at_80_columns_has_every_name_whole(tmp_path: Path, script: str) -> None:
-    said = run("-h", cwd=tmp_path, script=script).stdout
+    said = run_script("-h", cwd=tmp_path, script=script).stdout
     assert max(map(len, said.splitlines())) <= 80
     assert "…" not in said.replace("budget, …", "")
     names = ["--budget-usd-per-instance", "--max-seconds-per-attempt", "--config", "--continue"]
@@ -176,7 +176,7 @@ def test_byte_order_marks_and_comments_are_read(tmp_path: Path, here: Run) -> No
 
 
 def test_without_a_network_one_line_names_the_set(tmp_path: Path) -> None:
-    done = run(*replayed(tmp_path, "--dataset", "lite"), cwd=tmp_path, **nowhere(tmp_path))
+    done = run_script(*replayed(tmp_path, "--dataset", "lite"), cwd=tmp_path, **nowhere(tmp_path))
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert "cannot load SWE-bench/SWE-bench_Lite from the hub" in line

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.instances.validity import Validity, not_valid, read_validity
-from tests.bench.cli.test_options import ID, Run, described, replayed
+from tests.bench.cli.test_options import ID, Run, replayed
 from tests.bench.cli.test_options import here as here  # a fixture
+from tests.support import read_json
 
 STATES = {ID: "valid", "demo__bank-1": "flaky", "demo__bank-2": "invalid"}
 ALL = sorted([*STATES, "demo__textkit-2", "demo__units-1", "demo__units-2"])
@@ -29,7 +30,7 @@ def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -
     assert done.returncode == 0, done.stderr
     states = "1 flaky, 1 invalid, 3 not evaluated"
     assert f"left out: 5 instances that v.json does not call valid: {states}" in done.stdout
-    recorded = described(tmp_path, "r")
+    recorded = read_json(tmp_path / "predictions/r/run.json")
     assert recorded["selected"] == [ID]
     left_out = recorded["only_valid"]["left_out"]
     assert recorded["only_valid"]["file"] == "v.json"
@@ -40,7 +41,7 @@ def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -
     path.write_text(path.read_text().replace("flaky", "valid"))
     again = here("--continue", "r", "--out", str(tmp_path))
     assert "2 instances selected, 1 done before" in again.stdout, again.stderr
-    recorded = described(tmp_path, "r")
+    recorded = read_json(tmp_path / "predictions/r/run.json")
     assert recorded["selected"] == ["demo__bank-1", ID]
     assert {*recorded["only_valid"]["left_out"]} == {*ALL} - {ID, "demo__bank-1"}
 

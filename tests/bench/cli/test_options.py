@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import pty
 import shutil
@@ -11,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,22 +18,13 @@ from bench.cli.command_line import main
 from core.processes import without_secrets
 from core.redaction import DOTENV_VARIABLE, Redactor
 from tests.conftest import ShareVenvs
+from tests.support import TOP, read_json
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider
-from tests.support.runs import EDIT, TOP
+from tests.support.runs import EDIT
 
 ID = "demo__textkit-1"
 NOWHERE = "http://127.0.0.1:9/v1"
-
-
-def run(
-    *words: str, cwd: Path, script: str = "harness.py", **env: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(TOP / script), *words],
-        cwd=cwd, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=120,
-        env={**os.environ, "COLUMNS": "80", **env},
-    )  # fmt: skip
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -66,11 +55,6 @@ def replayed(out: Path, *words: str) -> list[str]:
         "--replay", str(TOP / "demo/replies"), "--out", str(out), "--cache", str(out / "cache"),
         *words,
     ]  # fmt: skip
-
-
-def described(out: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((out / f"predictions/{name}/run.json").read_text())
-    return found
 
 
 # --- 8. starting over
@@ -132,7 +116,7 @@ def test_the_address_of_a_server_may_change_and_is_logged(
     assert moved.returncode == 0, moved.stderr
     change = f"--api-base was {NOWHERE} at the last start, and is {provider.url}"
     assert change in moved.stdout
-    starts = described(tmp_path, "r")["starts"]
+    starts = read_json(tmp_path / "predictions/r/run.json")["starts"]
     assert [start["api_base"] for start in starts] == [NOWHERE, provider.url]
 
 
@@ -150,9 +134,9 @@ def test_a_configuration_file_gives_options_and_the_command_line_wins(
     )
     done = here("--config", "run.yaml", "--tries", "1")
     assert done.returncode == 0, done.stderr
-    config = described(out, "from-file")["config"]
+    config = read_json(out / "predictions/from-file/run.json")["config"]
     assert (config["tries"], config["all_attempts"]) == (1, True)
-    options = described(out, "from-file")["options"]
+    options = read_json(out / "predictions/from-file/run.json")["options"]
     assert options["models"] == "scripted-a,scripted-b"
     assert (options["tries"], options["budget-usd"]) == (1, "5")
     assert "run" not in options and "config" not in options
@@ -215,7 +199,9 @@ def test_a_password_in_an_address_is_not_recorded(
     assert len(files) > 5
     for text in (done.stdout, done.stderr, *(p.read_text(errors="replace") for p in files)):
         assert secret not in text
-    assert described(tmp_path, "r")["options"]["api-base"].startswith("http://***@127.0.0.1:")
+    assert read_json(tmp_path / "predictions/r/run.json")["options"]["api-base"].startswith(
+        "http://***@127.0.0.1:"
+    )
     sent = {headers["authorization"] for headers in provider.headers}
     assert sent == {f"Basic {base64.b64encode(f'me:{secret}'.encode()).decode()}"}
     again = here("--continue", "r", "--out", str(tmp_path))

@@ -21,9 +21,10 @@ from llm.registry import the_litellm
 from runs.storage.store import RunStore
 from tests.bench.cli.test_options import Run
 from tests.bench.cli.test_options import here as here  # a fixture
+from tests.support import TOP
 from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider
-from tests.support.runs import EDIT, TOP
+from tests.support.runs import EDIT
 
 SECRET = "sk-SENTINEL/0123456789"
 

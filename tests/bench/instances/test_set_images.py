@@ -22,6 +22,7 @@ from core.git import git
 from environments.base import UnavailableError
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
+from tests.support import write_files
 from tests.support.task_sets import (
     BROKEN,
     CORRECT,
@@ -31,7 +32,6 @@ from tests.support.task_sets import (
     built,
     history,
     mirror_of,
-    write,
 )
 
 pytestmark = pytest.mark.docker
@@ -78,7 +78,7 @@ def laid_out(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     mirror_of(repository, tmp_path / "mirrors" / f"{instance.repo.replace('/', '__')}.git")
     if not instance.place.fresh_tree:
         git("checkout", "--quiet", base, cwd=repository)
-    write(repository, {"left_by_the_image": "built\n"})
+    write_files(repository, {"left_by_the_image": "built\n"})
     snapshots = Snapshots(tmp_path / "snapshots")
     snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")

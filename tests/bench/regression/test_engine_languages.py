@@ -23,7 +23,8 @@ from demo.setup import commit_all
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
 from tests.bench.regression.test_other_languages import NODE
-from tests.support.task_sets import ROWS, mirror_of, write
+from tests.support import write_files
+from tests.support.task_sets import ROWS, mirror_of
 
 pytestmark = [
     pytest.mark.docker,
@@ -38,7 +39,7 @@ IMAGE = "swerebenchv2/own-thing:1-abcdef0"
 def tests(tmp_path: Path) -> Iterator[RegressionTests]:
     """The tests of an instance of SWE-rebench V2, whose image holds this machine's node."""
     repository = tmp_path / "repository"
-    write(repository, NODE.files)
+    write_files(repository, NODE.files)
     base = commit_all(repository, "Begin")
     row = {**ROWS["rebench-v2"], "repo": "own/thing", "base_commit": base, "image_name": IMAGE}
     row |= {"language": "js", "install_config": {"test_cmd": ["node --test"]}}

@@ -29,6 +29,7 @@ from reports.data.verdicts import VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.local import LocalEvaluator
 from tests.conftest import ShareVenvs, an_instance
+from tests.support import write_files
 
 CORE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 SETUP = "from setuptools import setup\n\nsetup(name='thing', version='1.0', packages=['thing'])\n"
@@ -257,9 +258,7 @@ def place(
     """A mirror of the project, and the row of its instance."""
     root = tmp_path_factory.mktemp("forged")
     work = root / "source"
-    for path, text in FILES.items():
-        (work / path).parent.mkdir(parents=True, exist_ok=True)
-        (work / path).write_text(text)
+    write_files(work, FILES)
     commit = commit_all(work, "Begin")
     (root / "mirrors").mkdir()
     (work / ".git").rename(root / "mirrors/own__thing.git")
@@ -351,9 +350,7 @@ def test_no_forged_candidate_is_resolved(
     tree = make_checkout(
         snapshots.get(mirror, instance.repo, instance.base_commit), tmp_path / "tree"
     )
-    for path, data in (RIGHT if name == "right" else changes(name)).items():
-        (tree.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (tree.root / path).write_bytes(data or b"")
+    write_files(tree.root, RIGHT if name == "right" else changes(name))
     # With all files, also those that the harness does not predict.
     prediction = Prediction(instance.instance_id, "me", take_patch(tree), (), True)
     environment = make_environment(EnvironmentKind.LOCAL, root / "evaluating", print)

@@ -11,17 +11,16 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from environments.docker.imagestore.record import ClaimKind, RecordFile
-from tests.support.registry import NAMES, NEEDED, SIZE, Place, Registry, layer_of, noise, wait_for
+from tests.support import TOP, wait_until
+from tests.support.registry import NAMES, NEEDED, SIZE, Place, Registry, layer_of, noise
 from tests.support.registry import layers as layers  # fixtures
 from tests.support.registry import place as place
 from tests.support.registry import registry as registry
 
-TOP = Path(__file__).resolve().parents[3]
 pytestmark = NEEDED
 
 
@@ -130,10 +129,10 @@ def test_shared_layers_count_once_and_those_of_others_not_at_all(
 def test_images_are_pulled_ahead_where_there_is_room(place: Place) -> None:
     store = place.store()
     with store.fetching_ahead(place.images()):
-        wait_for(lambda: place.held() == "ab")
+        wait_until(lambda: place.held() == "ab")
         with store.pinned(place.image("a")):
             pass
-        wait_for(lambda: place.held() == "bc")
+        wait_until(lambda: place.held() == "bc")
         for name in "bcd":
             with store.pinned(place.image(name)):
                 pass
@@ -186,7 +185,7 @@ def test_pins_of_a_killed_process_end(place: Place, monkeypatch: pytest.MonkeyPa
     store = place.store()
     with other_process(place, *place.images("ab")) as process:
         assert process.stdout
-        wait_for(lambda: "pinned" in process.stdout.readline())
+        wait_until(lambda: "pinned" in process.stdout.readline())
         assert not store.fetch(place.image("c"), patient=False)
     assert store.fetch(place.image("c"), patient=True)
     assert place.held() == "bc"
@@ -196,7 +195,7 @@ def test_a_pull_of_a_killed_process_is_known(place: Place) -> None:
     store = place.store()
     place.proxy.hold.clear()
     with other_process(place, *place.images("ab")):
-        wait_for(lambda: place.proxy.started[place.layers["a"]])
+        wait_until(lambda: place.proxy.started[place.layers["a"]])
     # The engine may end such a pull or not.
     place.proxy.hold.set()
     place.client.images.pull(place.image("a").rpartition(":")[0], tag="1")

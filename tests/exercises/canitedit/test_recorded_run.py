@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import subprocess
 import sys
 from io import StringIO
@@ -23,6 +22,7 @@ from exercises.canitedit.problems import ALL_PROBLEMS, FIRST_PAPER, load_problem
 from exercises.canitedit.reporting.command import OutputForm, printed
 from exercises.canitedit.reporting.report import GroupBy, editing_report, read_folder
 from exercises.canitedit.results import EVALUATED, read_file, write_file
+from tests.support import from_environment
 from tests.support.canitedit import evaluated, plain
 
 pytestmark = pytest.mark.long
@@ -53,13 +53,6 @@ RECORDED = {
 }
 
 
-def of_environment(name: str) -> Path:
-    value = os.environ.get(name)
-    if not value or not Path(value).exists():
-        pytest.skip(f"{name} names nothing that exists (see the head of {Path(__file__).name})")
-    return Path(value)
-
-
 def rows_of(folder: Path, *, v1: bool) -> list[dict[str, str]]:
     read = read_folder(folder, v1=v1, allow_partial=False)
     report = editing_report([read], (1, 5), (GroupBy.CHANGE_KIND, GroupBy.LIBRARIES))
@@ -71,7 +64,7 @@ def percent(share: str) -> str:
 
 
 def test_every_published_figure_of_the_recorded_run() -> None:
-    folder = of_environment("CANITEDIT_RUN")
+    folder = from_environment("CANITEDIT_RUN")
     rows, first = rows_of(folder, v1=False), rows_of(folder, v1=True)
     for kind, (whole, groups, of_first) in RECORDED.items():
         mine = {row["group"]: row for row in rows if row["instruction"] == kind}
@@ -88,7 +81,7 @@ def test_every_published_figure_of_the_recorded_run() -> None:
 def test_statuses_and_programs_of_the_recorded_run() -> None:
     statuses: dict[str, int] = {}
     distinct: set[tuple[int, str]] = set()
-    for path in sorted(of_environment("CANITEDIT_RUN").glob(f"*{EVALUATED}")):
+    for path in sorted(from_environment("CANITEDIT_RUN").glob(f"*{EVALUATED}")):
         file = read_file(path)
         for name, count in score(file).statuses.items():
             statuses[name] = statuses.get(name, 0) + count
@@ -101,12 +94,12 @@ def test_statuses_and_programs_of_the_recorded_run() -> None:
 
 
 def test_written_again_the_recorded_run_has_every_key(tmp_path: Path) -> None:
-    for path in sorted(of_environment("CANITEDIT_RUN").glob(f"*{EVALUATED}"))[:20]:
+    for path in sorted(from_environment("CANITEDIT_RUN").glob(f"*{EVALUATED}"))[:20]:
         assert plain(write_file(tmp_path, read_file(path))) == plain(path)
 
 
 def test_the_rows_give_table_1() -> None:
-    rows = of_environment("CANITEDIT_ROWS")
+    rows = from_environment("CANITEDIT_ROWS")
     problems = load_problems(str(rows))
     assert {problem.full_name for problem in problems} == ALL_PROBLEMS
     ids = {problem.id for problem in problems if problem.full_name in FIRST_PAPER}
@@ -128,7 +121,7 @@ def test_the_rows_give_table_1() -> None:
 
 
 def test_gold_changes_what_gold_changes() -> None:
-    for problem in load_problems(str(of_environment("CANITEDIT_ROWS"))):
+    for problem in load_problems(str(from_environment("CANITEDIT_ROWS"))):
         found = measures(problem.before, problem.after, problem.after)
         assert (found.lines, found.parses, found.unchanged) == (1.0, True, False)
         excess = score(evaluated(problem, good=2, of=2)).excess

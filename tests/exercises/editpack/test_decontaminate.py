@@ -26,10 +26,9 @@ from exercises.editpack.decontaminating import (
     problem_set,
     tokens_of,
 )
+from tests.support import TOP
 from tests.support.canitedit import ROWS, problems
 from tests.support.exercism import SIX, six
-
-TOP = Path(__file__).resolve().parents[3]
 
 
 def row(old: str, new: str, message: str = "Change the code") -> dict[str, Any]:

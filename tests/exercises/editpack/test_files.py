@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from exercises.editpack.files import RowFiles, Step, decontaminated, input_record
 from exercises.editpack.rows import line_of, open_source
+from tests.support import sha256_of
 from tests.support.editpack import Run, edit, read_rows, report_beside, runner, write_rows
 
 Capture = pytest.CaptureFixture[str]
@@ -28,10 +28,6 @@ def rows(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "rows.jsonl", [ROW, ROW])
 
 
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def test_the_report_of_a_command(run: Run, rows: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "deep" / "out.jsonl"
     assert run("format", rows, "--out", out) == 0
@@ -40,8 +36,8 @@ def test_the_report_of_a_command(run: Run, rows: Path, tmp_path: Path, capsys: C
     assert {"harness", "harness_commit", "python"} == {*report.pop("versions")}
     assert report == {
         "command": "format",
-        "inputs": [{"name": "rows.jsonl", "sha256": digest(rows)}],
-        "output": {"name": "out.jsonl", "sha256": digest(out)},
+        "inputs": [{"name": "rows.jsonl", "sha256": sha256_of(rows)}],
+        "output": {"name": "out.jsonl", "sha256": sha256_of(out)},
         "rows": 2,
         "kept": 2,
         "dropped": {},
@@ -56,12 +52,12 @@ def test_reports_form_a_chain(run: Run, rows: Path, tmp_path: Path) -> None:
     assert run("format", rows, "--out", first) == 0
     assert run("format", first, "--out", second) == 0
     [record] = report_beside(second)["inputs"]
-    assert (record["sha256"], record["report"]) == (digest(first), report_beside(first))
-    assert record["report"]["inputs"][0]["sha256"] == digest(rows)
+    assert (record["sha256"], record["report"]) == (sha256_of(first), report_beside(first))
+    assert record["report"]["inputs"][0]["sha256"] == sha256_of(rows)
     # A report of other bytes is left out.
     first.write_bytes(first.read_bytes() * 2)
     assert run("format", first, "--out", third) == 0
-    assert report_beside(third)["inputs"] == [{"name": "first.jsonl", "sha256": digest(first)}]
+    assert report_beside(third)["inputs"] == [{"name": "first.jsonl", "sha256": sha256_of(first)}]
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
@@ -80,7 +76,7 @@ def test_a_damaged_report_is_found_before_anything_is_written(
 @pytest.mark.parametrize("report", [{}, {"output": 3}, {"output": []}, {"output": {"sha256": 1}}])
 def test_a_report_that_no_command_wrote_is_left_out(report: object, rows: Path) -> None:
     rows.with_name("rows.jsonl.report.json").write_text(json.dumps(report))
-    assert input_record(open_source(str(rows))) == {"name": "rows.jsonl", "sha256": digest(rows)}
+    assert input_record(open_source(str(rows))) == {"name": "rows.jsonl", "sha256": sha256_of(rows)}
 
 
 def test_equal_rows_give_equal_bytes_also_packed(run: Run, rows: Path, tmp_path: Path) -> None:

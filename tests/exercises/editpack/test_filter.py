@@ -17,6 +17,7 @@ import pytest
 
 from exercises.editpack.filtering import Cleanup, cleaned
 from exercises.editpack.rows import EditRow
+from tests.support import TOP
 from tests.support.editpack import (
     Run,
     edit,
@@ -28,7 +29,6 @@ from tests.support.editpack import (
     write_rows,
 )
 
-TOP = Path(__file__).resolve().parents[3]
 Capture = pytest.CaptureFixture[str]
 OLD_SIDE = "# (c)\ndef f(x):\n    return x\n"
 NEW_SIDE = "# (c)\r\ndef f(x, y):\n    return x * 100 + y\n"

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from exercises.exercism.catalog import read_catalog
-from exercises.exercism.exercise import Exercise
 from exercises.exercism.messages import first_message
 from exercises.exercism.testing.tester import cleaned
 from exercises.exercism.testing.verdict import counts_of, is_solved
+from tests.support import from_environment
 from tests.support.exercism import run_tests
-
-
-def exercises() -> tuple[Exercise, ...]:
-    place = os.environ.get("EXERCISM")
-    if not place:
-        pytest.skip("EXERCISM names no folder or archive of the 133 exercises")
-    return read_catalog(Path(place)).exercises
 
 
 @pytest.mark.long
 def test_the_exercises_and_their_messages() -> None:
-    every = exercises()
+    every = read_catalog(from_environment("EXERCISM")).exercises
     assert len(every) == 133
     assert all(len(one.solution) == 1 and len(one.examples) == 1 for one in every)
     assert sum(".docs/introduction.md" in one.files for one in every) == 15
@@ -38,7 +30,7 @@ def test_the_exercises_and_their_messages() -> None:
 def test_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
     """The outputs of failing stubs are equal in two folders."""
     stubs, differing, failing = [], [], []
-    for exercise in exercises():
+    for exercise in read_catalog(from_environment("EXERCISM")).exercises:
         name = exercise.name
         files = exercise.example_files()
         good = run_tests(files, exercise, tmp_path / "good" / name, unittest=unittest)

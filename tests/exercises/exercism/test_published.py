@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from core.errors import DamagedFileError
 from exercises.exercism.reporting.records import ratio_faults, read_records
 from exercises.exercism.reporting.report import ChartBar, draw_chart
 from reports.plots.style import DARK, LIGHT, Theme, as_svg, drawing
+from tests.support import from_environment
 
 GOOD = {"model": "m", "test_cases": 133, "pass_rate_2": 54.1, "pass_num_2": 72}
 
@@ -59,10 +59,7 @@ def test_broken_records_are_named(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.long
 def test_the_published_leaderboards_have_seven_faulty_records() -> None:
-    folder = os.environ.get("LEADERBOARDS")
-    if not folder:
-        pytest.skip("LEADERBOARDS names no folder of *_leaderboard.yml")
-    files = sorted(Path(folder).glob("*_leaderboard.yml"))
+    files = sorted(from_environment("LEADERBOARDS").glob("*_leaderboard.yml"))
     records = [record for path in files for record in read_records(path)]
     faults = [fault for record in records for fault in ratio_faults(record)]
     assert {(fault.record, fault.key) for fault in faults} == {

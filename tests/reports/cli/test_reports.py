@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,9 +16,9 @@ from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, VerdictStatus, leaderboard_lists
+from tests.support import read_json, run_script
 from tests.support.evaluated import report_options
 
-TOP = Path(__file__).resolve().parents[3]
 ALL = [
     "demo__bank-1", "demo__bank-2", "demo__textkit-1", "demo__textkit-2", "demo__units-1",
     "demo__units-2",
@@ -48,11 +45,6 @@ def make_run(tmp_path: Path) -> MakeRun:
         return folder
 
     return make
-
-
-def verdict(folder: Path, name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "verdicts" / f"{name}.json").read_text())
-    return content
 
 
 WRONG = (
@@ -93,8 +85,10 @@ def test_gold_patches_are_resolved_and_others_are_not(
         "no_logs": [],
         "resolved": resolved,
     }
-    assert verdict(folder, "demo__units-1")["gold_files"] == ["units/parse.py"]
-    assert verdict(folder, "demo__units-1")["official"] is (kind is EvaluatorKind.DOCKER)
+    assert read_json(folder / "verdicts/demo__units-1.json")["gold_files"] == ["units/parse.py"]
+    assert read_json(folder / "verdicts/demo__units-1.json")["official"] is (
+        kind is EvaluatorKind.DOCKER
+    )
     text = "\n".join(said)
     assert "66.7 % of the selected" in text
     assert ("UNOFFICIAL" in text) is (kind is EvaluatorKind.LOCAL)
@@ -159,7 +153,7 @@ def test_a_missing_image_is_not_evaluated_and_never_unresolved(
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
     chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"))
     assert report_command([folder], chosen, lambda _: None) == 1
-    assert verdict(folder, "demo__bank-1")["status"] == "not_evaluated"
+    assert read_json(folder / "verdicts/demo__bank-1.json")["status"] == "not_evaluated"
 
 
 @pytest.mark.parametrize(
@@ -179,8 +173,8 @@ def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
     )
     assert report_command([folder], report_options(cache, kind, timeout=5.0), lambda _: None) == 0
     for name in ("demo__textkit-1", "demo__bank-1"):
-        assert verdict(folder, name)["status"] == "unresolved", name
-        assert verdict(folder, name)["reason"], name
+        assert read_json(folder / f"verdicts/{name}.json")["status"] == "unresolved", name
+        assert read_json(folder / f"verdicts/{name}.json")["reason"], name
 
 
 def test_the_older_layout_is_read_with_its_verdicts(tmp_path: Path, cache: Path) -> None:
@@ -252,11 +246,8 @@ def test_a_dataset_without_what_the_evaluator_needs(
 
 def test_no_engine_is_told_and_exit_code_1(make_run: MakeRun, cache: Path) -> None:
     folder = make_run({"demo__bank-1": WRONG})
-    result = subprocess.run(
-        [sys.executable, str(TOP / "report.py"), str(folder), "--evaluator", "docker"],
-        capture_output=True, text=True, check=False, cwd="/",
-        env={**os.environ, "DOCKER_HOST": "tcp://127.0.0.1:9"},
-    )  # fmt: skip
+    nowhere = "tcp://127.0.0.1:9"
+    result = run_script(folder, "--evaluator", "docker", script="report.py", DOCKER_HOST=nowhere)
     assert result.returncode == 1
     assert "not evaluated (docker) no Docker engine answers: start one" in result.stdout
     assert not result.stderr
@@ -265,13 +256,13 @@ def test_no_engine_is_told_and_exit_code_1(make_run: MakeRun, cache: Path) -> No
 def test_an_official_verdict_is_not_written_over(make_run: MakeRun, cache: Path) -> None:
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
     report_command([folder], report_options(cache, EvaluatorKind.LOCAL), lambda _: None)
-    assert verdict(folder, "demo__bank-1")["status"] == "resolved"
     path = folder / "verdicts/demo__bank-1.json"
-    path.write_text(json.dumps({**verdict(folder, "demo__bank-1"), "evaluator": "docker"}))
+    assert read_json(path)["status"] == "resolved"
+    path.write_text(json.dumps({**read_json(path), "evaluator": "docker"}))
     said: list[str] = []
     report_command([folder], report_options(cache, EvaluatorKind.LOCAL), said.append)
     assert not any(line.startswith("evaluating") for line in said)
-    assert verdict(folder, "demo__bank-1")["evaluator"] == "docker"
+    assert read_json(folder / "verdicts/demo__bank-1.json")["evaluator"] == "docker"
 
 
 @pytest.mark.parametrize("content", ["[]", "5", "{"])

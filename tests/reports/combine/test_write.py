@@ -12,7 +12,6 @@ import pytest
 
 from bench.attempts.candidates import Candidate, choose
 from core.errors import UserError
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.combine.combine import combine
 from reports.command_line import report_command
 from reports.data.predictions import read_predictions
@@ -20,6 +19,7 @@ from reports.data.rundata import read_run
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from runs.progress.overview import overview
 from runs.storage.store import RunStore
+from tests.support.evaluated import report_options
 from tests.support.rundata import LABEL, OPUS, PATCH, old_prediction, write_run
 
 EMPTY: dict[str, Any] = {"model_patch": "", "status": "empty", "edit_outcome": None}
@@ -55,14 +55,6 @@ def runs(root: Path, *contents: list[dict[str, Any]]) -> list[RunStore]:
 
 def quiet(_: str) -> None:
     pass
-
-
-def options(cache: Path, **changes: Any) -> ReportOptions:
-    values: dict[str, Any] = {
-        "evaluator": EvaluatorKind.NONE, "dataset": "", "split": "", "workers": 1, "timeout": 9.0,
-        "cache": cache, "repos": None, "page": False,
-    }  # fmt: skip
-    return ReportOptions(**{**values, **changes})
 
 
 def test_the_first_plausible_else_the_least_bad_over_all(tmp_path: Path) -> None:
@@ -217,7 +209,7 @@ def test_the_report_on_two_runs_is_on_their_combination(tmp_path: Path) -> None:
     )
     said: list[str] = []
     shown: list[str] = []
-    chosen = options(tmp_path, name="both", table=True)
+    chosen = report_options(tmp_path, name="both", table=True)
     assert report_command([first.folder, second.folder], chosen, said.append, shown.append) == 0
     target = first.out / "predictions" / "both"
     assert said == [f"combined 2 runs: {target}"]
@@ -238,7 +230,7 @@ def test_a_comparison_in_words_and_as_json(tmp_path: Path) -> None:
     )
     said: list[str] = []
     folders = [first.folder, second.folder]
-    shown = options(tmp_path, compare=True, page=False)
+    shown = report_options(tmp_path, compare=True, page=False)
     assert report_command(folders, shown, said.append) == 0
     text = "\n".join(said)
     assert "| resolved by r1 | 0 | 8 |\n| not by r1 | 1 | 1 |" in text
@@ -286,7 +278,7 @@ def test_bad_input(tmp_path: Path) -> None:
         ([first], {"table": True, "as_json": True}, "exclude each other"),
     ):
         with pytest.raises(UserError, match=words):
-            report_command([s.folder for s in folders], options(tmp_path, **changes), quiet)
+            report_command([s.folder for s in folders], report_options(tmp_path, **changes), quiet)
 
 
 def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:
@@ -304,12 +296,12 @@ def test_true_and_false_are_not_costs(tmp_path: Path, cache: Path, cost: bool) -
     stores = runs(tmp_path, first, [fallback("a__b-1", 5), fallback("a__b-2", 6)])
     assert [i.cost for i in read_run(stores[0]).instances] == [None, Decimal("0.1")]
     assert overview(stores[0], {}).total.dollars is None
-    both = options(cache, name="both", page=False)
+    both = report_options(cache, name="both")
     assert report_command([store.folder for store in stores], both, quiet) == 0
     written = RunStore.of_folder(tmp_path / "predictions/both")
     assert json.loads(written.prediction("a__b-1").read_text())["cost"] is None
     assert [i.cost for i in read_run(written).instances] == [None, Decimal("0.2")]
     said: list[str] = []
-    report_command([written.folder], options(cache, page=False), said.append)
+    report_command([written.folder], report_options(cache), said.append)
     (line,) = (line for line in said if line.startswith("cost "))
     assert line.removeprefix("cost ").lstrip().startswith("unknown, "), line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +9,19 @@ from typing import Any
 
 import pytest
 
-from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.cli.options import EvaluatorKind
 from reports.combine.combine import combine
 from reports.command_line import report_command
 from reports.data.rundata import read_run, rounds
 from reports.data.verdicts import VerdictStatus, eval_log, verdict_path
 from runs.storage.store import RunStore
-from tests.support.evaluated import replay_demo, write_other_verdicts, write_verdicts
+from tests.support import read_json
+from tests.support.evaluated import (
+    replay_demo,
+    report_options,
+    write_other_verdicts,
+    write_verdicts,
+)
 
 SIX = "demo__units-1"
 
@@ -46,17 +51,8 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 
 def report(folder: Path, cache: Path, **changes: Any) -> tuple[int, list[str]]:
-    values: dict[str, Any] = {
-        "evaluator": EvaluatorKind.NONE, "dataset": "", "split": "", "workers": 1,
-        "timeout": 120.0, "cache": cache, "repos": None, "page": False,
-    }  # fmt: skip
     said: list[str] = []
-    return report_command([folder], ReportOptions(**{**values, **changes}), said.append), said
-
-
-def stats(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "stats.json").read_text())
-    return content
+    return report_command([folder], report_options(cache, **changes), said.append), said
 
 
 def ids(predictions: Sequence[Any]) -> list[str]:
@@ -79,16 +75,16 @@ def test_pass_at_k_by_verdict_needs_them_all(alone: Path, cache: Path) -> None:
     folder, store = alone, RunStore.of_folder(alone)
     write_verdicts(folder, ())
     report(folder, cache)
-    assert {row["resolved"] for row in stats(folder)["pass_at_k"]} == {None}
-    assert any(row["lower_bound"] for row in stats(folder)["bought"])
+    assert {row["resolved"] for row in read_json(folder / "stats.json")["pass_at_k"]} == {None}
+    assert any(row["lower_bound"] for row in read_json(folder / "stats.json")["bought"])
     write_other_verdicts(store)
     report(folder, cache)
-    shares = [row["resolved"] for row in stats(folder)["pass_at_k"]]
+    shares = [row["resolved"] for row in read_json(folder / "stats.json")["pass_at_k"]]
     assert len(shares) == 6
     assert None not in shares
     assert shares == sorted(shares)
-    assert not any(row["lower_bound"] for row in stats(folder)["bought"])
-    counts = stats(folder)["counts"]
+    assert not any(row["lower_bound"] for row in read_json(folder / "stats.json")["bought"])
+    counts = read_json(folder / "stats.json")["counts"]
     assert (counts["resolved"], counts["unresolved"]) == (0, 1), "of the prediction alone"
 
 
@@ -101,7 +97,7 @@ def test_all_attempts_are_evaluated_when_asked_for(alone: Path, cache: Path) -> 
     assert every
     assert all(verdict_path(store, prediction).is_file() for prediction in every)
     assert all("test_" in eval_log(store, prediction).read_text() for prediction in every)
-    assert None not in [row["resolved"] for row in stats(folder)["pass_at_k"]]
+    assert None not in [row["resolved"] for row in read_json(folder / "stats.json")["pass_at_k"]]
     before = {path: path.read_bytes() for path in (folder / "verdicts").rglob("*.json")}
     assert len(before) == 1 + len(every)
     code, said = report(folder, cache, evaluator=EvaluatorKind.LOCAL, all_attempts=True)

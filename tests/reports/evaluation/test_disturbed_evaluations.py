@@ -18,7 +18,8 @@ import pytest
 from environments.docker.engine import engine_answers
 from runs.storage.store import RunStore
 from tests.reports.evaluation.test_dying_engine import Engine
-from tests.reports.evaluation.test_killed_evaluation import TOP, gold, slow_rows, wait_for
+from tests.reports.evaluation.test_killed_evaluation import gold, slow_rows
+from tests.support import TOP, wait_until
 from tests.support.evaluated import BANK, TEXTKIT, WRONG, make_run, on_disk
 
 pytestmark = [
@@ -122,7 +123,7 @@ def test_no_verdict_is_wrong_and_the_repeat_lacks_none(
     store = make_run(tmp_path, {**gold(BANK), TEXTKIT: WRONG})
     with start(store, engine, dataset) as command:
         # How long it takes to come to the containers depends on the machine's load.
-        wait_for(lambda: any((store.logs / "evaluation").glob("**/run_instance.log")))
+        wait_until(lambda: any((store.logs / "evaluation").glob("**/run_instance.log")))
         with suppress(subprocess.TimeoutExpired):
             command.wait(point)
         disturb(store, engine, command, target, paused)

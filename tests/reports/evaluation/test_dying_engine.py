@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -20,6 +20,7 @@ from demo.setup import commit_all
 from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from runs.storage.store import RunStore
+from tests.support import wait_until
 from tests.support.evaluated import BANK, TEXTKIT, make_run, on_disk, report_options, rows
 
 STOPPED = (
@@ -57,7 +58,7 @@ class Engine:
                  "--iptables=false", "--ip6tables=false", "--init"],
                 stdout=log, stderr=log,
             )  # fmt: skip
-        wait_for(lambda: self.is_dead or self.docker("info").returncode == 0)
+        wait_until(lambda: self.is_dead or self.docker("info").returncode == 0)
 
     @property
     def is_dead(self) -> bool:
@@ -87,13 +88,6 @@ class Engine:
         found = self.docker("ps", "-a", "--format", "{{.Names}}")
         assert found.returncode == 0, found.stderr
         return sorted(found.stdout.decode().split())
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came to this"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -179,7 +173,7 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=dataset, page=False)
 
     def kill_in_the_middle() -> None:
-        wait_for(lambda: runs_tests(store))
+        wait_until(lambda: runs_tests(store))
         time.sleep(0.5)
         engine.kill()
 

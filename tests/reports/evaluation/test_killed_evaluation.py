@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -18,6 +17,7 @@ from environments.docker.engine import connect
 from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from runs.storage.store import RunStore
+from tests.support import TOP, wait_until
 from tests.support.evaluated import (
     BANK,
     TEXTKIT,
@@ -28,15 +28,7 @@ from tests.support.evaluated import (
     rows,
 )
 
-TOP = Path(__file__).resolve().parents[3]
 pytestmark = [pytest.mark.docker, needs_engine]
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came to this"
-        time.sleep(0.02)
 
 
 def slow_rows(place: Path, seconds: float, **images: str) -> str:
@@ -91,7 +83,7 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
     chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=wrong)
 
     def kill() -> None:
-        wait_for(lambda: runs_tests(store, BANK))
+        wait_until(lambda: runs_tests(store, BANK))
         time.sleep(0.7)
         for name in containers(f"sweb.eval.{BANK}"):
             subprocess.run(["docker", "kill", name], check=True, capture_output=True)
@@ -123,7 +115,7 @@ def test_a_stopped_command_ends_swebench_and_its_containers(
 ) -> None:
     store = make_run(tmp_path, gold(BANK))
     with report(store, cache, slow_rows(tmp_path / "rows.json", 60)) as started:
-        wait_for(lambda: runs_tests(store, BANK))
+        wait_until(lambda: runs_tests(store, BANK))
         started.send_signal(number)
         assert started.wait(20) == 130
     assert not processes("r-") and not containers("sweb.eval")
@@ -137,7 +129,7 @@ def test_a_stopped_gold_command_does_so_too(tmp_path: Path, cache: Path, number:
     store = RunStore(tmp_path, f"validity/{BANK}")
     words = ["--gold", dataset, "--instances", BANK, "--cache", cache]
     with command(tmp_path, *words) as started:
-        wait_for(lambda: runs_tests(store, BANK))
+        wait_until(lambda: runs_tests(store, BANK))
         started.send_signal(number)
         assert started.wait(20) == 130
     assert not processes("gold.1-") and not containers("sweb.eval")
@@ -150,7 +142,7 @@ def test_the_next_start_of_another_run_removes_what_a_killed_one_left(
     slow, fast = (slow_rows(tmp_path / f"{n}.json", n) for n in (60, 0))
     killed = make_run(tmp_path / "killed", gold(BANK))
     with report(killed, cache, slow) as started:
-        wait_for(lambda: runs_tests(killed, BANK))
+        wait_until(lambda: runs_tests(killed, BANK))
         started.kill()
     assert containers("sweb.eval") and processes("r-")
     store, said = make_run(tmp_path / "next", gold(TEXTKIT)), list[str]()

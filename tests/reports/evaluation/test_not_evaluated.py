@@ -14,8 +14,9 @@ from environments.base import EnvironmentKind
 from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from reports.plots.style import new_figure, percent_axis
-from tests.reports.verification.test_verify import ONE, SIX, options
+from tests.reports.verification.test_verify import ONE, SIX
 from tests.support import runs
+from tests.support.evaluated import report_options
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def out(done: Path, tmp_path: Path) -> Path:
 
 def shown(folders: list[Path], cache: Path, **changes: Any) -> str:
     said: list[str] = []
-    report_command(folders, options(cache, **changes), said.append)
+    report_command(folders, report_options(cache, **{"page": True, **changes}), said.append)
     return "\n".join(said)
 
 

@@ -14,8 +14,9 @@ from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from reports.command_line import report_command
 from reports.pages.render import Renderer, highlighted, rendered_issue
-from tests.reports.verification.test_verify import ONE, SIX, options
+from tests.reports.verification.test_verify import ONE, SIX
 from tests.support import runs
+from tests.support.evaluated import report_options
 from tests.support.pages import ATTACK
 
 
@@ -96,7 +97,7 @@ def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
         data["cost"] = costs[0]
         (folder / f"{path}.json").write_text(json.dumps(data))
     (folder / "ledger.jsonl").unlink()
-    report_command([folder], options(cache), lambda _: None)
+    report_command([folder], report_options(cache, page=True), lambda _: None)
     page = (folder / "report/instances" / f"{SIX}.html").read_text()
     summaries = re.findall(r"<summary>(Attempt .*?)</summary>", page)
     plain = [re.sub("<[^>]+>", "", summary) for summary in summaries]

@@ -17,8 +17,8 @@ from core.money import as_text
 from llm.prices import Price
 from reports.command_line import report_command
 from runs.options import Spending
-from tests.reports.verification.test_verify import options as report_options
 from tests.reports.verification.test_verify import verify
+from tests.support.evaluated import report_options
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, live, options
 
@@ -38,7 +38,9 @@ def priced(tmp_path: Path, cache: Path, provider: Provider) -> Path:
     prices = {model.name: ODD for model in config.models}
     run = options(tmp_path / "out", cache, "demo__textkit-1", money=Spending(prices=prices))
     assert run_command(config, run, lambda _: None) == 0
-    report_command([tmp_path / "out/predictions/r"], report_options(cache), lambda _: None)
+    report_command(
+        [tmp_path / "out/predictions/r"], report_options(cache, page=True), lambda _: None
+    )
     return tmp_path / "out"
 
 

@@ -16,9 +16,9 @@ import pytest
 
 from bench.cli.cli import run_cli
 from reports.command_line import main
+from tests.support import TOP
 from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
-TOP = Path(__file__).resolve().parents[3]
 PREDICTIONS = (208, 49, 20, 9, 11, 3)
 RESOLVED = (61, 10, 3, 2, 2, 1)
 BY_ATTEMPT = f"""\

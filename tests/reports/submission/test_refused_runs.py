@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from core.errors import UserError
+from tests.support import run_script
 from tests.support.evaluated import IDS, RESOLVED, Build, change_json, entry_of, write_verdicts
-
-TOP = Path(__file__).resolve().parents[3]
 
 
 def drop(run: Path, name: str) -> None:
@@ -114,9 +110,6 @@ def test_a_package_that_is_there_is_not_written_over(build: Build) -> None:
 
 @pytest.mark.parametrize("words", [["--submission", "d"], ["--validate", "/nowhere"], []])
 def test_the_command_line_names_what_is_missing(words: list[str], tmp_path: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, str(TOP / "report.py"), *words],
-        capture_output=True, text=True, check=False, cwd=tmp_path, env=dict(os.environ),
-    )  # fmt: skip
+    result = run_script(*words, script="report.py", cwd=tmp_path)
     assert result.returncode == 2
     assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1

@@ -17,7 +17,6 @@ from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
 from llm.chat import Call, Message, Reply, request_sha256
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_command
 from reports.data.predictions import read_predictions
 from reports.data.verdicts import eval_log, save_verdict
@@ -26,17 +25,9 @@ from reports.verification.difference import first_difference, first_line
 from reports.verification.instances import chosen_again, wrong_request
 from runs.storage.store import RunStore
 from tests.support import runs
-from tests.support.evaluated import PRINTED, junit_report, task, whole_output
+from tests.support.evaluated import PRINTED, junit_report, report_options, task, whole_output
 
 ONE, SIX = "demo__textkit-1", "demo__units-1"
-
-
-def options(cache: Path, **changes: Any) -> ReportOptions:
-    values: dict[str, Any] = {
-        "evaluator": EvaluatorKind.NONE, "dataset": "", "split": "", "workers": 1,
-        "timeout": 60.0, "cache": cache, "repos": None,
-    }  # fmt: skip
-    return ReportOptions(**{**values, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     config = runs.config(environment=EnvironmentKind.NONE, all_attempts=True)
     assert run_command(config, runs.options(out, cache, ONE, SIX), lambda _: None) == 0
     folder = out / "predictions/r"
-    report_command([folder], options(cache), lambda _: None)
+    report_command([folder], report_options(cache, page=True), lambda _: None)
     predictions = read_predictions(RunStore.of_folder(folder))
     sha256 = next(p.patch_sha256 for p in predictions if p.instance_id == ONE)
     verdict = {
@@ -59,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     (folder / f"verdicts/{ONE}.json").write_text(json.dumps(verdict))
     (out / "logs/r").mkdir(parents=True, exist_ok=True)
     (out / f"logs/r/{ONE}.report.json").write_text(json.dumps({ONE: {"resolved": True}}))
-    report_command([folder], options(cache), lambda _: None)
+    report_command([folder], report_options(cache, page=True), lambda _: None)
     return out
 
 
@@ -70,7 +61,9 @@ def out(made: Path, tmp_path: Path) -> Path:
 
 def verify(out: Path, cache: Path) -> tuple[int, list[str]]:
     said: list[str] = []
-    code = report_command([out / "predictions/r"], options(cache, verify=True), said.append)
+    code = report_command(
+        [out / "predictions/r"], report_options(cache, page=True, verify=True), said.append
+    )
     return code, said
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runs.engines.ray.nodes import NODE_VARIABLE, claim, node_cache, node_name, sweep, sweep_here
-from tests.support.runs import TOP
+from tests.support import TOP
 
 WORKER = """
 import os, subprocess, sys

@@ -16,6 +16,7 @@ import pytest
 from bench.cli.commands import run_command
 from core.processes import RUN_VARIABLE
 from runs.options import EngineKind, Scale
+from tests.support import wait_until
 from tests.support.killing import (
     ALL,
     alive,
@@ -25,7 +26,6 @@ from tests.support.killing import (
     rays_of,
     talkative,
     wait_for,
-    wait_for_end,
     workers_of,
 )
 from tests.support.provider import Answer, Provider
@@ -83,7 +83,7 @@ def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
-    wait_for_end(workers)
+    wait_until(lambda: not any(map(alive, workers)))
 
 
 @needs_ray

@@ -27,6 +27,7 @@ from runs.engines.ray.nodes import NODE_VARIABLE
 from runs.options import EngineKind, Scale, Spending
 from runs.progress.state import ProgressState, WorkStep
 from runs.storage.store import RunStore
+from tests.support import TOP
 from tests.support.killing import (
     ALL,
     kill_in_the_middle,
@@ -37,7 +38,7 @@ from tests.support.killing import (
     wait_for,
 )
 from tests.support.provider import Answer, Provider
-from tests.support.runs import EDIT, IDS, TOP, config, ended_over_budget, options, read, started
+from tests.support.runs import EDIT, IDS, config, ended_over_budget, options, read, started
 
 QUIET = {"object_store_memory": 100_000_000, "include_dashboard": False}
 

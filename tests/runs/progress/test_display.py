@@ -11,11 +11,11 @@ import struct
 import subprocess
 import sys
 import termios
-from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).resolve().parents[3]
+from tests.support import TOP
+
 BEGIN = """
 import sys, time, os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it

@@ -29,9 +29,9 @@ from exercises.canitedit.results import (
     read_file,
     write_file,
 )
+from tests.support import TOP
 from tests.support.canitedit import ROWS, evaluated, passed, plain, problems, write_plain
 
-TOP = Path(__file__).parents[4]
 LAZY = InstructionKind.LAZY
 
 

@@ -25,7 +25,7 @@ from exercises.canitedit.results import (
 )
 from runs.options import default_cache
 from tests.exercises.canitedit.evaluation.test_evaluate import results, run_command
-from tests.exercises.canitedit.test_recorded_run import of_environment
+from tests.support import from_environment
 
 pytestmark = pytest.mark.long
 BOTH = tuple(InstructionKind)
@@ -40,7 +40,7 @@ def evaluate(*words: object, cache: Path) -> str:
 
 
 def test_solutions_pass_with_full_coverage_and_what_was_before_fails(tmp_path: Path) -> None:
-    problems = load_problems(str(of_environment("CANITEDIT_ROWS")))
+    problems = load_problems(str(from_environment("CANITEDIT_ROWS")))
     for problem in problems:
         made = tuple(Completion(program=text) for text in (problem.after, problem.before))
         write_file(tmp_path, ProblemFile(problem, BOTH[0], Decoding(), made))
@@ -52,7 +52,7 @@ def test_solutions_pass_with_full_coverage_and_what_was_before_fails(tmp_path: P
 
 
 def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> None:
-    recorded, again = of_environment("CANITEDIT_RUN"), tmp_path / "again"
+    recorded, again = from_environment("CANITEDIT_RUN"), tmp_path / "again"
     for path in sorted(recorded.glob("*.json.gz")):
         if not read_file(path).problem.taxonomy.libraries:
             shutil.copy(path, tmp_path)
@@ -66,7 +66,7 @@ def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> 
 
 
 def test_the_number_of_workers_decides_nothing(tmp_path: Path) -> None:
-    recorded = of_environment("CANITEDIT_RUN")
+    recorded = from_environment("CANITEDIT_RUN")
     for path in sorted(recorded.glob("*_lazy.results.json.gz")):
         if not read_file(path).problem.taxonomy.libraries and path.name < "11":
             shutil.copy(path, tmp_path)

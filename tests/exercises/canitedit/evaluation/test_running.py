@@ -16,6 +16,7 @@ from exercises.canitedit.evaluation import inside, running
 from exercises.canitedit.evaluation.running import TestedProgram, outcome_of
 from exercises.canitedit.results import EvaluatedProgram, ProgramStatus
 from tests.exercises.canitedit.evaluation.conftest import RunProgram
+from tests.support import command_lines
 
 MB = 1 << 20
 TESTS = "\nif True:  # pragma: no cover\n    assert double(2) == 4\n"
@@ -190,19 +191,7 @@ def test_hostile_programs_fail_and_leave_nothing(
 def test_a_process_that_stays_is_ended(run: RunProgram) -> None:
     stays = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(3000)\n"
     assert status(run(stays + GOOD + TESTS)) == ("OK", 0)
-    mark = b"sleep(3000)"
-    assert not [p for p in _command_lines() if mark in p]
-
-
-def _command_lines() -> list[bytes]:
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/cmdline", "rb") as stream:
-                found.append(stream.read())
-        except OSError:
-            continue
-    return found
+    assert not command_lines("sleep(3000)")
 
 
 def test_coverage_is_that_of_the_program_without_its_tests(folders: Folders) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import TOP
 from tests.support.editpack import SHORT, record
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
 
-TOP = Path(__file__).resolve().parents[4]
 Train = Callable[..., int]
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("one_thread")]
 

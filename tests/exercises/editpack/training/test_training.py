@@ -16,7 +16,6 @@ from tests.support.editpack import END, SHORT, hashes, record
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
 
-TOP = Path(__file__).resolve().parents[4]
 Train = Callable[..., int]
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import socket
@@ -19,14 +18,14 @@ import pytest
 
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.editpack.rows import CONTENT, NEW, OLD, EditRow
+from tests.support import TOP, sha256_of
 from tests.support.canitedit import ROWS as PROBLEM_ROWS
-from tests.support.editpack import edits, write_model
+from tests.support.editpack import edits, report_beside, write_model
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
 pytestmark = pytest.mark.long
 
-TOP = Path(__file__).resolve().parents[4]
 REPOSITORIES, EDITS, PROBLEMS = 3, 420, 12
 LICENSE = "MIT License\n\nCopyright (c) 2026 The authors\n\nPermission is hereby granted, free of "
 LICENSE += "charge, to any person obtaining a copy of this software.\n"
@@ -39,10 +38,6 @@ def run(module: str, *words: object) -> str:
     done = subprocess.run(command, cwd=TOP, env=ENVIRONMENT, text=True, capture_output=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def make_repository(folder: Path, rows: Sequence[EditRow]) -> Path:
@@ -159,13 +154,13 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     words = ("--against", problems, PROBLEM_ROWS, "--out", clean)
     run("exercises.editpack", "decontaminate", data, *words)
     steps = [
-        (read_report(path)["rows"], read_report(path)["kept"])
+        (report_beside(path)["rows"], report_beside(path)["kept"])
         for path in (mined, kept, data, clean)
     ]
     print(steps)
     for before, after in ((mined, kept), (kept, data), (data, clean)):
-        assert read_report(after)["inputs"][0]["sha256"] == sha256(before)
-        assert read_report(after)["output"]["sha256"] == sha256(after)
+        assert report_beside(after)["inputs"][0]["sha256"] == sha256_of(before)
+        assert report_beside(after)["output"]["sha256"] == sha256_of(after)
     found = [json.loads(line) for line in clean.read_text().splitlines()]
     texts = {row[CONTENT] for row in found}
     assert len(texts) > EDITS / 2
@@ -181,7 +176,7 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
         )
     )  # fmt: skip
     record = json.loads((tuned / "train.json").read_text())
-    assert record["data"]["sha256"] == sha256(clean)
+    assert record["data"]["sha256"] == sha256_of(clean)
     inputs, commands = [record["data"]], []
     while inputs and (report := inputs[0].get("report")):
         commands.append(report["command"])
@@ -194,8 +189,3 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     assert before < after
     run("exercises.editpack", "train", "--out", tuned, "--resume", "--scores", report_file)
     assert f"| {100 * after:.2f} |" in (tuned / "README.md").read_text()
-
-
-def read_report(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.with_name(path.name + ".report.json").read_text())
-    return found

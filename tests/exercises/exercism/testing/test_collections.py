@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,14 +15,8 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.languages import LANGUAGES
 from exercises.exercism.testing.tester import TestSettings, usable
 from exercises.exercism.testing.toolchains import prepare
+from tests.support import from_environment
 from tests.support.exercism import make_tester
-
-
-def exercises(variable: str) -> tuple[Exercise, ...]:
-    place = os.environ.get(variable)
-    if not place:
-        pytest.skip(f"{variable} names no folder or archive of exercises")
-    return read_catalog(Path(place)).exercises
 
 
 def failing_and_solved(
@@ -54,7 +47,7 @@ def failing_and_solved(
 @pytest.mark.long
 @pytest.mark.parametrize("unittest", [True, False])
 def test_all_133_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
-    chosen = exercises("EXERCISM")
+    chosen = read_catalog(from_environment("EXERCISM")).exercises
     assert len(chosen) == 133
     assert failing_and_solved(chosen, tmp_path, unittest) == ([], ["ledger", "markdown"])
 
@@ -63,7 +56,11 @@ def test_all_133_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_examples_of_a_language_pass(tmp_path: Path, language: str) -> None:
     """Exercises whose packages cannot be had are skipped."""
-    chosen = [one for one in exercises("POLYGLOT") if one.language == language]
+    chosen = [
+        one
+        for one in read_catalog(from_environment("POLYGLOT")).exercises
+        if one.language == language
+    ]
     names, reasons = usable([language], TestSettings(False, 600), EnvironmentKind.LOCAL)
     if language not in names:
         pytest.skip(reasons[language])

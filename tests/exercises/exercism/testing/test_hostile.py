@@ -11,9 +11,9 @@ import pytest
 from environments.local.confinement import cgroups_work
 from exercises.exercism.messages import TIMED_OUT
 from exercises.exercism.results import TryResult
-from tests.environments.test_hostile_folders import running
 from tests.exercises.exercism.testing.conftest import MakeTester
 from tests.exercises.exercism.testing.test_cheats import RIGHT
+from tests.support import command_lines
 from tests.support.exercism import six
 
 
@@ -62,10 +62,10 @@ def test_a_daemon_and_a_fork_bomb_fail_and_end(local: MakeTester) -> None:
     sleeper = f"os.execv(sys.executable, ['x', '-c', 'import time; time.sleep(600)', '{mark}'])"
     daemon = f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    {sleeper}\n"
     outcome_of(local, daemon)
-    assert not running(mark)
+    assert not command_lines(mark)
     bomb = f"import os, sys\nwhile True:\n    if os.fork() == 0:\n        {sleeper}\n"
     assert not outcome_of(local, bomb).solved
-    assert not running(mark)
+    assert not command_lines(mark)
 
 
 def test_what_a_right_solution_does_besides_touches_nothing_else(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from tests.support import official
+from tests.support import from_environment, official
 
 LITE = "SWE-bench/SWE-bench_Lite"
 
@@ -78,7 +78,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 
 @pytest.mark.long
 def test_the_client_itself(service: Service, tmp_path: Path) -> None:
-    python = official.given("OFFICIAL_EVALUATORS") / "sb-cli.venv/bin/python"
+    python = from_environment("OFFICIAL_EVALUATORS") / "sb-cli.venv/bin/python"
     chosen = official.settings(None, str(python), dataset=LITE)
     names = ["own__calc-right", "own__calc-wrong", "own__calc-crash", "own__calc-lost"]
     tasks = [official.task({"instance_id": n}, official.GOLD, n, "") for n in names]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from reports.evaluation.evaluators.official.tool import ToolSettings
-from tests.support import official
+from tests.support import from_environment, official
 from tests.support.evaluated import needs_engine
 from tests.support.official import F2P, P2P, PATCHES, TEST_PATCH
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.long, pytest.mark.docker, needs_engine]
 
 def program(name: str, checkout: Path | None = None, **changes: Any) -> ToolSettings:
     """Return the settings of the official program ``name``, or skip the test."""
-    folder = official.given("OFFICIAL_EVALUATORS")
+    folder = from_environment("OFFICIAL_EVALUATORS")
     python = folder / f"{name}.venv/bin/python"
     if not python.exists():
         pytest.skip(f"OFFICIAL_EVALUATORS has no {name}.venv")
