@@ -50,17 +50,13 @@ class CommandResult:
         return self.exit_code is None
 
 
-def names_secret(name: str) -> bool:
-    return bool(_SECRET.search(name))
-
-
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return ``environment`` without secrets, variables of a ``.env`` file, and git's own."""
     left_out = {DOTENV_VARIABLE, *environment.get(DOTENV_VARIABLE, "").split(",")}
     return {
         key: value
         for key, value in environment.items()
-        if not names_secret(key) and not key.startswith("GIT_") and key not in left_out
+        if not _SECRET.search(key) and not key.startswith("GIT_") and key not in left_out
     }
 
 

@@ -103,7 +103,7 @@ class _Session:
                 blocks = place_edits(lines, [edit for _, edit in rest])
                 after = to_text(lines, text)
                 for (number, _), block in zip(rest, blocks, strict=True):
-                    results[number] = self._judged(block, after)
+                    results[number] = self._result(block, after)
                 if any(block.span for block in blocks):
                     self.texts[path] = after
         self.failing |= {result.path for result in results.values() if not result.applied}
@@ -140,7 +140,7 @@ class _Session:
         self.moved[to] = self.moved.get(edit.path, edit.path)
         return EditResult(edit.path, applied=True, landed_in=to)
 
-    def _judged(self, block: Placement, text: str) -> EditResult:
+    def _result(self, block: Placement, text: str) -> EditResult:
         edit = block.edit
         if block.span is not None:
             step = block.step.value if block.step else ""

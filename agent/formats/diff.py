@@ -8,11 +8,18 @@ from collections.abc import Iterator
 from agent.formats.base import Edit, ReplyScope
 from agent.formats.matching.place_edits import hunks
 from agent.formats.reading.blocks import read_blocks
-from agent.formats.reading.fences import CLOSE, DIVIDER, OPEN, is_prose, marker_size, shortest_fence
+from agent.formats.reading.fences import (
+    CLOSE,
+    DIVIDER,
+    OPEN,
+    USUAL,
+    is_prose,
+    marker_size,
+    shortest_fence,
+)
 from agent.formats.text import TextFormat
 from llm.chat import Reply
 
-_USUAL = 7
 _MARKER = re.compile("|".join(m.pattern for m in (OPEN, DIVIDER, CLOSE)), re.IGNORECASE)
 
 
@@ -33,7 +40,7 @@ class DiffFormat(TextFormat):
         blocks = []
         for search, replace in hunks(before or "", after):
             used = set(map(marker_size, [*search.split("\n"), *replace.split("\n")]))
-            size = next(n for n in range(_USUAL, _USUAL + len(used) + 1) if n not in used)
+            size = next(n for n in range(USUAL, USUAL + len(used) + 1) if n not in used)
             opening, closing = f"{'<' * size} {self.words[0]}", f"{'>' * size} {self.words[1]}"
             fence = shortest_fence([search, replace])
             head = f"{fence}\n{path}" if self.path_inside else f"{path}\n{fence}"

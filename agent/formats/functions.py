@@ -17,6 +17,7 @@ from agent.formats.base import (
     Unreadable,
     WholeFile,
 )
+from agent.formats.matching.lines import to_lines, with_ends
 from agent.formats.matching.place_edits import hunks
 from agent.formats.reading.calls import PATH_NAMES, arguments_of, calls_of, first_of, text_of
 from agent.formats.reading.fences import STRAY, writes_markers
@@ -240,7 +241,7 @@ class DiffFunctionFormat(FunctionFormat):
             return Unreadable(path, STRAY.format(path))
         if old.strip():
             path = resolve_existing(path, scope)
-        return SearchReplace(path, _ended(old), _ended(new))
+        return SearchReplace(path, with_ends(to_lines(old)), with_ends(to_lines(new)))
 
     def _from_code(self, code: str, scope: ReplyScope) -> Mapping[str, Any]:
         raise MalformedReplyError(
@@ -270,14 +271,6 @@ class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
         self, path: str, before: str | None, after: str
     ) -> Sequence[Mapping[str, object]]:
         return [
-            {"path": path, "original_lines": _lines(search), "updated_lines": _lines(replace)}
+            {"path": path, "original_lines": to_lines(search), "updated_lines": to_lines(replace)}
             for search, replace in hunks(before or "", after)
         ]
-
-
-def _lines(text: str) -> list[str]:
-    return _ended(text).split("\n")[:-1]
-
-
-def _ended(text: str) -> str:
-    return text if not text or text.endswith("\n") else text + "\n"

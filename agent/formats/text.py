@@ -42,7 +42,7 @@ class TextFormat(EngineFormat):
         """Yield the edits in ``lines``, and the lines before, between and after them as lists."""
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        parts = list(self.read(lines_of(reply), scope))
+        parts = [part for part in self.read(lines_of(reply), scope) if part]
         edits = _edits(self, reply, parts, scope)
         if not edits and (calls := calls_of(reply)):
             return (Unreadable("", f"there is no function {calls[0].name}. {_rules(self)}"),)
@@ -121,10 +121,10 @@ def _others(lines: list[str], scope: ReplyScope, readers: Sequence[_Reader]) -> 
         yield lines
         return
     for part in readers[0](lines, scope):
-        if isinstance(part, list):
-            yield from _others(part, scope, readers[1:])
-        else:
+        if not isinstance(part, list):
             yield part
+        elif part:
+            yield from _others(part, scope, readers[1:])
 
 
 def _rules(form: EditFormat) -> str:

@@ -140,7 +140,8 @@ def _headlines(findings: Sequence[Finding]) -> list[str]:
 
 def _describe_file(findings: Sequence[Finding], source: SourceText) -> str:
     marked = {finding.line for finding in findings}
-    end = _last_line(source)
+    # The empty text after the final line end is not a line.
+    end = len(source.lines) - (source.lines[-1] == "")
     shown: set[int] = set()
     for line in marked:
         shown |= {number for header in source.headers(line) for number in header[:_HEADER_LINES]}
@@ -156,8 +157,3 @@ def _describe_file(findings: Sequence[Finding], source: SourceText) -> str:
     if last < end:
         rows.append("…")
     return "\n".join([*_headlines(findings), *rows])
-
-
-def _last_line(source: SourceText) -> int:
-    """Return the number of the last line; the empty text after the final line end is none."""
-    return len(source.lines) - (source.lines[-1] == "")

@@ -15,16 +15,11 @@ from difflib import SequenceMatcher
 from enum import Enum
 from functools import cached_property, lru_cache, partial
 from itertools import dropwhile, pairwise
-from typing import TYPE_CHECKING
 
 from rapidfuzz.distance import Indel, Opcodes
 
 from agent.formats.matching.lines import indent_of, starts_of
 from agent.grammars import language_of, parser
-
-if TYPE_CHECKING:
-    pass
-
 
 Opcode = tuple[str, int, int, int, int]
 # difflib reads each pair of equal lines again for each run that it finds.
@@ -96,7 +91,7 @@ def _opcodes(old: tuple[str, ...], new: tuple[str, ...]) -> Sequence[Opcode]:
     return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
 
 
-def carry_over(
+def reindented(
     parts: Sequence[Sequence[str]],
     search: Sequence[str],
     replace: Sequence[str],
@@ -223,7 +218,7 @@ def _one_to_one(
 
     def make() -> tuple[str, ...]:
         parts = [[line] for line in have[start:end]]
-        return carry_over(parts, search, replace, [shift] * len(search))
+        return reindented(parts, search, replace, [shift] * len(search))
 
     return Place(start, end, make)
 
@@ -278,7 +273,7 @@ def _around_blanks(
     shift: IndentShift,
 ) -> tuple[str, ...]:
     parts = counterparts(have, search, taken, wanted)
-    return carry_over(parts, search, replace, [shift] * len(search))
+    return reindented(parts, search, replace, [shift] * len(search))
 
 
 def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:
@@ -359,7 +354,7 @@ def _similar(have: Lines, search: Lines, replace: Lines, path: str) -> list[Plac
         IndentShift.between(indent_of(part[0]), indent_of(line)) if part else IndentShift()
         for part, line in zip(parts, search, strict=True)
     ]
-    lines = carry_over(parts, search, replace, shifts)
+    lines = reindented(parts, search, replace, shifts)
     return [_place(taken[0], taken[-1] + 1, lines)]
 
 

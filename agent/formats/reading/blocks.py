@@ -13,10 +13,12 @@ from agent.formats.reading.fences import (
     DIVIDER,
     GLUED_CLOSE,
     GLUED_DIVIDER,
+    MARKUP,
     OPEN,
     OTHER_CLOSE,
     OTHER_OPEN,
     STRAY,
+    USUAL,
     fence_of,
     file_for,
     marker_size,
@@ -27,9 +29,7 @@ from agent.formats.reading.names import path_in_line, resolve_existing
 _GLUED_OPEN = re.compile(
     r"^(\s{0,3}<{5,} ?(?:SEARCH|ORIGINAL))(?!\s*[>:]?\s*$|\s+(?:[A-Za-z]+\s*$|\())( *\S.*)$"
 )
-_USUAL = 7
 _LONGEST = 10_000
-_MARKUP = (".md", ".rst", ".txt", ".markdown")
 _APPENDS = re.compile(
     r"\b(?:to|at) the (?:very )?(?:end|bottom)\b|\bend of (?:the )?file\b|^\W{0,20}append\b"
     r"|\bappend(?:ed|ing|s)?\b[^.\n]{0,200}\b(?:this|these|following|below|lines?|file|code|block)\b",
@@ -122,11 +122,11 @@ class _Blocks:
         if self.path is None:
             return Unreadable("", _NO_NAME + _shown(self.lines[at : at + 3]))
         size = marker_size(self.lines[at])
-        markup = self.path.endswith(_MARKUP)
+        markup = self.path.endswith(MARKUP)
         dividers = _dividers(inside, size, markup=markup)
         if not dividers:
             inside = _divided(inside)
-            dividers = _dividers(inside, _USUAL, markup=markup)
+            dividers = _dividers(inside, USUAL, markup=markup)
         if not dividers:
             problem = f"the block for {self.path} has no line `=======` between its two parts."
             return Unreadable(self.path, problem + _shown(inside))
@@ -165,7 +165,7 @@ class _Blocks:
         as_it_stands = (with_ends(search), with_ends(replace))
         if bare[0] == search and not (any(search) or bare[1] == replace):
             # A new file whose content is wrapped: no file of that kind begins and ends so.
-            markup = str(self.path).endswith(_MARKUP)
+            markup = str(self.path).endswith(MARKUP)
             return [as_it_stands if markup else ("", with_ends(bare[1]))]
         found = [as_it_stands, (with_ends(bare[0]), with_ends(bare[1]))]
         if _all_marked(search, "-") and _all_marked(replace, "+"):
@@ -209,7 +209,7 @@ def _all_marked(lines: Sequence[str], mark: str) -> bool:
 def _divided(inside: Sequence[str]) -> list[str]:
     for number, line in enumerate(inside):
         if glued := GLUED_DIVIDER.match(line):
-            parts = [glued[1], "=" * _USUAL, glued[2]]
+            parts = [glued[1], "=" * USUAL, glued[2]]
             between = [part for part in parts if part is not None]
             return [*inside[:number], *between, *inside[number + 1 :]]
     return list(inside)

@@ -126,7 +126,10 @@ OTHER_OPEN = re.compile(r"^\s{0,3}(<{7,}) ?(?:[\w./:-]+(?: [\w./:-]+){0,3})?\s*$
 OTHER_CLOSE = re.compile(r"^\s{0,3}(>{5,}) ?(?:[\w./:()-]+(?: [\w./:()-]+){0,8})?\s*$")
 GLUED_CLOSE = re.compile(r"^(.*[^\s>`'\"])\s*>{5,} ?(?:REPLACE|UPDATED)\s*$", re.IGNORECASE)
 GLUED_DIVIDER = re.compile(r"^(?:(.*[^\s=#])\s*={7}|={7}(?! )([^=\s].*))$")
-_USUAL = 7
+USUAL = 7
+"""The length of a marker."""
+MARKUP = (".md", ".rst", ".txt", ".markdown")
+"""Ends of the names of texts, which may hold fences and rules."""
 _HEADING = re.compile(r"^\s*\w[\w ,.'\"&/-]*$")
 STRAY = (
     "the edit of {} would write a marker of SEARCH/REPLACE blocks into the file. Write each "
@@ -144,10 +147,10 @@ def marker_size(line: str) -> int:
 def _size_of(line: str) -> int:
     found = (m.match(line) for m in (OPEN, DIVIDER, CLOSE, OTHER_OPEN, OTHER_CLOSE))
     size = next((len(match[1]) for match in found if match), 0)
-    return size or _USUAL * bool(GLUED_CLOSE.match(line))
+    return size or USUAL * bool(GLUED_CLOSE.match(line))
 
 
-def strays(new: Sequence[str], old: Iterable[str] = (), size: int = _USUAL) -> set[int]:
+def strays(new: Sequence[str], old: Iterable[str] = (), size: int = USUAL) -> set[int]:
     """Return the lines of ``new``, not in ``old``, that are markers of ``size`` or longer.
 
     A line of ``=`` is one if it has this size, unless it is as long as a heading next to it, or

@@ -12,6 +12,7 @@ from agent.formats.base import Edit, ReplyScope, Unreadable, WholeFile
 from agent.formats.matching.lines import with_ends
 from agent.formats.reading.fences import (
     KINDS,
+    MARKUP,
     OPEN,
     fence_of,
     path_above,
@@ -22,7 +23,6 @@ from agent.formats.reading.fences import (
 from agent.formats.reading.names import path_in_line, resolve_likely
 from agent.grammars import has_errors, language_named, language_of
 
-_TEXTS = (".md", ".rst", ".txt", ".markdown")
 _MOST_FENCES = 20
 MOST_PARSED = 200_000
 """Characters of a reply that are parsed to find the ends of its files; it costs the most time."""
@@ -103,7 +103,7 @@ class _Listings:
             return first
         later = [first, *islice((n for n, depth in bare if depth == 0), _MOST_FENCES)]
         if language_of(path) is None:
-            return later[-1] if path.endswith(_TEXTS) else first
+            return later[-1] if path.endswith(MARKUP) else first
         for end in later if len(later) > 1 else ():
             text = "\n".join([*self.lines[start + 1 : end], ""])
             self.parsed += len(text)

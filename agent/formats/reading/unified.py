@@ -59,12 +59,6 @@ class Hunk:
         return cls(int(number) if number else None, inserts, head[5].strip(" @"))
 
 
-def hunk_of(line: str) -> Hunk | None:
-    """Return the empty hunk of the header ``line``, None for any other line."""
-    head = _HUNK.match(line)
-    return Hunk.of(head) if head else None
-
-
 def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]]:
     """Yield an edit for each hunk, in order, and the lines outside of diffs as lists."""
     at = done = 0
@@ -368,8 +362,9 @@ def _chunks(path: str, lines: Sequence[str]) -> Iterator[Edit]:
             else:
                 yield Unreadable(path, f"a part of the patch for {path} changes nothing.")
             headers = []
-        head = hunk_of(line)
-        hunk = Hunk(head.line, head.inserts) if head else Hunk()
-        header = head.hint if head and head.line else line[2:].strip("@ \t.…")
+        head = _HUNK.match(line)
+        said = Hunk.of(head) if head else Hunk()
+        hunk = Hunk(said.line, said.inserts)
+        header = said.hint if said.line else line[2:].strip("@ \t.…")
         if header.strip():
             headers.append(header)
