@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from agent.protocol import Agent
 from agent.repomap import TagStore
 from bench.attempts.attempt import Services
 from bench.attempts.candidates import RESULTS
@@ -29,7 +28,7 @@ from environments.base import EnvironmentKind
 from environments.choice import make_environment
 from environments.docker.engine import connect
 from environments.docker.imagestore.store import ImageStore, make_image_store
-from environments.local.agentsandbox import sandboxed_agent
+from environments.local.agentsandbox import make_agent
 from runs.benchmark import Benchmark
 from runs.checks import check_models
 from runs.jobs import Finished, WorkerAccess, longest_first
@@ -102,16 +101,6 @@ def make_services(config: RunConfig, options: Options, worker: WorkerAccess) -> 
         models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
         agent=make_agent(config),
         images=image_store(config, options, worker.key, worker.warn_once, worker.stop.check),
-    )
-
-
-def make_agent(config: RunConfig) -> Agent:
-    return sandboxed_agent(
-        config.agent,
-        config.agent_env,
-        config.agent_timeout,
-        config.agent_sandbox,
-        config.agent_sandbox_read,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.formats import get_format
 from agent.prompts import render
-from bench.benchmark import InstanceBenchmark, make_agent, make_mirrors
+from bench.benchmark import InstanceBenchmark, make_mirrors
 from bench.config import ModelChoice, RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance
@@ -28,6 +28,7 @@ from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
 from environments.docker.images import missing_images
+from environments.local.agentsandbox import make_agent
 from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, dearest_price
 from llm.registry import filled, missing_key

@@ -12,7 +12,7 @@ from agent.conversation.mentions import FileIndex
 from agent.protocol import AgentResult, Task
 from agent.repomap import RenderedMaps, TagStore
 from bench.attempts.attempt import make_task
-from bench.benchmark import make_agent, make_mirrors
+from bench.benchmark import make_mirrors
 from bench.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.project import snapshot_of
@@ -23,6 +23,7 @@ from bench.repos.patches import submittable_patch, take_patch
 from core.money import in_words, total
 from core.plaintext import Say
 from core.processes import remove_tree
+from environments.local.agentsandbox import make_agent
 from llm.gate import OpenGate
 from runs.checks import check_models
 from runs.modelsource import LiveModels

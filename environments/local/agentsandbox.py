@@ -15,6 +15,7 @@ from core.errors import UserError
 from environments.base import AgentSandbox
 from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_in_place
 from environments.local.launcher import launched
+from environments.options import AgentOptions
 
 _SHEBANG_BYTES = 256
 # Names without a slash are looked up in PATH, as env does.
@@ -46,27 +47,19 @@ class SandboxedCommand:
         return done.stdout.splitlines()
 
 
-def sandboxed_agent(
-    name: str,
-    env: Sequence[str],
-    seconds: float,
-    sandbox: AgentSandbox | None,
-    readable: tuple[Path, ...],
-) -> Agent:
-    """Return the agent ``name``; with ``sandbox`` its command runs in one that shows ``readable``.
-
-    ``name``, ``env`` and ``seconds`` are as in ``load_agent``.
+def make_agent(options: AgentOptions) -> Agent:
+    """Return the agent, whose command runs in a sandbox where that is asked for.
 
     Raises:
         UserError: the agent, bubblewrap or a readable path is missing, or the sandbox does not
             show the agent's command.
     """
-    if sandbox is None:
-        return load_agent(name, env, seconds)
-    _check(readable)
-    wrap = SandboxedCommand(readable, sandbox is AgentSandbox.NETWORK)
-    agent = load_agent(name, env, seconds, wrap)
-    if isinstance(agent, CommandAgent) and (missing := wrap.missing(agent.argv[0])):
+    wrap, sandbox, readable = None, options.agent_sandbox, options.agent_sandbox_read
+    if sandbox is not None:
+        _check(readable)
+        wrap = SandboxedCommand(readable, sandbox is AgentSandbox.NETWORK)
+    agent = load_agent(options.agent, options.agent_env, options.agent_timeout, wrap)
+    if wrap and isinstance(agent, CommandAgent) and (missing := wrap.missing(agent.argv[0])):
         folders = dict.fromkeys(_folder_to_show(name) for name in missing)
         raise UserError(
             f"--agent: the command {agent.argv[0]} cannot run in the sandbox, where "

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from bench.benchmark import make_agent
 from bench.cli.commands import run_command
 from bench.cli.tryagent import try_agent
 from bench.config import RunConfig, validated
 from core.errors import UserError
 from environments.base import AgentSandbox
+from environments.local.agentsandbox import make_agent
 from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.bench.cli.test_options import here as here  # a fixture
