@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
 
+import llm.client
 from core.errors import InfrastructureError, UserError
 from llm.chat import Message, RequestRefusedError, Usage
-from llm.client import LiteLLMModel, RetryPolicy
+from llm.client import Background, LiteLLMModel, RetryPolicy, background
 from llm.gate import OpenGate
 from llm.registry import missing_key, price_map_version, resolve_model
 from llm.settings import our_settings
@@ -186,3 +189,21 @@ def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_price_map_has_a_version() -> None:
     assert len(price_map_version()) == 64
+
+
+def test_threads_that_ask_at_once_get_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = threading.Barrier(8)
+    original = Background.__init__
+
+    def slow(self: Background) -> None:
+        threading.Event().wait(0.05)
+        original(self)
+
+    def ask(_: int) -> Background:
+        waiting.wait()
+        return background()
+
+    monkeypatch.setattr(Background, "__init__", slow)
+    llm.client._made.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        assert len({id(one) for one in pool.map(ask, range(8))}) == 1

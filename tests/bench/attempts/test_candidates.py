@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from bench.attempts.candidates import (
     rank,
     tier,
 )
-from bench.attempts.records import AttemptRecord
+from bench.attempts.records import AttemptRecord, is_plausible
 from bench.attempts.solving import explained
 
 OUTCOMES: tuple[bool | None, ...] = (True, None, False)
@@ -159,3 +160,28 @@ def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window()
     assert reason(full, budget).endswith("into the model's window; the budget ended attempt 2")
     assert "window" not in reason(empty)
     assert "window" not in reason(full, patch="+1"), "it has a patch"
+
+
+PATCH = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n"
+CLEAN = {"model_patch": PATCH, "edit_outcome": True, "lint_outcome": True, "test_outcome": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "plausible"),
+    [
+        ({"status": "plausible", "test_outcome": False}, True),
+        ({"status": "plausible_untested"}, True),
+        ({"status": "fallback"}, False),
+        ({"status": ["plausible"]}, False),
+        ({}, True),
+        ({"test_outcome": None}, False),
+        ({"lint_outcome": False}, False),
+        ({"model_patch": ""}, False),
+        ({"model_patch": None}, False),
+        ({"model_patch": PATCH.replace("m.py", "tests/test_m.py")}, False),
+    ],
+)
+def test_the_status_decides_and_without_one_the_outcomes(
+    changes: dict[str, Any], plausible: bool
+) -> None:
+    assert is_plausible({**CLEAN, **changes}) is plausible

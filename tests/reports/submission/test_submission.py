@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,6 +13,7 @@ import yaml
 from core.errors import UserError
 from reports.data.verdicts import SwebenchLogs
 from reports.submission.commands import evidence_of
+from reports.submission.entry import read_meta, template
 from reports.submission.package import Split, entry_date
 from reports.submission.readme import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
@@ -178,3 +180,57 @@ def test_splits_and_entry_names() -> None:
     assert str(entry_date("20260228_a")) == "2026-02-28"
     for name in ("20260230_a", "2026022_a", "20260228-a", "20260228_", "x"):
         assert entry_date(name) is None, name
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"checked": True}, "checked is not a key"),
+        ({"os_model": "yes"}, "os_model must be true or false"),
+        ({"authors": []}, "authors is empty"),
+        ({"model": "gpt-4o"}, "model must be a list"),
+        ({"agent": "Harness v1.2"}, "agent name the agent without its version"),
+        ({"site": "example.org"}, "site must be a full URL"),
+        ({"first_author_site": None}, "first_author_site is missing"),
+        ({"affiliations": "University"}, "affiliations must be a list"),
+        ({"date": "tomorrow"}, "date must be a date"),
+        ({"folder": "a/b"}, "folder"),
+        ({"org": None}, "org is missing"),
+        ({"name": 5}, "name must be a text"),
+        ({"name": "TODO"}, "a TODO is left"),
+        ({"web_browsing": True}, "web_measures is empty"),
+        ({"logo": "picture.exe"}, "logo must name an image"),
+        ({"logo": "other.svg"}, "does not exist"),
+    ],
+)
+def test_a_mistake_in_the_meta_is_one_line(
+    changes: dict[str, Any], said: str, build: Build
+) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        build(**changes)
+    assert str(caught.value).startswith("--meta ") and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"[", b"a: &a [1]\nb: *a", b"5", b"d: 2024-99-99"])
+def test_a_broken_meta_file_is_named(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "meta.yaml"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"meta\.yaml") as caught:
+        read_meta(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_template_is_a_meta_file_once_it_is_filled_in(tmp_path: Path) -> None:
+    path = tmp_path / "meta.yaml"
+    path.write_text(template())
+    with pytest.raises(UserError, match="a TODO is left"):
+        read_meta(path)
+    lines = [
+        line.replace("TODO", "https://a.example/b" if line.split(":")[0] in ADDRESSES else "some")
+        for line in template().splitlines()
+    ]
+    path.write_text("\n".join(lines))
+    assert read_meta(path).folder == "some"
+
+
+ADDRESSES = ("site", "report", "artifacts", "first_author_site")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench.instances.instance import split_row
 from core.errors import UserError
 from core.redaction import Redactor
 from reports.submission.commands import SubmissionOptions, validate_command
+from reports.submission.hidden import hidden_of
 from reports.submission.package import Kind
-from tests.support.evaluated import ID, IDS, KEY, ROW, Package, append
+from tests.support.evaluated import ID, IDS, KEY, ROW, ROWS, Package, append, change_json, diff
 
 
 @pytest.mark.parametrize("mirrors", [True, False])
@@ -72,3 +76,63 @@ def test_a_folder_that_is_not_a_package_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=said):
             validate_command(place, SubmissionOptions(""), print)
+
+
+@pytest.mark.parametrize("mirrors", [True, False])
+def test_the_hidden_tests_are_found_without_mirrors(package: Package, mirrors: bool) -> None:
+    package.say(ROW["test_patch"])
+    assert [f.kind for f in package.findings(mirrors)] == [Kind.TRACE]
+
+
+def test_a_trace_of_the_hints_counts_unless_the_issue_says_it_too(package: Package) -> None:
+    hint = "The maintainer suggested to withdraw the amount before depositing it."
+    rows = [{**row, "hints_text": hint} if row["instance_id"] == ID else row for row in ROWS]
+    package.say(hint)
+    assert [f.kind for f in package.findings(rows=rows)] == [Kind.TRACE]
+    rows = [{**row, "problem_statement": f"{row['problem_statement']}\n{hint}"} for row in rows]
+    assert package.findings(rows=rows) == []
+
+
+def test_what_the_model_writes_itself_is_no_trace(package: Package) -> None:
+    package.say(f"{ROW['patch']}\n{ROW['test_patch']}", role="assistant")
+    package.say(f"Now the files are: {ROW['patch']}\n{ROW['test_patch']}", place=2)
+    assert package.findings() == []
+
+
+def test_what_stands_in_the_base_commit_is_no_trace(package: Package) -> None:
+    row = {
+        **ROW,
+        "test_patch": diff("tests/test_account.py", "x", "from bank.account import Account"),
+    }
+    rows = [row if r["instance_id"] == ID else r for r in ROWS]
+    package.say("from bank.account import Account")
+    assert package.findings(rows=rows) == []
+    assert [f.kind for f in package.findings(mirrors=False, rows=rows)] == [Kind.TRACE]
+
+
+def test_an_agent_that_edits_by_commands_may_be_shown_its_own_patch(package: Package) -> None:
+    patch = json.loads((package.artifacts / "all_preds.jsonl").read_text().splitlines()[0])
+    row = {**ROW, "patch": patch["model_patch"]}
+    rows = [row if r["instance_id"] == ID else r for r in ROWS]
+
+    def commands(data: dict[str, Any]) -> None:
+        shown = {"role": "user", "content": row["patch"]}
+        said = {"role": "assistant", "content": "I run sed."}
+        for attempt in data["attempts"]:
+            attempt.update(edit_format="agent", messages=[*attempt["messages"][:2], said, shown])
+            attempt["calls"] = []
+
+    change_json(package.trajectory, commands)
+    assert package.findings(rows=rows) == []
+    change_json(package.trajectory, lambda d: d["attempts"][0]["messages"].insert(0, {
+        "role": "user", "content": row["patch"]}))  # fmt: skip
+    assert [f.kind for f in package.findings(rows=rows)] == [Kind.TRACE]
+
+
+def test_distinctive_lines_leave_out_what_the_issue_shows() -> None:
+    fields = {hidden.what: hidden for hidden in hidden_of(*split_row(ROW))}
+    tests = fields["the hidden tests"]
+    assert any("test_failed_transfer_moves_nothing" in mark for mark in tests.marks)
+    assert any(mark.startswith("index ") for mark in fields["the gold patch"].marks)
+    known = {**ROW, "problem_statement": ROW["test_patch"]}
+    assert {h.what: h for h in hidden_of(*split_row(known))}["the hidden tests"].lines == ()

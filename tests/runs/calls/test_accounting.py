@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from llm.client import RetryPolicy
 from llm.settings import ModelSettings
+from runs.calls.budget import Budget, Reservation
 from runs.calls.journal import JOURNAL
 from runs.calls.ledger import read_ledger
 from runs.storage.jsonlines import read_lines
@@ -299,3 +302,36 @@ def test_what_is_assumed_of_a_known_name_at_ones_own_server_is_said_first(
     run = options(tmp_path / "again", cache, ID, money=free)
     code, said = start(replace(chosen, models=(own,)), run)
     assert (code, ": assumed " in said) == (0, False), said
+
+
+MOST = 4
+
+
+def passed(frame: FrameType | None) -> list[str]:
+    """Return the classes of ours whose methods are on the stack, up to the agent."""
+    found: list[str] = []
+    while frame is not None:
+        kind = type(frame.f_locals.get("self"))
+        room = kind.__module__.partition(".")[0]
+        if room == "agent":
+            return found
+        if room in ("llm", "runs") and kind.__name__ not in found:
+            found.append(kind.__name__)
+        frame = frame.f_back
+    raise AssertionError("no agent made this call")
+
+
+def test_a_call_reaches_the_budget_through_at_most_four_classes(
+    tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways: list[list[str]] = []
+    reserve = Budget.reserve
+
+    def watched(self: Budget, *arguments: Any) -> Reservation | None:
+        ways.append(passed(sys._getframe(1)))
+        return reserve(self, *arguments)
+
+    monkeypatch.setattr(Budget, "reserve", watched)
+    provider.will_answer("textkit/slug.py", EDIT)
+    run_command(live(provider), options(tmp_path, cache, "demo__textkit-1"), lambda _: None)
+    assert ways and all(0 < len(way) <= MOST for way in ways), ways
