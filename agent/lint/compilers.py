@@ -47,7 +47,9 @@ class OwnCompiler:
         return [self._one(path, text) for path, text in files]
 
     def _one(self, path: str, text: str) -> Finding | None:
-        if _surely_quick(text):
+        # In this process no limit holds. Each way out of a ``try`` has a copy of its ``finally``,
+        # so the code doubles with each level; many functions of one name take quadratic time.
+        if len(text) + _PER_FINALLY * text.count("finally") < _LONGEST_QUICK:
             found = _compile(path, _as_saved(text) if self.version else text)
             if found is None or not self.version:
                 return found
@@ -70,15 +72,6 @@ class RememberingCompiler:
         if new:
             self._known.update(zip(new, self.compiler.check(new), strict=True))
         return [self._known[file] for file in files]
-
-
-def _surely_quick(text: str) -> bool:
-    """Return whether ``text`` can be compiled in this process, where no limit holds.
-
-    Each way out of a ``try`` has a copy of its ``finally``, so the code doubles with each level;
-    many functions of one name take quadratic time.
-    """
-    return len(text) + _PER_FINALLY * text.count("finally") < _LONGEST_QUICK
 
 
 def _compile(path: str, text: str | bytes) -> Finding | None:
