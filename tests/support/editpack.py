@@ -7,12 +7,11 @@ import json
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import pytest
+from unittest.mock import patch
 
 from core.git import git
 from exercises.dispatch import dispatch
@@ -20,8 +19,6 @@ from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.files import report_of
 from exercises.editpack.rows import NEW, OLD, EditRow, file_digest, with_content
 from tests.support import read_json, sha256_of
-
-Run = Callable[..., int]
 
 
 def edit(old: str, new: str, message: str = "Change it", **more: object) -> EditRow:
@@ -46,14 +43,10 @@ def report_beside(path: Path) -> Any:
     return read_json(path.with_name(f"{path.name}.report.json"))
 
 
-def runner(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return what runs a command of editpack and returns its exit code."""
-
-    def run(*words: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["editpack", *map(str, words)])
+def editpack(*words: object) -> int:
+    """Run a command of editpack in this process and return its exit code."""
+    with patch.object(sys, "argv", ["editpack", *map(str, words)]):
         return dispatch("exercises.editpack", COMMANDS)
-
-    return run
 
 
 _HEADS = (

@@ -6,15 +6,12 @@ import json
 import os
 import random
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exercises.dispatch import dispatch
-from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.decontaminating import (
     BOILERPLATE,
     RUN,
@@ -28,6 +25,7 @@ from exercises.editpack.decontaminating import (
 )
 from tests.support import TOP
 from tests.support.canitedit import ROWS, problems
+from tests.support.editpack import editpack, write_rows
 from tests.support.exercism import SIX, six
 
 
@@ -159,27 +157,17 @@ def test_what_says_nothing_is_ignored() -> None:
     assert leak_of(row(f"{licence} " + " ".join(words(13)), "x"), of(" ".join(words(14))))
 
 
-def decontaminate(*options: object) -> int:
-    sys.argv = ["editpack", "decontaminate", *map(str, options)]
-    return dispatch("exercises.editpack", COMMANDS)
-
-
-def write(path: Path, rows: Sequence[object]) -> Path:
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
-    return path
-
-
 def test_the_command_names_what_it_takes_out(tmp_path: Path) -> None:
     problem, exercise = problems()[1], six()[sorted(six())[0]]
     example = exercise.text(exercise.examples[0])
     rows = [row("a = 1", "a = 2"), row(problem.before, problem.after), row("x", example)]
-    given = write(tmp_path / "rows.jsonl", [*rows, *generated(70)])
-    other = write(tmp_path / "other.jsonl", [{"task_id": 7, "tests": [" ".join(words(20))]}])
+    given = write_rows(tmp_path / "rows.jsonl", [*rows, *generated(70)])
+    other = write_rows(tmp_path / "other.jsonl", [{"task_id": 7, "tests": [" ".join(words(20))]}])
     outs = [tmp_path / f"{n}.jsonl" for n in (1, 4)]
     for out, workers in zip(outs, (1, 4), strict=True):
         sets = ("--against", ROWS, SIX, other)
         aside = ("--dropped", tmp_path / f"dropped{workers}.jsonl", "--workers", workers)
-        assert decontaminate(given, *sets, "--out", out, *aside) == 0
+        assert editpack("decontaminate", given, *sets, "--out", out, *aside) == 0
     assert outs[0].read_bytes() == outs[1].read_bytes()
     dropped = (tmp_path / "dropped1.jsonl").read_text()
     assert dropped == (tmp_path / "dropped4.jsonl").read_text()
@@ -200,7 +188,7 @@ def test_the_command_names_what_it_takes_out(tmp_path: Path) -> None:
 
 def test_lists_of_texts_count_and_all_columns_of_the_set(tmp_path: Path) -> None:
     value = {"task_id": 7, "tests": ["a b", "c"], "n": 3, "text": "t", "none": None}
-    found: ProblemSet = problem_set(str(write(tmp_path / "x.jsonl", [value])), 2)
+    found: ProblemSet = problem_set(str(write_rows(tmp_path / "x.jsonl", [value])), 2)
     assert [(t.origin, t.problem, t.column, t.text) for t in found.texts] == [
         (2, "7", "tests", "a b\nc"),
         (2, "7", "text", "t"),
@@ -216,9 +204,9 @@ def test_a_leak_behind_letters_that_become_longer_is_shown(tmp_path: Path) -> No
 
 def test_a_column_of_other_text_does_not_hide_a_leak(tmp_path: Path) -> None:
     leak = {"text": " ".join(f"word{n}" for n in range(20))}
-    against, out = write(tmp_path / "p.jsonl", [leak]), tmp_path / "out.jsonl"
-    given = write(tmp_path / "rows.jsonl", [{**row("a", "b"), "content": leak["text"]}])
-    assert decontaminate(given, "--against", against, "--out", out) == 0
+    against, out = write_rows(tmp_path / "p.jsonl", [leak]), tmp_path / "out.jsonl"
+    given = write_rows(tmp_path / "rows.jsonl", [{**row("a", "b"), "content": leak["text"]}])
+    assert editpack("decontaminate", given, "--against", against, "--out", out) == 0
     assert leak["text"] not in out.read_text()
 
 
@@ -240,11 +228,11 @@ def test_a_mistake_is_one_line(
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.jsonl").write_text("[1]\n")
     (tmp_path / "numbers.jsonl").write_text('{"n": 1}\n')
-    write(tmp_path / "good.jsonl", [{"text": " ".join(map(str, range(20)))}])
-    write(tmp_path / "short.jsonl", [{"text": "Fix clamp."}])
-    given = write(tmp_path / "rows.jsonl", [row("a", "b")])
+    write_rows(tmp_path / "good.jsonl", [{"text": " ".join(map(str, range(20)))}])
+    write_rows(tmp_path / "short.jsonl", [{"text": "Fix clamp."}])
+    given = write_rows(tmp_path / "rows.jsonl", [row("a", "b")])
     named = [option.format(tmp=tmp_path) for option in options]
-    assert decontaminate(given, *named, "--out", tmp_path / "out.jsonl") == 2
+    assert editpack("decontaminate", given, *named, "--out", tmp_path / "out.jsonl") == 2
     error = capsys.readouterr().err.strip()
     assert said in error
     assert "\n" not in error

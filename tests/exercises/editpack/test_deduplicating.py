@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections import Counter
-from collections.abc import Iterable
 from itertools import combinations
 from os import environ
 from pathlib import Path
@@ -16,10 +14,9 @@ import pytest
 from scipy.cluster.hierarchy import DisjointSet
 
 from bench.repos.mirrors import Mirrors
-from exercises.dispatch import dispatch
-from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.dedup import shingles, similar
 from exercises.editpack.rows import EditRow, with_content
+from tests.support.editpack import editpack, write_rows
 
 MIRRORS = "SWE_MIRRORS"
 LONG = " ".join(f"word{n}" for n in range(40))
@@ -42,31 +39,21 @@ ROWS = [
 ]
 
 
-def write(path: Path, rows: Iterable[object]) -> str:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return str(path)
-
-
 def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["editpack", *words])
-    return dispatch("exercises.editpack", COMMANDS)
-
-
 @pytest.fixture
-def rows(tmp_path: Path) -> str:
-    return write(tmp_path / "rows.jsonl", ROWS)
+def rows(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "rows.jsonl", ROWS)
 
 
 def test_one_row_of_each_cluster_stays(
-    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, dropped, clusters = (tmp_path / f"{name}.jsonl" for name in ("out", "gone", "clusters"))
     files = ("--out", str(out), "--dropped", str(dropped), "--clusters", str(clusters))
-    assert run(monkeypatch, "dedup", rows, *files) == 0
+    assert editpack("dedup", rows, *files) == 0
     assert "1 cluster, the largest of 3 rows; 71 bands × 7 rows" in capsys.readouterr().out
     assert read(out) == [with_content(ROWS[n]) for n in (0, 1, 4)]
     assert [(one["commit"], one["rule"], one["detail"]) for one in read(dropped)] == [
@@ -87,22 +74,20 @@ def test_one_row_of_each_cluster_stays(
 
 
 @pytest.mark.parametrize(("keep", "stays"), [("first", 1), ("longest", 4), ("newest", 3)])
-def test_which_row_stays(
-    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch, keep: str, stays: int
-) -> None:
+def test_which_row_stays(tmp_path: Path, rows: Path, keep: str, stays: int) -> None:
     """EditRow 3 is of 10:30, row 1 of 10:00 in UTC."""
     out = tmp_path / "out.jsonl"
-    assert run(monkeypatch, "dedup", rows, "--out", str(out), "--keep", keep) == 0
+    assert editpack("dedup", rows, "--out", str(out), "--keep", keep) == 0
     assert [one["commit"] for one in read(out)] == sorted(["c2", "c5", f"c{stays}"])
 
 
 def test_rows_without_a_date_are_the_oldest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     dates = ("", "1850-01-01T00:00:00Z", "no date", None)
     rows = [row(n, LONG, author_date=date) for n, date in enumerate(dates, 1)]
-    path, out = write(tmp_path / "rows.jsonl", ["no row", *rows]), tmp_path / "out.jsonl"
-    assert run(monkeypatch, "dedup", path, "--out", str(out), "--keep", "newest", "--skip-bad") == 0
+    path, out = write_rows(tmp_path / "rows.jsonl", ["no row", *rows]), tmp_path / "out.jsonl"
+    assert editpack("dedup", path, "--out", str(out), "--keep", "newest", "--skip-bad") == 0
     assert [one["commit"] for one in read(out)] == ["c2"]
     assert json.loads((tmp_path / "out.jsonl.report.json").read_text())["undated"] == 3
 
@@ -115,12 +100,12 @@ def test_equal_bytes_with_any_number_of_workers(
     lines = [f"value_{n} = {n}" for n in range(60)]
     rows = [row(n, "\n".join(chosen.sample(lines, 45))) for n in range(80)]
     rows += chosen.choices(rows, k=20)
-    path = write(tmp_path / "rows.jsonl", rows)
+    path = write_rows(tmp_path / "rows.jsonl", rows)
     seen = []
     for workers in ("1", "4"):
         out, dropped = tmp_path / f"{workers}.jsonl", tmp_path / f"{workers}.gone.jsonl"
         words = ("--out", str(out), "--dropped", str(dropped), "--workers", workers, "--verify")
-        assert run(monkeypatch, "dedup", path, *words) == 0
+        assert editpack("dedup", path, *words) == 0
         seen.append((out.read_bytes(), dropped.read_bytes()))
         report = json.loads((tmp_path / f"{workers}.jsonl.report.json").read_text())
         assert report["compared"] > 0
@@ -128,36 +113,36 @@ def test_equal_bytes_with_any_number_of_workers(
     assert seen[0] == seen[1]
 
 
-def test_the_code_alone_can_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_alone_can_be_compared(tmp_path: Path) -> None:
     one, other = row(1, "a = b"), row(2, "a = b")
     other |= {key: one[key] for key in ("old_contents", "new_contents")}
     one["message"], other["message"] = LONG, LONG.replace("word", "other ")
-    rows = write(tmp_path / "rows.jsonl", [one, other])
+    rows = write_rows(tmp_path / "rows.jsonl", [one, other])
     for on, kept in (("prompt", 2), ("code", 1)):
         out = tmp_path / f"{on}.jsonl"
-        assert run(monkeypatch, "dedup", rows, "--out", str(out), "--on", on) == 0
+        assert editpack("dedup", rows, "--out", str(out), "--on", on) == 0
         assert len(read(out)) == kept
 
 
 def test_a_content_of_something_else_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     given = [{**one, "content": "the same text of five tokens"} for one in ROWS]
-    rows, out = write(tmp_path / "rows.jsonl", given), tmp_path / "out.jsonl"
-    plain, same = write(tmp_path / "plain.jsonl", ROWS), tmp_path / "same.jsonl"
-    assert run(monkeypatch, "dedup", rows, "--out", str(out)) == 0
-    assert run(monkeypatch, "dedup", plain, "--out", str(same)) == 0
+    rows, out = write_rows(tmp_path / "rows.jsonl", given), tmp_path / "out.jsonl"
+    plain, same = write_rows(tmp_path / "plain.jsonl", ROWS), tmp_path / "same.jsonl"
+    assert editpack("dedup", rows, "--out", str(out)) == 0
+    assert editpack("dedup", plain, "--out", str(same)) == 0
     assert read(out) == read(same)
 
 
-def test_what_is_no_row_keeps_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, out = write(tmp_path / "rows.jsonl", ["no row", *ROWS]), tmp_path / "out.jsonl"
+def test_what_is_no_row_keeps_its_number(tmp_path: Path) -> None:
+    rows, out = write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS]), tmp_path / "out.jsonl"
     dropped = tmp_path / "gone.jsonl"
     words = ("--out", str(out), "--dropped", str(dropped), "--skip-bad")
-    assert run(monkeypatch, "dedup", rows, *words) == 0
+    assert editpack("dedup", rows, *words) == 0
     assert [one["rule"] for one in read(dropped)] == ["unreadable", "duplicate", "duplicate"]
     assert read(dropped)[-1]["detail"] == "of row 2, commit c1"
-    assert run(monkeypatch, "dedup", rows, "--out", str(tmp_path / "other.jsonl")) == 2
+    assert editpack("dedup", rows, "--out", str(tmp_path / "other.jsonl")) == 2
     assert not (tmp_path / "other.jsonl").exists()
 
 
@@ -180,24 +165,25 @@ def test_a_mistake_is_one_line(
     words: list[str], message: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "rows.jsonl", [row(6, "x", author_date="yesterday"), row(7, "x")])
-    assert run(monkeypatch, "dedup", "rows.jsonl", "--out", "out.jsonl", *words) == 2
+    write_rows(tmp_path / "rows.jsonl", [row(6, "x", author_date="yesterday"), row(7, "x")])
+    assert editpack("dedup", "rows.jsonl", "--out", "out.jsonl", *words) == 2
     error = capsys.readouterr().err.strip()
     assert message in error
     assert "\n" not in error
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
-def sample(monkeypatch: pytest.MonkeyPatch, rows: str, out: Path, *words: str) -> list[str]:
-    assert run(monkeypatch, "sample", rows, "--out", str(out), *words) == 0
+def sample(rows: Path, out: Path, *words: str) -> list[str]:
+    assert editpack("sample", rows, "--out", str(out), *words) == 0
     return [one["commit"] for one in read(out)]
 
 
 def test_a_sample_is_in_the_order_of_the_input(
-    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    rows: Path,
 ) -> None:
     out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
-    three = sample(monkeypatch, rows, out, "--n", "3", "--seed", "4", "--dropped", str(dropped))
+    three = sample(rows, out, "--n", "3", "--seed", "4", "--dropped", str(dropped))
     assert three == sorted(three)
     assert sorted(three + [one["commit"] for one in read(dropped)]) == [
         "c1",
@@ -210,38 +196,39 @@ def test_a_sample_is_in_the_order_of_the_input(
     assert read(out) == [one for one in ROWS if one["commit"] in three]
     report = json.loads((tmp_path / "out.jsonl.report.json").read_text())
     assert report["options"] == {"n": 3, "seed": 4, "skip_bad": False}
-    assert sample(monkeypatch, rows, out, "--n", "3", "--seed", "4") == three
-    assert sample(monkeypatch, rows, out, "--n", "5") == ["c1", "c2", "c3", "c4", "c5"]
+    assert sample(rows, out, "--n", "3", "--seed", "4") == three
+    assert sample(rows, out, "--n", "5") == ["c1", "c2", "c3", "c4", "c5"]
 
 
 def test_each_row_is_as_likely_to_be_in_a_sample(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    rows = write(tmp_path / "rows.jsonl", ["no row", *ROWS])
+    rows = write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS])
     times: Counter[str] = Counter()
     for seed in range(100):
         words = ("--n", "2", "--seed", str(seed), "--skip-bad")
-        times.update(sample(monkeypatch, rows, tmp_path / "out.jsonl", *words))
+        times.update(sample(rows, tmp_path / "out.jsonl", *words))
     assert set(times) == {"c1", "c2", "c3", "c4", "c5"}
     # 40 each: 20 is four deviations away.
     assert min(times.values()) > 20
 
 
 def test_a_sample_of_more_rows_than_there_are_is_refused(
-    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "sample", rows, "--out", str(tmp_path / "out.jsonl")) == 2
+    assert editpack("sample", rows, "--out", str(tmp_path / "out.jsonl")) == 2
     assert "--n 25000: " in (error := capsys.readouterr().err)
     assert error.strip().endswith("rows.jsonl has 5 rows; ask for fewer")
 
 
 def test_a_mix_names_origins_and_is_deduplicated(
-    tmp_path: Path, rows: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    rows: Path,
 ) -> None:
-    more = write(tmp_path / "more.jsonl", [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)])
+    more = write_rows(tmp_path / "more.jsonl", [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)])
     out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
     words = ("--out", str(out), "--dropped", str(dropped), "--keep", "longest")
-    assert run(monkeypatch, "mix", rows, more, *words) == 0
+    assert editpack("mix", rows, more, *words) == 0
     assert [(one["origin"], one["commit"]) for one in read(out)] == [
         ("rows.jsonl", "c2"), ("rows.jsonl", "c4"), ("rows.jsonl", "c5"), ("more.jsonl", "c9"),
     ]  # fmt: skip
@@ -261,12 +248,12 @@ def test_sets_of_one_name_have_the_whole_name_as_origin(
     monkeypatch.chdir(tmp_path)
     for name, one in (("a", ROWS[1]), ("b", ROWS[4])):
         Path(name).mkdir()
-        write(Path(name) / "rows.jsonl", [one])
+        write_rows(Path(name) / "rows.jsonl", [one])
     out = ("--out", "out.jsonl")
-    assert run(monkeypatch, "mix", "a/rows.jsonl", "b/rows.jsonl", *out) == 0
+    assert editpack("mix", "a/rows.jsonl", "b/rows.jsonl", *out) == 0
     assert [one["origin"] for one in read(Path("out.jsonl"))] == ["a/rows.jsonl", "b/rows.jsonl"]
-    assert run(monkeypatch, "mix", "a/rows.jsonl", *out) == 2
-    assert run(monkeypatch, "mix", "a/rows.jsonl", "a/rows.jsonl", *out) == 2
+    assert editpack("mix", "a/rows.jsonl", *out) == 2
+    assert editpack("mix", "a/rows.jsonl", "a/rows.jsonl", *out) == 2
     error = capsys.readouterr().err
     assert "give two or more sets of rows to mix" in error
     assert "the same rows are given twice" in error
@@ -274,7 +261,7 @@ def test_sets_of_one_name_have_the_whole_name_as_origin(
 
 @pytest.mark.long
 def test_mined_rows_lose_as_many_as_by_all_pairs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """Needs bare mirrors of requests and flask in the folder that ``SWE_MIRRORS`` names."""
     mined = tmp_path / "mined.jsonl"
@@ -284,11 +271,11 @@ def test_mined_rows_lose_as_many_as_by_all_pairs(
             if mirror is None:
                 pytest.skip(f"{MIRRORS} names no folder with a mirror of {repo}")
             rows, kept = (str(tmp_path / f"{name}-{commit}.jsonl") for name in ("rows", "kept"))
-            assert run(monkeypatch, "mine", str(mirror), "--ref", commit, "--out", rows) == 0
-            assert run(monkeypatch, "filter", rows, "--out", kept) == 0
+            assert editpack("mine", str(mirror), "--ref", commit, "--out", rows) == 0
+            assert editpack("filter", rows, "--out", kept) == 0
             handle.write(Path(kept).read_bytes())
     out = tmp_path / "out.jsonl"
-    assert run(monkeypatch, "dedup", str(mined), "--out", str(out)) == 0
+    assert editpack("dedup", str(mined), "--out", str(out)) == 0
     texts = [with_content(one)["content"] for one in read(mined)]
     sets, exact = [shingles(text) for text in texts], DisjointSet(range(len(texts)))
     for one, other in combinations(range(len(sets)), 2):

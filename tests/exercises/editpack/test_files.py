@@ -12,15 +12,10 @@ import pytest
 from exercises.editpack.files import RowFiles, Step, decontaminated, input_record
 from exercises.editpack.rows import line_of, open_source
 from tests.support import sha256_of
-from tests.support.editpack import Run, edit, read_rows, report_beside, runner, write_rows
+from tests.support.editpack import edit, editpack, read_rows, report_beside, write_rows
 
 Capture = pytest.CaptureFixture[str]
 ROW = edit("a = 1\n", "a = 2\n")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    return runner(monkeypatch)
 
 
 @pytest.fixture
@@ -28,9 +23,9 @@ def rows(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "rows.jsonl", [ROW, ROW])
 
 
-def test_the_report_of_a_command(run: Run, rows: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_the_report_of_a_command(rows: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "deep" / "out.jsonl"
-    assert run("format", rows, "--out", out) == 0
+    assert editpack("format", rows, "--out", out) == 0
     report = report_beside(out)
     assert report.pop("seconds") >= 0
     assert {"harness", "harness_commit", "python"} == {*report.pop("versions")}
@@ -47,26 +42,26 @@ def test_the_report_of_a_command(run: Run, rows: Path, tmp_path: Path, capsys: C
     assert oct(out.stat().st_mode & 0o777) == "0o644"
 
 
-def test_reports_form_a_chain(run: Run, rows: Path, tmp_path: Path) -> None:
+def test_reports_form_a_chain(rows: Path, tmp_path: Path) -> None:
     first, second, third = (tmp_path / f"{name}.jsonl" for name in ("first", "second", "third"))
-    assert run("format", rows, "--out", first) == 0
-    assert run("format", first, "--out", second) == 0
+    assert editpack("format", rows, "--out", first) == 0
+    assert editpack("format", first, "--out", second) == 0
     [record] = report_beside(second)["inputs"]
     assert (record["sha256"], record["report"]) == (sha256_of(first), report_beside(first))
     assert record["report"]["inputs"][0]["sha256"] == sha256_of(rows)
     # A report of other bytes is left out.
     first.write_bytes(first.read_bytes() * 2)
-    assert run("format", first, "--out", third) == 0
+    assert editpack("format", first, "--out", third) == 0
     assert report_beside(third)["inputs"] == [{"name": "first.jsonl", "sha256": sha256_of(first)}]
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
 def test_a_damaged_report_is_found_before_anything_is_written(
-    text: str, run: Run, rows: Path, tmp_path: Path, capsys: Capture
+    text: str, rows: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     beside = tmp_path / "rows.jsonl.report.json"
     beside.write_text(text)
-    assert run("format", rows, "--out", tmp_path / "out.jsonl") == 2
+    assert editpack("format", rows, "--out", tmp_path / "out.jsonl") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {beside} is broken")
     assert line.endswith("write the rows again, or remove it")
@@ -79,26 +74,26 @@ def test_a_report_that_no_command_wrote_is_left_out(report: object, rows: Path) 
     assert input_record(open_source(str(rows))) == {"name": "rows.jsonl", "sha256": sha256_of(rows)}
 
 
-def test_equal_rows_give_equal_bytes_also_packed(run: Run, rows: Path, tmp_path: Path) -> None:
+def test_equal_rows_give_equal_bytes_also_packed(rows: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        assert run("format", rows, "--out", tmp_path / f"{name}.jsonl.gz") == 0
+        assert editpack("format", rows, "--out", tmp_path / f"{name}.jsonl.gz") == 0
         os.utime(rows, (1, 1))
     packed = (tmp_path / "a.jsonl.gz").read_bytes()
     assert packed == (tmp_path / "b.jsonl.gz").read_bytes()
     assert packed[4:8] == bytes(4)  # no time
-    assert run("format", rows, "--out", tmp_path / "plain.jsonl") == 0
+    assert editpack("format", rows, "--out", tmp_path / "plain.jsonl") == 0
     assert gzip.decompress(packed) == (tmp_path / "plain.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("text", ["\ud800", "漢字 \udfff", "é\u2028\0\x7f"])
-def test_any_text_is_written_so_that_it_is_read_again(text: str, run: Run, tmp_path: Path) -> None:
+def test_any_text_is_written_so_that_it_is_read_again(text: str, tmp_path: Path) -> None:
     row = edit(text, f"{text}{text}", text, **{text: 1})
     rows, out, again = (tmp_path / f"{name}.jsonl" for name in ("rows", "out", "again"))
     write_rows(rows, [row])
-    assert run("format", rows, "--out", out) == 0
+    assert editpack("format", rows, "--out", out) == 0
     [read] = read_rows(out)
     assert {key: read[key] for key in row} == row
-    assert run("format", out, "--out", again) == 0
+    assert editpack("format", out, "--out", again) == 0
     assert again.read_bytes() == out.read_bytes()
 
 
@@ -134,7 +129,7 @@ def test_a_line_holds_what_json_does_not_know_as_text() -> None:
     ],
 )
 def test_files_that_cannot_be_written_are_one_line(
-    words: tuple[str, ...], said: str, run: Run, rows: Path, tmp_path: Path, capsys: Capture,
+    words: tuple[str, ...], said: str, rows: Path, tmp_path: Path, capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
@@ -142,18 +137,18 @@ def test_files_that_cannot_be_written_are_one_line(
     (tmp_path / "taken.jsonl.report.json").mkdir()
     (tmp_path / "link.jsonl").symlink_to(rows)
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    assert run("format", rows, *words) == 2
+    assert editpack("format", rows, *words) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert said in line
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
-def test_an_error_leaves_what_was_there(run: Run, rows: Path, tmp_path: Path) -> None:
+def test_an_error_leaves_what_was_there(rows: Path, tmp_path: Path) -> None:
     out, dropped = tmp_path / "out.jsonl", tmp_path / "dropped.jsonl"
-    assert run("format", rows, "--out", out, "--dropped", dropped) == 0
+    assert editpack("format", rows, "--out", out, "--dropped", dropped) == 0
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     bad = write_rows(tmp_path / "bad.jsonl", [ROW, b"?"])
-    assert run("format", bad, "--out", out, "--dropped", dropped) == 2
+    assert editpack("format", bad, "--out", out, "--dropped", dropped) == 2
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path != bad} == before
 
 

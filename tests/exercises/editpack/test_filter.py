@@ -19,13 +19,12 @@ from exercises.editpack.filtering import Cleanup, cleaned
 from exercises.editpack.rows import EditRow
 from tests.support import TOP
 from tests.support.editpack import (
-    Run,
     edit,
+    editpack,
     generated_edits,
     plain_verdict,
     read_rows,
     report_beside,
-    runner,
     write_rows,
 )
 
@@ -34,15 +33,10 @@ OLD_SIDE = "# (c)\ndef f(x):\n    return x\n"
 NEW_SIDE = "# (c)\r\ndef f(x, y):\n    return x * 100 + y\n"
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    return runner(monkeypatch)
-
-
-def test_a_kept_row_has_clean_sides_and_what_is_trained_on(run: Run, tmp_path: Path) -> None:
+def test_a_kept_row_has_clean_sides_and_what_is_trained_on(tmp_path: Path) -> None:
     row = edit(OLD_SIDE, NEW_SIDE, "Add y\r\n", subject="Add y", commit="1f", stars=[3])
     rows = write_rows(tmp_path / "rows.jsonl", [row])
-    assert run("filter", rows, "--out", tmp_path / "kept.jsonl") == 0
+    assert editpack("filter", rows, "--out", tmp_path / "kept.jsonl") == 0
     [kept] = read_rows(tmp_path / "kept.jsonl")
     assert kept == {
         **row,
@@ -55,7 +49,7 @@ def test_a_kept_row_has_clean_sides_and_what_is_trained_on(run: Run, tmp_path: P
     assert [*kept][: len(row)] == [*row]
 
 
-def test_dropped_rows_are_written_as_they_were(run: Run, tmp_path: Path, capsys: Capture) -> None:
+def test_dropped_rows_are_written_as_they_were(tmp_path: Path, capsys: Capture) -> None:
     good = edit(OLD_SIDE, NEW_SIDE)
     spoilt = {
         "blank": edit("", NEW_SIDE, id=1),
@@ -65,7 +59,7 @@ def test_dropped_rows_are_written_as_they_were(run: Run, tmp_path: Path, capsys:
     }
     rows = write_rows(tmp_path / "rows.jsonl.gz", [good, *spoilt.values(), b"[]", good])
     out, dropped = tmp_path / "kept.jsonl.gz", tmp_path / "dropped.jsonl"
-    assert run("filter", rows, "--out", out, "--dropped", dropped, "--skip-bad") == 0
+    assert editpack("filter", rows, "--out", out, "--dropped", dropped, "--skip-bad") == 0
     found = read_rows(dropped)
     assert [row.pop("detail") for row in found] == [
         "old", "TODO", "distance 1",
@@ -82,11 +76,11 @@ def test_dropped_rows_are_written_as_they_were(run: Run, tmp_path: Path, capsys:
     assert [line.split() for line in printed[:3]] == [["filter"], ["rows", "7"], ["blank", "1"]]
 
 
-def test_the_report_states_options_and_python(run: Run, tmp_path: Path) -> None:
+def test_the_report_states_options_and_python(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", [edit(OLD_SIDE, NEW_SIDE)])
     out = tmp_path / "kept.jsonl"
     words = ("--rules", "paper", "--cleanup", "exact", "--python", sys.executable)
-    assert run("filter", rows, "--out", out, *words) == 0
+    assert editpack("filter", rows, "--out", out, *words) == 0
     report = report_beside(out)
     python = ".".join(map(str, sys.version_info[:3]))
     assert report["options"] == {
@@ -94,26 +88,26 @@ def test_the_report_states_options_and_python(run: Run, tmp_path: Path) -> None:
     }  # fmt: skip
     assert {"harness", "python", "rapidfuzz"} <= {*report["versions"]}
     assert report["cleanups_differ"] == 0
-    assert run("filter", rows, "--out", out) == 0
+    assert editpack("filter", rows, "--out", out) == 0
     assert report_beside(out)["options"]["rules"] == "code"
     assert report_beside(out)["options"]["cleanup"] == "reference"
 
 
-def test_rows_on_which_the_cleanups_differ_are_counted(run: Run, tmp_path: Path) -> None:
+def test_rows_on_which_the_cleanups_differ_are_counted(tmp_path: Path) -> None:
     assigned = 'T = """\na\n"""\n'
     sides = [(OLD_SIDE, NEW_SIDE), (assigned, NEW_SIDE), (OLD_SIDE, assigned), (assigned, assigned)]
     rows = write_rows(tmp_path / "rows.jsonl", [edit(*pair) for pair in sides] + [b"?"])
     for cleanup in Cleanup:
         out = tmp_path / f"{cleanup.value}.jsonl"
-        assert run("filter", rows, "--out", out, "--cleanup", cleanup.value, "--skip-bad") == 0
+        assert editpack("filter", rows, "--out", out, "--cleanup", cleanup.value, "--skip-bad") == 0
         assert report_beside(out)["cleanups_differ"] == 3
 
 
-def test_the_rows_are_those_of_the_filter_as_written_down(run: Run, tmp_path: Path) -> None:
-    same_as_written_down(run, tmp_path, [*generated_edits(1000)])
+def test_the_rows_are_those_of_the_filter_as_written_down(tmp_path: Path) -> None:
+    same_as_written_down(tmp_path, [*generated_edits(1000)])
 
 
-def same_as_written_down(run: Run, tmp_path: Path, rows: list[EditRow]) -> Counter[str]:
+def same_as_written_down(tmp_path: Path, rows: list[EditRow]) -> Counter[str]:
     """Filter by both programs, with one worker and with four, and compare all rows and counts."""
     path = write_rows(tmp_path / "rows.jsonl", rows)
     for workers in (1, 4):
@@ -123,7 +117,7 @@ def same_as_written_down(run: Run, tmp_path: Path, rows: list[EditRow]) -> Count
             "--dropped",
             tmp_path / f"d{workers}.jsonl",
         )
-        assert run("filter", path, *words, "--workers", workers) == 0
+        assert editpack("filter", path, *words, "--workers", workers) == 0
     for name in ("", "d"):
         one, four = (tmp_path / f"{name}{workers}.jsonl" for workers in (1, 4))
         assert one.read_bytes() == four.read_bytes()
@@ -151,15 +145,13 @@ def same_as_written_down(run: Run, tmp_path: Path, rows: list[EditRow]) -> Count
 
 
 @pytest.mark.long
-def test_five_thousand_generated_and_mined_rows_have_the_published_verdicts(
-    run: Run, tmp_path: Path
-) -> None:
+def test_five_thousand_generated_and_mined_rows_have_the_published_verdicts(tmp_path: Path) -> None:
     """Mined from this repository, and from the bare ones that SWE_MIRRORS names."""
     mirrors = [TOP, *sorted(Path(os.environ.get("SWE_MIRRORS") or tmp_path).glob("*/HEAD"))]
     found = [row for place in mirrors for row in mined(place.parent if place.is_file() else place)]
     rows = [*generated_edits(max(2500, 5000 - len(found))), *found[:2500]]
     assert len(rows) >= 5000
-    counts = same_as_written_down(run, tmp_path, rows)
+    counts = same_as_written_down(tmp_path, rows)
     assert {*counts} == {"", "blank", "words", "small", "syntax"}
 
 
@@ -237,12 +229,12 @@ def test_a_signal_leaves_no_process_and_no_file(tmp_path: Path, number: int) -> 
     assert [*out.iterdir()] == []
 
 
-def test_no_output_after_an_error(run: Run, tmp_path: Path, capsys: Capture) -> None:
+def test_no_output_after_an_error(tmp_path: Path, capsys: Capture) -> None:
     rows = write_rows(
         tmp_path / "rows.jsonl", [edit(OLD_SIDE, NEW_SIDE)] * 50 + [{"old_contents": 1}]
     )
     words = ("--out", tmp_path / "out" / "kept.jsonl", "--dropped", tmp_path / "out" / "d.jsonl")
-    assert run("filter", rows, *words, "--workers", 4) == 2
+    assert editpack("filter", rows, *words, "--workers", 4) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
         f"error: {rows}, row 51: old_contents is not text; correct it, or give --skip-bad"
@@ -250,21 +242,21 @@ def test_no_output_after_an_error(run: Run, tmp_path: Path, capsys: Capture) -> 
     assert [*(tmp_path / "out").iterdir()] == []
 
 
-def test_an_unusable_python_is_one_line(run: Run, tmp_path: Path, capsys: Capture) -> None:
+def test_an_unusable_python_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", [edit(OLD_SIDE, NEW_SIDE)])
     for name in ("no-such-python", "/bin/cat"):
-        assert run("filter", rows, "--out", tmp_path / "kept.jsonl", "--python", name) == 2
+        assert editpack("filter", rows, "--out", tmp_path / "kept.jsonl", "--python", name) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith("error: --python")
         assert line.endswith("name a Python of 3.6 or newer")
     assert not (tmp_path / "kept.jsonl").exists()
 
 
-def test_filtering_what_was_filtered_changes_nothing(run: Run, tmp_path: Path) -> None:
+def test_filtering_what_was_filtered_changes_nothing(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", generated_edits(200))
     once, twice = tmp_path / "once.jsonl", tmp_path / "twice.jsonl"
-    assert run("filter", rows, "--out", once, "--cleanup", "exact") == 0
-    assert run("filter", once, "--out", twice, "--cleanup", "none") == 0
+    assert editpack("filter", rows, "--out", once, "--cleanup", "exact") == 0
+    assert editpack("filter", once, "--out", twice, "--cleanup", "none") == 0
     assert once.read_bytes() == twice.read_bytes()
     assert report_beside(once)["dropped"]
     report = report_beside(twice)

@@ -13,7 +13,7 @@ import pytest
 from core.errors import UserError
 from exercises.editpack import rows as reading
 from exercises.editpack.rows import DroppedRow, EditRow, message_of, open_source, with_content
-from tests.support.editpack import Run, edit, read_rows, runner, write_rows
+from tests.support.editpack import edit, editpack, read_rows, write_rows
 
 Capture = pytest.CaptureFixture[str]
 ROWS = [
@@ -21,11 +21,6 @@ ROWS = [
     edit("b = 1\r\n", "b = 2\r\n", "Änderung — 漢字", stars=4, repos="own/other", when=None),
 ]
 OVERSIZE = 1 << 16
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    return runner(monkeypatch)
 
 
 def write_kind(kind: str, place: Path) -> Path:
@@ -48,11 +43,9 @@ KINDS = ("jsonl", "jsonl.gz", "parquet", "folder", "folder of parts")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_gives_the_same_rows_with_all_columns(
-    kind: str, run: Run, tmp_path: Path
-) -> None:
+def test_each_kind_gives_the_same_rows_with_all_columns(kind: str, tmp_path: Path) -> None:
     place, out = write_kind(kind, tmp_path), tmp_path / "out.jsonl"
-    assert run("format", place, "--out", out) == 0
+    assert editpack("format", place, "--out", out) == 0
     assert read_rows(out) == [with_content(row) for row in ROWS]
     source = open_source(str(place))
     assert [*source.rows()] == [*source.rows()] == ROWS
@@ -67,12 +60,12 @@ def test_the_hash_of_a_folder_is_that_of_its_rows(tmp_path: Path) -> None:
     assert whole.sha256 != first.sha256
 
 
-def test_a_part_of_a_folder_is_chosen(run: Run, tmp_path: Path, capsys: Capture) -> None:
+def test_a_part_of_a_folder_is_chosen(tmp_path: Path, capsys: Capture) -> None:
     place, out = write_kind("folder of parts", tmp_path), tmp_path / "out.jsonl"
     capsys.readouterr()  # the progress of the library
-    assert run("format", place, "--part", "test", "--out", out) == 0
+    assert editpack("format", place, "--part", "test", "--out", out) == 0
     assert [row["stars"] for row in read_rows(out)] == [4]
-    assert run("format", place, "--part", "dev", "--out", out) == 2
+    assert editpack("format", place, "--part", "dev", "--out", out) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == f"error: {place} has no split 'dev'; it has train, test"
 
@@ -94,31 +87,31 @@ def test_a_part_of_a_folder_is_chosen(run: Run, tmp_path: Path, capsys: Capture)
     ],
 )  # fmt: skip
 def test_what_is_no_row_is_named_with_its_number(
-    line: bytes, wrong: str, run: Run, tmp_path: Path, capsys: Capture,
+    line: bytes, wrong: str, tmp_path: Path, capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(reading, "_LONGEST_LINE", OVERSIZE)
     rows, out = write_rows(tmp_path / "rows.jsonl", [ROWS[0], line, ROWS[1]]), tmp_path / "o.jsonl"
-    assert run("format", rows, "--out", out) == 2
+    assert editpack("format", rows, "--out", out) == 2
     [said] = capsys.readouterr().err.splitlines()
     assert said.startswith(f"error: {rows}, row 2: {wrong}")
     assert said.endswith("; correct it, or give --skip-bad")
     assert [*tmp_path.iterdir()] == [rows]
     bad = tmp_path / "bad.jsonl"
-    assert run("format", rows, "--out", out, "--dropped", bad, "--skip-bad") == 0
+    assert editpack("format", rows, "--out", out, "--dropped", bad, "--skip-bad") == 0
     assert len(read_rows(out)) == 2
     [dropped] = read_rows(bad)
     assert (dropped["row"], dropped["rule"]) == (2, "unreadable")
     assert dropped["detail"].startswith(wrong)
 
 
-def test_rows_of_a_table_are_checked_as_well(run: Run, tmp_path: Path, capsys: Capture) -> None:
+def test_rows_of_a_table_are_checked_as_well(tmp_path: Path, capsys: Capture) -> None:
     from datasets import Dataset
 
     Dataset.from_list([{"old_contents": "a", "message": "m"}]).to_parquet(
         str(tmp_path / "r.parquet")
     )
-    assert run("format", tmp_path / "r.parquet", "--out", tmp_path / "o.jsonl") == 2
+    assert editpack("format", tmp_path / "r.parquet", "--out", tmp_path / "o.jsonl") == 2
     assert "row 1: new_contents is missing" in capsys.readouterr().err
 
 
@@ -138,36 +131,38 @@ def test_rows_of_a_table_are_checked_as_well(run: Run, tmp_path: Path, capsys: C
     ],
 )
 def test_what_holds_no_rows_is_one_line(
-    name: str, data: bytes | None, said: str, run: Run, tmp_path: Path, capsys: Capture
+    name: str, data: bytes | None, said: str, tmp_path: Path, capsys: Capture
 ) -> None:
     if data is not None:
         (tmp_path / name).write_bytes(data)
-    assert run("format", tmp_path / name, "--out", tmp_path / "o.jsonl", "--skip-bad") == 2
+    assert editpack("format", tmp_path / name, "--out", tmp_path / "o.jsonl", "--skip-bad") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert said in line
     assert not (tmp_path / "o.jsonl").exists()
 
 
-def test_a_folder_that_is_no_set_is_one_line(run: Run, tmp_path: Path, capsys: Capture) -> None:
-    assert run("format", tmp_path, "--out", tmp_path / "o.jsonl") == 2
+def test_a_folder_that_is_no_set_is_one_line(tmp_path: Path, capsys: Capture) -> None:
+    assert editpack("format", tmp_path, "--out", tmp_path / "o.jsonl") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {tmp_path} is not a folder saved by `datasets`; give")
     (tmp_path / "state.json").write_text("{}")
     (tmp_path / "dataset_info.json").write_text('{"features": 5}')
-    assert run("format", tmp_path, "--out", tmp_path / "o.jsonl") == 2
+    assert editpack("format", tmp_path, "--out", tmp_path / "o.jsonl") == 2
     assert "is not a folder saved by" in capsys.readouterr().err
-    assert run("format", "--out", tmp_path / "o.jsonl") == 2
+    assert editpack("format", "--out", tmp_path / "o.jsonl") == 2
     assert "no rows given" in capsys.readouterr().err
 
 
 def test_a_set_on_a_hub_that_is_not_reached_is_one_line(
-    run: Run, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import huggingface_hub.constants
 
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     assert (
-        run("format", "own/no-such-set", "--config-name", "python", "--out", tmp_path / "o.jsonl")
+        editpack(
+            "format", "own/no-such-set", "--config-name", "python", "--out", tmp_path / "o.jsonl"
+        )
         == 1
     )
     [line] = capsys.readouterr().err.splitlines()

@@ -7,7 +7,6 @@ import json
 import math
 import random
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +16,6 @@ import pytest
 from jsonschema import Draft202012Validator
 from matplotlib.text import Text
 
-from exercises.dispatch import dispatch
-from exercises.editpack.__main__ import COMMANDS
 from exercises.editpack.messages import initial_verb, without_prefix
 from exercises.editpack.pictures import draw_lines, draw_verbs
 from exercises.editpack.stats import (
@@ -31,6 +28,7 @@ from exercises.editpack.stats import (
 )
 from exercises.options import TokenizerChoice
 from reports.plots.style import DARK, LIGHT, Theme, drawing
+from tests.support.editpack import editpack
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.json"
 
@@ -96,11 +94,6 @@ def test_the_documented_schema_is_that_of_the_code() -> None:
     )
 
 
-def describe(*options: object) -> int:
-    sys.argv = ["editpack", "stats", *map(str, options)]
-    return dispatch("exercises.editpack", COMMANDS)
-
-
 @pytest.fixture
 def given(tmp_path: Path) -> Path:
     rows = [
@@ -116,7 +109,7 @@ def test_the_folder_holds_table_json_and_pictures(
     given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "stats"
-    assert describe(given, "--out", out) == 0
+    assert editpack("stats", given, "--out", out) == 0
     pictures = [f"{name}{end}" for name in ("lines", "verbs") for end in (".png", ".svg")]
     dark, tables = ["lines-dark.svg", "verbs-dark.svg"], ["table.json", "table.md", "table.txt"]
     assert sorted(path.name for path in out.iterdir()) == sorted([*pictures, *dark, *tables])
@@ -138,15 +131,15 @@ def test_the_folder_holds_table_json_and_pictures(
     assert (report["rows"], report["kept"], report["dropped"]) == (12, 12, {})
     # Equal input gives equal bytes.
     first = {path.name: path.read_bytes() for path in out.iterdir()}
-    assert describe(given, "--out", out) == 0
+    assert editpack("stats", given, "--out", out) == 0
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first
 
 
 def test_stale_pictures_of_verbs_go(given: Path, tmp_path: Path) -> None:
     out = tmp_path / "stats"
-    assert describe(given, "--out", out) == 0
+    assert editpack("stats", given, "--out", out) == 0
     given.write_text(json.dumps(row("a", "b", "Nothing of a verb")) + "\n{}\n")
-    assert describe(given, "--out", out, "--skip-bad") == 0
+    assert editpack("stats", given, "--out", out, "--skip-bad") == 0
     assert not list(out.glob("verbs*"))
     stats = json.loads((out / "table.json").read_text())
     assert (stats["rows"], stats["unreadable"], stats["rows_without_verb"]) == (1, 1, 1)
@@ -163,7 +156,7 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
     made.save(str(folder / "tokenizer.json"))
     count, name = TokenizerChoice(folder).counter()
     assert (count("a, b. c"), name) == (5, "tokens")
-    assert describe(given, "--out", tmp_path / "stats", "--tokenizer", folder) == 0
+    assert editpack("stats", given, "--out", tmp_path / "stats", "--tokenizer", folder) == 0
     assert "tokens of tokens" in (tmp_path / "stats" / "table.txt").read_text()
 
 
@@ -178,7 +171,7 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
 def test_a_mistake_is_one_line(
     options: Sequence[str], said: str, given: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert describe(given, *(one.format(tmp=given.parent) for one in options)) == 2
+    assert editpack("stats", given, *(one.format(tmp=given.parent) for one in options)) == 2
     error = capsys.readouterr().err.strip()
     assert said in error
     assert "\n" not in error
