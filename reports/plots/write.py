@@ -69,14 +69,6 @@ class Score:
 
 
 @dataclass(frozen=True)
-class ScoreDifference:
-    a: str
-    b: str
-    difference: float
-    interval: Interval
-
-
-@dataclass(frozen=True)
 class FigureData:
     """The data of all pictures of a report; a picture without data is left out."""
 
@@ -85,7 +77,7 @@ class FigureData:
     repositories: tuple[RepositoryBar, ...] = ()
     confusion: Confusion | None = None
     scores: tuple[Score, ...] = ()
-    differences: tuple[ScoreDifference, ...] = ()
+    differences: tuple[RunComparison, ...] = ()  # with an interval
 
 
 def figure_data(run: RunData, stats: RunStats) -> FigureData:
@@ -120,11 +112,7 @@ def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[RunCompariso
             for run in runs
             if run.scores.selected.share is not None
         ),
-        differences=tuple(
-            ScoreDifference(c.a, c.b, c.difference, c.interval)
-            for c in comparisons
-            if c.interval and c.difference is not None
-        ),
+        differences=tuple(found for found in comparisons if found.interval),
     )
 
 
@@ -213,7 +201,7 @@ def _drawn(data: FigureData) -> Iterator[Picture]:
             for one in data.scores
         ]
         pairs = data.differences
-        parts += [f"{d.b} less {d.a}: {_around(d.difference, d.interval)}" for d in pairs]
+        parts += [f"{d.b} less {d.a}: {_around(d.difference or 0.0, d.interval)}" for d in pairs]
         draw = partial(_draw_comparison, data.scores, data.differences)
         yield drawn("comparison", "Comparison of runs", "; ".join(parts), draw)
 
@@ -291,7 +279,7 @@ _ROOM = 1.4  # for the text after an interval
 
 
 def _draw_comparison(
-    scores: Sequence[Score], differences: Sequence[ScoreDifference], theme: Theme
+    scores: Sequence[Score], differences: Sequence[RunComparison], theme: Theme
 ) -> Figure:
     # In inches: an axis and its lines.
     heights = [1.0 + 0.45 * len(lines) for lines in (scores, differences) if lines]
@@ -309,10 +297,12 @@ def _draw_comparison(
         return figure
     axes = panels[1][0]
     for y, one in enumerate(differences):
-        words = f"{100 * one.difference:+.1f} points"
-        _draw_interval(axes, y, one.difference, one.interval, words, theme, filled=True)
-    low = min(0.0, *(one.interval.low for one in differences))
-    high = max(0.0, *(one.interval.high for one in differences))
+        value = one.difference or 0.0
+        words = f"{100 * value:+.1f} points"
+        _draw_interval(axes, y, value, one.interval, words, theme, filled=True)
+    intervals = [one.interval for one in differences if one.interval]
+    low = min(0.0, *(interval.low for interval in intervals))
+    high = max(0.0, *(interval.high for interval in intervals))
     # Runs that never differ give an interval without width.
     width = high - low or 0.1
     axes.axvline(0, color=theme.ink, linewidth=0.8)

@@ -21,30 +21,23 @@ from reports.statistics.methods import (
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Two runs on the instances that have a verdict in both.
-
-    Attributes:
-        left_out: number of instances with a verdict in only one run.
-        p_value: of McNemar's exact test; None without instances.
-        difference: the share of B minus that of A, with its interval by bootstrap.
-        cost_a, cost_b: dollars of the compared instances; None if a cost is unknown, and for
-            verdicts without a run.
-        only_a, only_b: ids of the instances that only this run resolved, sorted.
-    """
+    """Two runs on the instances that have a verdict in both."""
 
     a: str
     b: str
-    left_out: int
+    left_out: int  # number of instances with a verdict in only one run
     resolved_a: Share
     resolved_b: Share
     table: PairedTable
-    p_value: float | None
-    difference: float | None
+    p_value: float | None  # of McNemar's exact test; None without instances
+    difference: float | None  # the share of B minus that of A, with its interval by bootstrap
     interval: Interval | None
+    # Dollars of the compared instances; None if a cost is unknown, and for verdicts without a run.
     cost_a: Dollars | None
     cost_b: Dollars | None
     resamples: int
     seed: int
+    # Ids of the instances that only this run resolved, sorted.
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
 

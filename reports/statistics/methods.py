@@ -150,18 +150,13 @@ def bootstrap_difference(
 
 @dataclass(frozen=True)
 class MeanComparison:
-    """The mean shares of two runs over the problems that both have.
-
-    Attributes:
-        left_out: number of problems that only one run has.
-        difference: B minus A; like the means and its interval None without problems.
-    """
+    """The mean shares of two runs over the problems that both have."""
 
     problems: int
-    left_out: int
+    left_out: int  # number of problems that only one run has
     mean_a: float | None
     mean_b: float | None
-    difference: float | None
+    difference: float | None  # B minus A; like the means and its interval None without problems
     interval: Interval | None
     resamples: int
     seed: int

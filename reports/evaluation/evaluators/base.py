@@ -21,14 +21,15 @@ class EvaluationTask:
 
 
 class Evaluator(Protocol):
-    """Evaluates predictions."""
-
     @property
     def name(self) -> str:
         """The value of ``--evaluator`` that selects it."""
 
     def accepts(self, verdict: Verdict | None) -> bool:
         """Return whether a known verdict on the same patch need not be given again."""
+        if verdict is None or not verdict.conclusive:
+            return False
+        return verdict.final or verdict.evaluator == self.name
 
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
         """Fetch what ``tasks`` need, such as images, and say what is fetched.

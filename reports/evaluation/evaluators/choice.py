@@ -14,7 +14,7 @@ from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.plaintext import Say
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
+from reports.data.verdicts import OFFICIAL_TOOLS, Verdict
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.swebench import ModalEvaluator, Swebench
 from runs.storage.store import RunStore
@@ -53,7 +53,7 @@ def make_evaluator(
 
 
 @dataclass(frozen=True)
-class NoEvaluator:
+class NoEvaluator(Evaluator):
     """Accepts every known verdict and gives none."""
 
     name: str = field(default="none", init=False)
@@ -65,8 +65,7 @@ class NoEvaluator:
         return {}
 
     def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
-        for task in tasks:
-            yield Verdict(task.instance.instance_id, VerdictStatus.NOT_EVALUATED, self.name)
+        return iter(())
 
 
 def make_images(

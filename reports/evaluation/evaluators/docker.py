@@ -22,7 +22,7 @@ from environments.docker.imagestore.store import ImageStore
 from environments.docker.registries import Registries
 from environments.leftovers import remove_containers, remove_named
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED, Swebench, check_rows
 
 # An engine may still work on the last request of a client that was ended.
@@ -116,14 +116,11 @@ def digests(images: Iterable[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class DockerEvaluator:
+class DockerEvaluator(Evaluator):
     swebench: Swebench
     images: ImagePreparation
     say: Callable[[str], None]
     name: str = field(default="docker", init=False)
-
-    def accepts(self, verdict: Verdict | None) -> bool:
-        return verdict is not None and verdict.final
 
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
         lacking = check_rows(tasks)

@@ -32,7 +32,7 @@ from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import Environment, Session, UnavailableError, run_once
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.grading import grade_saved, saved
 
 
@@ -41,7 +41,7 @@ class PatchError(Exception):
 
 
 @dataclass(frozen=True)
-class LocalEvaluator:
+class LocalEvaluator(Evaluator):
     """Evaluates in the local environment, one prediction at a time."""
 
     environment: Environment
@@ -51,11 +51,6 @@ class LocalEvaluator:
     timeout: float
     say: Callable[[str], None]
     name: str = field(default="local", init=False)
-
-    def accepts(self, verdict: Verdict | None) -> bool:
-        if verdict is None:
-            return False
-        return verdict.final or (verdict.conclusive and verdict.evaluator == self.name)
 
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
         place = next(p for p in (self.work, *self.work.parents) if p.exists())

@@ -28,7 +28,7 @@ from reports.data.verdicts import (
     Verdict,
     VerdictStatus,
 )
-from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, verdict_of_report
 from runs.leftovers import kill_processes
 
 # Errors of the patch, not of the engine, after which swebench writes no report: APPLY_PATCH_FAIL,
@@ -187,15 +187,12 @@ class Swebench:
 
 
 @dataclass(frozen=True)
-class ModalEvaluator:
+class ModalEvaluator(Evaluator):
     """Passes swebench's option for Modal on. It was never run, because it needs an account."""
 
     swebench: Swebench
     say: Callable[[str], None]
     name: str = field(default="modal", init=False)
-
-    def accepts(self, verdict: Verdict | None) -> bool:
-        return verdict is not None and verdict.final
 
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
         lacking = check_rows(tasks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,11 +17,11 @@ from reports.plots.write import (
     FigureData,
     RepositoryBar,
     Score,
-    ScoreDifference,
     draw_figures,
     write_figures,
 )
 from reports.statistics.collect import Confusion, LimitedRun
+from reports.statistics.comparing import RunComparison, compare_verdicts
 from reports.statistics.methods import Interval, Share
 
 WEIRD = "a$b$_^{x}\\frac<&\"'>\x00\x1b[31m日本\u202e"
@@ -31,6 +32,10 @@ def limited(attempts: int, dollars: str, resolved: int) -> LimitedRun:
     return LimitedRun(attempts, share, False, Decimal(dollars), 0, None, None)
 
 
+def difference(a: str, b: str, value: float, interval: Interval) -> RunComparison:
+    return replace(compare_verdicts(a, {}, b, {}), difference=value, interval=interval)
+
+
 def everything(name: str = "gpt-4o") -> FigureData:
     score = Score(name, Share.made(79, 300), official=True)
     return FigureData(
@@ -39,7 +44,7 @@ def everything(name: str = "gpt-4o") -> FigureData:
         repositories=(RepositoryBar(name, name, 3, 12), RepositoryBar("b/b", "_opus", 1, 7)),
         confusion=Confusion(60, 120, 19, 101, 1 / 3, 60 / 79),
         scores=(score, Score("run2", Share.made(0, 0), official=False)),
-        differences=(ScoreDifference(name, "run2", -0.05, Interval(-0.1, 0.02)),),
+        differences=(difference(name, "run2", -0.05, Interval(-0.1, 0.02)),),
     )
 
 
@@ -99,7 +104,7 @@ def test_secrets_in_names_are_removed(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_runs_that_do_not_differ_can_be_compared() -> None:
-    same = ScoreDifference("a", "b", 0.0, Interval(0.0, 0.0))
+    same = difference("a", "b", 0.0, Interval(0.0, 0.0))
     [picture] = draw_figures(FigureData(scores=everything().scores, differences=(same,)))
     assert "+0.0 points" in words(picture.light)
 

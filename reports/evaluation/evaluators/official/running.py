@@ -19,7 +19,7 @@ from core.processes import Tail, run_limited, without_secrets
 from environments.docker.engine import connect, engine_variables
 from environments.leftovers import remove_mounted, remove_named
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.docker import ImagePreparation, digests
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
@@ -33,7 +33,7 @@ _FAILURE = re.compile(r"error|fail|exception|not found|no such", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class OfficialEvaluator:
+class OfficialEvaluator(Evaluator):
     """Evaluates with an official tool, in a process group of its own."""
 
     tool: OfficialTool
@@ -44,11 +44,6 @@ class OfficialEvaluator:
     @property
     def name(self) -> str:
         return self.tool.name
-
-    def accepts(self, verdict: Verdict | None) -> bool:
-        if verdict is None or not verdict.conclusive:
-            return False
-        return verdict.final or verdict.evaluator == self.name
 
     def prepare(self, tasks: Tasks) -> Mapping[str, str]:
         self.say(f"evaluator {self.name}: {self.tool.check()}")
