@@ -116,7 +116,6 @@ class RequestedEvaluation:
         return load_dataset(asked, self._split_name, str(self._recorded.get("config") or ""))
 
     def official_ids(self) -> Mapping[str, str]:
-        """Return the set's own ids by those of the run, where they differ."""
         return self.dataset.official_ids if self._recorded.get("neutral_ids") else {}
 
     def dataset_at_hand(self) -> Dataset | None:
@@ -246,7 +245,6 @@ class RunEvaluation:
     def regrade(
         self, regrade: Callable[[EvaluationTask, Verdict | None], Verdict | None]
     ) -> Evaluated:
-        """Grade the saved test output of these patches again, without running tests."""
         tasks, _ = self._tasks(self.predictions)
         patched = [task for task in tasks if task.prediction.patch.strip()]
         given = []

@@ -93,7 +93,6 @@ class AttemptedInstance:
 
     @property
     def patch(self) -> str | None:
-        """The predicted patch; None if unknown."""
         if self.chosen is not None:
             return self.chosen.patch
         return None if any(a.patch is None for a in self.attempts) else ""

@@ -60,16 +60,12 @@ class Compared:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run's verdict on one instance, with a link to it in the run's own page."""
-
     verdict: VerdictMark
     link: str
 
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One instance, with a cell for each run."""
-
     instance_id: str
     repo: str
     agreement: str

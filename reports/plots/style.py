@@ -120,7 +120,6 @@ def as_svg(figure: Figure) -> str:
 
 
 def as_png(figure: Figure) -> bytes:
-    """Return a picture as PNG with a resolution for print."""
     stream = BytesIO()
     figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
     return stream.getvalue()

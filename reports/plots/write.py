@@ -42,8 +42,6 @@ from reports.statistics.methods import Interval, Share
 
 @dataclass(frozen=True)
 class AttemptBar:
-    """The predictions of one attempt number, and the score up to it."""
-
     attempt: int
     resolved: int
     unresolved: int
@@ -53,8 +51,6 @@ class AttemptBar:
 
 @dataclass(frozen=True)
 class RepositoryBar:
-    """One model's evaluated predictions in one repository."""
-
     repository: str
     model: str
     resolved: int
@@ -155,7 +151,6 @@ def write_figures(
 
 
 def write_picture(picture: Picture, folder: Path) -> None:
-    """Write ``<name>.svg`` and ``<name>.png`` of one picture into ``folder``."""
     write_text_atomic(folder / f"{picture.name}.svg", picture.light)
     write_bytes_atomic(folder / f"{picture.name}.png", picture.png)
 
@@ -212,7 +207,6 @@ def _around(value: float, interval: Interval | None) -> str:
 
 
 def drawn(name: str, title: str, words: str, draw: Draw) -> Picture:
-    """Draw a picture in both themes."""
     with drawing(LIGHT):
         figure = draw(LIGHT)
         light, png = as_svg(figure), as_png(figure)

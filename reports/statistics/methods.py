@@ -107,7 +107,6 @@ class PairedTable:
 
     @property
     def instances(self) -> int:
-        """The number of compared instances."""
         return self.both + self.only_a + self.only_b + self.neither
 
     @property

@@ -53,8 +53,6 @@ class Expected:
 
 @dataclass(frozen=True)
 class File:
-    """One file of a trajectory; ``data`` is None if it is not JSON."""
-
     place: str
     text: str
     data: Any = None
@@ -237,7 +235,6 @@ class PatchLine(BaseModel):
 
 
 def read_lines(artifacts: PackageFolder) -> tuple[list[PatchLine], list[PackageFinding]]:
-    """Return the predictions, and the faults of the other lines."""
     try:
         text = artifacts.text(ALL_PREDS)
     except UnusableError as error:

@@ -60,7 +60,6 @@ class Split(str, Enum):
 
     @property
     def research_only(self) -> bool:
-        """Whether ``RESEARCH_NOTICE`` applies."""
         return self in (Split.VERIFIED, Split.MULTILINGUAL)
 
 
@@ -258,7 +257,6 @@ class PackageFolder:
     def unusable(
         self, kind: Kind, name: str, problem: str, fix: str, *keys: str | int
     ) -> UnusableError:
-        """Return the exception for a fault of the file ``name`` at ``keys``."""
         place = self.spot(name, *keys) if keys else self.place(name)
         return UnusableError(PackageFinding(kind, place, problem, fix))
 
@@ -315,8 +313,6 @@ class PackageHalves:
 
 
 def locate(root: PackageFolder) -> PackageHalves:
-    """Return the folders of the package in ``root``."""
-
     def holding(*names: str) -> list[PackageFolder]:
         return [f for f in folders if any(f.sort(name) is not PathType.NOTHING for name in names)]
 

@@ -104,7 +104,6 @@ class ImagePreparation:
 
 
 def digests(images: Iterable[str]) -> dict[str, str]:
-    """Return ``NAME@DIGEST`` by name, for the images of the engine."""
     client = connect()
     if client is None:
         return {}

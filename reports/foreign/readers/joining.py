@@ -26,7 +26,6 @@ ReadInstance = Callable[[str, Sequence[Path]], AttemptedInstance]
 
 
 def further_name(name: str, attempt: int) -> str:
-    """Return the name of the file of an attempt that is not the predicted one."""
     return f"{name}.attempt-{attempt}"
 
 

@@ -83,8 +83,6 @@ class EvaluationFolder:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The result of one prediction, from a tool's files."""
-
     status: VerdictStatus
     reason: str = ""
     log: str = ""
@@ -215,7 +213,6 @@ class OfficialTool(ABC):
         return list(lacks), str(version)
 
     def workers(self, tasks: Tasks) -> int:
-        """Return how many instances the tool may evaluate at once."""
         return max(min(self.settings.workers, len(tasks)), 1)
 
     def command(self, start: Sequence[str | Path], options: Mapping[str, object]) -> list[str]:
