@@ -7,7 +7,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -66,49 +66,44 @@ class Leak:
         return {**vars(self), "kind": self.kind.value, "file": str(self.file), "text": text}
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunAudit:
+    """The audit of a run, with the names of its JSON."""
+
     run: str
     layout: str
     dataset: str
-    leaks: tuple[Leak, ...]
-    audited: tuple[str, ...]  # ids of the instances whose conversations were searched
-    silent: tuple[str, ...]  # ids of those without a conversation
-    unknown: tuple[str, ...]  # ids of those that are not in the dataset
-    unmirrored: tuple[str, ...]  # repositories whose base commits could not be looked up
+    findings: list[Leak] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)  # of findings by kind
+    # Ids of the instances whose conversations were searched.
+    audited: list[str] = field(default_factory=list)
+    no_messages: list[str] = field(default_factory=list)
+    not_in_dataset: list[str] = field(default_factory=list)
+    # Repositories whose base commits could not be looked up.
+    without_mirror: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterable[str]:
-        yield from (leak.line() for leak in self.leaks)
-        for repo in self.unmirrored:
+        yield from (leak.line() for leak in self.findings)
+        for repo in self.without_mirror:
             yield (
                 f"note: there is no mirror of {repo} with the base commit; lines count only where "
                 "more than half of a hidden text was shown (--repos)"
             )
         yield f"run            {one_line(self.run)} ({self.layout}), against {self.dataset}"
         yield f"audited        {len(self.audited):5d}"
-        if self.silent:
-            why = f"nothing could be searched, as {self.silent[0]}"
-            yield f"no messages    {len(self.silent):5d}  {why}"
-        if self.unknown:
-            why = f"not in {self.dataset}, as {self.unknown[0]}"
-            yield f"unknown ids    {len(self.unknown):5d}  {why}"
-        instances = len({leak.instance_id for leak in self.leaks})
-        yield f"findings       {len(self.leaks):5d}  in {counted(instances, 'instance')}"
-        for kind, count in sorted(Counter(leak.kind.value for leak in self.leaks).items()):
+        if self.no_messages:
+            why = f"nothing could be searched, as {self.no_messages[0]}"
+            yield f"no messages    {len(self.no_messages):5d}  {why}"
+        if self.not_in_dataset:
+            why = f"not in {self.dataset}, as {self.not_in_dataset[0]}"
+            yield f"unknown ids    {len(self.not_in_dataset):5d}  {why}"
+        instances = len({leak.instance_id for leak in self.findings})
+        yield f"findings       {len(self.findings):5d}  in {counted(instances, 'instance')}"
+        for kind, count in sorted(self.counts.items()):
             yield f"               {count:5d}  {kind}"
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "layout": self.layout,
-            "dataset": self.dataset,
-            "findings": [leak.as_json() for leak in self.leaks],
-            "counts": dict(Counter(leak.kind.value for leak in self.leaks)),
-            "audited": list(self.audited),
-            "no_messages": list(self.silent),
-            "not_in_dataset": list(self.unknown),
-            "without_mirror": list(self.unmirrored),
-        }
+        return {**vars(self), "findings": [leak.as_json() for leak in self.findings]}
 
 
 def audit_command(path: Path, options: ReportOptions, show: Callable[[str], None]) -> int:
@@ -122,47 +117,38 @@ def audit_command(path: Path, options: ReportOptions, show: Callable[[str], None
     dataset = load_dataset(name, options.split or text(recorded.get("split")) or "test")
     mirrors = mirrors_at_hand(dataset.name, options.repos, options.cache)
     found = audit(run, dataset.name, dataset.by_any_id, mirrors)
-    if not found.audited and not found.silent:
+    if not found.audited and not found.no_messages:
         raise UserError(f"no instance of {path} is in the dataset {dataset.name}; check --dataset")
     if options.as_json:
         show(json.dumps(found.as_json(), indent=1))
     else:
         for line in found.lines():
             show(line)
-    return int(bool(found.leaks))
+    return int(bool(found.findings))
 
 
 def audit(
     run: AttemptedRun, dataset: str, rows: Mapping[str, Mapping[str, Any]], mirrors: Mirrors | None
 ) -> RunAudit:
-    leaks: list[Leak] = []
-    audited, silent, unknown, unmirrored = [], [], [], set[str]()
+    found = RunAudit(run.name, run.layout.value, dataset)
     for instance in run.instances:
         name = instance.instance_id
         if name not in rows:
-            unknown.append(name)
+            found.not_in_dataset.append(name)
         elif not any(attempt.steps for attempt in instance.attempts):
-            silent.append(name)
+            found.no_messages.append(name)
         else:
-            audited.append(name)
+            found.audited.append(name)
             known, hidden = split_row(rows[name])
             base = base_lookup(known, mirrors)
-            unmirrored |= {known.repo} if base is None else set()
-            looked = Looked(known, mirrors)
-            fields = hidden_of(known, hidden)
+            if base is None:
+                found.without_mirror = sorted({*found.without_mirror, known.repo})
+            looked, fields = Looked(known, mirrors), hidden_of(known, hidden)
             for attempt in instance.attempts:
-                leaks += shown_leaks(name, attempt, fields, base)
-                leaks += lookup_leaks(name, attempt, looked)
-    return RunAudit(
-        run=run.name,
-        layout=run.layout.value,
-        dataset=dataset,
-        leaks=tuple(leaks),
-        audited=tuple(audited),
-        silent=tuple(silent),
-        unknown=tuple(unknown),
-        unmirrored=tuple(sorted(unmirrored)),
-    )
+                found.findings += shown_leaks(name, attempt, fields, base)
+                found.findings += lookup_leaks(name, attempt, looked)
+    found.counts = Counter(leak.kind.value for leak in found.findings)
+    return found
 
 
 # Arguments of tools that run something or look something up. Texts that are written into files

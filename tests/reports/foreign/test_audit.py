@@ -91,7 +91,7 @@ Find = Callable[[Path], Sequence[Leak]]
 
 @pytest.fixture(scope="module")
 def find(mirrors: Mirrors) -> Find:
-    return lambda path: audit(read_any(path), "demo", {NAME: ROW}, mirrors).leaks
+    return lambda path: audit(read_any(path), "demo", {NAME: ROW}, mirrors).findings
 
 
 @pytest.mark.parametrize("number", range(len(LEAKS)))
@@ -113,7 +113,7 @@ def test_each_planted_leak_is_found_with_its_place(number: int, find: Find, tmp_
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_an_agent_may_do_is_no_leak(layout: Any, find: Find, tmp_path: Path) -> None:
     prompt = ROW["problem_statement"]
-    assert find(layout(Talk(INNOCENT, prompt=prompt, patch=ROW["patch"]), tmp_path / "run")) == ()
+    assert find(layout(Talk(INNOCENT, prompt=prompt, patch=ROW["patch"]), tmp_path / "run")) == []
 
 
 def test_places_name_the_step_in_the_file(find: Find, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_mirror_tells_which_commits_are_in_the_future(tmp_path: Path) -> None:
     look = Turn("", "git log -1", f"commit {future}")
     talk = Talk((look, Turn("", f"git show {past}", ""), Turn("", f"git show {future[:9]}", "")))
     run = read_any(mini(talk, tmp_path / "run"))
-    leaks = audit(run, "demo", {NAME: row}, Mirrors(tmp_path / "mirrors")).leaks
+    leaks = audit(run, "demo", {NAME: row}, Mirrors(tmp_path / "mirrors")).findings
     assert [(leak.kind, leak.text) for leak in leaks] == [
         (LeakKind.FUTURE, f"git show {future[:9]}")
     ]
@@ -155,12 +155,12 @@ def test_runs_of_others_use_the_own_ids_of_a_set(tmp_path: Path) -> None:
     assert len(rows) == 2
     talk = replace(ran("cat /fix", GOLD[0]), name=row["instance_id"])
     found = audit(read_any(mini(talk, tmp_path / "run")), "pro", rows, None)
-    assert found.audited == (row["instance_id"],)
-    assert found.unmirrored == (row["repo"],)
+    assert found.audited == [row["instance_id"]]
+    assert found.without_mirror == [row["repo"]]
     # Without a mirror, one of two lines is no evidence.
-    assert found.leaks == ()
+    assert found.findings == []
     talk = replace(ran("cat /fix", "\n".join(GOLD)), name=row["instance_id"])
-    (leak,) = audit(read_any(mini(talk, tmp_path / "other")), "pro", rows, None).leaks
+    (leak,) = audit(read_any(mini(talk, tmp_path / "other")), "pro", rows, None).findings
     assert (leak.kind, leak.text, leak.more) == (LeakKind.GOLD, GOLD[0].strip(), 1)
 
 
