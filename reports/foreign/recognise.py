@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,15 @@ from reports.foreign.ours import ours_of
 from reports.foreign.readers import atif, inspect_logs, mini, openhands, predictions, sweagent
 from runs.storage.store import RESULTS_FILE, RUN_FILE, STATS_FILE, RunStore
 
-_READERS: Mapping[RunLayout, Callable[[RunFiles], Iterator[AttemptedInstance]]] = {
-    RunLayout.MINI: mini.read_mini,
-    RunLayout.SWE_AGENT: sweagent.read_sweagent,
-    RunLayout.OPENHANDS: openhands.read_openhands,
-    RunLayout.PREDICTIONS: predictions.read_predictions_alone,
-    RunLayout.INSPECT: inspect_logs.read_inspect,
-    RunLayout.ATIF: atif.read_atif,
-}
-_CONTENTS: tuple[tuple[RunLayout, Callable[[object], bool]], ...] = (
-    (RunLayout.ATIF, atif.is_atif),
-    (RunLayout.MINI, mini.is_mini),
-    (RunLayout.SWE_AGENT, sweagent.is_sweagent),
-    (RunLayout.INSPECT, inspect_logs.is_inspect),
-    (RunLayout.OPENHANDS, openhands.is_openhands),
-    (RunLayout.PREDICTIONS, predictions.are_predictions),
-    (RunLayout.PREDICTIONS, predictions.is_prediction),
+Reader = Callable[[RunFiles], Iterator[AttemptedInstance]]
+# Each layout with its reader and what recognises the content of a file, in this order.
+_LAYOUTS: tuple[tuple[RunLayout, Reader, Callable[[object], bool]], ...] = (
+    (RunLayout.ATIF, atif.read_atif, atif.is_atif),
+    (RunLayout.MINI, mini.read_mini, mini.is_mini),
+    (RunLayout.SWE_AGENT, sweagent.read_sweagent, sweagent.is_sweagent),
+    (RunLayout.INSPECT, inspect_logs.read_inspect, inspect_logs.is_inspect),
+    (RunLayout.OPENHANDS, openhands.read_openhands, openhands.is_openhands),
+    (RunLayout.PREDICTIONS, predictions.read_predictions_alone, predictions.are_predictions),
 )
 _JSON = (".json", ".jsonl", ".traj")
 # Files of which one shows the layout of a folder; a folder of many JSON files is read only so far.
@@ -85,7 +78,7 @@ def _of_content(path: Path) -> RunLayout | None:
         value = next((line for _, line in objects_of_lines(path)), None)
     else:
         value = json_at(path)
-    return next((layout for layout, fits in _CONTENTS if fits(value)), None)
+    return next((layout for layout, _, fits in _LAYOUTS if fits(value)), None)
 
 
 def is_foreign(path: Path) -> bool:
@@ -108,7 +101,8 @@ def read_any(path: Path) -> AttemptedRun:
         raise UserError(unknown(path))
     files = RunFiles.below(path)
     name = path.name if path.is_dir() else path.name.partition(".")[0]
-    return AttemptedRun(name, path, layout, _READERS[layout](files))
+    read = next(read for one, read, _ in _LAYOUTS if one is layout)
+    return AttemptedRun(name, path, layout, read(files))
 
 
 def unknown(path: Path) -> str:

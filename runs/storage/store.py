@@ -71,6 +71,7 @@ _PatchText = Annotated[InstanceOf[str], AfterValidator(_encodable)]
 
 # Other harnesses write empty values of any type for what is missing.
 _OrEmpty = BeforeValidator(lambda value: value or None)
+_OrFlag = BeforeValidator(lambda value: None if isinstance(value, bool) else value)
 
 
 class _ResultFile(BaseModel):
@@ -80,7 +81,7 @@ class _ResultFile(BaseModel):
 
     model_patch: Annotated[_PatchText | None, _OrEmpty] = None
     model_name_or_path: Annotated[_PatchText | None, _OrEmpty] = None
-    cost: Annotated[float | bool | None, _OrEmpty] = None
+    cost: Annotated[float | None, _OrFlag, _OrEmpty] = None
 
 
 class _PredictionFile(_ResultFile):

@@ -29,7 +29,7 @@ def further_name(name: str, attempt: int) -> str:
     return f"{name}.attempt-{attempt}"
 
 
-def grouped(paths: Iterable[Path], suffix: str) -> dict[str, list[Path]]:
+def _grouped(paths: Iterable[Path], suffix: str) -> dict[str, list[Path]]:
     """Return the files of each instance by its name; ``suffix`` ends the names of files."""
     found: dict[str, dict[str, Path]] = {}
     for path in paths:
@@ -40,14 +40,13 @@ def grouped(paths: Iterable[Path], suffix: str) -> dict[str, list[Path]]:
     return {name: [*files.values()] for name, files in found.items()}
 
 
-def joined(
-    files: RunFiles, groups: Mapping[str, Sequence[Path]], read: ReadInstance
-) -> Iterator[AttemptedInstance]:
+def joined(files: RunFiles, suffix: str, read: ReadInstance) -> Iterator[AttemptedInstance]:
     """Yield the instances of trajectories; the file of predictions decides what is predicted."""
     plain = plain_of(files) if files.root.is_dir() else {}
     resolved = verdicts_beside(files) if files.root.is_dir() else {}
     seen: set[str] = set()
-    for key, paths in groups.items():
+    trajectories = files.paths if files.root.is_file() else files.ending(suffix)
+    for key, paths in _grouped(trajectories, suffix).items():
         instance = read(key, paths)
         name = instance.instance_id
         if name in seen:

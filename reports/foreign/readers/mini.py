@@ -35,7 +35,6 @@ from reports.foreign.model import (
 )
 from reports.foreign.readers.joining import (
     KEPT,
-    grouped,
     instance_of,
     joined,
     step_with_kept,
@@ -55,8 +54,7 @@ def is_mini(value: object) -> bool:
 
 
 def read_mini(files: RunFiles) -> Iterator[AttemptedInstance]:
-    paths = files.paths if files.root.is_file() else files.ending(ENDING)
-    yield from joined(files, grouped(paths, ENDING), _instance)
+    yield from joined(files, ENDING, _instance)
 
 
 def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:

@@ -29,7 +29,8 @@ def is_prediction(value: object) -> bool:
 
 def are_predictions(value: object) -> bool:
     every = [*value.values()] if isinstance(value, dict) else value
-    return isinstance(every, list) and bool(every) and all(map(is_prediction, every))
+    several = isinstance(every, list) and bool(every) and all(map(is_prediction, every))
+    return several or is_prediction(value)
 
 
 def prediction_files(files: RunFiles) -> tuple[Path, ...]:

@@ -34,7 +34,6 @@ from reports.foreign.model import (
 )
 from reports.foreign.readers.joining import (
     KEPT,
-    grouped,
     instance_of,
     joined,
     priced,
@@ -52,8 +51,7 @@ def is_sweagent(value: object) -> bool:
 
 
 def read_sweagent(files: RunFiles) -> Iterator[AttemptedInstance]:
-    paths = files.paths if files.root.is_file() else files.ending(ENDING)
-    yield from joined(files, grouped(paths, ENDING), _instance)
+    yield from joined(files, ENDING, _instance)
 
 
 def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:
