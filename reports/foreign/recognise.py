@@ -16,9 +16,9 @@ from reports.foreign.ours import ours_of
 from reports.foreign.readers import atif, inspect_logs, mini, openhands, predictions, sweagent
 from runs.storage.store import RESULTS_FILE, RUN_FILE, STATS_FILE, RunStore
 
-Reader = Callable[[RunFiles], Iterator[AttemptedInstance]]
+ReadRun = Callable[[RunFiles], Iterator[AttemptedInstance]]
 # Each layout with its reader and what recognises the content of a file, in this order.
-_LAYOUTS: tuple[tuple[RunLayout, Reader, Callable[[object], bool]], ...] = (
+_LAYOUTS: tuple[tuple[RunLayout, ReadRun, Callable[[object], bool]], ...] = (
     (RunLayout.ATIF, atif.read_atif, atif.is_atif),
     (RunLayout.MINI, mini.read_mini, mini.is_mini),
     (RunLayout.SWE_AGENT, sweagent.read_sweagent, sweagent.is_sweagent),
