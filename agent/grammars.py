@@ -44,7 +44,7 @@ _BY_SUFFIX = {
 
 def language_of(path: str) -> str | None:
     """Return the name of the grammar for ``path``, None when there is none."""
-    return _BY_SUFFIX.get(splitext(path)[1].lower())
+    return _BY_SUFFIX.get(splitext(path.rstrip("/"))[1].lower())
 
 
 def language_named(word: str) -> str | None:

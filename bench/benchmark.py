@@ -175,7 +175,8 @@ class InstanceBenchmark(Benchmark[Solved]):
         """
         todo = [job.instance for job in jobs]
         images = used_images(todo)
-        if untestable := len(todo) - len(images):
+        untestable = len(todo) - len(images)
+        if untestable and uses_images(self.config):
             which = counted(untestable, "instance")
             say(f"not pulled: images of {which} whose rows have no usable eval_script")
         if images and not self._limited and (found := self._store_here(_shown(todo, say))):

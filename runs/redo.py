@@ -50,8 +50,9 @@ class Redo:
             return True
         if status == self.good:
             return False
-        attempts = result.get("all_results") or result.get("attempts") or []
-        failed = any(a.get("status") == _ERROR for a in attempts)
+        attempts = result.get("all_results") or result.get("attempts")
+        every = attempts if isinstance(attempts, list) else ()
+        failed = any(isinstance(a, dict) and a.get("status") == _ERROR for a in every)
         return (f"not_{self.good}" in self.words and finished) or (_ERROR in self.words and failed)
 
 

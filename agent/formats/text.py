@@ -85,7 +85,7 @@ def _edits(
     # A list of names in a fence is not a file.
     listed = [
         edit.path
-        for part in (() if form.whole_files else rest)
+        for part in (() if form.whole_files and not readers else rest)
         for edit in read_listings(part, scope)
         if isinstance(edit, WholeFile) and any(" " in line for line in edit.content.split("\n"))
     ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from core.errors import DamagedFileError
+from core.plaintext import shortened
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -24,6 +25,7 @@ MOST_BYTES = 256 * MIB
 """The largest file of a run; large trajectories have tens of MiB."""
 DEEPEST = 100
 """The deepest nesting of lists and objects; the harness writes ten levels."""
+_MOST_WORDS = 300
 
 Keys = tuple[str | int, ...]
 """The path of names and positions to a value within a JSON value."""
@@ -108,8 +110,9 @@ def invalid(path: Path, error: ValidationError, what: str, fix: str) -> DamagedF
 
 def fault_of(error: ValidationError) -> str:
     """Return the first fault of a value in one line: the path of keys, and what was expected."""
-    first = error.errors()[0]
-    return f"{key_path(first['loc'])!a}: {first['msg'].removeprefix('Value error, ')}"
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    words = shortened(first["msg"].removeprefix("Value error, "), _MOST_WORDS)
+    return f"{key_path(first['loc'])!a}: {words}" if first["loc"] else words
 
 
 def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value

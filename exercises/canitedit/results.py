@@ -170,7 +170,7 @@ def read_file(path: Path) -> ProblemFile:
     except DamagedError as error:
         raise DamagedFileError(path, f"is broken ({error})", _FIX) from error
     if path.name != file.name:
-        fix = "rename it, or leave it out with --allow-partial"
+        fix = "rename it, or take it away"
         raise DamagedFileError(path, f"holds what belongs into {file.name}", fix)
     return file
 

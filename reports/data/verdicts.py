@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -65,8 +66,12 @@ class SwebenchLogs:
     def of(self, instance_id: str, patch: str) -> list[Path]:
         """Return the folders of the evaluations of ``patch``, and not of earlier ones."""
         wanted = patch.encode("utf-8", "surrogateescape").strip()
-        folders = self._folders.get(instance_id, ())
-        return [f for f in folders if (f / PATCH_FILE).read_bytes().strip() == wanted]
+        found = []
+        for folder in self._folders.get(instance_id, ()):
+            with suppress(OSError):
+                if (folder / PATCH_FILE).read_bytes().strip() == wanted:
+                    found.append(folder)
+        return found
 
 
 class VerdictStatus(str, Enum):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -161,7 +162,8 @@ class _Verification:
             else:
                 yield Difference(path, "belongs to no patch of this run")
         if run.described:
-            yield from _unrelated(self.store, run, patches)
+            again = len(objects(requested.described.get("starts"))) > 1
+            yield from _unrelated(self.store, run, patches, started_again=again)
         yield from readable(_json(folder / RESULTS_FILE, lists))
         yield from readable(_json(folder / STATS_FILE, stats))
 
@@ -191,15 +193,20 @@ class _Verification:
         if instance and evaluation and verdict.swebench == version("swebench"):
             instance = replace(instance, instance_id=prediction.instance_id)
             task = EvaluationTask(prediction, instance, evaluation)
-            regrading = Regrading(self.store, make_swebench(self.store, self.options))
-            graded = regrading(task, verdict)
+            graded = self._regrading(task, verdict)
         if graded and verdict.evaluator == EvaluatorKind.LOCAL.value:
-            own = verdict.reason.partition(_BOTH_RUNS)[0].removesuffix("; ")
-            if own != graded.reason and not own.startswith(_NOT_OF_THE_OUTPUT):
+            own = verdict.reason
+            # With two runs, the reason is the other one's, and the output is not kept.
+            known = _BOTH_RUNS not in own and not own.startswith(_NOT_OF_THE_OUTPUT)
+            if known and own != graded.reason:
                 yield Difference(
                     path, f"reason is {own!a}, but graded again it is {graded.reason!a}"
                 )
         yield from self._against_report(path, prediction, verdict, graded)
+
+    @cached_property
+    def _regrading(self) -> Regrading:
+        return Regrading(self.store, make_swebench(self.store, self.options))
 
     def _of_output(self, prediction: Prediction, verdict: Verdict) -> Iterator[Difference]:
         log = eval_log(self.store, prediction)
@@ -240,9 +247,12 @@ _NOT_OF_THE_OUTPUT = ("the tests did not end within ", "resolved only with ")
 
 
 def _unrelated(
-    store: RunStore, run: RunData, patches: Sequence[Prediction]
+    store: RunStore, run: RunData, patches: Sequence[Prediction], *, started_again: bool
 ) -> Iterator[Difference]:
-    """Yield the files of instances and patches that ``run`` does not have."""
+    """Yield the files of instances and patches that ``run`` does not have.
+
+    A start that ended without a result may have left logs and journals of other instances.
+    """
     names = run.selected
     known = {path(name) for name in names for path in (store.trajectory, store.transcript)}
     known |= {path for name in names for path in journals_of(store.journals, name)}
@@ -259,6 +269,10 @@ def _unrelated(
         (store.logs / OTHERS).glob("*"),
     )
     for path in sorted({*found} - known - {store.redo}):
+        of_earlier_start = started_again and path.parent in (store.logs, store.journals)
+        # Users add notes and logs of their own; the name of an instance has its owner.
+        if "__" not in path.name or (of_earlier_start and path.suffix in (".log", ".jsonl")):
+            continue
         yield Difference(path, "belongs to no instance or patch of this run")
 
 
@@ -291,11 +305,10 @@ def _run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: st
         now = evaluation(run.instances)
         yield from all_differences(described["evaluation"], now, ("evaluation",))
     other = "combined" in described or IMPORTED in described
-    if other or not any(key in described for key in _RECORDED[:3]):
+    if other or not any(key in described for key in ("deciding", "versions")):
         return
-    missing = list(_missing(described))
-    yield from (f"{key} is missing" for key in missing)
-    if missing:
+    yield from (f"{key} is missing" for key in _missing(described))
+    if not {"config", "deciding"} <= described.keys():
         return
     dataset = mapping(described.get("dataset")).get("sha256")
     if rows_sha256 and dataset != rows_sha256:

@@ -44,7 +44,7 @@ class EntryKind(str, Enum):
 def _reply(value: Reply | Mapping[str, Any]) -> Reply:
     try:
         return value if isinstance(value, Reply) else reply_of_json(value)
-    except (KeyError, TypeError) as error:
+    except (ArithmeticError, KeyError, TypeError) as error:
         raise ValueError(f"is not a reply: {error}") from error
 
 

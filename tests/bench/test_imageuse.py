@@ -30,8 +30,10 @@ def jobs() -> list[InstanceJob]:
     return found
 
 
-def benchmark(given: Options) -> InstanceBenchmark:
-    run, store = config(environment=EnvironmentKind.DOCKER), RunStore(given.out, "r")
+def benchmark(
+    given: Options, environment: EnvironmentKind = EnvironmentKind.DOCKER
+) -> InstanceBenchmark:
+    run, store = config(environment=environment), RunStore(given.out, "r")
     return InstanceBenchmark(run, given, store, lambda _: None, Dataset("d", "test", ()), ())
 
 
@@ -69,3 +71,10 @@ def test_images_without_a_known_runner_are_not_pulled(
     with use.around(jobs(), said.append):
         pass
     assert said == ["not pulled: images of 6 instances whose rows have no usable eval_script"]
+
+
+def test_nothing_is_said_of_images_where_none_is_used(tmp_path: Path) -> None:
+    said: list[str] = []
+    use = benchmark(options(tmp_path, tmp_path), EnvironmentKind.NONE)
+    assert use.prepared(jobs(), said.append) == jobs()
+    assert said == []

@@ -275,3 +275,9 @@ def test_predictions_that_lack_attempts_or_a_status_are_redone_as_their_outcomes
     assert "2 instances selected, 1 to redo" in said[0]
     assert [path.name for path in (store.folder / "replaced").iterdir()] == [f"{NOT}.1"]
     assert read(tmp_path, NOT)["status"] == "empty"
+
+
+@pytest.mark.parametrize("attempts", [3, [1, {"status": None}], {"status": "error"}])
+def test_attempts_of_another_form_are_not_redone(attempts: object) -> None:
+    redo = Redo.parse("error", [NOT], ("plausible",))
+    assert not redo.takes(NOT, {"attempts": attempts}, "empty", finished=True)

@@ -97,3 +97,12 @@ def test_join_when_the_reply_goes_on_inside_the_fence() -> None:
         assert edit_format.join("a.py\n```python\nx\n", new) == new
     again = "a.py\n```python\nx\ny\n```\n"
     assert edit_format.join("a.py\n```python\nx\n", again) == again
+
+
+def test_a_file_that_an_unclosed_fence_hides_is_reported() -> None:
+    patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-x = 1\n+x = 2\n*** End Patch\n"
+    reply = f"First:\n```\nmake\n\n{patch}\nnew.py\n```python\ndef g():\n    return 2\n```\n"
+    edit, lost = parse("whole", reply, ["a.py"])
+    assert edit.path == "a.py"
+    assert isinstance(lost, Unreadable)
+    assert lost.path == "new.py"

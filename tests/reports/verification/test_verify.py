@@ -252,6 +252,29 @@ def test_files_of_selected_instances_without_a_prediction_belong_to_the_run(
     assert [line for line in before[1] if "belongs to no" in line] == []
 
 
+def test_notes_of_users_and_leftovers_of_a_start_without_results_are_no_difference(
+    out: Path, cache: Path
+) -> None:
+    run = out / RUN
+    described = json.loads(run.read_text())
+    before = verify(out, cache)
+    (out / "predictions/r/NOTES.md").touch()
+    (out / "logs/r/slurm.log").touch()
+    assert verify(out, cache) == before
+    (out / "logs/r/demo__bank-1.log").touch()
+    assert verify(out, cache) != before
+    run.write_text(json.dumps({**described, "starts": described["starts"] * 2}))
+    assert verify(out, cache) == before
+
+
+def test_what_another_program_writes_of_its_run_needs_no_more(out: Path, cache: Path) -> None:
+    described = json.loads((out / RUN).read_text())
+    kept = {key: described[key] for key in ("run", "model_name_or_path", "dataset", "selected")}
+    (out / RUN).write_text(json.dumps({**kept, "config": {"agent": "theirs"}}))
+    _, said = verify(out, cache)
+    assert [line for line in said if line.startswith(RUN)] == []
+
+
 def test_an_output_that_no_evaluation_wrote_is_named(out: Path, cache: Path) -> None:
     store = RunStore.of_folder(out / "predictions/r")
     log = next(eval_log(store, p) for p in read_predictions(store) if p.instance_id == ONE)
