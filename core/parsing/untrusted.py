@@ -111,7 +111,9 @@ def invalid(path: Path, error: ValidationError, what: str, fix: str) -> DamagedF
 def fault_of(error: ValidationError) -> str:
     """Return the first fault of a value in one line: the path of keys, and what was expected."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    words = shortened(first["msg"].removeprefix("Value error, "), _MOST_WORDS)
+    # The names of our classes tell a user nothing.
+    expected = first["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
+    words = shortened(expected, _MOST_WORDS)
     return f"{key_path(first['loc'])!a}: {words}" if first["loc"] else words
 
 

@@ -240,7 +240,7 @@ def test_a_row_without_a_gold_patch_is_not_evaluated(gold: Gold, tmp_path: Path)
         ({"evaluator": "docker"}, "was made with --evaluator docker"),
         ({"schema_version": 2}, "is not a validity file"),
         ({"repeat": "often"}, "is not a validity file: 'repeat'"),
-        ({"instances": {BANK: {"state": "good"}}}, f"{BANK} has no known `state`"),
+        ({"instances": {BANK: {"state": "good"}}}, f"instances.{BANK}.state': Input should be"),
         ({"instances": {"../x": {"state": "valid"}}}, "'../x' cannot be an id"),
         ({"instances": {BANK: {"state": "valid", "gold": [5]}}}, f"instances.{BANK}.gold[0]"),
     ],

@@ -124,9 +124,9 @@ def test_the_files_of_a_report_have_it_and_are_verified(tmp_path: Path, cache: P
         ({"schema_version": 7}, "is not a validity file"),
         (
             {"instances": {IDS[0]: {"state": ["valid"]}}},
-            f"{IDS[0]} has no known `state` (at 'instances.{IDS[0]}.state')",
+            f"'instances.{IDS[0]}.state': Input should be 'valid', 'invalid', 'flaky' or",
         ),
-        ({"instances": {IDS[0]: 5}}, f"{IDS[0]} has no known `state`"),
+        ({"instances": {IDS[0]: 5}}, f"'instances.{IDS[0]}': Input should be a valid dictionary; "),
         ({"instances": {"b__b-1": {"state": "valid"}}}, f"about other instances, not {IDS[0]}"),
     ],
 )
