@@ -118,8 +118,9 @@ def test_a_second_signal_leaves_no_result_of_what_it_killed(
     provider.will_answer("textkit/slug.py", EDIT)
     process = start(*slow)
     wait_until(sleeping)
+    # Two pending signals of one number are delivered as one.
     process.send_signal(signal.SIGTERM)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
     assert not sleeping()
