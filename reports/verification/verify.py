@@ -33,6 +33,7 @@ from reports.data.rundata import OUTSIDE, RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
+    OFFICIAL_TOOLS,
     OTHERS,
     Verdict,
     VerdictFile,
@@ -48,8 +49,7 @@ from reports.data.verdicts import (
 )
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.choice import make_swebench
-from reports.evaluation.evaluators.grading import is_saved
-from reports.evaluation.evaluators.official.programs import TOOLS
+from reports.evaluation.evaluators.grading import CONFIGURED, TIMED_OUT, is_saved
 from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.requested import Regrading, RequestedEvaluation
 from reports.statistics.collect import collect
@@ -184,7 +184,7 @@ class _Verification:
         expected = VerdictFile.of(prediction, verdict, facts)
         if words := first_difference(read_object(path, FIX), expected.model_dump()):
             yield Difference(path, words)
-        if saved.evaluator not in (*(kind.value for kind in EvaluatorKind), *TOOLS):
+        if saved.evaluator not in (*(kind.value for kind in EvaluatorKind), *OFFICIAL_TOOLS):
             yield Difference(path, f"evaluator is {saved.evaluator!r}, which is unknown")
         if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
             yield Difference(path, "image or tool is named, but the local evaluator has neither")
@@ -196,9 +196,7 @@ class _Verification:
             graded = self._regrading(task, verdict)
         if graded and verdict.evaluator == EvaluatorKind.LOCAL.value:
             own = verdict.reason
-            # With two runs, the reason is the other one's, and the output is not kept.
-            known = _BOTH_RUNS not in own and not own.startswith(_NOT_OF_THE_OUTPUT)
-            if known and own != graded.reason:
+            if own != graded.reason and TIMED_OUT not in own and CONFIGURED not in own:
                 yield Difference(
                     path, f"reason is {own!a}, but graded again it is {graded.reason!a}"
                 )
@@ -241,17 +239,12 @@ class _Verification:
             yield Difference(path, f"graded again: {words}")
 
 
-# How the local evaluator says what its output does not contain.
-_BOTH_RUNS = "with and without its edits"
-_NOT_OF_THE_OUTPUT = ("the tests did not end within ", "resolved only with ")
-
-
 def _unrelated(
     store: RunStore, run: RunData, patches: Sequence[Prediction], *, started_again: bool
 ) -> Iterator[Difference]:
     """Yield the files of instances and patches that ``run`` does not have.
 
-    A start that ended without a result may have left logs and journals of other instances.
+    An earlier start without a result may have left logs and journals of other instances.
     """
     names = run.selected
     known = {path(name) for name in names for path in (store.trajectory, store.transcript)}
@@ -261,18 +254,18 @@ def _unrelated(
     # Of instances without a prediction, too: it may be put aside to be made again.
     every = (*patches, *(Prediction(name, label, "", (), False) for name in names))
     known |= {path(store, patch) for patch in every for path in (eval_log, eval_report)}
-    found = chain(
-        store.folder.glob("*.md"),
-        store.trajectory("x").parent.glob("*.json"),
-        store.journals.glob("*.jsonl"),
-        (path for kind in ("log", "json") for path in store.logs.glob(f"*.{kind}")),
-        (store.logs / OTHERS).glob("*"),
-    )
-    for path in sorted({*found} - known - {store.redo}):
-        of_earlier_start = started_again and path.parent in (store.logs, store.journals)
-        # Users add notes and logs of their own; the name of an instance has its owner.
-        if "__" not in path.name or (of_earlier_start and path.suffix in (".log", ".jsonl")):
-            continue
+    found = {
+        *store.folder.glob("*.md"),
+        *store.trajectory("x").parent.glob("*.json"),
+        *store.logs.glob("*.eval.log"),
+        *store.logs.glob("*.report.json"),
+        *(store.logs / OTHERS).glob("*"),
+    }
+    if not started_again:
+        found |= {*store.logs.glob("*.log"), *store.logs.glob("*.unfinished.json")}
+        found |= {*store.journals.glob("*.jsonl")}
+    # Users add notes and logs of their own; the name of an instance has its owner.
+    for path in sorted(path for path in found - known if "__" in path.name):
         yield Difference(path, "belongs to no instance or patch of this run")
 
 

@@ -261,8 +261,11 @@ def test_notes_of_users_and_leftovers_of_a_start_without_results_are_no_differen
     (out / "predictions/r/NOTES.md").touch()
     (out / "logs/r/slurm.log").touch()
     assert verify(out, cache) == before
-    (out / "logs/r/demo__bank-1.log").touch()
-    assert verify(out, cache) != before
+    (out / "logs/r/journals").mkdir(exist_ok=True)
+    for name in ("demo__bank-1.log", "demo__bank-1.unfinished.json", "journals/demo__bank-1.jsonl"):
+        (out / "logs/r" / name).touch()
+    named = [line for line in verify(out, cache)[1] if "belongs to no instance" in line]
+    assert len(named) == 3
     run.write_text(json.dumps({**described, "starts": described["starts"] * 2}))
     assert verify(out, cache) == before
 
