@@ -33,7 +33,6 @@ from reports.data.rundata import OUTSIDE, RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
-    OFFICIAL_TOOLS,
     OTHERS,
     Verdict,
     VerdictFile,
@@ -50,6 +49,7 @@ from reports.data.verdicts import (
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.choice import make_swebench
 from reports.evaluation.evaluators.grading import CONFIGURED, TIMED_OUT, is_saved
+from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.requested import Regrading, RequestedEvaluation
 from reports.statistics.collect import collect
@@ -184,7 +184,7 @@ class _Verification:
         expected = VerdictFile.of(prediction, verdict, facts)
         if words := first_difference(read_object(path, FIX), expected.model_dump()):
             yield Difference(path, words)
-        if saved.evaluator not in (*(kind.value for kind in EvaluatorKind), *OFFICIAL_TOOLS):
+        if saved.evaluator not in (*(kind.value for kind in EvaluatorKind), *TOOLS):
             yield Difference(path, f"evaluator is {saved.evaluator!r}, which is unknown")
         if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
             yield Difference(path, "image or tool is named, but the local evaluator has neither")
