@@ -7,7 +7,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
 from types import FrameType
 
 from core.shutdown import Shutdown
@@ -55,38 +54,45 @@ def heeding_signals(
     """Turn the first SIGINT or SIGTERM into a stop; at the second clean up and exit with 130.
 
     The arguments are used in a thread: a handler runs in the middle of what the main thread does,
-    and would wait forever for a lock that the main thread holds.
+    and would wait forever for a lock that the main thread holds. The thread reads the signals from
+    a pipe: where the system gives one to another thread than the main one, no handler runs before
+    the main thread wakes up.
 
     A SIGINT that was ignored when the process started stays so, as shells expect of jobs in the
     background.
     """
-    signals = [n for n in _SIGNALS if n is not signal.SIGINT or not ignores_interrupts()]
-    received: SimpleQueue[int | None] = SimpleQueue()  # whose ``put`` may interrupt itself
-
-    def heed() -> None:
-        if (number := received.get()) is None:
-            return
-        stop.request(f"{signal.Signals(number).name} was received")
-        with suppress(OSError):  # the output may be a closed pipe
-            say("stopping: attempts end at their next step; once more to stop now")
-        if received.get() is None:
-            return
-        stop.at_once = True
-        try:
-            with suppress(OSError):
-                say("stopping now")
-            clean_up()
-        finally:
-            os._exit(INTERRUPTED)
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    signals = {n for n in _SIGNALS if n is not signal.SIGINT or not ignores_interrupts()}
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def heed() -> None:
+        with os.fdopen(reading, "rb", buffering=0) as pipe:
+            received = (n for (n,) in iter(lambda: pipe.read(1), b"") if n in signals)
+            if (number := next(received, None)) is None:
+                return
+            stop.request(f"{signal.Signals(number).name} was received")
+            with suppress(OSError):  # the output may be a closed pipe
+                say("stopping: attempts end at their next step; once more to stop now")
+            if next(received, None) is None:
+                return
+            stop.at_once = True
+            try:
+                with suppress(OSError):
+                    say("stopping now")
+                clean_up()
+            finally:
+                os._exit(INTERRUPTED)
+
     threading.Thread(target=heed, name="signals", daemon=True).start()
-    before = {n: signal.signal(n, lambda number, _: received.put(number)) for n in signals}
+    before = {number: signal.signal(number, lambda *_: None) for number in signals}
+    woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        received.put(None)
+        signal.set_wakeup_fd(woken)
+        os.close(writing)

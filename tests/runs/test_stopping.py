@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +23,7 @@ from core.processes import run_limited
 from core.shutdown import Shutdown
 from demo.setup import REPOSITORIES, commit_all
 from runs.progress.overview import lines, overview
+from runs.signals import heeding_signals
 from runs.storage.store import RunStore
 from tests.runs.progress.test_display import Screen
 from tests.support import TOP, wait_until
@@ -111,6 +114,19 @@ def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
     assert f"{ID}: interrupted" in said
 
 
+def test_a_signal_that_another_thread_gets_is_heeded_while_the_main_thread_waits() -> None:
+    stop, said = Shutdown(), queue.SimpleQueue[str]()
+
+    def get_the_signal() -> None:
+        time.sleep(0.5)  # until the main thread waits
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    with heeding_signals(stop, said.put, lambda: None):
+        threading.Thread(target=get_the_signal).start()
+        assert "stopping" in said.get(timeout=20)
+    assert "SIGTERM" in stop.reason
+
+
 def test_a_second_signal_leaves_no_result_of_what_it_killed(
     cache: Path, provider: Provider, start: Start, slow: list[str]
 ) -> None:
@@ -118,7 +134,7 @@ def test_a_second_signal_leaves_no_result_of_what_it_killed(
     provider.will_answer("textkit/slug.py", EDIT)
     process = start(*slow)
     wait_until(sleeping)
-    # Two pending signals of one number are delivered as one.
+    # Two pending signals of one number are delivered as one. Of two, another thread may get both.
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -187,7 +188,8 @@ class _Server:
         for pid in [*self.children]:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                with self.children.pop(pid) as ending:
+                # A test that failed has let go of its processes.
+                with self.children.pop(pid) as ending, suppress(BrokenPipeError):
                     ending.send(str(os.waitstatus_to_exitcode(status)).encode())
 
     def _becomes(self, order: dict[str, Any], streams: Sequence[int]) -> Callable[[], int]:
