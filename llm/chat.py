@@ -88,6 +88,9 @@ class Reply:
         model: the model's name from the provider.
         exchange_sha256: identifies what it answers, see the function of that name; None in records
             of earlier versions, and for a request that is not known in full.
+        body: the provider's whole answer as it came, for a coding agent that reads it itself
+            (``agent.gateway``); empty otherwise.
+        translated: ``body`` was made of an answer in another protocol.
     """
 
     content: str
@@ -98,11 +101,16 @@ class Reply:
     model: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     exchange_sha256: str | None = None
+    body: str = ""
+    translated: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the reply for journals and trajectories, which have its exchange beside it."""
         plain = {**asdict(self), "cost": as_number(self.cost)}
         del plain["exchange_sha256"]
+        for name in ("body", "translated"):
+            if not plain[name]:
+                del plain[name]
         return plain
 
 

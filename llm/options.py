@@ -105,7 +105,7 @@ def _name_and_format(
     if formats is None:
         return given, last
     known = ", ".join(formats)
-    raise UserError(f"--models {text}: unknown edit format {last!r}; there are {known}")
+    raise UserError(f"--models {text}: unknown edit format or agent {last!r}; there are {known}")
 
 
 def names_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:
@@ -147,7 +147,7 @@ class ModelOptions:
 
     models: tuple[ModelChoice, ...] = option(
         (),
-        f"Models, as A,B or A@format,B; default: {DEFAULT_MODELS}.",
+        f"Models, as A,B, A@format,B or A@agent,B@agent; default: {DEFAULT_MODELS}.",
         "--models",
         "-m",
         panel=MODELS,

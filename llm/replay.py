@@ -25,6 +25,7 @@ from llm.chat import (
     refusal,
     request_sha256,
 )
+from llm.gate import OpenGate, PlannedCall
 
 _NOT_RECORDED = "not_recorded"
 
@@ -83,6 +84,27 @@ class ReplayModel:
             return calls[index].reply
         # It answers another request than the one that is recorded with it.
         return replace(calls[index].reply, exchange_sha256=None)
+
+
+@dataclass
+class RecordedGate(OpenGate):
+    """Serves the answers of one recorded attempt to a coding agent, each once, and no other.
+
+    Attributes:
+        calls: those of the attempt that were not served yet.
+    """
+
+    calls: list[Call]
+
+    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
+        for number, call in enumerate(self.calls):
+            same = call.request_sha256 == request_sha256
+            if call.reply.exchange_sha256 == exchange_sha256 if exchange_sha256 else same:
+                return self.calls.pop(number).reply
+        return None
+
+    def begin(self, ask: PlannedCall) -> str:
+        raise ReplayExhaustedError("the recording has no answer to this request")
 
 
 def read_trajectory(path: Path) -> dict[int, RecordedAttempt]:
@@ -154,6 +176,8 @@ def reply_of_json(raw: Mapping[str, Any]) -> Reply:
         model=str(raw.get("model", "")),
         tool_calls=tuple(ToolCall(**call) for call in raw.get("tool_calls", ())),
         exchange_sha256=exchange_of(raw),
+        body=str(raw.get("body") or ""),
+        translated=raw.get("translated") is True,
     )
 
 
