@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from agent.named import named_agent
 from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, Candidate, attempt_status
 from bench.attempts.records import status_of
 from bench.instances.adapters.base import Row
@@ -82,7 +83,15 @@ class StepTotals:
 UNKNOWN_TOTALS = StepTotals()
 
 OUTSIDE = "agent"
-"""The edit format of a command, whose edits its messages need not contain."""
+"""The edit format of a command."""
+
+
+def is_outside(edit_format: object) -> bool:
+    """Return whether a program of others edited: its messages need not contain its edits.
+
+    Where the harness knows the program by name, the name stands in the place of the edit format.
+    """
+    return edit_format == OUTSIDE or named_agent(str(edit_format)) is not None
 
 
 def totals_of(value: object) -> StepTotals:
@@ -166,6 +175,12 @@ def attempts_of(
     return tuple(_attempt(attempt, by_number[attempt]) for attempt in sorted(by_number))
 
 
+def _labelled(data: Mapping[str, Any], name: str = "model") -> str:
+    """Return the model of ``data``, with the agent that called it: several may share one model."""
+    model, agent = text(data.get(name)), text(data.get("edit_format"))
+    return f"{model}@{agent}" if model and named_agent(agent) else model
+
+
 def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
     patch = writable(data.get("model_patch"))
     fit = predicted_patch({**data, "model_patch": patch})
@@ -174,7 +189,7 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
     return AttemptData(
         attempt=attempt,
         try_=whole(data.get("try")) or 1,
-        model=text(data.get("model")),
+        model=_labelled(data),
         edit_format=text(data.get("edit_format")) or None,
         status=text(data.get("status")) or derived,
         edit=edit,
@@ -347,6 +362,10 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
             found = replace(found, cost=ledger_total(own))
         instances.append(found)
     asked = texts(described.get("selected"))
+    configured = objects(mapping(described.get("config")).get("models"))
+    labels = [_labelled(model, "name") for model in configured]
+    if any(named_agent(text(model.get("edit_format"))) for model in configured):
+        models = tuple(dict.fromkeys(labels))
     return RunData(
         name=store.run,
         folder=store.folder,
@@ -401,7 +420,9 @@ def _instance(
         plausible=None if content.get("outcomes_known") is False else prediction.plausible,
         attempt=chosen["attempt"],
         winner=chosen["attempt"] if raw_patch.strip() else None,
-        model=chosen["model"] or None,
+        model=next((a.model for a in attempts if a.attempt == chosen["attempt"]), None)
+        or chosen["model"]
+        or None,
         patch=prediction.patch,
         raw_patch=raw_patch,
         attempts=tuple(attempts),

@@ -9,12 +9,12 @@ from typing import Any
 
 from reports.data.jsonvalues import mapping, objects, text, whole
 from reports.data.rundata import (
-    OUTSIDE,
     UNKNOWN_TOTALS,
     AttemptData,
     CallData,
     InstanceData,
     RunData,
+    is_outside,
     read_run,
     totals_of_calls,
 )
@@ -80,7 +80,7 @@ def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> 
         exit_status=data.status,
         seconds=data.seconds,
         error=data.error,
-        literal=data.edit_format not in (None, OUTSIDE),
+        literal=data.edit_format is not None and not is_outside(data.edit_format),
         source=source,
         known={} if data.totals else known,
     )

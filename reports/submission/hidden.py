@@ -18,7 +18,7 @@ from bench.instances.dataset import BUNDLED
 from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
-from reports.data.rundata import OUTSIDE
+from reports.data.rundata import is_outside
 
 _WRITTEN = ("calls", "model_patch", "patch", "submission")
 
@@ -92,7 +92,7 @@ def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
             waiting += [(item, literal, by_model) for item in value]
         elif isinstance(value, dict):
             if isinstance(value.get("edit_format"), str):
-                literal = value["edit_format"] != OUTSIDE
+                literal = not is_outside(value["edit_format"])
             waiting += [(v, literal, by_model or k in _WRITTEN) for k, v in value.items()]
 
 

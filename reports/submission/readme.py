@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from agent.named import named_agent
 from bench.instances.adapters.base import Row
 from core.plaintext import one_line
-from reports.data.jsonvalues import mapping
+from reports.data.jsonvalues import mapping, objects, text
 from reports.data.predictions import IMPORTED
 from reports.data.provenance import provenance
 from reports.data.rundata import RunData
@@ -181,12 +182,18 @@ class Readme:
         if self.meta.web_browsing:
             measures = self.meta.web_measures.strip()
             web = f"Can browse the web, and could not look solutions up: {measures}"
+        config = mapping(self.run.described.get("config"))
+        if config.get("agent_allow_web"):
+            web = (
+                "Does not have web browsing: not so, the run was made with --agent-allow-web, and "
+                "the agent could use what its provider searches or fetches."
+            )
         made = f" {self._attempts_made()}" if ours else ""
         yield "## Checklist\n"
         yield f"{box} Is a pass@1 submission: one prediction per instance.{made}"
         yield f"{box} {tests}{_HOW_HIDDEN if ours else ''}"
         yield f"{box} {hints}"
-        yield f"{box} {web}"
+        yield f"{'- [ ]' if config.get('agent_allow_web') else box} {web}"
         if not ours:
             layout = str(mapping(self.run.described[IMPORTED]).get("layout", ""))
             yield (
@@ -194,11 +201,14 @@ class Readme:
                 "authors have to check these boxes.\n"
             )
             return
-        agent = mapping(self.run.described.get("config")).get("agent")
+        used = {text(model.get("edit_format")) for model in objects(config.get("models"))}
         # A command's template may contain secrets; its kind is enough here.
-        if agent not in (None, _BUILTIN) and (kind := str(agent).split(":", 1)[0]):
+        kinds = {text(config.get("agent")).split(":", 1)[0], *filter(named_agent, used)}
+        kinds -= {"", _BUILTIN}
+        if kinds:
             yield (
-                f"\nThe attempts were made by another agent than the harness's own ({kind}): the "
+                "\nThe attempts were made by another agent than the harness's own "
+                f"({', '.join(sorted(kinds))}): the "
                 "harness gave it the issue and a checkout of one commit, and cannot speak for more."
             )
         yield ""

@@ -25,7 +25,7 @@ from llm.chat import Message, Traits, request_sha256
 from llm.registry import traits
 from llm.settings import ModelSettings
 from reports.data.jsonvalues import mapping, objects, text
-from reports.data.rundata import OUTSIDE
+from reports.data.rundata import is_outside
 from reports.verification.difference import (
     Difference,
     all_differences,
@@ -170,7 +170,7 @@ def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterat
     if words := wrong_request(record):
         yield f"messages do not fit the calls: {words}"
     dropped = list(submittable_patch(record.model_patch).dropped)
-    if record.edit_format == OUTSIDE:  # its tree had files that are in no patch
+    if is_outside(record.edit_format):  # its tree had files that are in no patch
         dropped = [*record.dropped_files[: len(record.dropped_files) - len(dropped)], *dropped]
     again = {"attempt": number, "dropped_files": dropped}
     yield from all_differences(raw, {**record.as_trajectory(), **again})
@@ -238,7 +238,7 @@ def chosen_again(
 
 def wrong_request(record: AttemptRecord) -> str:
     """Return which call of ``record`` does not match its messages; empty if all match."""
-    if not record.calls or record.edit_format == OUTSIDE:
+    if not record.calls or is_outside(record.edit_format):
         return ""
     last = record.calls[-1].reply.content
     if record.messages and not record.messages[-1].content.endswith(last):

@@ -29,7 +29,7 @@ from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.jsonvalues import mapping, objects
 from reports.data.predictions import ALL_PREDS, IMPORTED, Prediction, all_preds, read_predictions
 from reports.data.provenance import evaluation
-from reports.data.rundata import OUTSIDE, RunData, read_run, rounds
+from reports.data.rundata import RunData, is_outside, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
@@ -407,7 +407,8 @@ def _unasked(
     for attempt in attempts:
         for number, call in enumerate(attempt["calls"], 1):
             key = (attempt["attempt"], attempt["model"], call)
-            if key not in known and attempt["edit_format"] != OUTSIDE:
+            # A command that calls its models itself has one call, with what it printed.
+            if key not in known and ("body" in call or not is_outside(attempt["edit_format"])):
                 words = f"call {number} of attempt {key[0]} is not that of its journal"
                 yield Difference(place, words)
 
