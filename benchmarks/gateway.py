@@ -1,0 +1,158 @@
+"""Compare agents that call a stub through the gateway with the same agents at the stub itself.
+
+    python -m benchmarks.gateway [--agents 64] [--calls 20] [--seconds 2]
+
+Stub and agents are processes of their own. Each agent makes its calls one after another, streamed,
+with requests of the size of Claude Code's first (116 KB). The gateways journal each call on disk
+and keep a ledger and a budget, as in a run. The ratio is that of the calls per
+second; the memory is that of this process, with all gateways, above what it had before the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import typer
+from aiohttp import ClientSession, TCPConnector, web
+
+from agent.gateway.gateway import Gateway
+from core.shutdown import Shutdown
+from llm.client import LiteLLMModel
+from runs.calls.budget import Budget, BudgetLimits
+from runs.calls.coordinator import AttemptGate, CallCoordinator
+from runs.calls.ledger import Ledger
+from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
+from runs.slots import prepare_process
+
+_MODEL = "claude-sonnet-4-5-20250929"
+_BODY = {
+    "model": _MODEL, "max_tokens": 1000, "stream": True,
+    "messages": [{"role": "user", "content": "word " * 23_000}],
+}  # fmt: skip
+_USAGE = {"input_tokens": 20_000, "output_tokens": 40}
+
+
+def _events() -> bytes:
+    opened = {"type": "message", "model": _MODEL, "content": [], "usage": _USAGE}
+    text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}
+    listed = [
+        {"type": "message_start", "message": opened},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *[text] * 40,
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
+        {"type": "message_stop"},
+    ]
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in listed)
+
+
+def _serve(ports: multiprocessing.SimpleQueue[int], seconds: float) -> None:
+    body = _events()
+
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        await asked.read()
+        await asyncio.sleep(seconds)
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(asked)
+        await response.write(body)
+        await response.write_eof()
+        return response
+
+    async def run() -> None:
+        application = web.Application(client_max_size=2**26)
+        application.router.add_post("/v1/messages", answer)
+        runner = web.AppRunner(application, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        ports.put(runner.addresses[0][1])
+        await asyncio.Event().wait()
+
+    asyncio.run(run())
+
+
+def _call(
+    places: Sequence[tuple[int, str]], calls: int, found: multiprocessing.Queue[float]
+) -> None:
+    async def agent(session: ClientSession, port: int, token: str) -> None:
+        for _ in range(calls):
+            address = f"http://127.0.0.1:{port}/v1/messages"
+            async with session.post(address, json=_BODY, headers={"x-api-key": token}) as response:
+                said = await response.read()
+                assert response.status == 200 and said.rstrip().endswith(b'"message_stop"}'), said
+
+    async def run() -> None:
+        async with ClientSession(connector=TCPConnector(limit=0)) as session:
+            started = time.monotonic()
+            await asyncio.gather(*(agent(session, *place) for place in places))
+            found.put(time.monotonic() - started)
+
+    asyncio.run(run())
+
+
+def _seconds(places: Sequence[tuple[int, str]], calls: int) -> float:
+    context = multiprocessing.get_context("spawn")
+    found: multiprocessing.Queue[float] = context.Queue()
+    process = context.Process(target=_call, args=(places, calls, found))
+    process.start()
+    seconds = found.get()
+    process.join()
+    return seconds
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def main(agents: int = 64, calls: int = 20, seconds: float = 2.0) -> None:
+    """Print the calls per second of both ways, their ratio, and the memory of the gateways."""
+    prepare_process()
+    context = multiprocessing.get_context("spawn")
+    ports = context.SimpleQueue()
+    stub = context.Process(target=_serve, args=(ports, seconds), daemon=True)
+    stub.start()
+    port = ports.get()
+    os.environ |= {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}", "ANTHROPIC_API_KEY": "stub"}
+    direct = _seconds([(port, "")] * agents, calls)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        coordinator = CallCoordinator(
+            journals=folder / "journals",
+            ledger=Ledger.load(folder / "ledger.jsonl"),
+            budget=Budget(BudgetLimits(usd=Decimal(1_000_000))),
+            rate_limiter=RateLimiter(Rates(), RateLimiterPolicy()),
+            stop=Shutdown(),
+        )
+
+        def gateway(number: int) -> Gateway:
+            gate = AttemptGate(coordinator, f"instance-{number}", 1, [], time.sleep)
+            model = LiteLLMModel(f"anthropic/{_MODEL}", 0.0, 60.0, gate=gate)
+            return stack.enter_context(Gateway(model, _MODEL, ("anthropic",)))
+
+        first = gateway(0)
+        _seconds([(first.port, first.token)], 1)  # litellm is loaded
+        before = _resident()
+        gateways = [first, *map(gateway, range(1, agents))]
+        idle = _resident() - before
+        through = _seconds([(one.port, one.token) for one in gateways], calls)
+        used = _resident() - before
+    number = agents * calls
+    print(f"directly         {number / direct:6.1f} calls/s ({direct:.1f} s)")
+    print(f"by the gateway   {number / through:6.1f} calls/s ({through:.1f} s)")
+    print(f"ratio            {direct / through:6.1%}")
+    print(f"memory           {idle / agents / 1e6:6.2f} MB for each attempt at its start")
+    print(f"                 {used / agents / 1e6:6.2f} MB with the answers of {calls} calls")
+
+
+if __name__ == "__main__":
+    typer.run(main)
