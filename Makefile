@@ -9,7 +9,7 @@ install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/pytho
 # A run and its tests start hundreds of interpreters: none should compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-dev demo test test-long check clean
+.PHONY: setup setup-dev demo test test-long test-agents check clean
 
 setup: $(VENV)/.run-ready
 setup-dev: $(VENV)/.dev-ready
@@ -37,6 +37,10 @@ test: setup-dev
 
 test-long: setup-dev
 	$(BIN)/python -m pytest -m long
+
+# The coding agents that are in PATH; harness.py --list-agents says how each is installed.
+test-agents: setup-dev
+	$(BIN)/python -m pytest -m agents -n 2
 
 check: setup-dev
 	$(BIN)/ruff check .

@@ -7,10 +7,11 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
+from agent.named import AGENTS, named_agent
 from core.errors import UserError
 
 if TYPE_CHECKING:
-    from agent.command_agent import Wrap
+    from agent.command_agent import Surroundings
     from agent.protocol import Agent
 
 GROUP = "swe_retry_harness.agents"
@@ -19,14 +20,19 @@ PREFIX = "command:"
 
 
 def is_command(name: str) -> bool:
-    """Return whether ``--agent name`` runs a command, which calls its models itself."""
+    """Return whether ``--agent name`` runs a command of the user."""
     return name.startswith(PREFIX)
 
 
 def load_agent(
-    name: str, env: Sequence[str] = (), seconds: float = 1800.0, wrap: Wrap | None = None
+    name: str,
+    env: Sequence[str] = (),
+    seconds: float = 1800.0,
+    surroundings: Surroundings | None = None,
 ) -> Agent:
-    """Return the agent ``name``: ``builtin``, ``command:…``, an entry point, ``module:attribute``.
+    """Return the agent ``name``: ``builtin``, ``command:…``, a name, ``module:attribute``.
+
+    A name is one of ``agent.named``, or of an entry point.
 
     ``env`` names the environment variables that a command gets, ``seconds`` is its time limit.
 
@@ -40,7 +46,11 @@ def load_agent(
     if is_command(name):
         from agent.command_agent import command_agent
 
-        return command_agent(name.removeprefix(PREFIX), env, seconds, wrap)
+        return command_agent(name.removeprefix(PREFIX), env, seconds, surroundings)
+    if recipe := named_agent(name):
+        from agent.command_agent import agent_of
+
+        return agent_of(recipe, env, seconds, surroundings)
     from agent.protocol import Agent
 
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -51,7 +61,7 @@ def load_agent(
         elif colon:
             found = getattr(import_module(module), attribute)
         else:
-            names = ", ".join([BUILTIN, f"{PREFIX}TEMPLATE", *known])
+            names = ", ".join([BUILTIN, f"{PREFIX}TEMPLATE", *(a.name for a in AGENTS), *known])
             raise UserError(f"--agent {name!r}: give one of {names}, or MODULE:ATTRIBUTE")
     except (ImportError, AttributeError) as error:
         raise UserError(f"--agent {name}: it cannot be loaded: {error}") from error

@@ -7,15 +7,18 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from agent.conversation.base import Ending
+from agent.gateway.gateway import Gateway
+from agent.gateway.upstream import presented_name
+from agent.named import NamedAgent
 from agent.protocol import AgentResult, Task
 from core.address import has_password
 from core.errors import InfrastructureError, UserError
@@ -23,10 +26,53 @@ from core.money import dollars
 from core.parsing.untrusted import DamagedError, key_path, object_of, read_bytes
 from core.processes import CommandResult, Tail, remove_tree, run_limited
 from core.redaction import Redactor
-from llm.chat import Call, Message, Reply, Usage, request_sha256
+from llm.chat import (
+    BudgetUsedError,
+    Call,
+    Message,
+    ReplayExhaustedError,
+    Reply,
+    TimeUsedError,
+    Usage,
+    request_sha256,
+)
+from llm.client import LiteLLMModel
 
-Wrap = Callable[[Sequence[str], Path, Path], list[str]]
-"""Wraps a command line in another one, given the checkout and a scratch folder."""
+
+@dataclass(frozen=True)
+class CommandPlaces:
+    """Where a command finds its checkout, its scratch folder, and its home."""
+
+    root: Path
+    scratch: Path
+    home: Path
+
+
+class Surroundings:
+    """Where a command runs and what it sees; this one changes nothing."""
+
+    behind_socket: ClassVar[bool] = False
+    """Whether the gateway is reached by a unix socket alone."""
+
+    def places(self, root: Path, scratch: Path) -> CommandPlaces:
+        return CommandPlaces(root, scratch, scratch / "home")
+
+    def command_line(
+        self, argv: Sequence[str], root: Path, scratch: Path, socket: Path | None
+    ) -> list[str]:
+        """Return the command line that runs ``argv`` there.
+
+        Args:
+            argv: with the paths of ``places``.
+            root: the checkout.
+            scratch: a folder with ``home`` and ``tmp`` in it.
+            socket: of the gateway, where it is reached by one.
+        """
+        return list(argv)
+
+
+PORT = 8080
+"""The port at which a command without network finds the gateway."""
 _PLACEHOLDERS = ("message_file", "model", "result_file", "temperature")
 _PLACEHOLDER = re.compile(r"\{(\{[a-z_]+\})\}|\{([a-z_]+)\}")
 # Not ${NAME} of a shell, nor {{name}}, which stands for {name}.
@@ -55,80 +101,224 @@ class CommandAgent:
         argv: the words of the template, with placeholders.
         environment: variables of the command besides ``PATH``, ``HOME``, ``TMPDIR``, ``LANG``.
         seconds: the time limit; then the command and all its processes are killed.
+        apis: the protocols in which it calls models through the gateway; none: by itself.
+        most_calls: of an attempt, through the gateway.
+        allow_web: keep tools that the provider runs.
+        translate: let litellm translate for a provider that speaks another protocol.
+        recipe: of an agent that the harness knows by name.
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     seconds: float
-    wrap: Wrap
+    surroundings: Surroundings
+    apis: tuple[str, ...] = ()
+    most_calls: int | None = None
+    allow_web: bool = False
+    translate: bool = False
+    recipe: NamedAgent | None = None
 
     def work(self, task: Task) -> AgentResult:
-        asked = Message("user", task.message)
-        task.transcript.messages.append(asked)
         folder = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="agent."))
-        errors = Tail(0, _ERROR_BYTES)
         # Trajectories are published, and a command may print the secrets that it gets.
         redact = Redactor.of_environment({**os.environ, **self.environment})
         try:
-            result, spent = self._run(task, folder, errors)
+            return (
+                self._through_gateway(task, folder, redact)
+                if self.apis
+                else self._alone(task, folder, redact)
+            )
         finally:
             remove_tree(folder)
-        text = redact(errors.text())
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        output, last = redact(result.output), lines[-1][:_LONGEST_LINE] if lines else ""
-        ending, problem = None, ""
-        if result.timed_out:
-            ending, problem = Ending.TIME, f"the agent was stopped after {self.seconds:.0f} s"
-        elif result.exit_code:
-            ending, problem = Ending.FAILED, f"the agent ended with exit code {result.exit_code}"
-        problem += f": {last}" if problem and last else ""
-        notes = [note for note in (problem, spent.note) if note]
-        task.log(f"agent: {'; '.join(notes) or 'ended'} after {result.seconds:.1f} s")
-        task.log(f"agent's output:\n{output}")
-        task.transcript.messages.append(Message("assistant", output))
+
+    def _alone(self, task: Task, folder: Path, redact: Redactor) -> AgentResult:
+        asked = Message("user", task.message)
+        task.transcript.messages.append(asked)
+        ended, spent = self._run(task, folder, task.model_name, redact)
+        ending, problem = ended.meaning(self.seconds)
+        notes = "; ".join(filter(None, (problem, spent.note)))
+        ended.log(task, notes)
+        task.transcript.messages.append(Message("assistant", ended.output))
         reply = Reply(
-            content=output,
+            content=ended.output,
             usage=spent.usage,
             cost=spent.cost,
-            seconds=round(result.seconds, 3),
+            seconds=round(ended.result.seconds, 3),
             model=task.model_name,
         )
         task.transcript.calls.append(Call(request_sha256([asked]), reply))
-        return AgentResult(None, "; ".join(notes), ending)
+        return AgentResult(None, notes, ending)
 
-    def _run(self, task: Task, folder: Path, errors: Tail) -> tuple[CommandResult, Spent]:
+    def _through_gateway(self, task: Task, folder: Path, redact: Redactor) -> AgentResult:
+        model = task.model
+        if not isinstance(model, LiteLLMModel):
+            raise TypeError(f"{model!r} has no provider to call through the gateway")
+        presented = presented_name(model.name, model.api_base)
+        place = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="gateway."))
+        socket = place / "socket" if self.surroundings.behind_socket else None
+        # An attempt with feedback has several sessions.
+        made, most = len(task.transcript.calls), self.most_calls
+        gateway = Gateway(
+            model,
+            presented,
+            self.apis,
+            most_calls=None if most is None else max(0, most - made),
+            translate=self.translate,
+            allow_web=self.allow_web,
+            socket=socket,
+        )
+        try:
+            with gateway:
+                ended, _ = self._run(task, folder, presented, redact, gateway)
+        finally:
+            remove_tree(place)
+            said = (replace(m, content=redact(m.content)) for m in gateway.messages)
+            task.transcript.messages.extend(said)
+            task.transcript.calls.extend(gateway.calls)
+        ending, problem = ended.meaning(self.seconds)
+        refused = gateway.problem
+        notes = (problem, str(refused or ""), *_notes(gateway))
+        ended.log(task, "; ".join(filter(None, notes)))
+        if isinstance(refused, ReplayExhaustedError) and not gateway.calls:
+            raise InfrastructureError(f"{refused}; give the agent that was recorded")
+        if refused is not None:
+            return AgentResult(None, str(refused), _ending_of(refused))
+        if not gateway.calls:
+            # Many agents end with exit code 0 when no call succeeds.
+            words = problem or f"it ended with exit code 0: {ended.last_words}"
+            raise InfrastructureError(f"the agent had no answer of a model: {words}")
+        return AgentResult(None, problem, ending)
+
+    def _run(
+        self,
+        task: Task,
+        folder: Path,
+        model: str,
+        redact: Redactor,
+        gateway: Gateway | None = None,
+    ) -> tuple[_Ended, Spent]:
         message, result_file = folder / "message.txt", folder / "result.json"
         message.write_text(task.message, encoding="utf-8", errors="surrogateescape")
+        places = self.surroundings.places(task.root, folder)
         values = {
-            "message_file": str(message),
-            "model": task.model_name,
-            "result_file": str(result_file),
+            "message_file": str(places.scratch / message.name),
+            "model": model,
+            "result_file": str(places.scratch / result_file.name),
             "temperature": f"{task.temperature:g}",
         }
-        argv = [
-            _PLACEHOLDER.sub(lambda m: m[1] or values.get(m[2], m[0]), word) for word in self.argv
-        ]
-        tail = Tail(_HEAD_BYTES, _TAIL_BYTES)
+        if gateway:
+            address = f"http://127.0.0.1:{gateway.port or PORT}"
+            values |= {"address": address, "token": gateway.token}
+
+        def filled(text: str) -> str:
+            return _PLACEHOLDER.sub(lambda m: m[1] or values.get(m[2], m[0]), text)
+
+        argv = [filled(word) for word in self.argv]
+        tail, errors = Tail(_HEAD_BYTES, _TAIL_BYTES), Tail(0, _ERROR_BYTES)
         try:
-            places = {"HOME": folder / "home", "TMPDIR": folder / "tmp"}
-            for place in places.values():
-                place.mkdir()
+            for name in ("home", "tmp"):
+                (folder / name).mkdir()
             variables = {
                 "PATH": os.environ.get("PATH", os.defpath),
                 "LANG": os.environ.get("LANG", "C.UTF-8"),
-                **{name: str(place) for name, place in places.items()},
+                "HOME": str(places.home),
+                "TMPDIR": str(places.scratch / "tmp"),
                 **self.environment,
             }
-            wrapped = self.wrap(argv, task.root, folder)
-            result = run_limited(wrapped, task.root, variables, self.seconds, tail, errors=errors)
+            if gateway:
+                given = self.recipe.variables() if self.recipe else _given(gateway.apis)
+                variables |= {name: filled(text) for name, text in given.items()}
+            for name, text in self.recipe.files.items() if self.recipe else ():
+                place = folder / "home" / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(filled(text))
+            if self.recipe and self.recipe.leaves:
+                with (task.root / ".git/info/exclude").open("a") as stream:
+                    stream.writelines(f"{pattern}\n" for pattern in self.recipe.leaves)
+            socket = gateway.socket if gateway else None
+            wrapped = self.surroundings.command_line(argv, task.root, folder, socket)
+            result = run_limited(
+                wrapped,
+                task.root,
+                variables,
+                self.seconds,
+                tail,
+                too_much=gateway.overdue if gateway else None,
+                errors=errors,
+            )
         except OSError as error:
             raise InfrastructureError(f"--agent: cannot run {argv[0]}: {error}") from error
+        lines = [line.strip() for line in redact(errors.text()).splitlines() if line.strip()]
+        last = lines[-1][:_LONGEST_LINE] if lines else ""
         asks = any("{result_file}" in word for word in self.argv)
-        return result, read_spent(result_file) if asks else Spent()
+        spent = read_spent(result_file) if asks else Spent()
+        return _Ended(result, redact(result.output), last), spent
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A command that ended; ``last`` is the last line of its errors."""
+
+    result: CommandResult
+    output: str
+    last: str
+
+    @property
+    def last_words(self) -> str:
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        return lines[-1][:_LONGEST_LINE] if lines else "without a word"
+
+    def meaning(self, seconds: float) -> tuple[Ending | None, str]:
+        """Return the abnormal end that exit code and time limit show, and its words."""
+        ending, problem = None, ""
+        if self.result.timed_out:
+            ending, problem = Ending.TIME, f"the agent was stopped after {seconds:.0f} s"
+        elif self.result.exit_code:
+            code = self.result.exit_code
+            ending, problem = Ending.FAILED, f"the agent ended with exit code {code}"
+        return ending, problem + (f": {self.last}" if problem and self.last else "")
+
+    def log(self, task: Task, notes: str) -> None:
+        task.log(f"agent: {notes or 'ended'} after {self.result.seconds:.1f} s")
+        task.log(f"agent's output:\n{self.output}")
+
+
+_OF_API = {
+    "anthropic": {"ANTHROPIC_BASE_URL": "{address}", "ANTHROPIC_API_KEY": "{token}"},
+    "openai": {
+        "OPENAI_BASE_URL": "{address}/v1",
+        "OPENAI_API_BASE": "{address}/v1",
+        "OPENAI_API_KEY": "{token}",
+    },
+    "gemini": {"GOOGLE_GEMINI_BASE_URL": "{address}", "GEMINI_API_KEY": "{token}"},
+}
+
+
+def _given(apis: Sequence[str]) -> dict[str, str]:
+    """Return the environment variables by which programs find a server and a key."""
+    return {name: text for api in apis for name, text in _OF_API[api].items()}
+
+
+def _ending_of(problem: Exception) -> Ending:
+    """Return how an attempt ends whose calls were refused; raise what ends more than it."""
+    if isinstance(problem, TimeUsedError):
+        return Ending.TIME
+    if isinstance(problem, BudgetUsedError):
+        return Ending.BUDGET
+    if isinstance(problem, ReplayExhaustedError):
+        return Ending.REPLAY_EXHAUSTED
+    raise problem
+
+
+def _notes(gateway: Gateway) -> Iterator[str]:
+    if gateway.drift:
+        yield f"{gateway.drift} of {len(gateway.calls)} answers served to a changed request"
+    for name, count in sorted(gateway.removed.items()):
+        yield f"{name} removed from {count} requests"
 
 
 def command_agent(
-    template: str, names: Sequence[str], seconds: float, wrap: Wrap | None = None
+    template: str, names: Sequence[str], seconds: float, surroundings: Surroundings | None = None
 ) -> CommandAgent:
     """Return the agent that runs ``template``, split as a shell splits words, without a shell.
 
@@ -158,11 +348,32 @@ def command_agent(
     if program is None:
         raise UserError(f"--agent: there is no command {words[0]!r}; install it or give its path")
     argv = (str(Path(program).absolute()), *words[1:])
+    return CommandAgent(argv, _environment(names), seconds, surroundings or Surroundings())
+
+
+def agent_of(
+    recipe: NamedAgent,
+    names: Sequence[str] = (),
+    seconds: float = 1800.0,
+    surroundings: Surroundings | None = None,
+) -> CommandAgent:
+    """Return the agent that the harness knows by name; ``names`` as for ``command_agent``."""
+    if shutil.which(recipe.program) is None:
+        raise UserError(
+            f"--agent {recipe.name}: there is no command {recipe.program!r}; install it: "
+            f"{recipe.install}"
+        )
+    environment, place = _environment(names), surroundings or Surroundings()
+    return CommandAgent(
+        recipe.words, environment, seconds, place, apis=(recipe.api,), recipe=recipe
+    )
+
+
+def _environment(names: Sequence[str]) -> dict[str, str]:
     missing = [name for name in names if name not in os.environ]
     if missing:
         raise UserError(f"--agent-env {','.join(missing)}: not set; set it or leave it out")
-    environment = {name: os.environ[name] for name in names}
-    return CommandAgent(argv, environment, seconds, wrap or (lambda argv, *_: list(argv)))
+    return {name: os.environ[name] for name in names}
 
 
 class _Tokens(BaseModel):

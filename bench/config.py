@@ -6,12 +6,16 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from agent.agents import is_command
 from agent.conversation.base import Reflections
 from agent.formats.base import Matching, OnFailure
+from agent.gateway.dialects import DIALECTS
+from agent.gateway.upstream import check_dialects
+from agent.named import named_agent
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
-from environments.options import TESTS
+from environments.options import AGENT, TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
 from runs.options import RUN, RunOptions, model_slug
 
@@ -112,6 +116,15 @@ class RunConfig(RunOptions):
     map_tokens: int = option(
         2048, "Size of the repository map.", "--map-tokens", panel=LIMITS, least=0, decides=True
     )
+    feedback: int = option(
+        0,
+        "How often lint findings and newly failing tests go back to an agent that is not ours, "
+        "as a second prompt in the same checkout.",
+        "--feedback",
+        panel=AGENT,
+        least=0,
+        decides=True,
+    )
     all_attempts: bool = option(
         False,
         "Go on after a plausible attempt (for studies).",
@@ -123,6 +136,15 @@ class RunConfig(RunOptions):
     def temperature(self, try_: int) -> float:
         """Return the temperature of a model's ``try_`` (from 1); the last one is repeated."""
         return self.temperatures[min(try_, len(self.temperatures)) - 1]
+
+    @property
+    def calls_models(self) -> bool:
+        return self.replay is None and (not self.outside_agent or self.has_gateway)
+
+    @property
+    def named_agents(self) -> tuple[str, ...]:
+        used = (model.edit_format for model in self.models)
+        return tuple(dict.fromkeys(name for name in used if named_agent(name)))
 
     @property
     def run_name(self) -> str:
@@ -138,6 +160,10 @@ class RunConfig(RunOptions):
         default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
         temperatures = DEFAULT_TEMPERATURES if default else self.temperatures
         return super().deciding() | {
+            "agent_allow_web": self.agent_allow_web or None,
+            "agent_translate": sorted(self.agent_translate) or None,
+            "agent_api": sorted(self.agent_api) or None,
+            "feedback": self.feedback or None,
             "agent_env": sorted(self.agent_env),
             "agent_sandbox_read": [str(path) for path in self.agent_sandbox_read] or None,
             "agent_timeout": self.agent_timeout if self.outside_agent else None,
@@ -154,22 +180,86 @@ def validated(config: RunConfig) -> RunConfig:
     if config.temperatures == DEFAULT_TEMPERATURES:
         config = replace(config, temperatures=DEFAULT_TEMPERATURES[: config.tries])
     _check_temperatures(config)
+    config = _with_agents(config)
     _check_agent(config)
-    if not config.outside_agent:
-        return config
-    # Such an agent writes no edit format.
-    return replace(config, models=tuple(replace(m, edit_format="agent") for m in config.models))
+    return config
+
+
+def _with_agents(config: RunConfig) -> RunConfig:
+    """Put the agent of each model in the place of the edit format, which it does not write."""
+    chosen = {model.given: named_agent(model.edit_format) for model in config.models}
+    if named_agent(config.agent) or is_command(config.agent):
+        name = "agent" if is_command(config.agent) else config.agent
+        if is_command(config.agent) and any(chosen.values()):
+            raise UserError("--agent command:TEMPLATE edits for all models; leave @AGENT out")
+        models = (m if chosen[m.given] else replace(m, edit_format=name) for m in config.models)
+        config = replace(config, models=tuple(models))
+        other = next((m.given for m in config.models if chosen[m.given]), "")
+        if any(agent and agent.name != name for agent in chosen.values()):
+            raise UserError(f"--models {other} and --agent {config.agent} differ; give one agent")
+    elif any(chosen.values()) and not all(chosen.values()):
+        without = ", ".join(given for given, agent in chosen.items() if agent is None)
+        raise UserError(f"--models: give {without} an agent too, as NAME@AGENT, or give --agent")
+    if config.named_agents and config.agent_sandbox is None:
+        config = replace(config, agent_sandbox=AgentSandbox.MODEL)
+    return config
 
 
 def _check_agent(config: RunConfig) -> None:
-    if config.outside_agent and config.replay:
-        raise UserError("--replay serves models' replies, and an outside agent asks for none")
+    if config.outside_agent and config.replay and not config.has_gateway:
+        raise UserError(
+            "--replay serves models' replies, and a command asks for some with --agent-api alone"
+        )
+    if config.agent_api and config.named_agents:
+        names = ", ".join(config.named_agents)
+        raise UserError(
+            f"--agent-api is for --agent command:TEMPLATE; {names} has its own protocol"
+        )
+    if config.has_gateway or config.agent_api:
+        _check_gateway(config)
+    elif config.max_calls_per_attempt or config.agent_allow_web or config.agent_translate:
+        raise UserError(
+            "--max-calls-per-attempt, --agent-allow-web and --agent-translate are for named agents "
+            "and --agent-api; leave them out"
+        )
+    if config.feedback and not config.outside_agent:
+        raise UserError("--feedback is for other agents; --max-reflections is for our own")
+    keys = [name for name in config.agent_env if name.endswith("_API_KEY")]
+    if keys and config.has_gateway:
+        raise UserError(
+            f"--agent-env {','.join(keys)}: an agent behind the gateway gets no keys of providers; "
+            "leave it out"
+        )
     if config.agent_env and not config.outside_agent:
-        raise UserError("--agent-env is for --agent command:TEMPLATE alone; leave it out")
+        raise UserError(
+            "--agent-env is for --agent command:TEMPLATE and named agents; leave it out"
+        )
     if config.agent_sandbox and not config.outside_agent:
-        raise UserError("--agent-sandbox is for --agent command:TEMPLATE alone; leave it out")
+        raise UserError(
+            "--agent-sandbox is for --agent command:TEMPLATE and named agents; leave it out"
+        )
+    if config.agent_sandbox is AgentSandbox.MODEL and not config.has_gateway:
+        raise UserError("--agent-sandbox model is for --agent-api; give it, or choose offline")
     if config.agent_sandbox_read and not config.agent_sandbox:
         raise UserError("--agent-sandbox-read is for --agent-sandbox; give it, or leave both out")
+
+
+def _check_gateway(config: RunConfig) -> None:
+    if not config.outside_agent:
+        raise UserError("--agent-api is for --agent command:TEMPLATE alone; leave it out")
+    if config.agent_sandbox is AgentSandbox.OFFLINE:
+        raise UserError("--agent-sandbox offline hides the gateway too; give --agent-sandbox model")
+    for model in config.models:
+        if model.architect:
+            raise UserError(f"--models {model.given}: a command edits alone; give one model")
+        if config.replay is None and not config.api_base:
+            agent = named_agent(model.edit_format)
+            names = (agent.dialect,) if agent else ()
+            spoken = [d for d in DIALECTS if d.name in names or d.api in config.agent_api]
+            option = (
+                f"--agent {agent.name}" if agent else f"--agent-api {','.join(config.agent_api)}"
+            )
+            check_dialects(model.name, spoken, option, config.agent_translate)
 
 
 def _check_temperatures(config: RunConfig) -> None:

@@ -72,3 +72,10 @@ class TryAgent:
         panel=AGENT,
         recorded=False,
     )
+    list_agents: bool = option(
+        False,
+        "Print the coding agents that --agent knows by name, and their versions.",
+        "--list-agents",
+        panel=AGENT,
+        recorded=False,
+    )

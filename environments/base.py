@@ -26,10 +26,11 @@ class EnvironmentKind(str, Enum):
 
 
 class AgentSandbox(str, Enum):
-    """Whether a command in the agent sandbox has a network."""
+    """The network of a command in the agent sandbox; ``MODEL``: the gateway's socket alone."""
 
     NETWORK = "network"
     OFFLINE = "offline"
+    MODEL = "model"
 
 
 class UnavailableError(Exception):

@@ -9,6 +9,8 @@ from pathlib import Path
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from agent.agents import BUILTIN, is_command
+from agent.gateway.dialects import APIS
+from agent.named import AGENTS, named_agent
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
@@ -87,6 +89,13 @@ def _names(_: str, given: Sequence[str], __: object) -> tuple[str, ...]:
     return tuple(name.strip() for words in given for name in words.split(",") if name.strip())
 
 
+def _apis(name: str, text: str, _: object) -> tuple[str, ...]:
+    given = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    if unknown := [part for part in given if part not in APIS]:
+        raise UserError(f"{name} {text}: {unknown[0]!r} is unknown; give some of {','.join(APIS)}")
+    return given
+
+
 def absolute(_: str, paths: Sequence[Path], __: object) -> tuple[Path, ...]:
     """Return paths as a command can be called by: absolute, with their links."""
     return tuple(Path(os.path.abspath(path.expanduser())) for path in paths)  # noqa: PTH100
@@ -102,8 +111,9 @@ class AgentOptions:
 
     agent: str = option(
         BUILTIN,
-        "Who edits: builtin, an entry point, MODULE:ATTRIBUTE, or command:TEMPLATE with "
-        "{message_file}, {model}, {temperature}, {result_file} (docs/agents.md).",
+        f"Who edits: builtin, {', '.join(one.name for one in AGENTS)}, an entry point, "
+        "MODULE:ATTRIBUTE, or command:TEMPLATE with {message_file}, {model}, {temperature}, "
+        "{result_file} (docs/agents.md).",
         "--agent",
         panel=AGENT,
         decides=True,
@@ -117,6 +127,49 @@ class AgentOptions:
         given=list[str],
         read=_names,
     )
+    agent_api: tuple[str, ...] = option(
+        (),
+        f"Protocols in which a command calls models through the harness: {','.join(APIS)}. It "
+        "gets addresses and a token instead of keys; budget, journal and replay hold for each of "
+        "its calls (docs/agents.md).",
+        "--agent-api",
+        panel=AGENT,
+        decides=True,
+        given=str,
+        read=_apis,
+    )
+    agent_translate: tuple[str, ...] = option(
+        (),
+        "Providers (litellm's names) for which litellm translates an agent's protocol; what it "
+        "loses is in docs/agents.md.",
+        "--agent-translate",
+        panel=AGENT,
+        decides=True,
+        given=list[str],
+        read=_names,
+    )
+    agent_version_check: bool = option(
+        False,
+        "Refuse to start with another version of a named agent than the one that was tested.",
+        "--agent-version-check",
+        panel=AGENT,
+    )
+    agent_allow_web: bool = option(
+        False,
+        "Keep tools that the provider runs for an agent, such as a search of the web; leaderboards "
+        "forbid them.",
+        "--agent-allow-web",
+        panel=AGENT,
+        decides=True,
+    )
+    max_calls_per_attempt: int | None = option(
+        None,
+        "Most calls that an agent makes in an attempt through the harness.",
+        "--max-calls-per-attempt",
+        panel=AGENT,
+        decides=True,
+        least=1,
+    )
     agent_timeout: float = option(
         1800.0,
         "Seconds that a command has for an attempt.",
@@ -127,8 +180,8 @@ class AgentOptions:
     )
     agent_sandbox: AgentSandbox | None = option(
         None,
-        "Run a command in bubblewrap, with or without network: it can write to its "
-        "checkout alone and sees no home folder (docs/agents.md).",
+        "Run a command in bubblewrap, with or without network, or with --agent-api alone: it can "
+        "write to its checkout alone and sees no home folder (docs/agents.md).",
         "--agent-sandbox",
         panel=AGENT,
         decides=True,
@@ -144,5 +197,15 @@ class AgentOptions:
     )
 
     @property
+    def named_agents(self) -> tuple[str, ...]:
+        """The agents of ``agent.named`` that edit."""
+        return (self.agent,) if named_agent(self.agent) else ()
+
+    @property
     def outside_agent(self) -> bool:
-        return is_command(self.agent)
+        return is_command(self.agent) or bool(self.named_agents)
+
+    @property
+    def has_gateway(self) -> bool:
+        """Whether the agent calls its models through the gateway."""
+        return bool(self.agent_api or self.named_agents)

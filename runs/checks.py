@@ -89,6 +89,8 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
     mode = map_entry(model.name).get("mode") or _MODES[0]
     if mode not in _MODES and not config.api_base:
         raise UserError(f"{model.given} is a model for {mode}, not for text; choose another")
+    if config.outside_agent:
+        return
     known = filled(model.settings, model.name, config.api_base)
     if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
         raise UserError(f"{model.given} cannot call functions; use @diff or @whole")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.formats import format_names
+from agent.named import named_agent
 from core.errors import UserError
 from core.plaintext import shortened
 from llm.chat import ChatModel
@@ -18,13 +19,14 @@ from llm.options import ModelChoice, Sampling
 from llm.prices import Price
 from llm.provider_errors import RetryPolicy
 from llm.registry import resolve_model
-from llm.replay import RecordedAttempt, ReplayModel, read_trajectory
+from llm.replay import RecordedAttempt, RecordedGate, ReplayModel, read_trajectory
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.options import RunBasics
 from runs.storage.store import RunStore
 
 _SHOWN = 200  # characters of a list of ids
+_NOT_USED = 1.0  # seconds for a call of a model that is not called
 
 
 class NotRecordedError(Exception):
@@ -117,11 +119,16 @@ class LiveModels:
 
 @dataclass
 class ReplayedModels:
-    """Replies from a folder of trajectories; no model is called."""
+    """Replies from a folder of trajectories; no model is called.
+
+    Attributes:
+        agent_api: the replies are for a command that calls its model through the gateway.
+    """
 
     folder: Path
     aliases: Mapping[str, str] = field(default_factory=lambda: our_settings().aliases)
     read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
+    agent_api: bool = False
 
     def turn(
         self,
@@ -140,6 +147,18 @@ class ReplayedModels:
                 f"{instance_id}, attempt {attempt}: {recorded.model} is recorded, but it is the "
                 f"turn of {choice.given}; give the recorded models with --models"
             )
+        if self.agent_api:
+            if recorded.edit_format != choice.edit_format:
+                raise UserError(
+                    f"{instance_id}, attempt {attempt}: {_agent(recorded.edit_format)} is "
+                    f"recorded, but {_agent(choice.edit_format)} is asked for; give the same"
+                )
+            return self._for_gateway(recorded)
+        if named_agent(recorded.edit_format):
+            raise UserError(
+                f"{instance_id}, attempt {attempt}: give --agent {recorded.edit_format}, which is "
+                "recorded for it"
+            )
         if recorded.edit_format not in format_names():
             raise UserError(
                 f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is not an edit "
@@ -154,11 +173,20 @@ class ReplayedModels:
         turn = Turn(model, name, edit_format, counter, recorded.temperature)
         return replace(turn, architect=turn.model) if choice.architect else turn
 
+    def _for_gateway(self, recorded: RecordedAttempt) -> Turn:
+        gate = RecordedGate([*recorded.calls])
+        model = LiteLLMModel(recorded.model, 0.0, _NOT_USED, gate=gate, warn_once=lambda _: None)
+        return Turn(model, recorded.model, recorded.edit_format, temperature=recorded.temperature)
+
     def attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
         if instance_id not in self.read:
             path = self.folder / f"{instance_id}.json"
             self.read[instance_id] = read_trajectory(path) if path.exists() else {}
         return self.read[instance_id]
+
+
+def _agent(edit_format: str) -> str:
+    return f"--agent {edit_format}" if named_agent(edit_format) else "another agent"
 
 
 def replay_folder(given: Path) -> Path:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
@@ -183,7 +183,7 @@ class RunBasics(EnvironmentChoice, ModelOptions):
 
     @property
     def calls_models(self) -> bool:
-        """Whether the harness calls models."""
+        """Whether calls of models pass through the harness."""
         return self.replay is None and not self.outside_agent
 
 
@@ -212,14 +212,21 @@ def address_given(text: str | None) -> Address | None:
 
 
 def models_given(
-    text: str | None, book: SettingsBook, *, any_name: bool, replay: bool
+    text: str | None,
+    book: SettingsBook,
+    *,
+    any_name: bool,
+    replay: bool,
+    agents: Sequence[str] = (),
 ) -> tuple[ModelChoice, ...]:
-    """Return the models of ``--models``, by default ours; see ``ModelChoice.parse``."""
+    """Return the models of ``--models``, by default ours; see ``ModelChoice.parse``.
+
+    ``agents`` are names that may stand in the place of an edit format.
+    """
     given = DEFAULT_MODELS if text is None else text
+    known = (*format_names(), *agents)
     return tuple(
-        ModelChoice.parse(
-            name.strip(), formats=format_names(), book=book, any_name=any_name, replay=replay
-        )
+        ModelChoice.parse(name.strip(), formats=known, book=book, any_name=any_name, replay=replay)
         for name in given.split(",")
     )
 

@@ -14,6 +14,7 @@ from agent.builtin import BuiltinAgent
 from agent.conversation.base import ConversationLimits, Ending, Result
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
+from agent.conversation.testreport import describe as describe_failures
 from agent.lint import (
     Change,
     InterpreterCompiler,
@@ -21,6 +22,8 @@ from agent.lint import (
     OwnCompiler,
     RememberingCompiler,
 )
+from agent.lint import describe as describe_findings
+from agent.prompts import render
 from agent.protocol import Agent, AgentResult, Task, Transcript
 from agent.repomap import RenderedMaps, TagStore
 from agent.workspace import TextFile
@@ -41,7 +44,7 @@ from core.worktree import Changes
 from environments.base import Environment, EnvironmentKind
 from environments.docker.imagestore.store import ImageStore
 from environments.local.venvs import find_python
-from llm.chat import BudgetUsedError, Message, request_sha256
+from llm.chat import BudgetUsedError, ChatModel, Message, request_sha256
 from llm.gate import Answered, Failed, PlannedCall
 from runs.calls.coordinator import AttemptGate
 from runs.jobs import JobContext
@@ -128,11 +131,13 @@ class Attempt:
         config = self.services.config
         replay_on = config.replay is not None and config.environment is EnvironmentKind.NONE
         task = make_task(config, self.instance, self.checkout, turn, self.files, self.repo_map)
+        model: ChatModel = turn.model
+        if not config.has_gateway:
+            step = partial(self._step, turn.name)
+            model = WaitingModel(model, self.context.slot, step, self.checkout.settle)
         return replace(
             task,
-            model=WaitingModel(
-                turn.model, self.context.slot, partial(self._step, turn.name), self.checkout.settle
-            ),
+            model=model,
             temperature=config.temperature(record.try_),
             limits=replace(task.limits, until_exhausted=replay_on),
             run_tests=partial(self._tested, turn.name) if self.tests else None,
@@ -160,10 +165,43 @@ class Attempt:
             self.checkout.settle()
         if not self.services.config.outside_agent:
             return self.services.agent.work(task)
+        work, most = self._outside_worked(task), self.services.config.feedback
+        for number in range(1, most + 1):
+            if work.ending is not None or not (problem := self._problem(task)):
+                break
+            self.context.log.info("feedback %d of %d: %s", number, most, problem)
+            message = render("feedback", issue=task.message, problem=problem)
+            work = self._outside_worked(replace(task, message=message))
+        return work
+
+    def _outside_worked(self, task: Task) -> AgentResult:
+        if not self.services.config.has_gateway:
+            try:
+                return self._command_worked(task, self._gate())
+            except BudgetUsedError as error:
+                return AgentResult(Result(Ending.BUDGET, None, None, None, (), (), 0), str(error))
+        self._step(task.model_name, WorkStep.ASKING)
+        with self.context.slot.given_back():
+            work = self.services.agent.work(task)
+            self.context.worker.stop.check_at_once()
+        return work
+
+    def _problem(self, task: Task) -> str:
+        """Return what is wrong with the tree that an agent left, in words for it."""
         try:
-            return self._command_worked(task, self._gate())
-        except BudgetUsedError as error:
-            return AgentResult(Result(Ending.BUDGET, None, None, None, (), (), 0), str(error))
+            take_over(self.checkout)
+        except UnusableTreeError:
+            return ""
+        changes, base = changes_of(self.checkout), base_reader(self.checkout)
+        found = task.linter.new_findings(changed_texts(changes, base))
+        if found:
+            texts = {path: TextFile.decode(data).text for path, data in changes.items() if data}
+            return render("lint_failed", findings=describe_findings(found, texts))
+        report = task.run_tests(changes) if changes and task.run_tests else None
+        if report is None or report.outcome is not False:
+            return ""
+        failures = describe_failures(report.failures, ())
+        return report.message or render("tests_failed", report=failures)
 
     def _command_worked(self, task: Task, gate: AttemptGate) -> AgentResult:
         """Run a command: it calls models itself, so the run is charged with what it reports."""
@@ -349,9 +387,7 @@ def check_outcomes(
     ``take_over`` must have prepared the tree.
     """
     changes, base = changes_of(checkout), base_reader(checkout)
-    kept = [(path, data) for path, data in changes.items() if data is not None]
-    texts = [Change(path, base(path), TextFile.decode(data).text) for path, data in kept]
-    clean = not linter.new_findings(texts) if changes else None
+    clean = not linter.new_findings(changed_texts(changes, base)) if changes else None
     test = run_tests(changes).outcome if clean and run_tests else None
     return Result(
         ending=Ending.DONE,
@@ -362,6 +398,12 @@ def check_outcomes(
         edited_files=tuple(changes),
         reflections=0,
     )
+
+
+def changed_texts(changes: Changes, base: Callable[[str], str | None]) -> list[Change]:
+    """Return the files that the linter compares; ``base`` reads the base commit."""
+    kept = [(path, data) for path, data in changes.items() if data is not None]
+    return [Change(path, base(path), TextFile.decode(data).text) for path, data in kept]
 
 
 def changes_of(checkout: Checkout) -> Changes:

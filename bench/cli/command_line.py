@@ -10,6 +10,7 @@ import typer
 
 from agent.agents import is_command
 from agent.formats import format_names
+from agent.named import AGENTS
 from bench.cli.cli import About
 from bench.cli.configfile import options_given
 from bench.config import RunConfig
@@ -41,6 +42,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
         names = [name.strip() for name in values["models"].split(",")] if values["models"] else []
         list_models(names, book, values["api_base"], print, as_json=values["json"])
+        raise typer.Exit(0)
+    if values["list_agents"]:
+        from bench.cli.listing import list_agents
+
+        list_agents(print, as_json=values["json"])
         raise typer.Exit(0)
     if values["all"] and not values["clean"]:
         raise UserError("--all is for --clean; give both to remove a run")
@@ -81,9 +87,13 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
 
 
 def _models(values: dict[str, Any], book: SettingsBook) -> tuple[ModelChoice, ...]:
-    any_name = bool(values["api_base"]) or is_command(values["try_agent"] or values["agent"])
+    # A command that calls its model itself may have any name for it.
+    alone = is_command(values["try_agent"] or values["agent"]) and not values["agent_api"]
+    any_name = bool(values["api_base"]) or alone
     replay = values["replay"] is not None
-    return models_given(values["models"], book, any_name=any_name, replay=replay)
+    agents = [agent.name for agent in AGENTS]
+    given = values["models"]
+    return models_given(given, book, any_name=any_name, replay=replay, agents=agents)
 
 
 def _environment(values: dict[str, Any]) -> EnvironmentKind:

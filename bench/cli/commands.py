@@ -114,7 +114,7 @@ def _forecast(
         "models": [{"name": m.name, "edit_format": m.edit_format} for m in config.models],
         "todo": [instance.instance_id for instance in todo],
         "attempts": attempts,
-        "calls": None if config.outside_agent else most,
+        "calls": _calls(config, len(todo) * attempts, most),
         "lower": lower,
         "upper": upper,
         "budget": options.money.limits.usd,
@@ -126,6 +126,13 @@ def _forecast(
         "cache": str(cache),
         "free": shutil.disk_usage(cache).free,
     }
+
+
+def _calls(config: RunConfig, attempts: int, most: int) -> int | None:
+    if not config.outside_agent:
+        return most
+    limit = config.max_calls_per_attempt if config.has_gateway else None
+    return limit and limit * attempts
 
 
 def _forecast_lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -159,6 +166,11 @@ def cost_bounds(
     with a full window and the longest reply; limits of dollars lower it. What only an outside agent
     knows, and models without a price or a window, make it None.
     """
+    if config.has_gateway and config.calls_models:
+        limits = money.limits
+        held = [limits.usd, limits.usd_per_instance and limits.usd_per_instance * len(todo)]
+        most = min((limit for limit in held if limit is not None), default=None)
+        return (None, None) if most is None else (Decimal(), most)
     if config.outside_agent:
         return None, None
     if not config.calls_models or not todo:

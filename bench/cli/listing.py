@@ -1,4 +1,4 @@
-"""The table of ``--list-models``."""
+"""The tables of ``--list-models`` and ``--list-agents``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from agent.named import AGENTS
 from core.plaintext import Say, table
 from llm.options import ModelChoice
 from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
@@ -41,6 +42,29 @@ def list_models(
         return
     cells = ([_cell(*item) for item in row.items()] for row in rows)
     for line in table(_COLUMNS, cells, numbers=range(3, 7)):
+        say(line)
+
+
+_AGENT_COLUMNS = ("agent", "installed", "tested", "protocol", "licence", "installed with")
+
+
+def list_agents(say: Say, *, as_json: bool = False) -> None:
+    """Say the table of the coding agents that are known by name; it asks each for its version."""
+    rows = [
+        {
+            "agent": agent.name,
+            "installed": agent.installed() or None,
+            "tested": agent.tested,
+            "protocol": agent.dialect,
+            "licence": agent.licence,
+            "install": agent.install,
+        }
+        for agent in AGENTS
+    ]
+    if as_json:
+        say(json.dumps(rows))
+        return
+    for line in table(_AGENT_COLUMNS, ([value or "no" for value in row.values()] for row in rows)):
         say(line)
 
 

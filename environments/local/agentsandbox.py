@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.agents import load_agent
-from agent.command_agent import CommandAgent
-from agent.protocol import Agent
+from agent.command_agent import PORT, CommandAgent, CommandPlaces, Surroundings
+from agent.gateway import forward
+from agent.protocol import Agent, AgentResult, Task
 from core.errors import UserError
 from environments.base import AgentSandbox
-from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_in_place
+from environments.local.bubblewrap import HARNESS, bubblewrap_works, bubblewrapped_with
 from environments.local.launcher import launched
 from environments.options import AgentOptions
 
@@ -25,26 +27,75 @@ done"""
 
 
 @dataclass(frozen=True)
-class SandboxedCommand:
-    """Makes the command line of an agent in a sandbox; see ``agent.command_agent.Wrap``."""
+class AgentBubble(Surroundings):
+    """The sandbox of an agent's command, with the machine's paths.
+
+    Attributes:
+        readable: paths of the machine that are visible.
+        network: whether it has the machine's.
+    """
 
     readable: tuple[Path, ...]
     network: bool
 
-    def __call__(self, argv: Sequence[str], root: Path, folder: Path) -> list[str]:
-        words = bubblewrapped_in_place(argv, (root, folder), self.readable, network=self.network)
+    def command_line(
+        self, argv: Sequence[str], root: Path, scratch: Path, socket: Path | None
+    ) -> list[str]:
+        words = self.wrapped(argv, {place: place for place in (root, scratch)}, {})
         return launched(words)
+
+    def wrapped(
+        self, argv: Sequence[str], writable: Mapping[Path, Path], more: Mapping[Path, Path]
+    ) -> list[str]:
+        readable = {**{path: path for path in self.readable}, **more}
+        return bubblewrapped_with(argv, writable, readable, network=self.network)
 
     def missing(self, program: str) -> list[str]:
         """Return the invisible ones of ``program``, its links' targets and its interpreter."""
         needed = list(dict.fromkeys(_needed(Path(program))))
-        argv = bubblewrapped_in_place(
-            ["sh", "-c", _NAME_MISSING, "sh", *needed], (), self.readable, network=self.network
-        )
+        argv = self.wrapped(["sh", "-c", _NAME_MISSING, "sh", *needed], {}, {})
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
             raise UserError(f"--agent-sandbox: it cannot be made: {done.stderr.strip()}")
         return done.stdout.splitlines()
+
+
+@dataclass(frozen=True)
+class GatewayBubble(AgentBubble):
+    """The sandbox whose only way out is the gateway; its paths are the same in each attempt."""
+
+    behind_socket = True
+    _ROOT, _HOME, _SCRATCH = Path("/testbed"), Path("/home/agent"), Path(HARNESS) / "attempt"
+
+    def places(self, root: Path, scratch: Path) -> CommandPlaces:
+        return CommandPlaces(self._ROOT, self._SCRATCH, self._HOME)
+
+    def command_line(
+        self, argv: Sequence[str], root: Path, scratch: Path, socket: Path | None
+    ) -> list[str]:
+        assert socket is not None
+        program, gateway = self._SCRATCH / "forward.py", Path(HARNESS) / "gateway"
+        shutil.copyfile(forward.__file__, scratch / program.name)
+        writable = {self._ROOT: root, self._SCRATCH: scratch, self._HOME: scratch / "home"}
+        # Of a virtual environment the forwarder needs nothing.
+        python = [str(Path(sys.executable).resolve()), "-I", "-S", str(program)]
+        words = [*python, str(PORT), str(gateway / socket.name), *argv]
+        return launched(self.wrapped(words, writable, {gateway: socket.parent}))
+
+
+@dataclass(frozen=True)
+class NamedAgents:
+    """Agents by name; the edit format of a task names its agent."""
+
+    agents: Mapping[str, CommandAgent]
+
+    def work(self, task: Task) -> AgentResult:
+        agent = self.agents.get(task.edit_format)
+        if agent is None:
+            raise UserError(
+                f"--agent: {task.edit_format!r} is recorded for this attempt; give that agent"
+            )
+        return agent.work(task)
 
 
 def make_agent(options: AgentOptions) -> Agent:
@@ -54,19 +105,65 @@ def make_agent(options: AgentOptions) -> Agent:
         UserError: the agent, bubblewrap or a readable path is missing, or the sandbox does not
             show the agent's command.
     """
-    wrap, sandbox, readable = None, options.agent_sandbox, options.agent_sandbox_read
-    if sandbox is not None:
-        _check(readable)
-        wrap = SandboxedCommand(readable, sandbox is AgentSandbox.NETWORK)
-    agent = load_agent(options.agent, options.agent_env, options.agent_timeout, wrap)
-    if wrap and isinstance(agent, CommandAgent) and (missing := wrap.missing(agent.argv[0])):
+    if options.agent_sandbox is not None:
+        _check(options.agent_sandbox_read)
+    if options.named_agents:
+        return NamedAgents({name: _made(options, name) for name in options.named_agents})
+    agent = load_agent(
+        options.agent, options.agent_env, options.agent_timeout, bubble := _bubble(options)
+    )
+    if not isinstance(agent, CommandAgent):
+        return agent
+    if bubble and (missing := bubble.missing(agent.argv[0])):
         folders = dict.fromkeys(_folder_to_show(name) for name in missing)
         raise UserError(
             f"--agent: the command {agent.argv[0]} cannot run in the sandbox, where "
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not seen; add "
             + " ".join(f"--agent-sandbox-read {folder}" for folder in folders)
         )
-    return agent
+    return _limited(replace(agent, apis=options.agent_api), options)
+
+
+def _made(options: AgentOptions, name: str) -> CommandAgent:
+    """Return the agent ``name``, whose program is shown in its sandbox."""
+    bubble = _bubble(options)
+    agent = load_agent(name, options.agent_env, options.agent_timeout, bubble)
+    assert isinstance(agent, CommandAgent) and agent.recipe is not None
+    recipe = agent.recipe
+    if options.agent_version_check and recipe.tested != (found := recipe.installed()):
+        raise UserError(
+            f"--agent-version-check: {name} {recipe.tested} was tested, and {found or 'none'} is "
+            f"installed; install that one: {recipe.install}"
+        )
+    if bubble is not None and (program := shutil.which(recipe.program)):
+        program = str(Path(program).absolute())
+        for _ in range(_ROUNDS):
+            missing = bubble.missing(program)
+            folders = {folder for path in missing for folder in folders_to_show(path)}
+            bubble = replace(bubble, readable=(*bubble.readable, *sorted(folders)))
+        agent = replace(agent, surroundings=bubble)
+    return _limited(agent, options)
+
+
+def _limited(agent: CommandAgent, options: AgentOptions) -> CommandAgent:
+    return replace(
+        agent,
+        most_calls=options.max_calls_per_attempt,
+        allow_web=options.agent_allow_web,
+        translate=bool(options.agent_translate),
+    )
+
+
+def _bubble(options: AgentOptions) -> AgentBubble | None:
+    sandbox, readable = options.agent_sandbox, options.agent_sandbox_read
+    if sandbox is None:
+        return None
+    if sandbox is not AgentSandbox.MODEL:
+        return AgentBubble(readable, sandbox is AgentSandbox.NETWORK)
+    # The forwarder's interpreter; and programs make no HTTP client without certificates.
+    own = (Path(sys.base_prefix), Path("/etc/ssl/certs"))
+    shown = (path for path in own if path.is_dir() and not path.is_relative_to("/usr"))
+    return GatewayBubble(tuple(dict.fromkeys((*readable, *shown))), network=False)
 
 
 def _check(readable: Sequence[Path]) -> None:
@@ -100,6 +197,31 @@ def _needed(program: Path) -> Iterator[str]:
         yield words[1]
     elif words:
         yield from _needed(Path(words[0]))
+
+
+# The program, its link's target, and the interpreter of that.
+_ROUNDS = 3
+
+
+def folders_to_show(missing: str) -> Iterator[Path]:
+    """Yield what to show for a program, without anything beside it that is not part of it.
+
+    Packages of npm, virtual environments and interpreters are folders; else it is the file alone.
+    """
+    for place in (Path(shutil.which(missing) or missing), Path(missing).resolve()):
+        packages = [path for path in place.parents if path.name == "node_modules"]
+        prefix = place.parent.parent
+        python = place.name.startswith("python") and (prefix / "lib").is_dir()
+        if packages:
+            yield packages[-1]
+        elif (prefix / "pyvenv.cfg").is_file() or (python and not _holds_home(prefix)):
+            yield prefix
+        else:
+            yield place
+
+
+def _holds_home(folder: Path) -> bool:
+    return Path.home().resolve().is_relative_to(folder.resolve())
 
 
 def _folder_to_show(missing: str) -> Path:

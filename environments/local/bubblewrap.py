@@ -87,20 +87,25 @@ def bubblewrapped(
     return [*argv, *command]
 
 
-def bubblewrapped_in_place(
-    command: Sequence[str], writable: Sequence[Path], readable: Sequence[Path], *, network: bool
+def bubblewrapped_with(
+    command: Sequence[str],
+    writable: Mapping[Path, Path],
+    readable: Mapping[Path, Path],
+    *,
+    network: bool,
 ) -> list[str]:
-    """Return the command line that runs ``command`` in a sandbox with folders at their own paths.
+    """Return the command line that runs ``command`` in a sandbox with folders of the machine.
 
-    It runs in the first folder of ``writable``. It inherits its environment variables, because
-    every user of the machine can read a command line.
+    Both mappings are from a place in the sandbox to a path of the machine. It runs in the first
+    place of ``writable``. It inherits its environment variables, because every user of the machine
+    can read a command line.
     """
     argv = _base(ResourceLimits(), as_other=False, network=network)
     argv += _open_parents([*readable, *writable])
-    for path in readable:
-        argv += ["--ro-bind", str(path), str(path)]
-    for path in writable:
-        argv += ["--bind", str(path), str(path)]
+    for place, path in readable.items():
+        argv += ["--ro-bind", str(path), str(place)]
+    for place, path in writable.items():
+        argv += ["--bind", str(path), str(place)]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*argv, "--chdir", str([*writable, Path("/")][0]), *command]
 

@@ -250,7 +250,7 @@ def test_agents_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert load_agent("theirs") == BuiltinAgent()
     with pytest.raises(UserError, match="--agent gone: it cannot be loaded"):
         load_agent("gone")
-    with pytest.raises(UserError, match="builtin, command:TEMPLATE, theirs, gone"):
+    with pytest.raises(UserError, match="aider, theirs, gone"):
         load_agent("nobody")
 
 

@@ -118,7 +118,7 @@ def test_an_agent_is_tried_once(tmp_path: Path, preloaded: Preloaded) -> None:
     [
         (["--tries", "x"], "Invalid value for '--tries'"),
         (["--workers", "0"], "'--workers'"),
-        (["--models", "gpt-4o@nope", "--api-base", NOWHERE], "unknown edit format 'nope'"),
+        (["--models", "gpt-4o@nope", "--api-base", NOWHERE], "unknown edit format or agent 'nope'"),
         (["--agent", "command:x {nope}"], "unknown placeholder {nope}; there are {message_file}"),
         (["--out", "/proc/x"], "--out /proc/x: cannot write there"),
         (["--cache", "/proc/foo"], "--cache /proc/foo: cannot write there"),

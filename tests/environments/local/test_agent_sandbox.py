@@ -17,7 +17,7 @@ from bench.cli.tryagent import try_agent
 from bench.config import RunConfig, validated
 from core.errors import UserError
 from environments.base import AgentSandbox
-from environments.local.agentsandbox import make_agent
+from environments.local.agentsandbox import folders_to_show, make_agent
 from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.bench.cli.test_options import here as here  # a fixture
@@ -153,7 +153,9 @@ def test_without_bubblewrap_it_is_refused(
 
 
 def test_wrong_combinations_are_refused() -> None:
-    with pytest.raises(UserError, match="--agent-sandbox is for --agent command:TEMPLATE alone"):
+    with pytest.raises(
+        UserError, match="--agent-sandbox is for --agent command:TEMPLATE and named agents"
+    ):
         validated(shut_in("", agent="builtin"))
     with pytest.raises(UserError, match="--agent-sandbox-read is for --agent-sandbox"):
         validated(shut_in("", agent_sandbox=None))
@@ -190,3 +192,24 @@ def test_the_options_come_from_files_too(
     assert other.returncode == 2 and "--agent-sandbox offline, now network" in other.stderr
     wrong = here("--config", "c.yaml", "--agent-sandbox", "off")
     assert wrong.returncode == 2 and "'off'" in wrong.stderr
+
+
+def test_of_a_program_in_the_home_folder_nothing_else_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    program = tmp_path / "bin/codex"
+    packages = tmp_path / "lib/node_modules/@google/cli/run.js"
+    venv = tmp_path / "venvs/mini/bin/mini"
+    for path in (program, packages, venv):
+        path.parent.mkdir(parents=True)
+        path.write_text("#!/bin/sh\n")
+    (tmp_path / "venvs/mini/pyvenv.cfg").touch()
+    (tmp_path / "bin/python3").touch()
+    shown = {str(path): {*folders_to_show(str(path))} for path in (program, packages, venv)}
+    assert shown == {
+        str(program): {program},
+        str(packages): {tmp_path / "lib/node_modules"},
+        str(venv): {tmp_path / "venvs/mini"},
+    }
+    assert {*folders_to_show(str(tmp_path / "bin/python3"))} == {tmp_path / "bin/python3"}

@@ -1,0 +1,445 @@
+"""The gateway between the coding agent of one attempt and the provider of its model.
+
+It serves HTTP on a socket of its own. Each request passes the attempt's gate as those of the
+built-in agent do: recorded answers, budget, rates and retries first, journal and ledger afterwards.
+An answer is streamed as it comes, but what the agent can act on is held back until the journal has
+the whole answer. A call is finished and paid for also when the agent hangs up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from agent.gateway.channel import STREAM, Channel, Piece, refusal_of, refused, respond
+from agent.gateway.dialects import dialect_of
+from agent.gateway.dialects.base import AgentRequest, Dialect
+from agent.gateway.provider import BrokenStreamError, Provider, Sent
+from agent.gateway.upstream import (
+    SENT_HEADERS,
+    SENT_QUERY,
+)
+from core.errors import InfrastructureError, StoppedError, UserError
+from llm.chat import (
+    BudgetUsedError,
+    Call,
+    Message,
+    ReplayExhaustedError,
+    Reply,
+    RequestRefusedError,
+    TimeUsedError,
+)
+from llm.client import LiteLLMModel, background
+from llm.gate import Answered, Failed, PlannedCall, Refused
+from llm.prices import most_cost
+from llm.provider_errors import (
+    TransientError,
+    retrying,
+)
+from llm.registry import filled, provider_of
+
+GRACE = 10.0
+"""Seconds that an agent has to end by itself after its calls are refused for good."""
+_MOST_AT_ONCE = 64
+_MOST_FAILURES = 20
+_LONGEST_REQUEST = 64 * 2**20
+_PATIENCE = 30.0
+# JSON of code has three to four bytes for a token; base64 and other scripts have less than two.
+_BYTES_PER_TOKEN = 2
+
+
+@dataclass
+class _Lane:
+    """One conversation of an agent: its main one, or that of a sub-agent."""
+
+    tools: list[str]
+    spoken: list[tuple[str, list[str]]] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+
+@dataclass
+class Gateway:
+    """A context manager that serves the agent of one attempt.
+
+    Attributes:
+        model: the attempt's; its gate, address, price and limits hold for each call.
+        presented: the name by which the agent must ask for it.
+        most_calls: of this attempt; None for no limit.
+        translate: let litellm translate where the provider speaks another protocol.
+        allow_web: keep tools that the provider runs, such as a search of the web.
+        socket: a path to serve at; None for a port of the loopback address.
+        drift: answers that were served by the turn key, because the request had changed.
+        removed: tools that were taken out of requests, and how often.
+        problem: why the agent's calls are refused for good.
+    """
+
+    model: LiteLLMModel
+    presented: str
+    apis: tuple[str, ...]
+    most_calls: int | None = None
+    allow_web: bool = False
+    translate: bool = False
+    socket: Path | None = None
+    token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    port: int = 0
+    drift: int = 0
+    removed: Counter[str] = field(default_factory=Counter)
+    problem: Exception | None = None
+    _closing: bool = False
+    _ended_at: float = 0.0
+    _failures: int = 0
+    _admitted: int = 0
+    _lanes: list[_Lane] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __enter__(self) -> Gateway:
+        self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="gateway")
+        try:
+            background().wait(self._start(), _PATIENCE)
+        except BaseException:
+            self._threads.shutdown()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Calls that were sent are finished, so that their costs are known; no other begins.
+        self._closing = True
+        self._threads.shutdown(wait=True)
+        background().wait(self._stop(), _PATIENCE)
+
+    def overdue(self) -> bool:
+        """Return whether the agent must be killed: its calls are refused, and it goes on."""
+        try:
+            self.model.gate.pause(0)
+        except StoppedError as error:  # also of a run whose agent makes no calls
+            self._end(error)
+        return self.problem is not None and time.monotonic() - self._ended_at > GRACE
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversations, that of each sub-agent after those that began before it."""
+        return [message for lane in self._lanes for message in lane.messages]
+
+    @property
+    def calls(self) -> list[Call]:
+        """The answered calls, in the order of ``messages``."""
+        return [call for lane in self._lanes for call in lane.calls]
+
+    async def _start(self) -> None:
+        self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        self._provider = Provider(
+            self.model, self._client, self.translate, lambda: bool(self._lanes)
+        )
+        application = web.Application(client_max_size=_LONGEST_REQUEST)
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        if self.socket is not None:
+            # The path of a socket has at most 107 bytes, and that of a descriptor is short.
+            folder = os.open(self.socket.parent, os.O_PATH)
+            try:
+                place = f"/proc/self/fd/{folder}/{self.socket.name}"
+                await web.UnixSite(self._runner, place).start()
+            finally:
+                os.close(folder)
+            return
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def _stop(self) -> None:
+        await self._runner.cleanup()
+        await self._client.close()
+
+    def _end(self, problem: Exception) -> None:
+        with self._lock:
+            if self.problem is None and not self._closing:
+                self.problem, self._ended_at = problem, time.monotonic()
+
+    def _check(self) -> None:
+        if self.problem is not None:
+            raise self.problem
+        if self._closing:
+            raise StoppedError("the agent has ended")
+
+    async def _handle(self, asked: web.Request) -> web.StreamResponse:
+        if asked.path == "/" and asked.method in ("HEAD", "GET"):
+            return web.Response()  # Claude Code looks whether there is a server
+        dialect = dialect_of(asked.path)
+        try:
+            data = await asked.read()
+        except web.HTTPRequestEntityTooLarge:
+            return self._refused(dialect, "the request is too large", 413)
+        try:
+            body = json.loads(data or b"null")
+        except (ValueError, RecursionError):
+            body = None
+        if _token_of(asked) != self.token:
+            # Any program of this machine can reach a port, but only the agent the socket.
+            words = "this is not the token of the attempt"
+            known = self.socket is not None
+            return self._refused(dialect, words) if known else refused(dialect, words, 400)
+        if asked.path.endswith(("/count_tokens", ":countTokens")):
+            count = len(data) // _BYTES_PER_TOKEN
+            return web.json_response({"input_tokens": count, "totalTokens": count})
+        if dialect is None or dialect.api not in self.apis or asked.method != "POST":
+            return self._refused(dialect, f"{asked.method} {asked.path} is not served here", 404)
+        if not isinstance(body, dict):
+            return self._refused(dialect, "the request is not a JSON object")
+        channel = Channel(asyncio.get_running_loop())
+        if (name := dialect.model(asked.path, body)) != self.presented:
+            words = f"this attempt may call {self.presented} alone, not {name[:100]!r}"
+            return self._refused(dialect, words)
+        # The name without litellm's provider is what the provider knows too.
+        request = dialect.prepared(asked.path, body, self.presented, web=self.allow_web)
+        headers = {k.lower(): v for k, v in asked.headers.items() if k.lower() in SENT_HEADERS}
+        query = {key: value for key, value in asked.query.items() if key in SENT_QUERY}
+        channel.loop.run_in_executor(self._threads, self._serve, request, headers, query, channel)
+        return await respond(asked, request, channel)
+
+    def _refused(self, dialect: Dialect | None, words: str, status: int = 400) -> web.Response:
+        self._failed(words)
+        return refused(dialect, words, status)
+
+    def _serve(
+        self,
+        request: AgentRequest,
+        headers: Mapping[str, str],
+        query: Mapping[str, str],
+        channel: Channel,
+    ) -> None:
+        """Answer one request; in a thread of its own."""
+        try:
+            self._answer(request, headers, query, channel)
+        except (RequestRefusedError, BrokenStreamError, RecursionError) as error:
+            self._failed(str(error))
+            channel.give(refusal_of(request, str(error)))
+        except (
+            BudgetUsedError, StoppedError, ReplayExhaustedError, UserError, InfrastructureError,
+        ) as error:  # fmt: skip
+            self._end(error)
+            channel.give(refusal_of(request, str(error)))
+        except Exception as error:
+            problem = InfrastructureError(f"the gateway failed: {error!r}")
+            problem.__cause__ = error
+            self._end(problem)
+            channel.give(refusal_of(request, "the gateway failed"))
+        finally:
+            channel.give(None)
+
+    def _failed(self, words: str) -> None:
+        """Count a request that failed: an agent that repeats it for ever is ended."""
+        with self._lock:
+            self._failures += 1
+            looping = self._failures >= _MOST_FAILURES
+        if looping:
+            self._end(InfrastructureError(f"{_MOST_FAILURES} requests failed in turn: {words}"))
+
+    def _answer(
+        self,
+        request: AgentRequest,
+        headers: Mapping[str, str],
+        query: Mapping[str, str],
+        channel: Channel,
+    ) -> None:
+        exact, turn = exact_key(request), turn_key(request, self.model.name)
+        with self._lock:
+            self.removed.update(request.removed)
+            self._check()
+            if self.most_calls is not None and self._admitted >= self.most_calls:
+                raise TimeUsedError("--max-calls-per-attempt: all calls of this attempt are made")
+            self._admitted += 1
+            gate = self.model.gate
+            if (recorded := gate.recorded(turn, exact)) is None:
+                recorded = gate.recorded(turn)
+                self.drift += recorded is not None
+        if recorded is not None and recorded.body:
+            data = recorded.body.encode("utf-8", "replace")
+            kind = "application/json" if data.lstrip()[:1] == b"{" else STREAM
+            self._note(request, turn, recorded)
+            channel.give(Piece(data, content_type=kind))
+            return
+        ask = self._planned(request, exact, turn)
+        repeat = retrying(self.model.retries, self._pause)
+        try:
+            sent = repeat(self._call_once, ask, request, headers, query, channel)
+        except TransientError as error:
+            raise InfrastructureError(f"{self.model.name} did not answer: {error}") from error
+        self._note(request, turn, sent.reply)
+        channel.give(Piece(sent.rest, content_type=sent.content_type))
+
+    def _pause(self, seconds: float) -> None:
+        self._check()
+        self.model.gate.pause(seconds)
+
+    def _note(self, request: AgentRequest, turn: str, reply: Reply) -> None:
+        conversation = request.dialect.conversation(request.body)
+        names = request.dialect.tool_names(request.body)
+        before = [_spoken(message) for message in conversation if message.role == "assistant"]
+        said = Message("assistant", reply.content, reply.tool_calls)
+        with self._lock:
+            self._failures = 0
+            lanes = (one for one in self._lanes if (one.tools, one.spoken) == (names, before))
+            # One without answers is new: sub-agents may have equal tasks.
+            lane = next(lanes, None) if before else None
+            if lane is None:
+                lane = _Lane(names)
+                self._lanes.append(lane)
+            lane.spoken = [*before, _spoken(said)]
+            lane.messages = [*conversation, said]
+            lane.calls.append(Call(turn, reply))
+
+    def _planned(self, request: AgentRequest, exact: str, turn: str) -> PlannedCall:
+        model = self.model
+        known = filled(model.settings, model.name, model.api_base)
+        prompt = len(request.data) // _BYTES_PER_TOKEN
+        output = request.dialect.output_limit(request.body) or known.max_output
+        output = output and output * request.dialect.answers(request.body)
+        return PlannedCall(
+            model=model.name,
+            provider=provider_of(model.name, model.api_base)[1],
+            request_sha256=turn,
+            tokens=prompt + (output or 0),
+            bound=most_cost(model.name, model.price, prompt, output),
+            exchange_sha256=exact,
+        )
+
+    def _call_once(
+        self,
+        ask: PlannedCall,
+        request: AgentRequest,
+        headers: Mapping[str, str],
+        query: Mapping[str, str],
+        channel: Channel,
+    ) -> Sent:
+        gate = self.model.gate
+        self._check()
+        ticket = gate.begin(ask)
+        try:
+            self._check()  # it may have waited for long
+        except BaseException as error:
+            gate.end(ticket, Failed(str(error), transient=False, reached=False))
+            raise
+        try:
+            sent = (
+                background().start(self._provider.send(request, headers, query, channel)).result()
+            )
+        except TransientError as error:
+            error.uses_try = gate.end(ticket, error.failure)
+            raise
+        except RequestRefusedError as error:
+            gate.end(ticket, Refused(str(error), error.cost))
+            raise
+        except BaseException as error:
+            # The user has to fix what was refused, and it costs nothing.
+            billed = not isinstance(error, UserError)
+            gate.end(ticket, Failed(str(error), transient=False, billed=billed))
+            raise
+        sent = replace(sent, reply=replace(sent.reply, exchange_sha256=ask.exchange_sha256))
+        gate.end(ticket, Answered(sent.reply))
+        return sent
+
+
+def _spoken(message: Message) -> tuple[str, list[str]]:
+    """Return what identifies an answer of the model; agents complete arguments of calls."""
+    return message.content.strip(), [call.name for call in message.tool_calls]
+
+
+def _token_of(asked: web.Request) -> str:
+    bearer = asked.headers.get("authorization", "").removeprefix("Bearer ")
+    named = (asked.headers.get(name, "") for name in ("x-api-key", "x-goog-api-key"))
+    return next(filter(None, (*named, asked.query.get("key", ""), bearer)), "")
+
+
+# Ids of a session, of a device, of a cache, and of items: they name, and say nothing.
+_NAMES_ONLY = frozenset(
+    {"metadata", "user", "prompt_cache_key", "safety_identifier", "client_metadata", "session_id"}
+)
+# Before each pattern one that begins with a plain text, and so is much faster to look for.
+_CHANGING = tuple(
+    (re.compile(hint), re.compile(pattern), name)
+    for hint, pattern, name in (
+        (
+            r"-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-",
+            r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
+            "UUID",
+        ),
+        (
+            r"-\d{2}-\d{2}",
+            r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?Z?)?",
+            "DATE",
+        ),
+        (
+            r"day, [A-Z]",
+            r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, [A-Z][a-z]+ \d{1,2}, \d{4}",
+            "DATE",
+        ),
+        ("_1", r"_\d{13}(?=_|\b)", "_MILLISECONDS"),
+        ("Chunk ID: ", r"(Chunk ID: )\w+", r"\1ID"),
+        ("Wall time: ", r"(Wall time: )[\d.]+", r"\1SECONDS"),
+    )
+)
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def exact_key(request: AgentRequest) -> str:
+    """Return the hash of what is asked, without ids and times that differ in each run."""
+    return _sha256([request.path, _plain(request.body)])
+
+
+def turn_key(request: AgentRequest, model: str) -> str:
+    """Return the hash of dialect, model, tools, kind of answer, task, and what the model said.
+
+    The task is the first message of the user, without numbers: it tells sub-agents apart.
+    """
+    dialect, body = request.dialect, request.body
+    conversation = dialect.conversation(body)
+    task = next((m.content for m in conversation if m.role == "user"), "")
+    said = [
+        [message.content.strip(), [call.name for call in message.tool_calls]]
+        for message in conversation
+        if message.role == "assistant"
+    ]
+    parts = [dialect.name, model, request.streamed, dialect.tool_names(body)]
+    return _sha256([*parts, _NUMBER.sub("0", _plain(task)), said])
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict):
+        ids = {"id"} if "type" in value and "role" not in value else set()
+        return {k: _plain(v) for k, v in value.items() if k not in _NAMES_ONLY | ids}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, str):
+        for hint, pattern, name in _CHANGING:
+            if hint.search(value):
+                value = pattern.sub(name, value)
+    return value
+
+
+def _sha256(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
