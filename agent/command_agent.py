@@ -166,6 +166,7 @@ class CommandAgent:
             translate=self.translate,
             allow_web=self.allow_web,
             socket=socket,
+            first_lane=max((m.lane + 1 for m in task.transcript.messages), default=0),
         )
         try:
             with gateway:

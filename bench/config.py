@@ -187,18 +187,19 @@ def validated(config: RunConfig) -> RunConfig:
 
 def _with_agents(config: RunConfig) -> RunConfig:
     """Put the agent of each model in the place of the edit format, which it does not write."""
-    chosen = {model.given: named_agent(model.edit_format) for model in config.models}
+    models = config.models
+    own = [model for model in models if named_agent(model.edit_format)]
     if named_agent(config.agent) or is_command(config.agent):
         name = "agent" if is_command(config.agent) else config.agent
-        if is_command(config.agent) and any(chosen.values()):
+        if is_command(config.agent) and own:
             raise UserError("--agent command:TEMPLATE edits for all models; leave @AGENT out")
-        models = (m if chosen[m.given] else replace(m, edit_format=name) for m in config.models)
-        config = replace(config, models=tuple(models))
-        other = next((m.given for m in config.models if chosen[m.given]), "")
-        if any(agent and agent.name != name for agent in chosen.values()):
-            raise UserError(f"--models {other} and --agent {config.agent} differ; give one agent")
-    elif any(chosen.values()) and not all(chosen.values()):
-        without = ", ".join(given for given, agent in chosen.items() if agent is None)
+        for model in own:
+            if model.edit_format != name:
+                given = f"{model.given}@{model.edit_format}"
+                raise UserError(f"--models {given} and --agent {name} differ; give one agent")
+        config = replace(config, models=tuple(replace(m, edit_format=name) for m in models))
+    elif own and len(own) < len(models):
+        without = ", ".join(model.given for model in models if model not in own)
         raise UserError(f"--models: give {without} an agent too, as NAME@AGENT, or give --agent")
     if config.named_agents and config.agent_sandbox is None:
         config = replace(config, agent_sandbox=AgentSandbox.MODEL)

@@ -37,6 +37,7 @@ class Message:
     Attributes:
         tool_call_id: the call that a ``tool`` message answers.
         images: addresses of images that belong to the message.
+        lane: the number of its conversation, where an agent held several; 0 is the first.
     """
 
     role: str
@@ -44,6 +45,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     images: tuple[str, ...] = ()
+    lane: int = 0
 
     def as_json(self) -> dict[str, Any]:
         plain = asdict(self)

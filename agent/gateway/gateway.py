@@ -85,6 +85,7 @@ class Gateway:
         translate: let litellm translate where the provider speaks another protocol.
         allow_web: keep tools that the provider runs, such as a search of the web.
         socket: a path to serve at; None for a port of the loopback address.
+        first_lane: the number of its first conversation in the attempt.
         drift: answers that were served by the turn key, because the request had changed.
         removed: tools that were taken out of requests, and how often.
         problem: why the agent's calls are refused for good.
@@ -97,6 +98,7 @@ class Gateway:
     allow_web: bool = False
     translate: bool = False
     socket: Path | None = None
+    first_lane: int = 0
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     port: int = 0
     drift: int = 0
@@ -140,7 +142,8 @@ class Gateway:
     @property
     def messages(self) -> list[Message]:
         """The conversations, that of each sub-agent after those that began before it."""
-        return [message for lane in self._lanes for message in lane.messages]
+        lanes = enumerate(self._lanes, self.first_lane)
+        return [replace(message, lane=n) for n, lane in lanes for message in lane.messages]
 
     @property
     def calls(self) -> list[Call]:

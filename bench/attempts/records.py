@@ -157,7 +157,8 @@ class AttemptRecord:
 def _message(raw: Mapping[str, Any]) -> Message:
     calls = tuple(ToolCall(**call) for call in raw.get("tool_calls") or ())
     images = tuple(map(str, raw.get("images") or ()))
-    return Message(raw["role"], raw["content"], calls, raw.get("tool_call_id") or "", images)
+    answers, lane = raw.get("tool_call_id") or "", int(raw.get("lane") or 0)
+    return Message(raw["role"], raw["content"], calls, answers, images, lane)
 
 
 def total_cost(records: Sequence[AttemptRecord]) -> Decimal | None:

@@ -94,7 +94,8 @@ def _attempt(record: AttemptRecord, seen: SeenTexts, *, chosen: bool) -> Iterato
         yield f"- tests: {record.candidate.test_note}"
     yield ""
     for place, message in enumerate(record.messages, 1):
-        yield f"### {place}. {message.role.upper()}\n"
+        lane = f", conversation {message.lane + 1}" if message.lane else ""
+        yield f"### {place}. {message.role.upper()}{lane}\n"
         yield message_block(message.content, f"attempt {number}, message {place}", seen)
     if record.error:
         yield f"### ERROR\n\n{fenced(record.error, 'text')}"

@@ -7,7 +7,7 @@ ATIF-v1.8); the other layouts are those that ``reports.foreign.readers`` read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -225,12 +225,21 @@ def _atif_head(agent: str, attempt: AgentAttempt) -> dict[str, Any]:
 def _atif_attempt(instance: AttemptedInstance, attempt: AgentAttempt, agent: str) -> dict[str, Any]:
     # A trajectory has at least one step: an attempt without messages ended before the first call.
     none = AgentStep("user", "No message was saved.")
-    steps, totals = attempt.steps or (none,), attempt.totals
+    lanes: dict[int, list[AgentStep]] = {}
+    for step in attempt.steps or (none,):
+        lanes.setdefault(step.lane, []).append(step)
+    (_, steps), *others = sorted(lanes.items())
+    name, totals = f"attempt-{attempt.attempt}", attempt.totals
+    head = {**_atif_head(agent, attempt), "session_id": instance.instance_id}
+    nested = [
+        {**head, "trajectory_id": f"{name}-lane-{lane}", "steps": _atif_steps(those)}
+        for lane, those in others
+    ]
     return {
-        **_atif_head(agent, attempt),
-        "session_id": instance.instance_id,
-        "trajectory_id": f"attempt-{attempt.attempt}",
-        "steps": [_atif_step(step, number) for number, step in enumerate(steps, 1)],
+        **head,
+        "trajectory_id": name,
+        "steps": _atif_steps(steps),
+        **({"subagent_trajectories": nested} if nested else {}),
         "final_metrics": _known(
             {
                 "total_prompt_tokens": totals.prompt_tokens,
@@ -241,6 +250,10 @@ def _atif_attempt(instance: AttemptedInstance, attempt: AgentAttempt, agent: str
         ),
         "extra": {KEPT: kept_values(instance, attempt), "patch": attempt.patch},
     }
+
+
+def _atif_steps(steps: Sequence[AgentStep]) -> list[dict[str, Any]]:
+    return [_atif_step(step, number) for number, step in enumerate(steps, 1)]
 
 
 def _atif_step(step: AgentStep, number: int) -> dict[str, Any]:

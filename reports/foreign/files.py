@@ -19,7 +19,7 @@ from core.parsing.untrusted import (
     read_json,
     read_object,
 )
-from reports.data.jsonvalues import objects, text
+from reports.data.jsonvalues import objects, text, whole
 from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
 from reports.foreign.model import TOOL, Action, AgentStep
 from runs.storage.store import is_safe_key, shown
@@ -191,4 +191,5 @@ def message_step(
         actions=answer(message) if role == TOOL else made,
         totals=totals,
         place=place,
+        lane=whole(message.get("lane")) or 0,
     )

@@ -53,6 +53,7 @@ class AgentStep:
     totals: StepTotals = UNKNOWN_TOTALS
     seconds: float | None = None
     place: str = ""  # in its file
+    lane: int = 0  # the number of its conversation in the attempt
 
     @property
     def by_model(self) -> bool:

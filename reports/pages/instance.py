@@ -54,6 +54,8 @@ def _messages(
     for number, message in enumerate(messages, 1):
         content = _content(message)
         role = text(message.get("role")) or "unknown"
+        if lane := whole(message.get("lane")):
+            role += f", conversation {lane + 1}"
         view = MessageView(attempt, number, role, content, seen.get(content))
         seen.setdefault(content, view)
         yield view

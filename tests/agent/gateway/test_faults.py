@@ -20,6 +20,8 @@ from bench.config import RunConfig, validated
 from core.errors import UserError
 from environments.base import AgentSandbox
 from llm.gate import OpenGate
+from reports.cli.options import ExportLayout
+from reports.foreign.export import export_command
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import LedgerLine
 from runs.modelsource import ReplayedModels
@@ -101,6 +103,15 @@ def test_fifty_calls_at_once_are_each_answered_and_booked(
         found = solve(agent_of("messages", "stream", "burst=50"), tmp_path, cache)
     assert found["status"] == "plausible", found["reason"]
     assert stub.billed == len(stub.requests) == len(billed(tmp_path)) == 52
+    folder, out = tmp_path / "predictions/r", tmp_path / "atif"
+    export_command(folder, ExportLayout.ATIF, out, lambda _: None)
+    (whole,) = (json.loads(path.read_text()) for path in out.rglob("*.json"))
+    (attempt,) = whole["subagent_trajectories"]
+    lanes = [attempt, *attempt["subagent_trajectories"]]
+    assert len({lane["trajectory_id"] for lane in lanes}) == 51
+    assert sorted(len(lane["steps"]) for lane in lanes) == [2] * 50 + [3]
+    metrics = [step["metrics"] for lane in lanes for step in lane["steps"] if "metrics" in step]
+    assert len(metrics) == 52, "each answer has its tokens and its cost"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -153,6 +153,7 @@ def test_sub_agents_with_equal_tasks_are_conversations_of_their_own(
     post(gateway, more)
     roles = [message.role for message in gateway.messages]
     assert roles == ["user", "assistant", "user", "assistant", "user", "assistant"]
+    assert [message.lane for message in gateway.messages] == [0] * 4 + [1] * 2
     assert len(gateway.calls) == 3
 
 

@@ -172,6 +172,8 @@ def test_models_and_their_agents_are_chosen_together() -> None:
         chosen("deepseek/deepseek-chat", agent="codex")
     assert chosen("deepseek/deepseek-chat", agent="goose")
     assert chosen("gpt-4o", agent="claude-code", agent_translate=("openai",))
+    with pytest.raises(UserError, match="give gpt-4o an agent too"):
+        chosen("gpt-4o@goose", "gpt-4o@diff")
     with pytest.raises(UserError, match="differ; give one agent"):
         chosen("gpt-5.1-codex@codex", agent="goose")
     with pytest.raises(UserError, match="gets no keys of providers"):
