@@ -180,8 +180,8 @@ class AgentOptions:
     )
     agent_sandbox: AgentSandbox | None = option(
         None,
-        "Run a command in bubblewrap, with or without network, or with --agent-api alone: it can "
-        "write to its checkout alone and sees no home folder (docs/agents.md).",
+        "Run a command in bubblewrap with the network of the machine, none, or the gateway to its "
+        "model alone. It can write to its checkout only and sees no home folder (docs/agents.md).",
         "--agent-sandbox",
         panel=AGENT,
         decides=True,
