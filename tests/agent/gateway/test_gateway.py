@@ -242,7 +242,7 @@ def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_killed_harness_pays_for_no_journaled_call_twice(
     seed: int, tmp_path: Path, cache: Path, preloaded: Preloaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
