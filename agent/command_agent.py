@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from agent.conversation.base import Ending
 from agent.gateway.gateway import Gateway
 from agent.gateway.upstream import presented_name
-from agent.named import NamedAgent
+from agent.named.base import NamedAgent
 from agent.protocol import AgentResult, Task
 from core.address import has_password
 from core.errors import InfrastructureError, UserError

@@ -4,8 +4,8 @@ It asks its model until an answer calls no tool. Its tool replaces a text in a f
 standard library alone, because it runs in a sandbox. Options: ``stream``; ``hang-up`` leaves each
 answer in the middle once; ``web`` offers a tool of the provider; ``model=NAME`` asks for another
 model; ``loop`` repeats what fails; ``clock`` puts the time into its results; ``probe`` prints what
-it can reach; ``burst=N`` asks N times at once; ``hurry`` ends
-before its answers; ``daemon=NAME`` leaves a process of that name.
+it can reach; ``burst=N`` asks N times at once; ``killed`` dies after its first result; ``hurry``
+ends before its answers; ``daemon=NAME`` leaves a process of that name.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -53,6 +54,8 @@ def main() -> None:
             break
         for identity, name, arguments in calls:
             answered(conversation, identity, name, use(arguments))
+        if "killed" in OPTIONS:
+            os.kill(os.getpid(), signal.SIGKILL)
     if "daemon" in OPTIONS:
         code = "import time; time.sleep(600)"
         words = [sys.executable, "-c", code, OPTIONS["daemon"]]

@@ -256,6 +256,17 @@ def test_findings_go_back_to_the_agent_in_the_same_checkout(
     assert "linter finds new problems" in asked and "slugify: runs of dashes" in asked
 
 
+def test_what_an_agent_did_before_it_was_killed_is_booked_and_kept(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(monkeypatch) as stub:
+        found = solve(agent_of("messages", "stream", "killed"), tmp_path, cache)
+    assert (found["status"], attempt_of(tmp_path)["status"]) == ("error", "error")
+    assert "the agent ended with exit code 137" in attempt_of(tmp_path)["error"]
+    assert NEW in found["model_patch"] and len(billed(tmp_path)) == stub.billed == 1
+    assert Decimal(str(found["cost"])) == COSTS["messages"]
+
+
 def test_no_process_of_an_agent_outlives_its_attempt(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from agent.gateway.dialects import DIALECTS
-from agent.named import AGENTS, NamedAgent
+from agent.named import AGENTS
+from agent.named.base import NamedAgent
 from bench.config import ModelChoice, RunConfig, validated
 from core.errors import UserError
 from environments.base import AgentSandbox

@@ -1,0 +1,36 @@
+"""The coding agents that ``--agent`` knows by name: how each is started, and what was tested.
+
+The facts are those of the versions in ``tested``, seen when they ran (docs/agents.md).
+"""
+
+from __future__ import annotations
+
+from agent.named import (
+    aider,
+    claude_code,
+    codex,
+    gemini_cli,
+    goose,
+    mini_swe_agent,
+    opencode,
+    openhands,
+    qwen_code,
+)
+from agent.named.base import NamedAgent
+
+_MODULES = (
+    claude_code,
+    codex,
+    gemini_cli,
+    opencode,
+    qwen_code,
+    goose,
+    openhands,
+    mini_swe_agent,
+    aider,
+)
+AGENTS: tuple[NamedAgent, ...] = tuple(module.AGENT for module in _MODULES)
+
+
+def named_agent(name: str) -> NamedAgent | None:
+    return next((agent for agent in AGENTS if agent.name == name), None)

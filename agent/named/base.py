@@ -1,0 +1,90 @@
+"""What describes a coding agent that ``--agent`` knows by name."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.gateway.dialects import DIALECTS
+
+_VERSION_SECONDS = 60.0
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "TERM": "dumb", "TZ": "UTC"}
+
+
+@dataclass(frozen=True)
+class NamedAgent:
+    """One coding agent.
+
+    Attributes:
+        program: the command that is looked up in ``PATH``.
+        words: its command line, with placeholders; a shell runs it where it begins with ``sh``.
+        dialect: the name of the protocol in which it calls models.
+        tested: the version that was run.
+        install: a command that installs that version.
+        environment: variables, with placeholders.
+        files: texts with placeholders, by path in its home folder.
+        leaves: patterns of its own files in the checkout, which are not part of its edits.
+    """
+
+    name: str
+    program: str
+    words: tuple[str, ...]
+    dialect: str
+    tested: str
+    install: str
+    licence: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    leaves: tuple[str, ...] = ()
+
+    @property
+    def api(self) -> str:
+        """The name of its protocol for ``--agent-api``."""
+        return next(one.api for one in DIALECTS if one.name == self.dialect)
+
+    def variables(self) -> dict[str, str]:
+        return {**_QUIET, **self.environment}
+
+    def installed(self) -> str:
+        """Return the version that is installed; empty where the program is not, or names none."""
+        program = shutil.which(self.program)
+        if program is None:
+            return ""
+        try:
+            done = subprocess.run(
+                [program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS,
+                stdin=subprocess.DEVNULL, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        found = _VERSION.search(done.stdout + done.stderr)
+        return found[0] if found else ""
+
+
+def shell(line: str) -> tuple[str, ...]:
+    """Return the words of a command line that reads the message file, which is ``$0``."""
+    return ("sh", "-c", f"exec {line}", "{message_file}", "{model}", "{address}")
+
+
+def no_telemetry(kind: str) -> str:
+    """Return the settings of Gemini CLI, and of what was made from it, for a ``kind`` of login."""
+    settings = {
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "general": {"enableAutoUpdate": False},
+        "security": {"auth": {"selectedType": kind}},
+    }
+    return json.dumps(settings)
+
+
+OPENAI = {
+    "OPENAI_API_KEY": "{token}", "OPENAI_BASE_URL": "{address}/v1",
+    "OPENAI_API_BASE": "{address}/v1",
+}  # fmt: skip
+# litellm would fetch its price map.
+LITELLM = {**OPENAI, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
