@@ -142,6 +142,11 @@ class AttemptData:
     outcomes_known: bool = True
 
     @property
+    def called(self) -> str:
+        """The name of the model alone, as in ledger and journal."""
+        return self.model.removesuffix(f"@{self.edit_format}")
+
+    @property
     def candidate(self) -> Candidate:
         """The attempt as the harness ranks it; its patch is assumed to apply."""
         outcomes = self.edit, self.lint, self.test

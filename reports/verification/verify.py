@@ -315,8 +315,8 @@ def _run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: st
     returned = mapping(described.get("models_returned"))
     for attempt in (a for i in run.instances for a in i.attempts):
         for name in sorted({c.model for c in attempt.calls if c.model}):
-            if name not in returned.get(attempt.model, ()):
-                yield f"models_returned.{attempt.model} lacks {name!a}, which a reply names"
+            if name not in returned.get(attempt.called, ()):
+                yield f"models_returned.{attempt.called} lacks {name!a}, which a reply names"
 
 
 def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
@@ -421,7 +421,7 @@ def _lacking(path: Path, run: RunData) -> Iterator[Difference]:
         if line.kind in ("answered", REPLAYED)
     )
     for name, attempt in ((i.instance_id, a) for i in run.instances for a in i.attempts):
-        key = name, attempt.attempt, attempt.model
+        key = name, attempt.attempt, attempt.called
         if lacking := Counter((*key, call.usage, call.cost) for call in attempt.calls) - paid:
             what = f"{counted(lacking.total(), 'call')} of {name}, attempt {attempt.attempt}"
             yield Difference(path, f"lacks {what}, as its trajectory has them")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -19,12 +21,14 @@ from agent.named.base import NamedAgent
 from bench.config import ModelChoice, RunConfig, validated
 from core.errors import UserError
 from environments.base import AgentSandbox
+from reports.command_line import report_command
 from runs.calls.budget import BudgetLimits
 from runs.options import Spending
 from tests.agent.gateway.test_runs import (
     COSTS,
     ID,
     NEW,
+    TURNS,
     attempt_of,
     ledger_of,
     needs_bubblewrap,
@@ -32,7 +36,8 @@ from tests.agent.gateway.test_runs import (
     solve,
 )
 from tests.agent.gateway.test_runs import keys as keys  # a fixture
-from tests.support.dialects import MODELS, Fault, Turn
+from tests.support.dialects import AGENT, MODELS, Fault, Turn
+from tests.support.evaluated import report_options
 from tests.support.runs import config
 
 SED = f"sed -i 's/^        else:/{NEW}/'".replace("'-'", "\\x27-\\x27") + " textkit/slug.py"
@@ -98,6 +103,9 @@ def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
     assert NEW in found["model_patch"]
     assert stub.billed == len(ledger_of(tmp_path)) >= 1
     assert Decimal(str(found["cost"])) == stub.billed * COSTS[dialect_of(agent)]
+    folder, said = tmp_path / "predictions/r", list[str]()
+    report_command([folder], report_options(cache, page=True), said.append)
+    assert report_command([folder], report_options(cache, verify=True), said.append) == 0, said
     again = replace(of(agent, run="again"), replay=tmp_path / "predictions/r")
     solve(again, tmp_path, cache)
     replayed = json.loads((tmp_path / "predictions/again" / f"{ID}.json").read_text())
@@ -141,6 +149,29 @@ def solve_to_nothing(
 
 def log_of(tmp_path: Path) -> str:
     return (tmp_path / "logs" / "r" / f"{ID}.log").read_text()[-3000:]
+
+
+@needs_bubblewrap
+def test_reports_name_the_agent_and_agree_with_its_ledger(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program of an agent is our small one here."""
+    python, place = str(Path(sys.executable).resolve()), tmp_path / "bin/qwen"
+    place.parent.mkdir()
+    place.write_text(f'#!/bin/sh\nexec {python} {AGENT} chat "$OPENAI_MODEL" "$7" stream\n')
+    place.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place.parent}:{os.environ['PATH']}")
+    (agent,) = (one for one in AGENTS if one.name == "qwen-code")
+    shown = (AGENT, place)
+    small = replace(agent, words=("qwen", *["-"] * 6, "{message_file}"))
+    monkeypatch.setattr("agent.agents.named_agent", {"qwen-code": small}.get)
+    with served(monkeypatch, turns=TURNS):
+        found = solve(of(agent, agent_sandbox_read=shown, tries=1), tmp_path, cache)
+    assert found["status"] == "plausible", log_of(tmp_path)
+    folder, said = tmp_path / "predictions/r", list[str]()
+    report_command([folder], report_options(cache, page=True, table=True), said.append)
+    assert "gpt-4o@qwen-code" in "\n".join(said)
+    assert report_command([folder], report_options(cache, verify=True), said.append) == 0, said
 
 
 def test_each_agent_has_a_program_and_a_protocol() -> None:
