@@ -31,10 +31,7 @@ from agent.gateway.channel import STREAM, Channel, Piece, refusal_of, refused, r
 from agent.gateway.dialects import dialect_of
 from agent.gateway.dialects.base import AgentRequest, Dialect
 from agent.gateway.provider import BrokenStreamError, Provider, Sent
-from agent.gateway.upstream import (
-    SENT_HEADERS,
-    SENT_QUERY,
-)
+from agent.gateway.upstream import SENT_HEADERS, SENT_QUERY
 from core.errors import InfrastructureError, StoppedError, UserError
 from llm.chat import (
     BudgetUsedError,
@@ -48,10 +45,7 @@ from llm.chat import (
 from llm.client import LiteLLMModel, background
 from llm.gate import Answered, Failed, PlannedCall, Refused
 from llm.prices import most_cost
-from llm.provider_errors import (
-    TransientError,
-    retrying,
-)
+from llm.provider_errors import TransientError, retrying
 from llm.registry import filled, provider_of
 
 GRACE = 10.0
@@ -87,7 +81,7 @@ class Gateway:
         socket: a path to serve at; None for a port of the loopback address.
         first_lane: the number of its first conversation in the attempt.
         drift: answers that were served by the turn key, because the request had changed.
-        removed: tools that were taken out of requests, and how often.
+        removed: tools and parameters that were taken out of requests, and how often.
         problem: why the agent's calls are refused for good.
     """
 

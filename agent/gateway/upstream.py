@@ -96,12 +96,10 @@ def upstream_of(name: str, api_base: str | None, dialect: Dialect) -> Upstream:
     keys = (f"{provider.upper()}_API_KEY", *_OTHER_KEYS.get(provider, ()))
     key = next((os.environ[name] for name in keys if os.environ.get(name)), "")
     address, versions = api_base, True
-    if api_base:
-        pass
-    elif provider in _ADDRESSES:
+    if not api_base and provider in _ADDRESSES:
         names, usual = _ADDRESSES[provider]
         address = next((os.environ[n] for n in names if os.environ.get(n)), usual)
-    else:
+    elif not api_base:
         _, _, found, address = the_litellm().get_llm_provider(model=name)
         key, versions = key or str(found or ""), False
         if not address:

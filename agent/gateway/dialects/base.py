@@ -1,8 +1,8 @@
 """Pure: a protocol in which coding agents call models, as far as the gateway reads it.
 
-Requests and answers pass through as they are. The gateway reads which model is asked, what the
-conversation holds, and what the answer says and costs. It changes a request in three places: the
-model's name, tools that the provider itself would run, and the wish for a usage report.
+Answers pass through byte for byte. The gateway reads which model is asked, what the conversation
+holds, and what the answer says and costs. It writes a request again, without tools that the
+provider itself would run and parameters that are not listed, and asks for a report of the usage.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class AgentRequest:
 
     Attributes:
         path: of the dialect, with the real name of the model where it stands there.
-        removed: tools that the provider would have run itself.
+        removed: tools that the provider would have run itself, and parameters that are not listed.
         data: the body as it is sent.
     """
 
