@@ -210,6 +210,8 @@ class InstanceBenchmark(Benchmark[Solved]):
         winner = solved.winner
         title = title_of(solved.instance.problem_statement)
         trajectory = self.trajectory(finished, title, winner.attempt if winner else None)
+        if solved.evidence:
+            trajectory["evidence"] = solved.evidence.model_dump(mode="json")
         prediction = solved.as_prediction(self.config.model_name_or_path)
         self.store.save_instance(finished.key, prediction, trajectory, transcript(solved))
 

@@ -25,6 +25,13 @@ __all__ = ["AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "TestC
 DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
 
 
+class SelectionRule(str, Enum):
+    """How the prediction is chosen among the candidates."""
+
+    PLAUSIBLE = "plausible"
+    EVIDENCE = "evidence"
+
+
 class TestChoice(str, Enum):
     """Which pre-existing tests run."""
 
@@ -125,6 +132,30 @@ class RunConfig(RunOptions):
         least=0,
         decides=True,
     )
+    select: SelectionRule = option(
+        SelectionRule.PLAUSIBLE,
+        "plausible: predict the first plausible candidate, else the least bad one; evidence: run "
+        "scripts that models write for the issue on all candidates, and choose by their outcomes.",
+        "--select",
+        panel=RUN,
+        decides=True,
+    )
+    scripts: int = option(
+        6,
+        "Ask for this many scripts for an instance (with --select evidence).",
+        "--scripts",
+        panel=RUN,
+        least=0,
+        decides=True,
+    )
+    rounds: int = option(
+        2,
+        "Ask at most this often for a script that tells the two best groups of candidates apart.",
+        "--rounds",
+        panel=RUN,
+        least=0,
+        decides=True,
+    )
     all_attempts: bool = option(
         False,
         "Go on after a plausible attempt (for studies).",
@@ -136,6 +167,15 @@ class RunConfig(RunOptions):
     def temperature(self, try_: int) -> float:
         """Return the temperature of a model's ``try_`` (from 1); the last one is repeated."""
         return self.temperatures[min(try_, len(self.temperatures)) - 1]
+
+    @property
+    def runs_tests(self) -> bool:
+        return self.tests is not TestChoice.NONE and self.environment is not EnvironmentKind.NONE
+
+    @property
+    def needs_base(self) -> bool:
+        """Whether an instance needs a checkout of its base commit beside those of attempts."""
+        return self.runs_tests or self.select is SelectionRule.EVIDENCE
 
     @property
     def calls_models(self) -> bool:
@@ -158,12 +198,17 @@ class RunConfig(RunOptions):
 
     def deciding(self) -> dict[str, Any]:
         default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
+        evidence = self.select is SelectionRule.EVIDENCE
         temperatures = DEFAULT_TEMPERATURES if default else self.temperatures
         return super().deciding() | {
             "agent_allow_web": self.agent_allow_web or None,
             "agent_translate": sorted(self.agent_translate) or None,
             "agent_api": sorted(self.agent_api) or None,
             "feedback": self.feedback or None,
+            # Records of earlier versions have none of these.
+            "select": self.select.value if evidence else None,
+            "scripts": self.scripts if evidence else None,
+            "rounds": self.rounds if evidence else None,
             "agent_env": sorted(self.agent_env),
             "agent_sandbox_read": [str(path) for path in self.agent_sandbox_read] or None,
             "agent_timeout": self.agent_timeout if self.outside_agent else None,
@@ -225,6 +270,11 @@ def _check_agent(config: RunConfig) -> None:
         )
     if config.feedback and not config.outside_agent:
         raise UserError("--feedback is for other agents; --max-reflections is for our own")
+    if config.select is SelectionRule.EVIDENCE and config.outside_agent and not config.has_gateway:
+        raise UserError(
+            "--select evidence asks the models of --models for scripts; give --agent-api, which "
+            "says how the command calls them"
+        )
     keys = [name for name in config.agent_env if name.endswith("_API_KEY")]
     if keys and config.has_gateway:
         raise UserError(

@@ -108,14 +108,14 @@ class RecordedGate(OpenGate):
 
 
 def read_trajectory(path: Path) -> dict[int, RecordedAttempt]:
-    """Return the recorded attempts of a trajectory file by attempt number.
+    """Return the recorded attempts of a trajectory file by number; writers of scripts are below 1.
 
     Raises:
         UserError: the file is not a trajectory.
     """
     try:
         data = read_object(path, "fix it or move it away")
-        attempts = [_attempt(raw) for raw in data["attempts"]]
+        attempts = [_attempt(raw) for raw in (*data["attempts"], *data.get("writers", ()))]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} is not a trajectory: {error!r}; see docs/trajectory.md") from error
     if (name := data.get("instance_id", path.stem)) != path.stem:

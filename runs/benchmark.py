@@ -190,7 +190,7 @@ class Benchmark(ABC, Generic[V]):
             "instance_id": finished.key,
             "status": finished.end.shown,
             "reason": finished.end.reason,
-            "attempts": [one.as_trajectory() for one in finished.attempts],
+            **_said(finished),
         }
         try:
             self.store.save_unfinished(finished.key, content)
@@ -205,7 +205,14 @@ class Benchmark(ABC, Generic[V]):
             "status": finished.end.shown,
             "reason": finished.end.reason,
             "winner": winner,
-            "attempts": [one.as_trajectory() for one in finished.attempts],
+            **_said(finished),
             "config": self.config.as_json(),
             "versions": all_versions(),
         }
+
+
+def _said(finished: Finished[Any]) -> dict[str, Any]:
+    said = [(one.attempt, one.as_trajectory()) for one in finished.attempts]
+    writers = [one for number, one in said if number < 1]
+    attempts = [one for number, one in said if number >= 1]
+    return {"attempts": attempts, **({"writers": writers} if writers else {})}

@@ -78,7 +78,7 @@ class JobContext:
 
 
 class KeptAttempt(Protocol):
-    """What the run keeps of an attempt of a job."""
+    """What the run keeps of an attempt of a job; below 1 of a model that wrote scripts."""
 
     @property
     def attempt(self) -> int: ...

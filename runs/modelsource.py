@@ -147,6 +147,8 @@ class ReplayedModels:
                 f"{instance_id}, attempt {attempt}: {recorded.model} is recorded, but it is the "
                 f"turn of {choice.given}; give the recorded models with --models"
             )
+        if attempt < 1:
+            return self._turn(recorded)
         if self.agent_api:
             if recorded.edit_format != choice.edit_format:
                 raise UserError(
@@ -164,14 +166,17 @@ class ReplayedModels:
                 f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is not an edit "
                 "format: what an outside agent did cannot be replayed"
             )
+        turn = self._turn(recorded)
+        return replace(turn, architect=turn.model) if choice.architect else turn
+
+    def _turn(self, recorded: RecordedAttempt) -> Turn:
         counter, model = ESTIMATE, ReplayModel(recorded)
         if recorded.traits is not None:  # with them, a replay takes the same decisions
             counter = counter_name(recorded.model)
             count = partial(count_tokens, recorded.model)
             model = ReplayModel(recorded, recorded.traits, count)
         name, edit_format = recorded.model, recorded.edit_format
-        turn = Turn(model, name, edit_format, counter, recorded.temperature)
-        return replace(turn, architect=turn.model) if choice.architect else turn
+        return Turn(model, name, edit_format, counter, recorded.temperature)
 
     def _for_gateway(self, recorded: RecordedAttempt) -> Turn:
         gate = RecordedGate([*recorded.calls])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.config import ModelChoice, RunConfig, TestChoice
+from bench.config import ModelChoice, RunConfig, SelectionRule, TestChoice
 from bench.instances.dataset import load_dataset
 from bench.options import Options
 from core.processes import run_limited
@@ -37,6 +37,7 @@ SENTINELS = {
     "hints_text": "ZQHIDDEN_HINT",
 }
 DIFF = "diff --git a/{0} b/{0}\n--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-1\n+{1}\n"
+SCRIPT = "```python\nimport sys\n\nimport textkit\n\nsys.exit(2)\n```\n"
 EDIT = (
     "textkit/slug.py\n```python\n<<<<<<< SEARCH\n    letters = []\n=======\n    letters = list()\n"
     ">>>>>>> REPLACE\n```\n"
@@ -98,7 +99,8 @@ def test_no_sentinel_in_any_message_command_log_or_file(
     dataset.write_text(json.dumps([row(), flaky]))
     validity = tmp_path / "validity.json"
     validity.write_text(json.dumps(validity_of(row()["instance_id"], "demo__textkit-9")))
-    provider.will_answer("textkit/slug.py", EDIT)
+    other = EDIT.replace("list()", "[*()]")
+    provider.will_answer("textkit/slug.py", EDIT, "textkit/slug.py", other, SCRIPT)
     commands: list[object] = []
     _spy(monkeypatch, commands)
     config = RunConfig(
@@ -107,6 +109,9 @@ def test_no_sentinel_in_any_message_command_log_or_file(
         environment=kind,
         tests=TestChoice.RELATED,
         run="r",
+        tries=2,
+        all_attempts=True,
+        select=SelectionRule.EVIDENCE,
     )
     options = Options(
         dataset=str(dataset), out=tmp_path / "out", cache=tmp_path / "cache",
@@ -116,7 +121,7 @@ def test_no_sentinel_in_any_message_command_log_or_file(
     assert run_command(config, options, said.append) == 0
     files = [p for p in [*tmp_path.rglob("*")] if p.is_file() and p not in (dataset, validity)]
     assert any(p.suffix == ".md" for p in files)
-    assert len(provider.requests) == 2
+    assert len(provider.requests) == (4 if kind is EnvironmentKind.NONE else 10)
     prediction = json.loads((tmp_path / "out/predictions/r/demo__textkit-1.json").read_text())
     assert prediction["test_outcome"] is (None if kind is EnvironmentKind.NONE else True)
     described = json.loads((tmp_path / "out/predictions/r/run.json").read_text())

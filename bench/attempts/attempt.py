@@ -82,6 +82,7 @@ class Attempt:
         repo_map: maps of the base commit; None where no model reads them.
         linter: checks edited files with the compiler of the instance's Python.
         ran: the changes of each tree whose tests ran, in their order.
+        failing: how many tests newly failed on each.
     """
 
     instance: Instance
@@ -95,6 +96,7 @@ class Attempt:
     context: JobContext
     save: Callable[[AttemptRecord], None]
     ran: list[Changes] = field(default_factory=list)
+    failing: list[int] = field(default_factory=list)
 
     def run(self) -> AttemptRecord:
         """Let the agent work and return the record; an exception in it is part of the record."""
@@ -228,6 +230,7 @@ class Attempt:
         self._step(model, WorkStep.TESTING)
         report = self.tests.run(changes)
         self.ran.append(self.tests.tested)
+        self.failing.append(len(report.failures))
         return report
 
     def _finished(self, record: AttemptRecord, task: Task, work: AgentResult) -> AttemptRecord:
@@ -272,6 +275,7 @@ class Attempt:
             added_files=result.chat_files,
             edited_files=result.edited_files,
             reflections=result.reflections,
+            failing=self.failing[-1] if self.failing else 0,
             error="; ".join(filter(None, (work.error, faults))),
         )
 

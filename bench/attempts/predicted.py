@@ -86,6 +86,15 @@ def base_reader(checkout: Checkout) -> Callable[[str], str | None]:
     return read
 
 
+def tree_of(checkout: Checkout, patch: str) -> Changes | None:
+    """Return the files in which the base commit with ``patch`` differs from it.
+
+    None where the patch does not apply. Links are left out.
+    """
+    tree = _tree(checkout, patch)
+    return tree.files if tree else None
+
+
 @dataclass(frozen=True)
 class _Tree:
     files: Changes

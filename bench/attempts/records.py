@@ -35,6 +35,7 @@ class AttemptRecord:
         dropped_files: files of ``model_patch`` that are not predicted.
         added_files: files that were in the conversation.
         seconds: wall-clock time; differs from run to run, so no prediction holds it.
+        failing: tests that newly fail; only evidence records it.
     """
 
     candidate: Candidate
@@ -53,6 +54,7 @@ class AttemptRecord:
     calls: tuple[Call, ...] = ()
     error: str = ""
     seconds: float = 0.0
+    failing: int = 0
 
     @property
     def attempt(self) -> int:

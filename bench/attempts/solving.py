@@ -14,8 +14,11 @@ from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempts.attempt import Attempt, Services, linter_for
 from bench.attempts.candidates import AttemptStatus, CandidateChoice, InstanceStatus, choose
+from bench.attempts.evidence import Evidence, choose_by_evidence
+from bench.attempts.gathering import EvidenceGatherer
 from bench.attempts.records import AttemptRecord, total_cost
-from bench.config import TestChoice
+from bench.attempts.scripts import ScriptWriter
+from bench.config import SelectionRule
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.suite import RegressionTests, TestLimits
@@ -31,7 +34,7 @@ from core.errors import InfrastructureError
 from core.money import as_number
 from core.plaintext import some
 from core.processes import remove_tree
-from environments.base import EnvironmentKind, UnavailableError
+from environments.base import UnavailableError
 from runs.jobs import End, JobContext
 from runs.modelsource import ReplayedModels
 from runs.progress.state import JobStatus, WorkStep
@@ -39,11 +42,18 @@ from runs.progress.state import JobStatus, WorkStep
 
 @dataclass(frozen=True)
 class Solved:
-    """All attempts on an instance, and the choice among them."""
+    """All attempts on an instance, and the choice among them.
+
+    Attributes:
+        evidence: None where the choice needs none.
+        writers: what models said that wrote scripts, numbered from 0 downwards.
+    """
 
     instance: Instance
     attempts: tuple[AttemptRecord, ...]
     choice: CandidateChoice
+    evidence: Evidence | None = None
+    writers: tuple[AttemptRecord, ...] = ()
 
     @property
     def winner(self) -> AttemptRecord | None:
@@ -61,8 +71,9 @@ class Solved:
             "tries": max(record.try_ for record in self.attempts),
             "status": self.choice.status.value,
             "reason": self.choice.reason,
-            "cost": as_number(total_cost(self.attempts)),
+            "cost": as_number(total_cost([*self.attempts, *self.writers])),
             "all_results": results,
+            **({"evidence": self.evidence.model_dump(mode="json")} if self.evidence else {}),
         }
 
 
@@ -75,9 +86,10 @@ class Solver:
     context: JobContext
     records: list[AttemptRecord] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
+    writers: dict[int, ScriptWriter] = field(default_factory=dict)
 
     def attempts(self, end: End[Any]) -> Sequence[AttemptRecord]:
-        return self.records
+        return [*self.records, *(writer.record for writer in self.writers.values())]
 
     def run(self) -> End[Solved]:
         try:
@@ -104,15 +116,46 @@ class Solver:
         make_spread(work)
         folder = Path(tempfile.mkdtemp(dir=work, prefix=f"{instance.instance_id}."))
         self.folders.append(folder)
-        tests = self._tests(snapshot, folder / "base")
+        base = make_checkout(snapshot, folder / "base") if config.needs_base else None
+        tests = self._tests(base) if base else None
+        evidence = None
         try:
             self._all_attempts(snapshot, folder, tests)
+            if base and config.select is SelectionRule.EVIDENCE:
+                evidence = self._gatherer(base, tests).gather(self.records)
         finally:
             if tests:
                 tests.session.stop()
-        candidates = [record.candidate for record in self.records]
-        choice = choose(candidates, require_tests=config.require_tests)
-        return Solved(instance, tuple(self.records), explained(choice, self.records))
+        candidates, untested = [r.candidate for r in self.records], config.require_tests
+        if evidence is None:
+            choice = choose(candidates, require_tests=untested)
+        else:
+            choice = choose_by_evidence(candidates, evidence, require_tests=untested)
+        choice = explained(choice, self.records)
+        writers = tuple(writer.record for writer in self.writers.values())
+        return Solved(instance, tuple(self.records), choice, evidence, writers)
+
+    def _gatherer(self, base: Checkout, tests: RegressionTests | None) -> EvidenceGatherer:
+        config = self.services.config
+        return EvidenceGatherer(
+            instance=self.instance,
+            base=base,
+            tests=tests,
+            ask=self._ask,
+            models=len(config.models),
+            most_scripts=config.scripts,
+            most_rounds=config.rounds,
+            cache=self.context.worker.cache / "scripts",
+            log=self.context.log,
+        )
+
+    def _ask(self, model: int, prompt: str) -> tuple[str, str]:
+        if model not in self.writers:
+            self.writers[model] = ScriptWriter.of(
+                -model, self.instance, self.services, self.context
+            )
+        writer = self.writers[model]
+        return writer.record.model, writer.ask(prompt)
 
     def _all_attempts(
         self, snapshot: Snapshot, folder: Path, tests: RegressionTests | None
@@ -162,11 +205,10 @@ class Solver:
             return record.status is AttemptStatus.PLAUSIBLE
         return record.candidate.plausible
 
-    def _tests(self, snapshot: Snapshot, root: Path) -> RegressionTests | None:
+    def _tests(self, base: Checkout) -> RegressionTests | None:
         config = self.services.config
-        if config.tests is TestChoice.NONE or config.environment is EnvironmentKind.NONE:
+        if not config.runs_tests:
             return None
-        base = make_checkout(snapshot, root)
         try:
             session = self.services.environment.start(project_of(self.instance, base))
         except UnavailableError as error:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from bench.attempts.evidence import Evidence, described, matrix
 from bench.attempts.records import AttemptRecord, total_cost
 from bench.attempts.solving import Solved
 from core.money import column, in_words
@@ -38,8 +39,11 @@ def _lines(solved: Solved) -> Iterator[str]:
     yield f"- status: {solved.choice.status.value}"
     yield f"- choice: {solved.choice.reason}"
     made = counted(len(solved.attempts), "attempt")
-    yield f"- {made}, cost: {in_words(total_cost(solved.attempts))}\n"
+    every = [*solved.attempts, *solved.writers]
+    yield f"- {made}, cost: {in_words(total_cost(every))}\n"
     yield from _table(solved)
+    if solved.evidence:
+        yield from _evidence(solved.evidence)
     yield "\n## The prediction\n"
     winner = solved.winner
     patch = winner.model_patch if winner else ""
@@ -47,6 +51,12 @@ def _lines(solved: Solved) -> Iterator[str]:
     seen = SeenTexts()
     for record in solved.attempts:
         yield from _attempt(record, seen, chosen=winner is record)
+    for writer in solved.writers:
+        yield f"## Scripts by {writer.model}\n"
+        yield f"- cost: {in_words(writer.cost)}\n"
+        for place, message in enumerate(writer.messages, 1):
+            yield f"### {place}. {message.role.upper()}\n"
+            yield message_block(message.content, f"scripts by {writer.model}, {place}", seen)
 
 
 def _table(solved: Solved) -> Iterator[str]:
@@ -62,6 +72,20 @@ def _table(solved: Solved) -> Iterator[str]:
              chosen)
         )  # fmt: skip
     return table(_HEADINGS, rows, numbers=(0, 2), markdown=True)
+
+
+def _evidence(evidence: Evidence) -> Iterator[str]:
+    yield "\n## Evidence\n"
+    if evidence.note:
+        yield f"{evidence.note[:1].upper()}{evidence.note[1:]}.\n"
+    headings, rows = matrix(evidence)
+    if evidence.valid:
+        yield from table(headings, rows, numbers=(len(headings) - 1,), markdown=True)
+        yield ""
+    for script in evidence.scripts:
+        yield f"### Script {script.id}: {described(script)}\n"
+        if script.text:
+            yield fenced(script.text, "")
 
 
 @dataclass

@@ -281,6 +281,14 @@ class RegressionTests:
         self.untested = reason
         return TestReport(None)
 
+    @property
+    def runner(self) -> Runner:
+        return self._tests.runner
+
+    def setup_for(self, changes: Changes) -> ProvenSetup:
+        """Return the set-up in which commands run the code of a tree with ``changes``."""
+        return self._setup(changes, self._wanted(tuple(changes)))
+
     @cached_property
     def _tests(self) -> TestFiles:
         command = self.session.test_command

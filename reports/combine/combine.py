@@ -196,8 +196,10 @@ def pick(offers: Sequence[Offer]) -> Offer:
 
 def _prediction(offers: Sequence[Offer], label: str) -> dict[str, Any]:
     chosen = pick(offers)
+    # Its evidence is of the attempts of one run, by their numbers there.
+    own = {key: value for key, value in chosen.filled()[0].items() if key != "evidence"}
     return {
-        **chosen.filled()[0],
+        **own,
         "model_name_or_path": label,
         "status": chosen.instance.status,
         "reason": _reason(chosen, offers),
@@ -254,7 +256,12 @@ def _write_ledger(target: RunStore, sources: Sequence[SourceRun]) -> None:
         target.ledger.unlink(missing_ok=True)
         return
     lines = [
-        replace(line, call=f"{s.name}:{line.call}", attempt=s.shift.attempts + line.attempt)
+        replace(
+            line,
+            call=f"{s.name}:{line.call}",
+            # Numbers below 1 are of models that wrote scripts, not of attempts.
+            attempt=line.attempt + (s.shift.attempts if line.attempt > 0 else 0),
+        )
         for s in sources
         for line in s.run.ledger
     ]

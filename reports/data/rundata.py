@@ -13,6 +13,7 @@ from typing import Any
 
 from agent.named import named_agent
 from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, Candidate, attempt_status
+from bench.attempts.evidence import Evidence, evidence_of
 from bench.attempts.records import status_of
 from bench.instances.adapters.base import Row
 from bench.instances.instance import derived_image, instance_id_of, split_row
@@ -270,6 +271,7 @@ class InstanceData:
     edits_test_configuration: bool = False
     test_note: str = ""
     patch_known: bool = True  # False if the files of another harness hold no patch
+    evidence: Evidence | None = None
 
     @property
     def may_resolve(self) -> bool:
@@ -441,7 +443,15 @@ def _instance(
         edits_test_configuration=prediction.edits_test_configuration,
         test_note=text(content.get("test_note")),
         patch_known=prediction.patch_known,
+        evidence=_evidence(content),
     )
+
+
+def _evidence(content: Mapping[str, Any]) -> Evidence | None:
+    try:
+        return evidence_of(content)
+    except ValueError:  # of another harness, or damaged: ``--verify`` says so
+        return None
 
 
 def repository_of(instance_id: str) -> str:

@@ -130,6 +130,7 @@ class InstanceView:
     def texts(self) -> Iterator[str]:
         """Yield the texts that may be long, as often as the page shows them."""
         yield from (self.issue, self.output)
+        yield from (one.text for one in self.data.evidence.scripts) if self.data.evidence else ()
         for attempt in self.attempts:
             yield from (attempt.data.patch, attempt.data.error)
             yield from (m.content for m in attempt.messages if m.same_as is None)

@@ -14,6 +14,7 @@ from typing import Any
 from agent.formats import get_format
 from agent.prompts import prompts_hash
 from bench.attempts.candidates import CandidateChoice, InstanceStatus, choose
+from bench.attempts.evidence import Evidence, choose_by_evidence, evidence_of
 from bench.attempts.records import AttemptRecord
 from bench.attempts.solving import Solved, explained
 from bench.attempts.transcript import transcript
@@ -89,7 +90,14 @@ class InstanceCheck:
             for wrong in chain(*wrongs):
                 yield Difference(place, f"attempt {number}: {wrong}")
         require_tests = bool(trajectory["config"]["require_tests"])
-        again = chosen_again(records, trajectory["winner"], require_tests=require_tests)
+        evidence = evidence_of(trajectory)
+        writers = [AttemptRecord.of_trajectory(raw) for raw in trajectory.get("writers", ())]
+        for writer in writers:
+            asked = [[message] for message in writer.messages if message.role == "user"]
+            hashes = [call.request_sha256 for call in writer.calls]
+            if hashes != [request_sha256(one) for one in asked]:
+                yield Difference(place, f"scripts of {writer.model}: messages do not fit the calls")
+        again = chosen_again(records, trajectory["winner"], evidence, require_tests=require_tests)
         expected = {
             "winner": again.winner.attempt if again.winner else None,
             "status": again.status.value,
@@ -102,7 +110,7 @@ class InstanceCheck:
         # The files contain only the name and the title of an instance.
         title = str(trajectory.get("title", ""))
         instance = Instance(written["instance_id"], "", "", title, "", "")
-        solved = Solved(instance, tuple(records), choice)
+        solved = Solved(instance, tuple(records), choice, evidence, tuple(writers))
         made = solved.as_prediction(str(written.get("model_name_or_path")))
         if words := first_difference(written, made):
             yield Difference(path, words)
@@ -220,7 +228,11 @@ def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> str | 
 
 
 def chosen_again(
-    records: Sequence[AttemptRecord], winner: int | None, *, require_tests: bool
+    records: Sequence[AttemptRecord],
+    winner: int | None,
+    evidence: Evidence | None,
+    *,
+    require_tests: bool,
 ) -> CandidateChoice:
     """Return the choice among ``records``, given the trajectory's ``winner``.
 
@@ -229,7 +241,10 @@ def chosen_again(
     """
     candidates = [record.candidate for record in records]
     while True:
-        choice = choose(candidates, require_tests=require_tests)
+        if evidence is None:
+            choice = choose(candidates, require_tests=require_tests)
+        else:
+            choice = choose_by_evidence(candidates, evidence, require_tests=require_tests)
         best = choice.winner
         if best is None or best.attempt == winner or best.edit is not False:
             return explained(choice, records)

@@ -67,7 +67,7 @@ class AskedEntry(_Entry):
 
     kind: Literal[EntryKind.ASKED] = EntryKind.ASKED
     call: _Text
-    attempt: Annotated[int, Field(ge=1, strict=True)]
+    attempt: Annotated[int, Field(strict=True)]
     model: _Text
     request_sha256: _Text
     exchange_sha256: Annotated[_Text | None, Field(exclude_if=lambda value: not value)] = None

@@ -56,7 +56,7 @@ class LedgerLine:
     call: str
     kind: Literal["answered", "refused", "failed", "lost", "replayed"]
     instance_id: str
-    attempt: Annotated[int, Field(ge=1, strict=True)]
+    attempt: Annotated[int, Field(strict=True)]
     model: str
     cost: DollarsText
     usage: Annotated[Usage | None, BeforeValidator(Usage.of_json)] = None

@@ -422,6 +422,6 @@ def test_a_patch_that_did_not_apply_is_no_difference() -> None:
         for number in (1, 2)
     ]  # fmt: skip
     for winner in (1, 2):
-        choice = chosen_again(records, winner, require_tests=False)
+        choice = chosen_again(records, winner, None, require_tests=False)
         assert choice.winner
         assert choice.winner.attempt == winner

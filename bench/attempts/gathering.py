@@ -1,0 +1,248 @@
+"""Gather evidence about the candidates of an instance: classes, scripts, and what they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from logging import Logger
+from pathlib import Path
+
+from bench.attempts.evidence import (
+    SOLVED,
+    CandidateClass,
+    Evidence,
+    ReproductionScript,
+    ScriptSource,
+    canonical_key,
+    groups_of,
+    is_close,
+)
+from bench.attempts.predicted import base_reader, tree_of
+from bench.attempts.records import AttemptRecord
+from bench.attempts.scripts import (
+    ScriptLanguage,
+    ScriptRunner,
+    distinguishing_prompt,
+    language_of_runner,
+    script_in,
+    script_of_file,
+    script_prompt,
+)
+from bench.instances.instance import Instance
+from bench.regression.suite import RegressionTests
+from bench.regression.testconfig import tree_under_test
+from bench.repos.checkout import Checkout
+from core.worktree import Changes
+from llm.chat import (
+    BudgetUsedError,
+    ReplayExhaustedError,
+    RequestRefusedError,
+)
+from runs.modelsource import NotRecordedError
+
+_SECONDS = 120.0
+_OWN_SCRIPTS = 4  # of all attempts
+_SOURCES = (ScriptSource.ISSUE, ScriptSource.FILES, ScriptSource.CANDIDATE)
+Ask = Callable[[int, str], tuple[str, str]]
+"""Asks the model of a number (of ``--models``) one thing; returns its name and its reply."""
+
+
+@dataclass
+class EvidenceGatherer:
+    """Adds to the evidence whatever new attempts bring; what is known stays.
+
+    Attributes:
+        tests: None where nothing can run.
+        ask: passes the gate, as every request does.
+        models: how many there are to ask.
+        most_scripts: that models write before the distinguishing rounds.
+        most_rounds: distinguishing rounds.
+    """
+
+    instance: Instance
+    base: Checkout
+    tests: RegressionTests | None
+    ask: Ask
+    models: int
+    most_scripts: int
+    most_rounds: int
+    cache: Path
+    log: Logger
+    evidence: Evidence = field(default_factory=Evidence)
+    _trees: dict[int, tuple[str, Changes]] = field(default_factory=dict)
+    _asked: int = 0
+    _rounds: int = 0
+
+    def gather(self, records: Sequence[AttemptRecord], *, compare: bool = True) -> Evidence:
+        """Return what is known of the candidates in ``records``.
+
+        Scripts are only written where there is something to compare: with ``compare`` two classes,
+        else two candidates.
+        """
+        usable = [one for one in records if one.candidate.usable]
+        classes = self._classes(usable)
+        failing = {one.attempt: one.failing for one in usable if one.candidate.test is False}
+        self.evidence = self.evidence.model_copy(update={"classes": classes, "failing": failing})
+        if len(usable) < 2 or (compare and len(classes) < 2):
+            same = "all candidates are equal" if len(usable) > 1 else "there is one candidate"
+            return self._noted(same if usable else "there is no candidate")
+        runner = self._runner()
+        if isinstance(runner, str):
+            return self._noted(runner)
+        try:
+            self._write(usable, runner.language)
+            self._run(runner)
+            self._distinguish(usable, runner)
+        except (BudgetUsedError, ReplayExhaustedError, NotRecordedError) as error:
+            self._noted(f"not all scripts were written: {str(error) or 'none is recorded'}")
+            self._run(runner)
+        return self.evidence
+
+    def _noted(self, words: str) -> Evidence:
+        self.log.info("evidence: %s", words)
+        self.evidence = self.evidence.model_copy(update={"note": words})
+        return self.evidence
+
+    def _classes(self, usable: Sequence[AttemptRecord]) -> tuple[CandidateClass, ...]:
+        found: dict[str, list[AttemptRecord]] = {}
+        for one in usable:
+            found.setdefault(self._tree(one)[0], []).append(one)
+        return tuple(
+            CandidateClass(
+                id=f"c{members[0].attempt}",
+                attempts=tuple(one.attempt for one in members),
+                models=tuple(dict.fromkeys(one.model for one in members)),
+            )
+            for members in found.values()
+        )
+
+    def _tree(self, record: AttemptRecord) -> tuple[str, Changes]:
+        """Return the key of a candidate's class, and its changes without test configuration."""
+        number = record.attempt
+        if number not in self._trees:
+            files = tree_of(self.base, record.candidate.submittable_patch) or {}
+            read = base_reader(self.base)
+            tested = tree_under_test(files, self.base.tracked_files(), read).changes
+            self._trees[number] = canonical_key(files, read), tested
+        return self._trees[number]
+
+    def _runner(self) -> ScriptRunner | str:
+        """Return what runs scripts, or why nothing does."""
+        if self.tests is None:
+            return "no environment runs scripts for this instance"
+        language = language_of_runner(self.tests.runner)
+        if language is None:
+            return f"a script alone does not run with {self.tests.runner.value}"
+        edited = {path: data for _, tree in self._trees.values() for path, data in tree.items()}
+        proven = self.tests.setup_for(edited)
+        if proven.reason:
+            return f"scripts would not run the candidates' code: {proven.reason}"
+        revision = f"{self.instance.instance_id}:{self.instance.base_commit}"
+        return ScriptRunner(self.tests.session, proven, language, revision, self.cache, _SECONDS)
+
+    def _write(self, usable: Sequence[AttemptRecord], language: ScriptLanguage) -> None:
+        """Collect the attempts' own scripts, and ask the models for theirs, each with each prompt.
+
+        The model changes from one request to the next, and so does the prompt.
+        """
+        for one in usable:
+            self._take_own(one, language)
+        while self._asked < self.most_scripts:
+            round_, nth = divmod(self._asked, len(_SOURCES))
+            source = _SOURCES[nth]
+            files, patch = {}, ""
+            if source is ScriptSource.FILES:
+                files = self._shown(usable)
+            elif source is ScriptSource.CANDIDATE:
+                shown = self.evidence.classes[round_ % len(self.evidence.classes)]
+                patch = _patch(usable, shown)
+            prompt = script_prompt(language, self.instance.problem_statement, files, patch)
+            self._add(source, prompt, (nth + round_) % self.models)
+
+    def _add(self, source: ScriptSource, prompt: str, model: int) -> str:
+        """Ask for a script and return its text; every request counts, also one without a script."""
+        self._asked += source is not ScriptSource.DISTINGUISHING
+        name, text, note = "", "", ""
+        try:
+            name, reply = self.ask(model, prompt)
+            text = script_in(reply)
+            note = "" if text else "the reply holds no script"
+        except RequestRefusedError as error:
+            note = f"refused: {error}"
+        self._keep(ReproductionScript(id="", source=source, model=name, text=text, note=note))
+        return text
+
+    def _keep(self, script: ReproductionScript) -> None:
+        known = self.evidence.scripts
+        if script.text and script.text in (one.text for one in known):
+            script = script.model_copy(update={"text": "", "note": "equal to an earlier script"})
+        named = script.model_copy(update={"id": f"s{len(known) + 1}"})
+        self.evidence = self.evidence.model_copy(update={"scripts": (*known, named)})
+
+    def _take_own(self, record: AttemptRecord, language: ScriptLanguage) -> None:
+        """Take scripts and tests that the attempt wrote and that are not predicted."""
+        assert self.tests is not None
+        own = [one for one in self.evidence.scripts if one.source is ScriptSource.ATTEMPT]
+        if not record.dropped_files or len(own) >= _OWN_SCRIPTS:
+            return
+        tree = tree_of(self.base, record.model_patch) or {}
+        for path in record.dropped_files:
+            data = tree.get(path)
+            text = script_of_file(language, self.tests.runner, path, data) if data else ""
+            if text and text not in (one.text for one in own):
+                self._keep(
+                    ReproductionScript(
+                        id="", source=ScriptSource.ATTEMPT, model=record.model, text=text
+                    )
+                )
+                return  # one of each attempt
+
+    def _shown(self, usable: Sequence[AttemptRecord]) -> dict[str, str]:
+        """Return the base texts of files that candidates edit, and of those that attempts saw."""
+        read = base_reader(self.base)
+        names = dict.fromkeys(path for one in usable for path in self._tree(one)[1])
+        names |= dict.fromkeys(path for one in usable for path in one.added_files)
+        return {path: text for path in names if (text := read(path)) is not None}
+
+    def _run(self, runner: ScriptRunner) -> None:
+        """Run new scripts at the base commit, and valid ones on classes that they did not see."""
+        new = [one for one in self.evidence.scripts if one.text and not one.base]
+        base = runner.run({}, new, times=2) if new else {}
+        scripts = tuple(
+            one.model_copy(update={"base": base[one.id]}) if one.id in base else one
+            for one in self.evidence.scripts
+        )
+        valid = [one for one in scripts if one.valid]
+        outcomes: dict[str, dict[str, int | None]] = {one.id: {} for one in valid}
+        for kind in self.evidence.classes if valid else ():
+            _, changes = self._trees[kind.attempts[0]]
+            for name, codes in runner.run(changes, valid).items():
+                outcomes[name][kind.id] = codes[0]
+        self.evidence = self.evidence.model_copy(update={"scripts": scripts, "outcomes": outcomes})
+        passed = [sum(code == SOLVED for code in found.values()) for found in outcomes.values()]
+        self.log.info(
+            "evidence: %d of %d scripts are valid, %d classes, %d passes",
+            len(valid), len(scripts), len(self.evidence.classes), sum(passed),
+        )  # fmt: skip
+
+    def _distinguish(self, usable: Sequence[AttemptRecord], runner: ScriptRunner) -> None:
+        """Ask for scripts that tell the two best groups apart, while they are close."""
+        while self._rounds < self.most_rounds:
+            groups = groups_of(self.evidence)
+            if not is_close(groups):
+                return
+            first, second = (_patch(usable, group.classes[0]) for group in groups[:2])
+            prompt = distinguishing_prompt(
+                runner.language, self.instance.problem_statement, first, second
+            )
+            self._rounds += 1
+            model = (self.models - self._rounds) % self.models
+            if not self._add(ScriptSource.DISTINGUISHING, prompt, model):
+                return
+            self._run(runner)
+
+
+def _patch(usable: Sequence[AttemptRecord], kind: CandidateClass) -> str:
+    return next(
+        one.candidate.submittable_patch for one in usable if one.attempt == kind.attempts[0]
+    )
