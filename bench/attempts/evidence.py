@@ -250,7 +250,8 @@ def canonical_key(changes: Changes, base: Callable[[str], str | None]) -> str:
     """Return a hash that equal changes have in common; ``base`` reads the base commit.
 
     Python is compared with its indentation: others remove all whitespace and make patches equal
-    that are not (Trae's ``clean_patch``). Files that say the same as before do not count, so a change of comments is no change.
+    that are not (Trae's ``clean_patch``). Files that say the same as before do not count, so a
+    change of comments is no change.
     """
     digest = hashlib.sha256()
     for path, data in sorted(changes.items()):
