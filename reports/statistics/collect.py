@@ -25,10 +25,11 @@ from reports.statistics.breakdown import (
 from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, scores
 from reports.statistics.methods import Share, mean_pass_at_k
 
-_UNFINISHED = {
+UNFINISHED = {
     AttemptStatus.NOT_RECORDED, AttemptStatus.REPLAY_EXHAUSTED, AttemptStatus.INFRA_ERROR,
     AttemptStatus.INTERRUPTED,
 }  # fmt: skip
+"""Statuses of attempts that the harness or a recording, not the model, ended."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
     that stops at the first plausible candidate does not sample attempts. It is also empty if the
     harness or a recording, not the model, left an attempt unfinished.
     """
-    if any(attempt.status in _UNFINISHED for i in instances for attempt in i.attempts):
+    if any(attempt.status in UNFINISHED for i in instances for attempt in i.attempts):
         return ()
     numbers = {len(instance.attempts) for instance in instances}
     if len(numbers) != 1 or (most := numbers.pop()) < 2:

@@ -217,6 +217,42 @@ def bootstrap_mean(
     return _bootstrap(values, counts, resamples, seed, confidence)
 
 
+def sign_flip_test(
+    differences: Sequence[float], *, resamples: int = RESAMPLES, seed: int = SEED
+) -> float:
+    """Return the two-sided p-value of paired differences; 1 if nothing differs.
+
+    If both sides are equally good, each difference has either sign with probability 1/2. This is
+    McNemar's test for shares other than 0 and 1. R. A. Fisher, "The Design of Experiments" (1935),
+    section 21; by random signs: E. W. Noreen, "Computer-Intensive Methods for Testing Hypotheses"
+    (1989), chapter 2.
+    """
+    import numpy as np
+
+    values = np.asarray([value for value in differences if value])
+    if not len(values):
+        return 1.0
+    dice, reached, observed = np.random.default_rng(seed), 0, abs(values.sum()) - 1e-9
+    # In parts, because many instances make a large table.
+    for done in range(0, resamples, 1000):
+        signs = dice.choice([-1.0, 1.0], size=(min(1000, resamples - done), len(values)))
+        reached += int((abs(signs @ values) >= observed).sum())
+    return (1 + reached) / (1 + resamples)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values that are corrected for their number, in the same order.
+
+    S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6 (1979), 65-70.
+    """
+    found, highest = [1.0] * len(p_values), 0.0
+    for done, place in enumerate(sorted(range(len(p_values)), key=lambda n: p_values[n])):
+        highest = max(highest, p_values[place] * (len(p_values) - done))
+        found[place] = min(1.0, highest)
+    return found
+
+
 def _bootstrap(
     values: Sequence[float], counts: Sequence[int], resamples: int, seed: int, confidence: float
 ) -> Interval | None:
