@@ -43,6 +43,8 @@ from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Write and evaluate all_preds.jsonl, and print the counts, tables or statistics."""
     asked = built(ReportTask, values)
+    if asked.policies and not asked.lab:
+        raise UserError("--policy is for --lab; pass both")
     named = asked.runs or tuple(filter(None, [asked.audit]))
     # A run that has just started may not have made its cache yet.
     at_once = values["follow"] and _given(named, "cache")
@@ -52,7 +54,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         key = option.replace("-", "_")
         values[key] = values[key] or _given(asked.runs, option)
     options = built(ReportOptions, values)
-    looks = options.table or options.as_json or options.compare or options.verify
+    looks = options.table or options.as_json or options.compare or options.verify or asked.lab
     if options.evaluator not in (None, EvaluatorKind.NONE) or not looks:
         check_folder("--cache", options.cache)
     with sigterm_as_interrupt():
@@ -84,21 +86,28 @@ def _run(asked: ReportTask, options: ReportOptions, values: dict[str, Any]) -> i
             raise UserError("--export LAYOUT DIR writes one run; name one")
         return export_command(asked.runs[0], *asked.export, print)
     # Standard output has only the result, so that it can be sent to a file.
-    alone = options.table or options.as_json
+    alone = options.table or options.as_json or asked.lab
     # A user who follows a run sees each line at once, also in a file.
     shown = partial(print, flush=True) if options.follow else print
     say = partial(print, file=sys.stderr, flush=True) if alone else shown
     asked, options = _imported(asked, options, say)
     if asked.validate or asked.submission:
-        from reports.submission.commands import submission_command, validate_command
-
-        package = built(SubmissionOptions, values | {"cache": options.cache})
-        if asked.validate:
-            return validate_command(asked.validate, package, print)
-        return submission_command(asked.runs, asked.submission or Path(), package, print)
+        return _package(asked, built(SubmissionOptions, values | {"cache": options.cache}))
     if not asked.runs:
         raise UserError("no run given; usage: report.py predictions/RUN")
+    if asked.lab:
+        from reports.lab.command import lab_command
+
+        return lab_command(asked, options, say, print)
     return report_command(asked.runs, options, say, print)
+
+
+def _package(asked: ReportTask, package: SubmissionOptions) -> int:
+    from reports.submission.commands import submission_command, validate_command
+
+    if asked.validate:
+        return validate_command(asked.validate, package, print)
+    return submission_command(asked.runs, asked.submission or Path(), package, print)
 
 
 def _gold(asked: ReportTask, options: ReportOptions, selection: Selection) -> int:

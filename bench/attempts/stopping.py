@@ -125,10 +125,14 @@ def stop_reason(
 ) -> str:
     """Return why no further attempt is to be made, as one sentence; empty to go on.
 
+    The first attempt is always made.
+
     Args:
         tried: the attempts so far, in their order.
         valid_scripts: ids; None if the run writes no scripts, so that patches alone can agree.
     """
+    if not tried:
+        return ""
     good = [t for t in tried if is_enough(t.candidate, require_tests=require_tests)]
     reason = ""
     if options.rule is StopRule.PLAUSIBLE and good:

@@ -78,6 +78,18 @@ class ReportTask:
     export: tuple[ExportLayout, Path] | None = option(
         None, "Write the run in another layout (atif, mini, swe-agent) into a folder.", "--export"
     )
+    lab: bool = option(
+        False, "Replay the runs under other policies, without any call (docs/lab.md).", "--lab"
+    )
+    policies: tuple[str, ...] = option(
+        (),
+        "Replay under this policy of --lab, or under a function of yours, FILE.py:NAME (default: "
+        "all policies that fit).",
+        "--policy",
+    )
+    samples: int = option(
+        1000, "Draw this many random orders and samples for --lab.", "--samples", least=1
+    )
     out: Folder = out_option("Import the runs of other harnesses into this folder.")
 
 

@@ -273,12 +273,12 @@ def _checked(name: str, function: Callable[[Seen], object]) -> Decide:
         except (Exception, SystemExit) as error:
             raise UserError(f"--policy {name} raised {_problem(error)}") from error
         if isinstance(found, Chosen) and type(found.attempt) is int:
-            fits = 0 <= found.attempt <= len(seen.tried)
-        else:
-            known = isinstance(found, Turn) and type(found.try_) is int and found not in seen.made
-            fits = known and found.model in [turn.model for turn in seen.turns]
-        if fits:
-            return found
+            if 0 <= found.attempt <= len(seen.tried):
+                return found
+        elif isinstance(found, Turn) and type(found.try_) is int:
+            known = found.model in [turn.model for turn in seen.turns]
+            if known and found not in seen.made:
+                return found
         raise UserError(
             f"--policy {name} returned {shortened(_shown(found), 80)} after "
             f"{counted(len(seen.tried), 'attempt')}; return a Turn of the runs' models that was "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -86,26 +86,27 @@ class LabData:
 def lab_data(runs: Sequence[RunData]) -> LabData:
     """Return the runs for the lab; the first one is that with which policies are compared."""
     ids = sorted({name for run in runs for name in run.selected})
-    turns, found = dict[Turn, None](), defaultdict[str, list[_Part]](list)
+    found = defaultdict[str, list[_Part]](list)
+    first: dict[Turn, tuple[int, int]] = {}
     for place, run in enumerate(runs):
-        before: Counter[str] = Counter()
-        for turn in turns:
-            before[turn.model] = max(before[turn.model], turn.try_)
-        first: dict[Turn, int] = {}
         for instance in run.instances:
-            part = _Part(place == 0, instance, dict(_turns(instance, before)))
-            found[instance.instance_id].append(part)
-            for turn, attempt in part.attempts.items():
-                first[turn] = min(attempt.attempt, first.get(turn, attempt.attempt))
-        turns |= dict.fromkeys(sorted(first, key=lambda turn: first[turn]))
+            parts = found[instance.instance_id]
+            before: dict[str, int] = defaultdict(int)
+            for turn in (turn for part in parts for turn in part.attempts):
+                before[turn.model] = max(before[turn.model], turn.try_)
+            parts.append(_Part(place == 0, instance, dict(_turns(instance, before))))
+            for turn, attempt in parts[-1].attempts.items():
+                here = place, attempt.attempt
+                first[turn] = min(here, first.get(turn, here))
+    turns = tuple(sorted(first, key=lambda turn: first[turn]))
     # Classes of evidence are those of one run.
-    instances = [_instance(name, found[name], tuple(turns), alone=len(runs) == 1) for name in ids]
+    instances = [_instance(name, found[name], turns, alone=len(runs) == 1) for name in ids]
     history = History()
     for each in instances:
         history = history.plus(each.past)
     tested = mapping(runs[0].described.get("config")).get("require_tests") is True
     name = " + ".join(run.name for run in runs)
-    return LabData(name, tuple(instances), tuple(turns), history, tested)
+    return LabData(name, tuple(instances), turns, history, tested)
 
 
 @dataclass(frozen=True)

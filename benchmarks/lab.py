@@ -1,0 +1,59 @@
+"""How fast is the lab: ``python -m benchmarks.lab``.
+
+Replays 500 generated instances of six attempts under 20 policies with 1,000 samples, and prints the
+seconds and their ratio to the limit of 30 s.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from reports.data.rundata import AttemptData, InstanceData, RunData, read_run
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.lab.policies import policies_of
+from reports.lab.recorded import lab_data
+from reports.lab.replay import run_lab
+from runs.storage.store import RunStore
+from tests.support.rundata import write_generated_run
+
+INSTANCES, ATTEMPTS, POLICIES, SAMPLES, LIMIT = 500, 6, 20, 1000, 30.0
+_MORE = ("plausible-9", "give-up-3", "value-5", "budget-0.2", "budget-0.3", "total-99")
+
+
+def main() -> None:
+    """Print the seconds to read the run and to replay it."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = write_generated_run(Path(folder), INSTANCES, ATTEMPTS)
+        start = time.perf_counter()
+        data = lab_data([_judged(read_run(RunStore.of_folder(run)))])
+        print(f"reading {time.perf_counter() - start:.1f} s")
+    usual = policies_of(data)
+    policies = (*usual, *policies_of(data, _MORE))[:POLICIES]
+    start = time.perf_counter()
+    run_lab(data, policies, SAMPLES)
+    seconds = time.perf_counter() - start
+    size = f"{INSTANCES} × {ATTEMPTS} × {len(policies)} × {SAMPLES:,}"
+    print(f"{size}: {seconds:.1f} s, {seconds / LIMIT:.2f} of the limit")
+
+
+def _judged(run: RunData) -> RunData:
+    """Return the run with a verdict on each attempt."""
+    dice = Random(1)
+
+    def judged(attempt: AttemptData, instance: InstanceData) -> AttemptData:
+        status = VerdictStatus.RESOLVED if dice.random() < 0.3 else VerdictStatus.UNRESOLVED
+        return replace(attempt, verdict=Verdict(instance.instance_id, status, "docker"))
+
+    instances = (
+        replace(each, attempts=tuple(judged(attempt, each) for attempt in each.attempts))
+        for each in run.instances
+    )
+    return replace(run, instances=tuple(instances))
+
+
+if __name__ == "__main__":
+    main()

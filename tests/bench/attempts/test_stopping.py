@@ -1,0 +1,164 @@
+"""When no further attempt is made, and the sentence that says why."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.attempts.candidates import AttemptStatus, Candidate
+from bench.attempts.records import read_history
+from bench.attempts.stopping import (
+    History,
+    PastAttempts,
+    StopOptions,
+    StopRule,
+    Tried,
+    stop_reason,
+)
+from core.errors import UserError
+from tests.support.rundata import old_prediction, write_run
+
+ONE = frozenset({"s1"})
+AGREEMENT = StopOptions(StopRule.AGREEMENT)
+
+
+def tried(attempt: int, model: str = "a", equals: str = "x", **changes: Any) -> Tried:
+    """Return an attempt: plausible, and without scripts."""
+    passed = changes.pop("passed", None)
+    values = {"edit": True, "lint": True, "test": True, **changes}
+    patch = "p" if equals else ""
+    return Tried(Candidate(attempt, patch, **values), model, Decimal(1), equals, passed)
+
+
+def reason(*attempts: Tried, scripts: frozenset[str] | None = None, **options: Any) -> str:
+    return stop_reason(attempts, scripts, StopOptions(**options))
+
+
+def test_the_first_plausible_attempt_ends_the_work() -> None:
+    bad, good = tried(1, test=False), tried(2)
+    assert reason() == reason(bad) == ""
+    assert reason(bad, good) == "attempt 2 is plausible"
+    assert reason(bad, good, rule=StopRule.ALL) == ""
+    assert reason(tried(1, edits_test_configuration=True)) == ""
+
+
+def test_untested_attempts_are_not_enough_where_tests_are_required() -> None:
+    one = tried(1, test=None)
+    assert reason(one)
+    assert stop_reason([one], None, StopOptions(), require_tests=True) == ""
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        tried(2, "a", passed=ONE),
+        tried(2, "b", "y", passed=ONE),
+        tried(2, "b", "", passed=ONE),
+        tried(2, "b", test=False, passed=ONE),
+        tried(2, "b", lint=False, passed=ONE),
+        tried(2, "b", passed=frozenset()),
+        tried(2, "b", passed=None),
+    ],
+    ids=["same model", "other patch", "no patch", "new failure", "lint", "fails it", "not run"],
+)
+def test_what_does_not_agree(second: Tried) -> None:
+    assert stop_reason([tried(1, passed=ONE), second], ONE, AGREEMENT) == ""
+
+
+def test_two_models_agree() -> None:
+    pair = [tried(1, "a", passed=ONE), tried(2, "a", "y"), tried(3, "b", passed=ONE)]
+    assert stop_reason(pair, ONE, AGREEMENT) == (
+        "attempts 1 and 3, of different models, agree: no test newly fails, and they pass 1 valid "
+        "script"
+    )
+    untested = [tried(1, test=None), tried(2, "b", test=None)]
+    assert stop_reason(untested, None, AGREEMENT) == (
+        "attempts 1 and 2, of different models, agree: no test could speak, and the run writes no "
+        "scripts"
+    )
+
+
+def test_no_agreement_while_no_script_is_valid() -> None:
+    pair = [tried(1, passed=frozenset()), tried(2, "b", passed=frozenset())]
+    assert stop_reason(pair, frozenset(), AGREEMENT) == ""
+
+
+def past(made: int, plausible: int, dollars: str = "10") -> History:
+    return History((PastAttempts(), PastAttempts(made, plausible, made, Decimal(dollars) * made)))
+
+
+def test_a_further_attempt_must_be_worth_its_cost() -> None:
+    """The second attempt costs $10; (2 + 1) of (10 + 2) are plausible, by Laplace's rule."""
+    failed = tried(1, test=False)
+    dear: dict[str, Any] = {"rule": StopRule.VALUE, "history": past(10, 2)}
+    assert reason(failed, value_usd=Decimal(40), **dear) == ""
+    assert reason(failed, value_usd=Decimal(39), **dear) == (
+        "attempt 2 is expected to cost $10.00, and its chance to be plausible (2 of 10 recorded) "
+        "is worth $9.75"
+    )
+    assert "is plausible, and a later one" in reason(tried(1), value_usd=Decimal(99), **dear)
+
+
+def test_nothing_is_guessed_where_the_history_says_nothing() -> None:
+    rule: dict[str, Any] = {"rule": StopRule.VALUE, "value_usd": Decimal("0.01")}
+    failed = [tried(1, test=False), tried(2, test=False)]
+    assert reason(*failed, history=past(10, 2), **rule) == ""
+    unpriced = History((PastAttempts(), PastAttempts(10, 2)))
+    assert reason(failed[0], history=unpriced, **rule) == ""
+
+
+@pytest.mark.parametrize("missing", ["value_usd", "history"])
+def test_the_rule_value_needs_both(missing: str) -> None:
+    values: dict[str, Any] = {"value_usd": Decimal(1), "history": History()}
+    with pytest.raises(UserError, match="--value-usd and --prior-runs"):
+        StopOptions(StopRule.VALUE, **{**values, missing: None})
+
+
+def test_equal_failures_in_a_row_end_the_work() -> None:
+    same = [tried(n, test=False) for n in (1, 2, 3)]
+    assert reason(*same[:2], give_up_after=3) == ""
+    assert reason(*same, give_up_after=3) == "3 attempts in a row ended with the same failing patch"
+    assert reason(*same, give_up_after=0) == ""
+    other = tried(2, equals="y", test=False)
+    assert reason(same[0], other, same[2], give_up_after=3) == ""
+    assert reason(other, *same[:2], give_up_after=2)
+    empty = [tried(n, equals="") for n in (1, 2)]
+    assert reason(*empty, give_up_after=2) == "2 attempts in a row ended with no patch"
+
+
+def test_broken_attempts_and_good_ones_are_not_failures_of_a_model() -> None:
+    broken = [tried(n, equals="", status=AttemptStatus.ERROR) for n in (1, 2)]
+    assert reason(*broken, give_up_after=2) == ""
+    good = [tried(n, passed=ONE) for n in (1, 2)]
+    assert reason(*good, scripts=ONE, rule=StopRule.ALL, give_up_after=2) == ""
+    failing = [tried(n, passed=frozenset()) for n in (1, 2)]
+    assert reason(*failing, scripts=ONE, rule=StopRule.ALL, give_up_after=2)
+
+
+def test_the_history_counts_until_an_attempt_is_plausible(tmp_path: Path) -> None:
+    files = [old_prediction(f"own__thing-{n}", n, resolved=False) for n in (1, 2, 2)]
+    files[2]["instance_id"] = "own__thing-3"
+    for one in files[2]["all_results"]:
+        one.update(test_outcome=False, cost=None)
+    folder = write_run(tmp_path / "old", files)
+    found = read_history([folder])
+    assert found.by_number == (
+        PastAttempts(3, 1, 2, Decimal("1.0")),
+        PastAttempts(2, 1, 1, Decimal("0.5")),
+    )
+    assert found == read_history([folder]) != read_history([folder, folder])
+    flipped = [json.loads(p.read_text()) for p in sorted(folder.glob("*.json"))]
+    write_run(folder, [{**content, "resolved": not content["resolved"]} for content in flipped])
+    assert read_history([folder]) == found, "verdicts are not read"
+
+
+def test_an_instance_can_be_taken_out_of_a_history() -> None:
+    one = History.of([(False, Decimal(2)), (True, None), (False, Decimal(5))])
+    assert one.by_number == (PastAttempts(1, 0, 1, Decimal(2)), PastAttempts(1, 1, 0, Decimal()))
+    other = History.of([(True, Decimal(1))])
+    assert one.plus(other).plus(other, -1) == one
+    assert one.next_after(2) == History().next_after(0) == PastAttempts()

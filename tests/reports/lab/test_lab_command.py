@@ -1,0 +1,230 @@
+"""``report.py --lab``: on a real run, with policies of users, and with wrong ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.cli.cli import run_cli
+from reports.command_line import main
+from runs.storage.store import RunStore
+from tests.support.evaluated import replay_demo, write_other_verdicts, write_verdicts
+from tests.support.rundata import old_prediction, write_generated_run, write_run
+
+RESOLVED = {"demo__bank-1", "demo__textkit-1", "demo__units-1"}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """The demo by replay with all attempts, and a verdict on each patch."""
+    folder = replay_demo(tmp_path_factory.mktemp("lab"), cache)
+    write_verdicts(folder, RESOLVED)
+    write_other_verdicts(RunStore.of_folder(folder))
+    return folder
+
+
+Report = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
+    """Run the command in this process; return its code, its output and its errors."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["report.py", "--lab", *map(str, words)])
+        code = run_cli(main, "report.py")
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
+    code, text, said = report(demo, "--no-page")
+    assert (code, said) == (0, "")
+    assert text.startswith("# Lab: r\n\n6 instances, 13 attempts of 2 models, at most 6 of an ")
+    assert "23 attempts were never made: a policy that asks for one ends." in text
+    for policy in ("recorded", "oracle", "only-scripted-b", "plausible-5", "random", "value-10"):
+        assert f"\n| {policy} | " in text
+    assert "\n| evidence | " not in text, "the run has none"
+    assert report(demo, "--no-page")[1] == text, "byte for byte"
+    code, text, _ = report(demo, "--no-page", "--json", "--samples", "50")
+    found = json.loads(text)
+    assert (code, found["samples"], found["attempts"]) == (0, 50, 13)
+    assert found["turns"][1] == {"model": "scripted-b", "try": 1}
+    by_name = {each["name"]: each for each in found["policies"]}
+    assert by_name["recorded"]["resolved"]["low"] == 0.5
+    assert by_name["plausible"]["difference"]["p_value"] == 1
+
+
+def test_a_run_with_costs_has_a_picture(tmp_path: Path, report: Report) -> None:
+    folder = write_generated_run(tmp_path, 12)
+    code, text, said = report(folder, "--samples", 20)
+    assert code == 0
+    assert "72 attempts" in text and "60 attempts have no verdict" in text
+    assert "A range is what the recording cannot tell" in text
+    assert said == f"picture        {folder / 'lab' / 'pareto.svg'}\n"
+    svg = (folder / "lab/pareto.svg").read_text()
+    assert "recorded" in svg and "dollars in all" in svg
+    assert (folder / "lab/pareto.png").read_bytes().startswith(b"\x89PNG")
+    report(folder, "--samples", 20)
+    assert (folder / "lab/pareto.svg").read_text() == svg
+
+
+def test_an_imported_run(tmp_path: Path, report: Report) -> None:
+    """Files of May 2024 hold attempts up to the first plausible one, and one verdict."""
+    files = [old_prediction(f"own__thing-{n}", n, resolved=n < 3) for n in (1, 2, 3, 4)]
+    folder = write_run(tmp_path / "old", files)
+    code, text, _ = report(folder, "--no-page", "--policy", "plausible", "--json")
+    found = {each["name"]: each for each in json.loads(text)["policies"]}
+    assert code == 0
+    assert [*found] == ["recorded", "oracle", "plausible"]
+    assert found["plausible"]["resolved"] == found["recorded"]["resolved"]
+    assert found["plausible"]["unknown"] == 0
+    assert found["plausible"]["dollars"] == {"value": 5.0, "complete": True}
+
+
+OWN = """
+from reports.lab.policies import Chosen, Seen, Turn
+
+def cautious(seen: Seen) -> Turn | Chosen:
+    good = [one.candidate.attempt for one in seen.tried if one.candidate.plausible]
+    return Chosen(good[0]) if good else seen.left[0] if seen.left else Chosen()
+
+def raises(seen): raise ValueError("no\\nway \\x1b[31m")
+def exits(seen): raise SystemExit(3)
+def nonsense(seen): return "attempt 1"
+def nothing(seen): pass
+def unprintable(seen):
+    class Odd:
+        def __repr__(self): raise KeyError
+    return Odd()
+def again(seen): return seen.turns[0]
+def strange(seen): return Turn("gpt-9", 1)
+def unhashable(seen): return Turn(["a"], 1)
+def outside(seen): return Chosen(1)
+def half(seen): return Chosen(0.0)
+def below(seen): return seen.left[0] if not seen.tried else Chosen(-1)
+further = 0
+def for_ever(seen): return Turn("scripted-a", 100 + len(seen.made))
+value = 3
+"""
+
+
+def test_a_policy_of_a_file_is_added(demo: Path, tmp_path: Path, report: Report) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    words = ("--no-page", "--json", "--policy", f"{path}:cautious", "--policy", "plausible")
+    code, text, said = report(demo, *words)
+    assert (code, said) == (0, "")
+    found = {each["name"]: each for each in json.loads(text)["policies"]}
+    assert [*found] == ["recorded", "oracle", "plausible", f"{path}:cautious"]
+    assert found["plausible"]["resolved"] == found[f"{path}:cautious"]["resolved"]
+    code, text, _ = report(demo, "--no-page", "--policy", f"{path}:cautious")
+    assert code == 0 and "\n| give-up-2 | " in text, "a file alone is added to all others"
+    code, text, _ = report(demo, "--no-page", "--json", "--policy", f"{path}:for_ever")
+    endless = json.loads(text)["policies"][-1]
+    assert (endless["resolved"]["low"], endless["resolved"]["high"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("raises", "raised ValueError: no way"),
+        ("exits", "raised SystemExit: 3"),
+        ("nonsense", "returned 'attempt 1' after 0 attempts; return a Turn of the runs' models"),
+        ("nothing", "returned None after 0 attempts"),
+        ("unprintable", "returned a Odd after 0 attempts"),
+        ("again", "returned Turn(model='scripted-a', try_=1) after 1 attempt;"),
+        ("strange", "returned Turn(model='gpt-9', try_=1) after 0 attempts"),
+        ("unhashable", "returned Turn(model=['a'], try_=1) after 0 attempts"),
+        ("outside", "returned Chosen(attempt=1) after 0 attempts"),
+        ("half", "returned Chosen(attempt=0.0) after 0 attempts"),
+        ("below", "returned Chosen(attempt=-1) after 1 attempt;"),
+        ("value", "value is not a function"),
+        ("missing", "cannot be read: AttributeError"),
+    ],
+)
+def test_a_wrong_policy_is_one_line(
+    demo: Path, tmp_path: Path, report: Report, name: str, said: str
+) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    code, text, error = report(demo, "--no-page", "--policy", f"{path}:{name}")
+    assert (code, text) == (2, "")
+    (line,) = error.strip().splitlines()
+    assert line.startswith(f"error: --policy {path}:{name}") and said in line
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("def f(:", "cannot be read: SyntaxError"),
+        ("import nosuchmodule", "cannot be read: ModuleNotFoundError"),
+        ("raise SystemExit(0)", "cannot be read: SystemExit: 0"),
+        (None, "cannot be read: FileNotFoundError"),
+    ],
+)
+def test_a_wrong_file_is_one_line(
+    demo: Path, tmp_path: Path, report: Report, content: str | None, said: str
+) -> None:
+    path = tmp_path / "own.py"
+    if content is not None:
+        path.write_text(content)
+    code, _, error = report(demo, "--policy", f"{path}:f")
+    assert code == 2
+    (line,) = error.strip().splitlines()
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--policy", "best"], "--policy 'best' is not known; give first, plausible, random,"),
+        (["--policy", "plausible-0"], "--policy 'plausible-0' is not known"),
+        (["--policy", "value-x"], "--policy 'value-x' is not known"),
+        (["--policy", "only-gpt-9"], "--policy 'only-gpt-9' is not known"),
+        (["--compare"], "--lab takes runs, --policy, --samples and --json"),
+        (["--table"], "--lab takes runs, --policy, --samples and --json"),
+        (["--verify"], "--lab takes runs, --policy, --samples and --json"),
+        (["--all-attempts"], "--lab evaluates nothing: run report.py RUN --all-attempts first"),
+        (["--evaluator", "none"], "--lab evaluates nothing"),
+        (["--samples", "0"], "--samples"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(
+    demo: Path, report: Report, words: list[str], said: str
+) -> None:
+    code, text, error = report(demo, *words)
+    assert (code, text) == (2, "")
+    (line,) = error.strip().splitlines()
+    assert said in line
+
+
+def test_one_run_twice_and_a_policy_without_the_lab(
+    demo: Path, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert report(demo, demo)[2] == "error: a run is given twice; name each once\n"
+    monkeypatch.setattr(sys, "argv", ["report.py", str(demo), "--policy", "all"])
+    assert run_cli(main, "report.py") == 2
+
+
+def test_two_runs_and_a_run_with_evidence(demo: Path, tmp_path: Path, report: Report) -> None:
+    shutil.copytree(demo.parent.parent, tmp_path / "out")
+    folder = tmp_path / "out/predictions/r"
+    for path in folder.glob("demo__*.json"):
+        content = json.loads(path.read_text())
+        content["evidence"] = {"scripts": [{"id": "s1", "valid": True}]}
+        path.write_text(json.dumps(content))
+    _, text, _ = report(folder, "--no-page")
+    assert "\n| evidence | " in text
+    code, text, _ = report(demo, folder, "--no-page", "--samples", "20")
+    assert code == 0
+    assert text.startswith("# Lab: r + r\n\n6 instances, 26 attempts of 2 models, at most 12 of")
+    assert "\n| evidence | " not in text, "classes are those of one run"

@@ -1,0 +1,229 @@
+"""What policies are shown, and what is said where the recording cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+
+from bench.attempts.candidates import AttemptStatus, Candidate, choose
+from bench.attempts.stopping import Tried
+from reports.data.rundata import RunData
+from reports.data.verdicts import VerdictStatus
+from reports.lab.policies import Chosen, Decision, Policy, Seen, least_bad, policies_of
+from reports.lab.recorded import Evidence, LabData, Turn, lab_data
+from reports.lab.replay import Front, replays, run_lab
+from reports.statistics.methods import holm, mcnemar_exact, sign_flip_test
+from tests.support.labworld import SAMPLES, World, results
+from tests.support.rundata import a_run, an_attempt, an_instance
+
+WORLD = World(lambda *_: 0.4, shared=0.5, accepted=0.4, scripts=(0.8, 0.6))
+EVERY = (
+    "first", "only-a", "plausible-3", "plausible", "random", "all", "agreement", "reversed",
+    "evidence", "give-up-2", "value-2", "budget-2", "total-20",
+)  # fmt: skip
+
+
+def without_verdicts(run: RunData, change: Callable[[Any], Any]) -> RunData:
+    """Return the run with each verdict replaced by what ``change`` makes of it."""
+    instances = []
+    for one in run.instances:
+        attempts = tuple(replace(a, verdict=change(a.verdict)) for a in one.attempts)
+        resolved = None if change(one.verdict) is None else not one.resolved
+        instances.append(replace(one, attempts=attempts, resolved=resolved))
+    return replace(run, instances=tuple(instances))
+
+
+def test_no_policy_is_shown_a_verdict() -> None:
+    """All verdicts are turned round, and every policy sees the same and decides the same."""
+
+    def turned(verdict: Any) -> Any:
+        resolved = verdict.status is VerdictStatus.RESOLVED
+        status = VerdictStatus.UNRESOLVED if resolved else VerdictStatus.RESOLVED
+        return replace(verdict, status=status)
+
+    def watched(data: LabData) -> list[tuple[Seen, Decision]]:
+        shown: list[tuple[Seen, Decision]] = []
+
+        def watching(policy: Policy) -> Policy:
+            def decide(seen: Seen) -> Decision:
+                shown.append((seen, policy.decide(seen)))
+                return shown[-1][1]
+
+            return replace(policy, decide=decide)
+
+        for policy in map(watching, policies_of(data, EVERY)):
+            replays(data, policy, 1)
+        return shown
+
+    run = WORLD.run(20)
+    plain, other = lab_data([run]), lab_data([without_verdicts(run, turned)])
+    assert watched(plain) == watched(other)
+    assert len(watched(plain)) > 20 * len(EVERY)
+    shares = [run_lab(data, policies_of(data, ["first"]), 1).policies for data in (plain, other)]
+    assert shares[0][2].resolved != shares[1][2].resolved
+
+
+@pytest.mark.parametrize("lost", ["attempts", "verdicts"])
+def test_the_range_holds_the_truth(lost: str) -> None:
+    """Attempts or verdicts are taken out of a complete recording, at random.
+
+    Not for the rule ``value``, which is another policy with another history.
+    """
+    names = [name for name in EVERY if name != "value-2"]
+    run, dice = WORLD.run(40), Random(5)
+    whole = results(run, *names)
+    instances = []
+    for one in run.instances:
+        attempts = one.attempts
+        if lost == "attempts":
+            attempts = attempts[: dice.randint(1, 6)]
+        else:
+            attempts = tuple(
+                replace(a, verdict=None if dice.random() < 0.4 else a.verdict) for a in attempts
+            )
+        instances.append(replace(one, attempts=attempts))
+    part = results(replace(run, instances=tuple(instances)), *names)
+    ranges = 0
+    for name in names:
+        true, seen = whole[name], part[name]
+        assert seen.resolved.low <= true.resolved.low <= seen.resolved.high, name
+        assert seen.dollars.value <= true.dollars.value
+        assert seen.dollars.complete is (seen.dollars == true.dollars)
+        ranges += seen.unknown > 0
+        assert seen.front is not Front.YES or not seen.unknown
+    assert ranges > 4
+    assert part["oracle"].resolved.high >= whole["oracle"].resolved.low
+
+
+def test_an_attempt_that_was_never_made_is_not_guessed() -> None:
+    rejected = an_attempt(1, status="tests_failed", test=False)
+    run = a_run(
+        an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2))),
+        an_instance("own__thing-2", attempts=(rejected,), resolved=False),
+    )
+    found = results(run, "plausible", "first", "all")
+    assert (found["plausible"].resolved.low, found["plausible"].resolved.high) == (0.5, 1)
+    assert (found["plausible"].dollars.value, found["plausible"].dollars.complete) == (2, False)
+    assert (found["first"].resolved.low, found["first"].unknown) == (0.5, 0)
+    assert found["all"].unknown == 1
+    best = run_lab(lab_data([run]), (), SAMPLES).best
+    assert [(row.oracle.low, row.oracle.high) for row in best] == [(0.5, 0.75), (0.5, 1)]
+    assert [(row.least_bad.low, row.least_bad.high) for row in best] == [(0.5, 0.75), (0.5, 1)]
+
+
+def test_an_attempt_that_infrastructure_ended_counts_as_never_made() -> None:
+    ended = an_attempt(2, try_=2, status=AttemptStatus.INFRA_ERROR.value)
+    data = lab_data([a_run(an_instance(attempts=(an_attempt(1), ended)))])
+    assert (data.turns, data.attempts) == ((Turn("m", 1),), 1)
+
+
+def test_a_selected_instance_without_a_prediction_is_unknown() -> None:
+    run = a_run(an_instance("own__thing-1"), selected=("own__thing-1", "own__thing-2"))
+    found = results(run, "first")
+    assert [(each.resolved.low, each.resolved.high) for each in found.values()] == [(0.5, 1)] * 3
+
+
+def test_runs_together() -> None:
+    """Attempts of a second run follow; its other instances share their turns with the first."""
+    one = a_run(an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2))))
+    again = an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, model="n")))
+    two = a_run(again, an_instance("own__thing-2"), name="s")
+    data = lab_data([one, two])
+    assert data.turns == (Turn("m", 1), Turn("m", 2), Turn("m", 3), Turn("n", 1))
+    assert [len(each.made) for each in data.instances] == [4, 1]
+    assert [len(each.own) for each in data.instances] == [2, 0]
+    numbers = [m.tried.candidate.attempt for m in data.instances[0].made.values()]
+    assert sorted(numbers) == [1, 2, 3, 4]
+    assert data.name == "r + s"
+
+
+def test_equal_patches_are_those_with_the_same_lines() -> None:
+    text = "diff --git a/a b/a\nindex 1..2 100644\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n"
+    moved = text.replace("1..2", "3..4").replace("@@ -1 +1 @@", "@@ -9,2 +9,2 @@ def f():")
+    other = text.replace("+2", "+ 2")
+    attempts = tuple(
+        an_attempt(n, try_=n, patch=patch, submittable_patch=patch)
+        for n, patch in enumerate((text, moved, other, ""), 1)
+    )
+    (found,) = lab_data([a_run(an_instance(attempts=attempts))]).instances
+    keys = [made.tried.equals for made in found.made.values()]
+    assert keys[0] == keys[1] != keys[2] and keys[3] == ""
+
+
+def test_evidence_is_read_tolerantly() -> None:
+    raw = {
+        "classes": [{"id": "a", "attempts": [1, 3]}, {"id": "b", "attempts": [2, "x"]}, "y", {}],
+        "scripts": [{"id": "s1", "valid": True}, {"id": "s2", "valid": False}, {"id": "s3"}],
+        "outcomes": {"s1": {"a": 0, "b": 2}, "s2": {"b": 0}},
+    }
+    found = Evidence.read(raw)
+    assert found is not None
+    assert found.classes == {1: "a", 3: "a", 2: "b"}
+    assert found.valid == frozenset({"s1"})
+    assert found.passed == {"a": frozenset({"s1"}), "b": frozenset()}
+    assert Evidence.read({}) is None
+    assert Evidence.read({"classes": None, "scripts": 3, "outcomes": []}) == Evidence(
+        {}, frozenset(), {}
+    )
+
+
+@pytest.mark.parametrize("require_tests", [False, True])
+def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
+    outcomes: tuple[bool | None, ...] = (True, None, False)
+    every = [
+        Candidate(1, patch, True, *values, edits_test_configuration=marked)
+        for patch in ("p", "")
+        for marked in (False, True)
+        for values in product(outcomes, repeat=3)
+    ]
+    dice = Random(2)
+    for _ in range(500):
+        drawn = [replace(dice.choice(every), attempt=n) for n in range(1, 6)]
+        tried = [Tried(one, "m", Decimal(1)) for one in drawn]
+        winner = choose(drawn, require_tests=require_tests).winner
+        best = [one.candidate for one in least_bad(tried, require_tests)]
+        assert best[:1] == ([winner] if winner else [])
+
+
+def test_cheaper_and_as_good_is_the_front() -> None:
+    found = results(World(lambda *_: 0.5, accepted=0.0).run(50), "first", "plausible", "all")
+    assert found["first"].front is found["plausible"].front is Front.YES
+    assert found["all"].front is Front.NO, "as good as plausible, and dearer"
+    assert found["oracle"].front is Front.NO
+    assert found["recorded"].front is Front.NO
+
+
+def test_the_same_seed_gives_the_same_report() -> None:
+    def report() -> object:
+        data = lab_data([WORLD.run(10)])
+        return run_lab(data, policies_of(data), 50)
+
+    assert report() == report()
+
+
+def test_a_choice_of_nothing_is_unresolved() -> None:
+    data = lab_data([WORLD.run(3)])
+    policy = Policy("none", "", lambda seen: Chosen())
+    assert {(walk.low, walk.high, walk.attempts) for walk in replays(data, policy, 1)} == {
+        (0, 0, 0)
+    }
+
+
+def test_p_values_are_corrected_for_their_number() -> None:
+    """The example is that of R: p.adjust(c(0.01, 0.04, 0.03), "holm")."""
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_random_signs_give_the_exact_test() -> None:
+    for only_a, only_b in ((3, 12), (10, 11), (0, 6)):
+        found = sign_flip_test([-1.0] * only_a + [1.0] * only_b + [0.0] * 7)
+        assert found == pytest.approx(mcnemar_exact(only_a, only_b), abs=0.015)
+    assert sign_flip_test([0.0, 0.0]) == 1.0

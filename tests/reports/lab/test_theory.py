@@ -1,0 +1,159 @@
+"""In a generated world, policies give what theory says, also where everything misleads."""
+
+from __future__ import annotations
+
+from math import comb
+
+import pytest
+
+from reports.lab.policies import policies_of
+from reports.lab.recorded import lab_data
+from reports.lab.replay import Expected, ShareRange, run_lab
+from tests.support.labworld import SAMPLES, World, results
+
+MANY = 400
+
+
+def assert_near(share: ShareRange, expected: float) -> None:
+    assert share.low == share.high
+    assert share.interval.low <= expected <= share.interval.high
+
+
+def constant(chance: float) -> World:
+    return World(lambda model, number: chance)
+
+
+def test_pass_at_k_and_a_choice_without_knowledge() -> None:
+    """All attempts are accepted, so that best@k is pass@1 for each k."""
+    report = run_lab(lab_data([constant(0.4).run(MANY)]), (), SAMPLES)
+    assert [row.k for row in report.best] == [1, 2, 3, 4, 5, 6]
+    for row in report.best:
+        assert row.oracle.low == pytest.approx(1 - 0.6**row.k, abs=0.04)
+        assert row.least_bad.low == pytest.approx(0.4, abs=0.04)
+    assert report.best[0].oracle.low == report.best[0].least_bad.low
+
+
+def test_intervals_and_tests_are_right_as_often_as_they_say() -> None:
+    """95 % of the intervals hold the truth, and 5 % of equal policies seem to differ."""
+    worlds, held, wrong = 60, 0, 0
+    for seed in range(worlds):
+        data = lab_data([World(lambda *_: 0.4, tries=1).run(60, seed)])
+        report = run_lab(data, policies_of(data, ["reversed"]), SAMPLES)
+        held += report.best[1].oracle.interval.low <= 0.64 <= report.best[1].oracle.interval.high
+        wrong += any(each.difference and each.difference.significant for each in report.policies)
+    assert 0.87 <= held / worlds < 1
+    assert wrong / worlds <= 0.12
+
+
+@pytest.mark.parametrize("policy", ["plausible", "random", "reversed", "plausible-4", "first"])
+def test_stopping_at_the_first_accepted_attempt(policy: str) -> None:
+    """Attempts are rejected with chance r; the work ends as a geometric series cut at n."""
+    right, accepted = 0.3, 0.25
+    world = World(lambda model, number: right, accepted=accepted)
+    n = {"plausible-4": 4, "first": 1}.get(policy, 6)
+    r = (1 - right) * (1 - accepted)
+    found = results(world.run(MANY), policy)[policy]
+    assert_near(found.resolved, right / (1 - r) * (1 - r**n))
+    attempts = (1 - r**n) / (1 - r)
+    assert found.attempts.value / MANY == pytest.approx(attempts, rel=0.06)
+    assert found.dollars == found.attempts
+    assert found.hours.value == pytest.approx(found.attempts.value / 60)
+
+
+def test_each_model_alone_and_their_order() -> None:
+    world = World(lambda model, number: {"a": 0.2, "b": 0.6}[model])
+    found = results(world.run(MANY), "only-a", "only-b", "first", "reversed")
+    for policy, chance in (("only-a", 0.2), ("only-b", 0.6), ("first", 0.2), ("reversed", 0.6)):
+        assert_near(found[policy].resolved, chance)
+
+
+def test_agreement_of_two_models_where_mistakes_differ() -> None:
+    """CodeT: right patches agree and wrong ones do not.
+
+    With three tries of each model at 1/2: both are right at least once, or one of them twice, or
+    the only right attempt is the first of six that nobody shares.
+    """
+    found = results(constant(0.5).run(MANY), "agreement", "plausible")
+    both = (1 - 0.5**3) ** 2
+    twice = 2 * 0.5**3 * (comb(3, 2) + comb(3, 3)) / 8
+    alone = 6 * 0.5**6 / 6
+    assert_near(found["agreement"].resolved, both + twice + alone)
+    assert_near(found["plausible"].resolved, 0.5)
+    assert found["agreement"].difference is not None
+    assert found["agreement"].difference.significant
+    assert found["oracle"].resolved.low > found["agreement"].resolved.low
+
+
+@pytest.mark.parametrize("chance", [0.7, 0.5, 0.2])
+def test_scripts_decide_by_their_majority(chance: float) -> None:
+    """One of two patches is right, and each of three scripts takes its side with ``chance``."""
+    solves = {"a": 0.0, "b": 1.0}
+    world = World(lambda model, _: solves[model], tries=1, shared=1.0, scripts=(chance,) * 3)
+    found = results(world.run(MANY), "evidence", "all")
+    majority = sum(comb(3, n) * chance**n * (1 - chance) ** (3 - n) for n in (2, 3))
+    assert_near(found["evidence"].resolved, majority)
+    assert found["all"].resolved.high == 0, "the first plausible attempt is the wrong one"
+
+
+def test_the_value_of_another_attempt_finds_where_to_stop() -> None:
+    """Half of the instances are hopeless, so that each failure makes the next success less likely.
+
+    An attempt costs $1. After n failures the chance is 0.3 · 0.4ⁿ / (0.5 · 0.4ⁿ + 0.5): 30, 17, 8
+    and 4 %. For $10 the second attempt is worth it and the third is not; for $20 the third is.
+    """
+    world = World(lambda _, number: 0.6 * (number % 2), accepted=0.0)
+    rules = {"value-10": 2, "value-20": 3, "value-1": 1, "value-1000": 6}
+    names = [*rules, *(f"plausible-{n}" for n in range(1, 7))]
+    found = results(world.run(MANY), *names)
+    for rule, attempts in rules.items():
+        same = found[f"plausible-{attempts}"]
+        assert (found[rule].resolved, found[rule].dollars) == (same.resolved, same.dollars), rule
+
+    def gain(name: str, usd: int) -> float:
+        return usd * MANY * found[name].resolved.low - found[name].dollars.value
+
+    for usd in (10, 20):
+        fixed = [gain(f"plausible-{n}", usd) for n in range(1, 7)]
+        assert gain(f"value-{usd}", usd) == max(fixed)
+
+
+def test_all_candidates_and_all_scripts_may_be_wrong() -> None:
+    """The honest failure: nothing that the harness sees differs from a success."""
+    world = World(lambda *_: 0.0, shared=1.0, scripts=(0.0, 0.0))
+    found = results(world.run(60), "agreement", "evidence", "all", "plausible", "give-up-2")
+    assert found["agreement"].attempts == Expected(120, True), "it is sure after two attempts"
+    for each in found.values():
+        assert (each.resolved.low, each.resolved.high) == (0, 0)
+
+
+def test_a_shared_mistake_outvotes_a_right_patch() -> None:
+    """Correlated failures: agreement is worse than the first attempt where models err together."""
+    together = World(lambda *_: 0.3, shared=1.0).run(MANY)
+    apart = World(lambda *_: 0.3, shared=0.0).run(MANY)
+    shares = [results(run, "agreement", "first") for run in (together, apart)]
+    assert shares[0]["agreement"].resolved.high < shares[0]["first"].resolved.low
+    assert shares[1]["agreement"].resolved.low > shares[1]["first"].resolved.high
+
+
+def test_equal_failures_end_the_work_early() -> None:
+    world = World(lambda *_: 0.0, shared=1.0, accepted=0.0)
+    found = results(world.run(30), "give-up-2", "plausible")
+    assert found["give-up-2"].attempts.value == 60
+    assert found["plausible"].attempts.value == 180
+
+
+def test_dollars_in_all_end_the_work() -> None:
+    """Every instance costs $1 and is resolved, so half of the dollars resolve half of them."""
+    run = constant(1.0).run(100)
+    found = results(run, "total-50", "total-1000", "total-0")
+    assert found["total-50"].resolved.low == pytest.approx(0.5)
+    assert found["total-50"].dollars.value == pytest.approx(50)
+    assert found["total-1000"].resolved.low == 1
+    assert found["total-0"].resolved.high == found["total-0"].dollars.value == 0
+
+
+def test_a_budget_of_an_instance_ends_its_work() -> None:
+    found = results(constant(0.0).run(10), "all", "budget-2", "plausible")
+    assert found["all"].dollars.value == 60
+    rejecting = World(lambda *_: 0.0, accepted=0.0).run(10)
+    assert results(rejecting, "budget-2.5")["budget-2.5"].dollars.value == 30

@@ -1,0 +1,99 @@
+"""A generated world for the lab: known chances, shared mistakes, scripts that may be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from reports.data.rundata import AttemptData, InstanceData, RunData
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.lab.policies import policies_of
+from reports.lab.recorded import lab_data
+from reports.lab.replay import PolicyResult, run_lab
+from tests.support.rundata import a_run, an_attempt, an_instance
+
+SAMPLES = 300
+RIGHT, SHARED = "+right\n", "+the mistake that all make\n"
+
+
+@dataclass(frozen=True)
+class World:
+    """What is true of each attempt, independently.
+
+    Attributes:
+        solves: the chance that an attempt of a model on an instance is right.
+        shared: the chance that a wrong attempt is the mistake that all make; else it is its own.
+        accepted: the chance that the tests accept a wrong attempt; they accept right ones.
+        scripts: for each script the chance to be right: a right one passes right patches alone, a
+            wrong one passes the shared mistake alone.
+    """
+
+    solves: Callable[[str, int], float]
+    models: tuple[str, ...] = ("a", "b")
+    tries: int = 3
+    shared: float = 0.0
+    accepted: float = 1.0
+    scripts: tuple[float, ...] = ()
+
+    def run(self, instances: int, seed: int = 1) -> RunData:
+        dice = Random(seed)
+        return a_run(*(self._instance(number, dice) for number in range(instances)))
+
+    def _instance(self, number: int, dice: Random) -> InstanceData:
+        name = f"own__thing-{number:04d}"
+        attempts: list[AttemptData] = []
+        for try_ in range(1, self.tries + 1):
+            for model in self.models:
+                attempts.append(self._attempt(name, number, len(attempts) + 1, model, try_, dice))
+        right = [dice.random() < chance for chance in self.scripts]
+        classes = [*dict.fromkeys(attempt.patch for attempt in attempts)]
+        by_class = {patch: [a.attempt for a in attempts if a.patch == patch] for patch in classes}
+        evidence: dict[str, Any] = {
+            "classes": [{"id": patch, "attempts": own} for patch, own in by_class.items()],
+            "scripts": [{"id": f"s{n}", "valid": True} for n in range(len(right))],
+            "outcomes": {
+                f"s{n}": {p: 0 if p == (RIGHT if good else SHARED) else 2 for p in classes}
+                for n, good in enumerate(right)
+            },
+        }
+        first = next((a for a in attempts if a.plausible), attempts[0])
+        return an_instance(
+            name,
+            attempts=tuple(attempts),
+            attempt=first.attempt,
+            patch=first.patch,
+            resolved=first.patch == RIGHT,
+            evidence=evidence if self.scripts else {},
+        )
+
+    def _attempt(
+        self, name: str, number: int, attempt: int, model: str, try_: int, dice: Random
+    ) -> AttemptData:
+        good = dice.random() < self.solves(model, number)
+        patch = SHARED if dice.random() < self.shared else f"+mistake {attempt}\n"
+        patch = RIGHT if good else patch
+        test = good or dice.random() < self.accepted
+        status = VerdictStatus.RESOLVED if good else VerdictStatus.UNRESOLVED
+        return an_attempt(
+            attempt,
+            try_=try_,
+            model=model,
+            test=test,
+            status="plausible" if test else "tests_failed",
+            patch=patch,
+            submittable_patch=patch,
+            cost=Decimal(1),
+            seconds=60.0,
+            verdict=Verdict(name, status, "docker"),
+        )
+
+
+def results(run: RunData, *policies: str) -> dict[str, PolicyResult]:
+    """Return what policies give, with the run's own and the oracle."""
+    data = lab_data([run])
+    return {
+        each.name: each for each in run_lab(data, policies_of(data, policies), SAMPLES).policies
+    }
