@@ -10,4 +10,6 @@ from demo import register
 
 if __name__ == "__main__":
     register()
-    sys.exit(launch("reports.command_line", "report.py"))
+    # It makes a run of its own, and takes the options of harness.py.
+    selects = any(word.partition("=")[0] == "--select" for word in sys.argv[1:])
+    sys.exit(launch("reports.selecting" if selects else "reports.command_line", "report.py"))

@@ -12,24 +12,21 @@ from agent.formats.base import Matching, OnFailure
 from agent.gateway.dialects import DIALECTS
 from agent.gateway.upstream import check_dialects
 from agent.named import named_agent
+from bench.policy import PolicyOptions, SelectionRule, ToldHistory
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
 from environments.options import AGENT, TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
-from runs.options import RUN, RunOptions, model_slug
+from runs.options import RunOptions, model_slug
 
-__all__ = ["AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "TestChoice", "validated"]
+__all__ = [
+    "AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "SelectionRule", "TestChoice",
+    "ToldHistory", "validated",
+]  # fmt: skip
 
 # Three tries of one model at temperature 0 with one prompt would repeat one try.
 DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
-
-
-class SelectionRule(str, Enum):
-    """How the prediction is chosen among the candidates."""
-
-    PLAUSIBLE = "plausible"
-    EVIDENCE = "evidence"
 
 
 class TestChoice(str, Enum):
@@ -57,15 +54,18 @@ def _reflections(option: str, text: str, _: object) -> Reflections:
 
 
 @option_group
-class RunConfig(RunOptions):
+class RunConfig(PolicyOptions, RunOptions):
     """Everything that decides what a run does; seconds, tokens and counts.
 
     Attributes:
         label: the model name of the predictions; made of the models' names when empty.
+        candidates_of: the runs whose candidates are chosen from; none are made then.
         temperatures: one for all tries, or one for each.
     """
 
     label: str = ""
+    candidates_of: tuple[str, ...] = ()
+    candidates_sha256: str = ""
     tries: int = option(3, "Tries per model.", "--tries", panel=MODELS, least=1, decides=True)
     temperatures: tuple[float, ...] = option(
         DEFAULT_TEMPERATURES,
@@ -132,37 +132,6 @@ class RunConfig(RunOptions):
         least=0,
         decides=True,
     )
-    select: SelectionRule = option(
-        SelectionRule.PLAUSIBLE,
-        "plausible: predict the first plausible candidate, else the least bad one; evidence: run "
-        "scripts that models write for the issue on all candidates, and choose by their outcomes.",
-        "--select",
-        panel=RUN,
-        decides=True,
-    )
-    scripts: int = option(
-        6,
-        "Ask for this many scripts for an instance (with --select evidence).",
-        "--scripts",
-        panel=RUN,
-        least=0,
-        decides=True,
-    )
-    rounds: int = option(
-        2,
-        "Ask at most this often for a script that tells the two best groups of candidates apart.",
-        "--rounds",
-        panel=RUN,
-        least=0,
-        decides=True,
-    )
-    all_attempts: bool = option(
-        False,
-        "Go on after a plausible attempt (for studies).",
-        "--all-attempts",
-        panel=RUN,
-        decides=True,
-    )
 
     def temperature(self, try_: int) -> float:
         """Return the temperature of a model's ``try_`` (from 1); the last one is repeated."""
@@ -175,7 +144,7 @@ class RunConfig(RunOptions):
     @property
     def needs_base(self) -> bool:
         """Whether an instance needs a checkout of its base commit beside those of attempts."""
-        return self.runs_tests or self.select is SelectionRule.EVIDENCE
+        return self.runs_tests or self.by_evidence or self.needs_classes
 
     @property
     def calls_models(self) -> bool:
@@ -198,17 +167,14 @@ class RunConfig(RunOptions):
 
     def deciding(self) -> dict[str, Any]:
         default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
-        evidence = self.select is SelectionRule.EVIDENCE
         temperatures = DEFAULT_TEMPERATURES if default else self.temperatures
         return super().deciding() | {
             "agent_allow_web": self.agent_allow_web or None,
             "agent_translate": sorted(self.agent_translate) or None,
             "agent_api": sorted(self.agent_api) or None,
             "feedback": self.feedback or None,
-            # Records of earlier versions have none of these.
-            "select": self.select.value if evidence else None,
-            "scripts": self.scripts if evidence else None,
-            "rounds": self.rounds if evidence else None,
+            **self.deciding_policy(),
+            "candidates_sha256": self.candidates_sha256 or None,
             "agent_env": sorted(self.agent_env),
             "agent_sandbox_read": [str(path) for path in self.agent_sandbox_read] or None,
             "agent_timeout": self.agent_timeout if self.outside_agent else None,
@@ -227,6 +193,7 @@ def validated(config: RunConfig) -> RunConfig:
     _check_temperatures(config)
     config = _with_agents(config)
     _check_agent(config)
+    config.check_policy()
     return config
 
 
@@ -270,10 +237,11 @@ def _check_agent(config: RunConfig) -> None:
         )
     if config.feedback and not config.outside_agent:
         raise UserError("--feedback is for other agents; --max-reflections is for our own")
-    if config.select is SelectionRule.EVIDENCE and config.outside_agent and not config.has_gateway:
+    asks = config.by_evidence or config.history is ToldHistory.SUMMARY
+    if asks and config.outside_agent and not config.has_gateway:
         raise UserError(
-            "--select evidence asks the models of --models for scripts; give --agent-api, which "
-            "says how the command calls them"
+            "--select evidence and --history summary ask the models of --models; give --agent-api, "
+            "which says how the command calls them"
         )
     keys = [name for name in config.agent_env if name.endswith("_API_KEY")]
     if keys and config.has_gateway:

@@ -74,6 +74,14 @@ class Services:
 
 
 @dataclass(frozen=True)
+class ToldOf:
+    """What an attempt is told of earlier ones, and their numbers."""
+
+    words: str = ""
+    attempts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Attempt:
     """One attempt at an instance.
 
@@ -82,7 +90,8 @@ class Attempt:
         repo_map: maps of the base commit; None where no model reads them.
         linter: checks edited files with the compiler of the instance's Python.
         ran: the changes of each tree whose tests ran, in their order.
-        failing: how many tests newly failed on each.
+        failing: the tests that newly failed on each.
+        told: of the attempts before it.
     """
 
     instance: Instance
@@ -96,7 +105,8 @@ class Attempt:
     context: JobContext
     save: Callable[[AttemptRecord], None]
     ran: list[Changes] = field(default_factory=list)
-    failing: list[int] = field(default_factory=list)
+    failing: list[tuple[str, ...]] = field(default_factory=list)
+    told: ToldOf = field(default_factory=ToldOf)
 
     def run(self) -> AttemptRecord:
         """Let the agent work and return the record; an exception in it is part of the record."""
@@ -104,8 +114,9 @@ class Attempt:
         choice = config.models[(self.number - 1) % len(config.models)]
         try_ = (self.number - 1) // len(config.models) + 1
         record = AttemptRecord(
-            Candidate(self.number), choice.name, choice.edit_format, try_, config.temperature(try_)
-        )
+            Candidate(self.number), choice.name, choice.edit_format, try_, config.temperature(try_),
+            told_of=self.told.attempts,
+        )  # fmt: skip
         started = time.monotonic()
         name = self.instance.instance_id
         try:
@@ -134,11 +145,15 @@ class Attempt:
         replay_on = config.replay is not None and config.environment is EnvironmentKind.NONE
         task = make_task(config, self.instance, self.checkout, turn, self.files, self.repo_map)
         model: ChatModel = turn.model
-        if not config.has_gateway:
+        if not config.has_gateway and not config.candidates_of:
             step = partial(self._step, turn.name)
             model = WaitingModel(model, self.context.slot, step, self.checkout.settle)
+        message = (
+            f"{task.message.rstrip()}\n\n{self.told.words}" if self.told.words else task.message
+        )
         return replace(
             task,
+            message=message,
             model=model,
             temperature=config.temperature(record.try_),
             limits=replace(task.limits, until_exhausted=replay_on),
@@ -230,7 +245,7 @@ class Attempt:
         self._step(model, WorkStep.TESTING)
         report = self.tests.run(changes)
         self.ran.append(self.tests.tested)
-        self.failing.append(len(report.failures))
+        self.failing.append(tuple(failure.name for failure in report.failures))
         return report
 
     def _finished(self, record: AttemptRecord, task: Task, work: AgentResult) -> AttemptRecord:
@@ -275,7 +290,7 @@ class Attempt:
             added_files=result.chat_files,
             edited_files=result.edited_files,
             reflections=result.reflections,
-            failing=self.failing[-1] if self.failing else 0,
+            failing=self.failing[-1] if self.failing else (),
             error="; ".join(filter(None, (work.error, faults))),
         )
 

@@ -80,9 +80,11 @@ class EvidenceGatherer:
         else two candidates.
         """
         usable = [one for one in records if one.candidate.usable]
-        classes = self._classes(usable)
-        failing = {one.attempt: one.failing for one in usable if one.candidate.test is False}
-        self.evidence = self.evidence.model_copy(update={"classes": classes, "failing": failing})
+        classes = self.classes(usable)
+        failed = [one for one in usable if one.candidate.test is False]
+        failing = {one.attempt: len(one.failing) for one in failed}
+        now = {"classes": classes, "failing": failing, "note": ""}
+        self.evidence = self.evidence.model_copy(update=now)
         if len(usable) < 2 or (compare and len(classes) < 2):
             same = "all candidates are equal" if len(usable) > 1 else "there is one candidate"
             return self._noted(same if usable else "there is no candidate")
@@ -103,9 +105,10 @@ class EvidenceGatherer:
         self.evidence = self.evidence.model_copy(update={"note": words})
         return self.evidence
 
-    def _classes(self, usable: Sequence[AttemptRecord]) -> tuple[CandidateClass, ...]:
+    def classes(self, records: Sequence[AttemptRecord]) -> tuple[CandidateClass, ...]:
+        """Return the classes of equal candidates, in the order of their first attempts."""
         found: dict[str, list[AttemptRecord]] = {}
-        for one in usable:
+        for one in (record for record in records if record.candidate.usable):
             found.setdefault(self._tree(one)[0], []).append(one)
         return tuple(
             CandidateClass(

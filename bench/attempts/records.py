@@ -15,7 +15,7 @@ from bench.attempts.candidates import (
     Candidate,
     InstanceStatus,
 )
-from bench.attempts.stopping import History
+from bench.policy import History
 from bench.repos.patches import submittable_patch
 from core.money import as_number, dollars_or_none, total
 from llm.chat import Call, Message, ToolCall, Traits
@@ -36,7 +36,8 @@ class AttemptRecord:
         dropped_files: files of ``model_patch`` that are not predicted.
         added_files: files that were in the conversation.
         seconds: wall-clock time; differs from run to run, so no prediction holds it.
-        failing: tests that newly fail; only evidence records it.
+        failing: tests that newly fail; no file holds them, but evidence their number.
+        told_of: the attempts whose outcomes it was told.
     """
 
     candidate: Candidate
@@ -55,7 +56,8 @@ class AttemptRecord:
     calls: tuple[Call, ...] = ()
     error: str = ""
     seconds: float = 0.0
-    failing: int = 0
+    failing: tuple[str, ...] = ()
+    told_of: tuple[int, ...] = ()
 
     @property
     def attempt(self) -> int:
@@ -84,7 +86,12 @@ class AttemptRecord:
             "try": self.try_,
             "attempt": self.attempt,
             "status": self.status.value,
+            **self._dependence,
         }
+
+    @property
+    def _dependence(self) -> dict[str, Any]:
+        return {"told_of": list(self.told_of)} if self.told_of else {}
 
     def as_trajectory(self) -> dict[str, Any]:
         """Return the attempt in the layout of a trajectory file (docs/trajectory.md)."""
@@ -105,6 +112,7 @@ class AttemptRecord:
             "edits_test_configuration": self.candidate.edits_test_configuration,
             "test_note": self.candidate.test_note,
             "untested": self.candidate.untested,
+            **self._dependence,
             "recorded": {
                 "model_patch": self.model_patch,
                 "edit_outcome": self.candidate.edit,
@@ -154,6 +162,7 @@ class AttemptRecord:
             calls=tuple(Call(str(c["request_sha256"]), reply_of_json(c)) for c in raw["calls"]),
             error=str(raw["error"]),
             seconds=float(raw["seconds"]),
+            told_of=tuple(raw.get("told_of") or ()),
         )
 
 

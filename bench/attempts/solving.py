@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from agent.builtin import BuiltinAgent
 from agent.conversation.mentions import FileIndex
+from agent.formats.reading.fences import shortest_fence
+from agent.prompts import render
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
-from bench.attempts.attempt import Attempt, Services, linter_for
+from bench.attempts.attempt import Attempt, Services, ToldOf, linter_for
 from bench.attempts.candidates import AttemptStatus, CandidateChoice, InstanceStatus, choose
 from bench.attempts.evidence import Evidence, choose_by_evidence
 from bench.attempts.gathering import EvidenceGatherer
+from bench.attempts.given import GivenCandidate, GivenModels
 from bench.attempts.records import AttemptRecord, total_cost
 from bench.attempts.scripts import ScriptWriter
-from bench.config import SelectionRule
+from bench.attempts.stopping import Tried, stop_reason
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
+from bench.policy import StopRule, ToldHistory
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import (
     Checkout,
@@ -32,11 +37,12 @@ from bench.repos.checkout import (
 )
 from core.errors import InfrastructureError
 from core.money import as_number
-from core.plaintext import some
+from core.plaintext import counted, some
 from core.processes import remove_tree
 from environments.base import UnavailableError
+from llm.chat import BudgetUsedError, ReplayExhaustedError, RequestRefusedError
 from runs.jobs import End, JobContext
-from runs.modelsource import ReplayedModels
+from runs.modelsource import NotRecordedError, ReplayedModels
 from runs.progress.state import JobStatus, WorkStep
 
 
@@ -118,11 +124,12 @@ class Solver:
         self.folders.append(folder)
         base = make_checkout(snapshot, folder / "base") if config.needs_base else None
         tests = self._tests(base) if base else None
+        gatherer = self._gatherer(base, tests) if base else None
         evidence = None
         try:
-            self._all_attempts(snapshot, folder, tests)
-            if base and config.select is SelectionRule.EVIDENCE:
-                evidence = self._gatherer(base, tests).gather(self.records)
+            self._all_attempts(snapshot, folder, tests, gatherer)
+            if gatherer and config.by_evidence:
+                evidence = gatherer.gather(self.records)
         finally:
             if tests:
                 tests.session.stop()
@@ -158,15 +165,21 @@ class Solver:
         return writer.record.model, writer.ask(prompt)
 
     def _all_attempts(
-        self, snapshot: Snapshot, folder: Path, tests: RegressionTests | None
+        self,
+        snapshot: Snapshot,
+        folder: Path,
+        tests: RegressionTests | None,
+        gatherer: EvidenceGatherer | None,
     ) -> None:
         config = self.services.config
         index = FileIndex.of(snapshot.blobs)
-        outside, tags = config.outside_agent, self.services.tags
+        given = self._given
+        outside, tags = config.outside_agent or given is not None, self.services.tags
         maps = None if outside else RenderedMaps(snapshot.blobs, tags)
         linter = linter_for(self.instance)
         checkout: Checkout | None = None
-        for number in range(1, len(config.models) * config.tries + 1):
+        most = len(config.models) * config.tries if given is None else len(given)
+        for number in range(1, most + 1):
             self.context.worker.stop.check()
             checkout = self._checkout(snapshot, folder / f"attempt-{number}", checkout)
             record = Attempt(
@@ -180,15 +193,23 @@ class Solver:
                 linter=linter,
                 context=self.context,
                 save=self.records.append,
+                told=self._told(number),
             ).run()
             self.records.append(record)
             self.context.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
-            if self._enough(record) and not config.all_attempts:
+            if reason := self._stop_reason(gatherer):
+                self.context.log.info("no further attempt: %s", reason)
                 break
             last = self.records[-len(config.models) :]
             broke = all(one.status is AttemptStatus.BUDGET for one in last)
             if len(last) == len(config.models) and broke:
                 break
+
+    @property
+    def _given(self) -> Sequence[GivenCandidate] | None:
+        """The candidates that were made elsewhere; None where attempts make them."""
+        models = self.services.models
+        return models.given[self.instance.instance_id] if isinstance(models, GivenModels) else None
 
     def _checkout(self, snapshot: Snapshot, root: Path, used: Checkout | None) -> Checkout:
         """Return a fresh checkout: the ``used`` one, reset, where only our agent wrote to it."""
@@ -198,12 +219,42 @@ class Solver:
             remove_tree(used.root)
         return make_checkout(snapshot, root)
 
-    def _enough(self, record: AttemptRecord) -> bool:
-        if record.candidate.edits_test_configuration:
-            return False
-        if self.services.config.require_tests:
-            return record.status is AttemptStatus.PLAUSIBLE
-        return record.candidate.plausible
+    def _stop_reason(self, gatherer: EvidenceGatherer | None) -> str:
+        config, valid, known = self.services.config, None, None
+        if gatherer and config.needs_classes:
+            known = Evidence(classes=gatherer.classes(self.records))
+            if config.stop is StopRule.AGREEMENT:
+                known = gatherer.gather(self.records, compare=False)
+                valid = frozenset(known.valid)
+        tried = []
+        for record in self.records:
+            same = known.class_of(record.attempt) if known else None
+            passed = known.passed(same.id) if known and same and valid is not None else None
+            tried.append(
+                Tried(record.candidate, record.model, record.cost, same.id if same else "", passed)
+            )
+        return stop_reason(tried, valid, config.stops, require_tests=config.require_tests)
+
+    def _told(self, number: int) -> ToldOf:
+        """Return what the attempt ``number`` is told of the others."""
+        config = self.services.config
+        if config.history is ToldHistory.NONE or not self.records:
+            return ToldOf()
+        outcomes = [outcome_in_words(record) for record in self.records]
+        count = counted(len(outcomes), "attempt was made", "attempts were made")
+        words = render("history", count=count, outcomes="\n".join(outcomes))
+        if config.history is ToldHistory.SUMMARY:
+            patches = [record.candidate.submittable_patch for record in self.records]
+            prompt = render(
+                "history_summary",
+                problem=self.instance.problem_statement,
+                attempts=[*zip(outcomes, patches, strict=True)],
+                fence=shortest_fence(patches),
+            )
+            with suppress(*_NO_SUMMARY):
+                _, reply = self._ask((number - 1) % len(config.models), prompt)
+                words = render("history", count=count, outcomes=reply.strip())
+        return ToldOf(words, tuple(record.attempt for record in self.records))
 
     def _tests(self, base: Checkout) -> RegressionTests | None:
         config = self.services.config
@@ -232,6 +283,17 @@ class Solver:
 
 
 _NAMED = 3
+_MOST_TESTS = 20
+_NO_SUMMARY = (BudgetUsedError, NotRecordedError, ReplayExhaustedError, RequestRefusedError)
+
+
+def outcome_in_words(record: AttemptRecord) -> str:
+    """Return what became of an attempt, for the next one: files, status, newly failing tests."""
+    edited = some(record.edited_files, _MOST_TESTS) or "no file"
+    words = f"- Attempt {record.attempt} edited {edited}: {record.status.value.replace('_', ' ')}."
+    if record.candidate.test is False and record.failing:
+        words += f" Tests that newly failed: {some(record.failing, _MOST_TESTS)}."
+    return words
 
 
 def explained(choice: CandidateChoice, records: Sequence[AttemptRecord]) -> CandidateChoice:

@@ -5,25 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
-from itertools import combinations, zip_longest
+from itertools import combinations
 
 from bench.attempts.candidates import BROKEN, Candidate
-from core.errors import UserError
+from bench.policy import History, StopOptions, StopRule
 from core.money import in_words
 from core.plaintext import counted
-
-
-class StopRule(str, Enum):
-    """When an instance has enough attempts; the value is that of ``--stop``."""
-
-    PLAUSIBLE = "plausible"
-    AGREEMENT = "agreement"
-    VALUE = "value"
-    ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -40,74 +30,6 @@ class Tried:
     cost: Decimal | None
     equals: str = ""
     passed: frozenset[str] | None = None
-
-
-@dataclass(frozen=True)
-class PastAttempts:
-    """The n-th attempts of earlier instances that had no plausible one before.
-
-    Attributes:
-        dollars: of the ``priced`` ones, whose cost is known.
-    """
-
-    made: int = 0
-    plausible: int = 0
-    priced: int = 0
-    dollars: Decimal = Decimal()
-
-    def plus(self, other: PastAttempts, sign: int = 1) -> PastAttempts:
-        return PastAttempts(
-            self.made + sign * other.made,
-            self.plausible + sign * other.plausible,
-            self.priced + sign * other.priced,
-            self.dollars + sign * other.dollars,
-        )
-
-
-@dataclass(frozen=True)
-class History:
-    """What earlier attempts say of the next one; the first entry is about first attempts."""
-
-    by_number: tuple[PastAttempts, ...] = ()
-
-    @classmethod
-    def of(cls, attempts: Iterable[tuple[bool, Decimal | None]]) -> History:
-        """Return what one instance says, by plausibility and cost of its attempts in turn."""
-        found = []
-        for plausible, cost in attempts:
-            known = cost is not None
-            found.append(PastAttempts(1, int(plausible), int(known), cost or Decimal()))
-            if plausible:
-                break
-        return cls(tuple(found))
-
-    def plus(self, other: History, sign: int = 1) -> History:
-        pairs = zip_longest(self.by_number, other.by_number, fillvalue=PastAttempts())
-        return History(tuple(one.plus(two, sign) for one, two in pairs))
-
-    def next_after(self, attempts: int) -> PastAttempts:
-        known = attempts < len(self.by_number)
-        return self.by_number[attempts] if known else PastAttempts()
-
-
-@dataclass(frozen=True)
-class StopOptions:
-    """When to stop.
-
-    Attributes:
-        give_up_after: this many attempts in a row in one failing class end the work; 0 for never.
-        value_usd: what a further plausible instance is worth; for the rule ``value``.
-        history: of earlier runs; for the rule ``value``.
-    """
-
-    rule: StopRule = StopRule.PLAUSIBLE
-    give_up_after: int = 0
-    value_usd: Decimal | None = None
-    history: History | None = None
-
-    def __post_init__(self) -> None:
-        if self.rule is StopRule.VALUE and (self.value_usd is None or self.history is None):
-            raise UserError("--stop value needs --value-usd and --prior-runs; give both")
 
 
 def is_enough(candidate: Candidate, *, require_tests: bool = False) -> bool:
@@ -141,7 +63,7 @@ def stop_reason(
         reason = _agreement(good, valid_scripts)
     elif options.rule is StopRule.VALUE:
         reason = _value(tried, good, options)
-    return reason or _hopeless(tried, good, valid_scripts, options.give_up_after)
+    return reason or _hopeless(tried, good, valid_scripts, options.equal_failures)
 
 
 def _agreement(good: Sequence[Tried], valid_scripts: frozenset[str] | None) -> str:

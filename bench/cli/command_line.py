@@ -35,11 +35,10 @@ PANELS = (MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)
 @command(*GROUPS, panels=PANELS)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Attempt SWE-bench instances with alternating models until a patch is plausible."""
-    address = address_given(values["api_base"])
-    book = load_settings(values["model_settings"], format_names())
     if values["list_models"]:
         from bench.cli.listing import list_models
 
+        book = load_settings(values["model_settings"], format_names())
         names = [name.strip() for name in values["models"].split(",")] if values["models"] else []
         list_models(names, book, values["api_base"], print, as_json=values["json"])
         raise typer.Exit(0)
@@ -50,14 +49,21 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         raise typer.Exit(0)
     if values["all"] and not values["clean"]:
         raise UserError("--all is for --clean; give both to remove a run")
+    config, options = configured(context, values)
+    raise typer.Exit(_run(config, options, values))
+
+
+def configured(context: typer.Context, values: dict[str, Any]) -> tuple[RunConfig, Options]:
+    """Return the configuration of a run, and its options, from the values of a command line."""
+    address = address_given(values["api_base"])
+    book = load_settings(values["model_settings"], format_names())
     # A run that is named is looked at without litellm, which knows models and takes a second.
     named = bool(values["run"]) and (values["status"] or values["clean"])
     values["models"] = () if named else _models(values, book)
     values["environment"] = values["environment"] or _environment(values)
     config = built(RunConfig, values)
     more = {"settings": book, "given": _given(context, address)}
-    options = built(Options, values | more, str if named else names_of(config.models))
-    raise typer.Exit(_run(config, options, values))
+    return config, built(Options, values | more, str if named else names_of(config.models))
 
 
 def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
@@ -88,7 +94,7 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
 
 def _models(values: dict[str, Any], book: SettingsBook) -> tuple[ModelChoice, ...]:
     # A command that calls its model itself may have any name for it.
-    alone = is_command(values["try_agent"] or values["agent"]) and not values["agent_api"]
+    alone = is_command(values.get("try_agent") or values["agent"]) and not values["agent_api"]
     any_name = bool(values["api_base"]) or alone
     replay = values["replay"] is not None
     agents = [agent.name for agent in AGENTS]

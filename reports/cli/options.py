@@ -90,6 +90,12 @@ class ReportTask:
     samples: int = option(
         1000, "Draw this many random orders and samples for --lab.", "--samples", least=1
     )
+    select: str = option(
+        "",
+        "Choose among the candidates of these runs by scripts (evidence), and write a run; add "
+        "--help for its options.",
+        "--select",
+    )
     out: Folder = out_option("Import the runs of other harnesses into this folder.")
 
 

@@ -37,11 +37,12 @@ class RunFiles:
 
     root: Path  # as the user named it
     paths: tuple[Path, ...]  # sorted
+    labels: bool = True  # whether files of verdicts beside the run are read
 
     @classmethod
-    def below(cls, root: Path) -> RunFiles:
+    def below(cls, root: Path, *, labels: bool = True) -> RunFiles:
         if root.is_file():
-            return cls(root, (root,))
+            return cls(root, (root,), labels)
         found: list[Path] = []
         for folder, names, files in os.walk(root):
             place = Path(folder)
@@ -50,7 +51,7 @@ class RunFiles:
             found += (p for name in files if not (p := place / name).is_symlink() and p.is_file())
             if len(found) > _MOST_FILES:
                 raise UserError(f"{root} holds more than {_MOST_FILES:,} files; name one run")
-        return cls(root, tuple(sorted(found)))
+        return cls(root, tuple(sorted(found)), labels)
 
     def ending(self, *suffixes: str) -> tuple[Path, ...]:
         return tuple(path for path in self.paths if path.name.endswith(suffixes))

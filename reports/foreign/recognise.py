@@ -91,15 +91,18 @@ def is_foreign(path: Path) -> bool:
     return layout not in (None, RunLayout.OURS)
 
 
-def read_any(path: Path) -> AttemptedRun:
-    """Return the run at ``path``, of any layout; its instances are read when they are needed."""
+def read_any(path: Path, *, labels: bool = True) -> AttemptedRun:
+    """Return the run at ``path``, of any layout; its instances are read when they are needed.
+
+    Without ``labels`` no file of verdicts is opened beside a run of another harness.
+    """
     path = path.expanduser().resolve()
     layout = layout_of(path)
     if layout is RunLayout.OURS:
         return ours_of(RunStore.of_folder(path))
     if layout is None:
         raise UserError(unknown(path))
-    files = RunFiles.below(path)
+    files = RunFiles.below(path, labels=labels)
     name = path.name if path.is_dir() else path.name.partition(".")[0]
     read = next(read for one, read, _ in _LAYOUTS if one is layout)
     return AttemptedRun(name, path, layout, read(files))

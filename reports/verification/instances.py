@@ -149,7 +149,7 @@ class InstanceCheck:
         self, config: Mapping[str, Any], raw: Mapping[str, Any], record: AttemptRecord
     ) -> Iterator[str]:
         models = config.get("models")
-        if not models:
+        if not models or config.get("candidates_of"):
             return
         model = models[(record.attempt - 1) % len(models)]
         expected: dict[str, Any] = {"try": (record.attempt - 1) // len(models) + 1}

@@ -138,7 +138,7 @@ class OverBudgetError(Exception):
         self.limit = limit
 
 
-def _read_usd(option: str, text: str, _: object) -> Decimal:
+def read_usd(option: str, text: str, _: object) -> Decimal:
     return parse_usd(option, text)
 
 
@@ -152,7 +152,7 @@ class BudgetLimits:
         LimitScope.RUN.value,
         panel=MONEY,
         given=str,
-        read=_read_usd,
+        read=read_usd,
     )
     usd_per_instance: Decimal | None = option(
         None,
@@ -160,7 +160,7 @@ class BudgetLimits:
         LimitScope.INSTANCE.value,
         panel=MONEY,
         given=str,
-        read=_read_usd,
+        read=read_usd,
     )
     usd_per_model: Mapping[str, Decimal] = option(
         None,

@@ -48,11 +48,13 @@ def is_openhands(value: object) -> bool:
 
 
 def read_openhands(files: RunFiles) -> Iterator[AttemptedInstance]:
-    found = files.named(EVALUATED) or files.named(OUTPUT)
+    found = files.named(OUTPUT) if not files.labels else ()
+    found = found or files.named(EVALUATED) or files.named(OUTPUT)
     if len(found) > 1 and not files.root.is_file():
         raise UserError(f"{files.root} holds several runs, as {found[0]} and {found[1]}; name one")
     path = files.root if files.root.is_file() or not found else found[0]
-    beside = RunFiles(path.parent, tuple(p for p in files.paths if p.parent == path.parent))
+    paths = tuple(p for p in files.paths if p.parent == path.parent)
+    beside = RunFiles(path.parent, paths, files.labels)
     resolved = {} if files.root.is_file() else verdicts_beside(beside)
     lines = objects_of_lines(path)
     counts = Counter(checked_id(path, line.get("instance_id")) for _, line in lines)

@@ -93,7 +93,7 @@ def verdicts_beside(files: RunFiles) -> dict[str, bool]:
     """
     found: dict[str, bool] = {}
     unclear: set[str] = set()
-    for path in files.paths:
+    for path in files.paths if files.labels else ():
         if path.parent != files.root or path.suffix != ".json" or path.name == PREDS:
             continue
         value = json_at(path)

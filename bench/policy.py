@@ -1,0 +1,231 @@
+"""The options of choosing and stopping: how many attempts are made, and which one is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from core.errors import UserError
+from core.options import option, option_group
+from runs.calls.budget import read_usd
+
+CHOICE = "Choosing and stopping"
+
+
+class StopRule(str, Enum):
+    """When an instance has enough attempts; the value is that of ``--stop``."""
+
+    PLAUSIBLE = "plausible"
+    AGREEMENT = "agreement"
+    VALUE = "value"
+    ALL = "all"
+
+
+class SelectionRule(str, Enum):
+    """How the prediction is chosen among the candidates."""
+
+    PLAUSIBLE = "plausible"
+    EVIDENCE = "evidence"
+
+
+class ToldHistory(str, Enum):
+    """What an attempt is told of those before it."""
+
+    NONE = "none"
+    OUTCOMES = "outcomes"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True)
+class PastAttempts:
+    """The n-th attempts of earlier instances that had no plausible one before.
+
+    Attributes:
+        dollars: of the ``priced`` ones, whose cost is known.
+    """
+
+    made: int = 0
+    plausible: int = 0
+    priced: int = 0
+    dollars: Decimal = Decimal()
+
+    def plus(self, other: PastAttempts, sign: int = 1) -> PastAttempts:
+        return PastAttempts(
+            self.made + sign * other.made,
+            self.plausible + sign * other.plausible,
+            self.priced + sign * other.priced,
+            self.dollars + sign * other.dollars,
+        )
+
+
+@dataclass(frozen=True)
+class History:
+    """What earlier attempts say of the next one; the first entry is about first attempts."""
+
+    by_number: tuple[PastAttempts, ...] = ()
+
+    @classmethod
+    def of(cls, attempts: Iterable[tuple[bool, Decimal | None]]) -> History:
+        """Return what one instance says, by plausibility and cost of its attempts in turn."""
+        found = []
+        for plausible, cost in attempts:
+            known = cost is not None
+            found.append(PastAttempts(1, int(plausible), int(known), cost or Decimal()))
+            if plausible:
+                break
+        return cls(tuple(found))
+
+    @classmethod
+    def read(cls, texts: Iterable[str]) -> History:
+        """Return the history that ``texts`` wrote."""
+        found = []
+        for made, plausible, priced, dollars in (text.split() for text in texts):
+            found.append(PastAttempts(int(made), int(plausible), int(priced), Decimal(dollars)))
+        return cls(tuple(found))
+
+    def texts(self) -> tuple[str, ...]:
+        return tuple(f"{n.made} {n.plausible} {n.priced} {n.dollars}" for n in self.by_number)
+
+    def plus(self, other: History, sign: int = 1) -> History:
+        pairs = zip_longest(self.by_number, other.by_number, fillvalue=PastAttempts())
+        return History(tuple(one.plus(two, sign) for one, two in pairs))
+
+    def next_after(self, attempts: int) -> PastAttempts:
+        known = attempts < len(self.by_number)
+        return self.by_number[attempts] if known else PastAttempts()
+
+
+@dataclass(frozen=True)
+class StopOptions:
+    """When to stop.
+
+    Attributes:
+        equal_failures: this many attempts in a row in one failing class end the work; 0 for never.
+        value_usd: what a further plausible instance is worth; for the rule ``value``.
+        history: of earlier runs; for the rule ``value``.
+    """
+
+    rule: StopRule = StopRule.PLAUSIBLE
+    equal_failures: int = 0
+    value_usd: Decimal | None = None
+    history: History | None = None
+
+
+@option_group
+class PolicyOptions:
+    """What is attempted, and what is chosen.
+
+    Attributes:
+        past: the ``History`` of ``prior_runs``, as texts.
+    """
+
+    select: SelectionRule = option(
+        SelectionRule.PLAUSIBLE,
+        "plausible: predict the first plausible candidate, else the least bad one; evidence: run "
+        "scripts that models write for the issue on all candidates, and choose by their outcomes.",
+        "--select",
+        panel=CHOICE,
+        decides=True,
+    )
+    scripts: int = option(
+        6, "Ask for this many scripts.", "--scripts", panel=CHOICE, least=0, decides=True
+    )
+    rounds: int = option(
+        2,
+        "Ask at most this often for a script that tells the two best groups of candidates apart.",
+        "--rounds",
+        panel=CHOICE,
+        least=0,
+        decides=True,
+    )
+    all_attempts: bool = option(
+        False,
+        "Go on after a plausible attempt (for studies); the same as --stop all.",
+        "--all-attempts",
+        panel=CHOICE,
+        decides=True,
+    )
+    stop: StopRule = option(
+        StopRule.PLAUSIBLE,
+        "End the attempts on an instance when one is plausible; when two models agree and all "
+        "valid scripts pass (agreement); when another is worth less than it costs (value); or "
+        "when all are made (all).",
+        "--stop",
+        panel=CHOICE,
+        decides=True,
+    )
+    equal_failures: int = option(
+        0,
+        "End the attempts when this many in a row leave the same failing patch, or none; 0: never.",
+        "--equal-failures",
+        panel=CHOICE,
+        least=0,
+        decides=True,
+    )
+    value_usd: Decimal | None = option(
+        None,
+        "Dollars that a plausible patch is worth (with --stop value).",
+        "--value-usd",
+        panel=CHOICE,
+        given=str,
+        decides=True,
+        read=read_usd,
+    )
+    prior_runs: tuple[Path, ...] = option(
+        (),
+        "Take the chance of an attempt from this run (with --stop value); repeatable.",
+        "--prior-runs",
+        panel=CHOICE,
+    )
+    history: ToldHistory = option(
+        ToldHistory.NONE,
+        "Tell an attempt what became of those before it: nothing; which files they edited and "
+        "which tests newly failed (outcomes); or a summary of that by its model (summary).",
+        "--history",
+        panel=CHOICE,
+        decides=True,
+    )
+    past: tuple[str, ...] = ()
+
+    @property
+    def by_evidence(self) -> bool:
+        return self.select is SelectionRule.EVIDENCE
+
+    @property
+    def stops(self) -> StopOptions:
+        rule = StopRule.ALL if self.all_attempts else self.stop
+        return StopOptions(rule, self.equal_failures, self.value_usd, History.read(self.past))
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether decisions between attempts need to know which patches are equal."""
+        return self.stop is StopRule.AGREEMENT or self.equal_failures > 0
+
+    def check_policy(self) -> None:
+        """Check that the options fit together."""
+        if self.all_attempts and self.stop not in (StopRule.PLAUSIBLE, StopRule.ALL):
+            raise UserError(f"--all-attempts and --stop {self.stop.value} differ; give one")
+        if self.stop is StopRule.AGREEMENT and not self.by_evidence:
+            raise UserError("--stop agreement is about scripts; give --select evidence too")
+        if self.stop is StopRule.VALUE and (self.value_usd is None or not self.prior_runs):
+            raise UserError("--stop value needs --value-usd and --prior-runs; give both")
+        if self.stop is not StopRule.VALUE and (self.value_usd is not None or self.prior_runs):
+            raise UserError("--value-usd and --prior-runs are for --stop value; give it too")
+
+    def deciding_policy(self) -> dict[str, Any]:
+        """Return what of the policy decides results; None where records of before have nothing."""
+        return {
+            "select": self.select.value if self.by_evidence else None,
+            "scripts": self.scripts if self.by_evidence else None,
+            "rounds": self.rounds if self.by_evidence else None,
+            "stop": None if self.stop in (StopRule.PLAUSIBLE, StopRule.ALL) else self.stop.value,
+            "equal_failures": self.equal_failures or None,
+            "history": None if self.history is ToldHistory.NONE else self.history.value,
+            "value_usd": None if self.value_usd is None else str(self.value_usd),
+            "past": list(self.past) or None,
+        }

@@ -1,0 +1,172 @@
+"""Choose among the candidates of runs by scripts: ``report.py RUN… --select evidence``.
+
+The runs may be of any harness. No verdict is read: what is chosen depends on the issue, the
+repository at its base commit, and the patches alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from bench.attempts.evidence import Evidence, evidence_of
+from bench.attempts.given import Given, GivenCandidate, GivenModels, PatchAgent, given_sha256
+from bench.attempts.solving import InstanceJob
+from bench.benchmark import InstanceBenchmark, make_services
+from bench.cli.cli import About
+from bench.cli.command_line import configured
+from bench.cli.configfile import options_given
+from bench.config import RunConfig, validated
+from bench.instances.dataset import load_dataset
+from bench.options import Options
+from bench.policy import StopRule
+from core.errors import UserError
+from core.options import command, option, option_group
+from core.plaintext import Say, one_line
+from llm.options import ModelBook
+from reports.data.jsonvalues import mapping
+from reports.data.predictions import read_predictions
+from reports.data.rundata import attempts_of
+from reports.data.turns import fill_turns, turn_order
+from reports.foreign.model import RunLayout
+from reports.foreign.recognise import layout_of, read_any
+from runs.checks import check_folders, check_models
+from runs.jobs import WorkerAccess
+from runs.modelsource import ModelSource, ReplayedModels, replay_folder
+from runs.session import start_run
+from runs.storage.store import RunStore
+
+_NAME = "selected"
+
+
+@option_group
+class CandidateRuns:
+    """The runs whose candidates are chosen from."""
+
+    runs: tuple[Path, ...] = option(
+        (), "Choose among the candidates of these runs, of any harness.", "runs", argument=True
+    )
+
+
+@command(CandidateRuns, RunConfig, ModelBook, Options, About)
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Choose among the candidates of runs by scripts that models write for each issue."""
+    runs = tuple(values["runs"])
+    if not runs:
+        raise UserError("no run given; usage: report.py RUN… --select evidence --models NAME,…")
+    if "dataset" not in options_given((Options,), context):
+        described = RunStore.of_folder(runs[0]).read_run() if runs[0].is_dir() else None
+        recorded = mapping((described or {}).get("options")).get("dataset")
+        values["dataset"] = recorded or values["dataset"]
+    config, options = configured(context, values)
+    raise typer.Exit(select_command(runs, config, options, print))
+
+
+def select_command(runs: Sequence[Path], config: RunConfig, options: Options, say: Say) -> int:
+    """Write a run whose predictions are chosen from ``runs``; return the exit code."""
+    if config.outside_agent or not config.by_evidence:
+        raise UserError("--select evidence takes no --agent: the candidates are there")
+    given = candidates_of(runs)
+    dataset = load_dataset(options.dataset, options.split, options.dataset_config)
+    known = [one for one in dataset.instances() if one.instance_id in given]
+    if not known:
+        raise UserError(f"--dataset {options.dataset} has no instance of these runs; give theirs")
+    if lost := len(given) - len(known):
+        say(f"left out: {lost} instances that --dataset {options.dataset} does not have")
+    names = tuple(path.name for path in runs)
+    made = replace(config, candidates_of=names, stop=StopRule.ALL, run=config.run or _NAME)
+    made = replace(made, candidates_sha256=given_sha256(given))
+    made = validated(replace(made, label=config.label or f"selected--{'+'.join(names)}"[:200]))
+    store = RunStore(options.out, made.run_name)
+    selected = options.selection.apply(known)
+    benchmark = SelectionBenchmark(made, options, store, say, dataset, selected, candidates=given)
+    check_folders(options)
+    check_models(made, options.money)
+    code = start_run(benchmark)
+    for path in store.prediction_paths():
+        for line in candidate_lines(store.read_as_written(path)):
+            say(line)
+    return code
+
+
+def candidates_of(runs: Sequence[Path]) -> Given:
+    """Return the candidates with a patch, by instance, in the order of runs and attempts."""
+    found: dict[str, list[GivenCandidate]] = {}
+    for path in runs:
+        place = path.expanduser().resolve()
+        ours = layout_of(place) is RunLayout.OURS
+        for name, one in _own(place) if ours else _foreign(place):
+            if one.patch.strip():
+                found.setdefault(name, []).append(one)
+    if not found:
+        raise UserError(f"{', '.join(map(str, runs))}: no patch there; give runs with predictions")
+    return found
+
+
+def _own(folder: Path) -> Iterator[tuple[str, GivenCandidate]]:
+    store = RunStore.of_folder(folder)
+    predictions = read_predictions(store)
+    contents = [store.read_as_written(path) for path in store.prediction_paths()]
+    described, label = store.read_run() or {}, predictions[0].model_name_or_path
+    models = turn_order(described, (label, store.run), contents)
+    for content in contents:
+        name = str(content["instance_id"])
+        chosen, results = fill_turns(content, models)
+        for attempt in attempts_of(results or [chosen], {}):
+            origin = f"{store.run}, attempt {attempt.attempt}"
+            yield name, GivenCandidate(origin, attempt.model or label, attempt.patch)
+
+
+def _foreign(path: Path) -> Iterator[tuple[str, GivenCandidate]]:
+    run = read_any(path, labels=False)
+    for instance in run.instances:
+        for attempt in instance.attempts:
+            origin = f"{run.name}, attempt {attempt.attempt}"
+            model = attempt.model or instance.label or run.layout.value
+            yield instance.instance_id, GivenCandidate(origin, model, attempt.patch or "")
+
+
+@dataclass
+class SelectionBenchmark(InstanceBenchmark):
+    """A run that chooses among candidates that are there."""
+
+    candidates: Given = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> Mapping[str, InstanceJob]:
+        return {one.instance_id: InstanceJob(one) for one in self.selected}
+
+    def services(self) -> Any:  # noqa: ANN401 - as of Benchmark
+        return partial(_services, self.config, self.options, self.candidates)
+
+
+def _services(config: RunConfig, options: Options, given: Given, worker: WorkerAccess) -> Any:  # noqa: ANN401
+    made = make_services(config, options, worker)
+    writers: ModelSource = made.models
+    if config.replay is not None:
+        writers = ReplayedModels(replay_folder(config.replay), options.settings.aliases)
+    return replace(made, models=GivenModels(given, writers), agent=PatchAgent())
+
+
+def candidate_lines(prediction: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each candidate: instance, candidate, status, class, scripts, choice."""
+    evidence = evidence_of(prediction) or Evidence()
+    for result in prediction["all_results"]:
+        number = result["attempt"]
+        same = evidence.class_of(number)
+        passed = len(evidence.passed(same.id)) if same else 0
+        words = [
+            prediction["instance_id"],
+            result["model"],
+            result["status"].replace("_", " "),
+            f"class {same.id}" if same else "no class",
+            f"passes {passed} of {len(evidence.valid)}",
+            "chosen" if number == prediction["attempt"] and prediction["model_patch"] else "",
+        ]
+        yield one_line("  ".join(filter(None, words)))
+    yield one_line(f"{prediction['instance_id']}  {prediction['reason']}")
