@@ -165,6 +165,10 @@ class RunConfig(PolicyOptions, RunOptions):
         """The one model name of the run's predictions, as the leaderboard wants it."""
         return self.label or f"retry--{model_slug(self.models)}"
 
+    def as_json(self) -> dict[str, Any]:
+        # Of many earlier instances; their hash decides.
+        return {key: value for key, value in super().as_json().items() if key != "past"}
+
     def deciding(self) -> dict[str, Any]:
         default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
         temperatures = DEFAULT_TEMPERATURES if default else self.temperatures

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -41,63 +40,23 @@ class ToldHistory(str, Enum):
     SUMMARY = "summary"
 
 
-@dataclass(frozen=True)
-class PastAttempts:
-    """The n-th attempts of earlier instances that had no plausible one before.
-
-    Attributes:
-        dollars: of the ``priced`` ones, whose cost is known.
-    """
-
-    made: int = 0
-    plausible: int = 0
-    priced: int = 0
-    dollars: Decimal = Decimal()
-
-    def plus(self, other: PastAttempts, sign: int = 1) -> PastAttempts:
-        return PastAttempts(
-            self.made + sign * other.made,
-            self.plausible + sign * other.plausible,
-            self.priced + sign * other.priced,
-            self.dollars + sign * other.dollars,
-        )
+Past = tuple[tuple[bool, Decimal | None], ...]
+"""The attempts on an earlier instance in turn: whether each was plausible, and its dollars."""
 
 
 @dataclass(frozen=True)
 class History:
-    """What earlier attempts say of the next one; the first entry is about first attempts."""
+    """What happened to earlier instances."""
 
-    by_number: tuple[PastAttempts, ...] = ()
+    instances: tuple[Past, ...] = ()
 
-    @classmethod
-    def of(cls, attempts: Iterable[tuple[bool, Decimal | None]]) -> History:
-        """Return what one instance says, by plausibility and cost of its attempts in turn."""
-        found = []
-        for plausible, cost in attempts:
-            known = cost is not None
-            found.append(PastAttempts(1, int(plausible), int(known), cost or Decimal()))
-            if plausible:
-                break
-        return cls(tuple(found))
-
-    @classmethod
-    def read(cls, texts: Iterable[str]) -> History:
-        """Return the history that ``texts`` wrote."""
-        found = []
-        for made, plausible, priced, dollars in (text.split() for text in texts):
-            found.append(PastAttempts(int(made), int(plausible), int(priced), Decimal(dollars)))
-        return cls(tuple(found))
-
-    def texts(self) -> tuple[str, ...]:
-        return tuple(f"{n.made} {n.plausible} {n.priced} {n.dollars}" for n in self.by_number)
-
-    def plus(self, other: History, sign: int = 1) -> History:
-        pairs = zip_longest(self.by_number, other.by_number, fillvalue=PastAttempts())
-        return History(tuple(one.plus(two, sign) for one, two in pairs))
-
-    def next_after(self, attempts: int) -> PastAttempts:
-        known = attempts < len(self.by_number)
-        return self.by_number[attempts] if known else PastAttempts()
+    def after_failures(self, attempts: int) -> Past:
+        """Return what came next wherever this many attempts gave no plausible one."""
+        return tuple(
+            past[attempts]
+            for past in self.instances
+            if len(past) > attempts and not any(plausible for plausible, _ in past[:attempts])
+        )
 
 
 @dataclass(frozen=True)
@@ -121,7 +80,7 @@ class PolicyOptions:
     """What is attempted, and what is chosen.
 
     Attributes:
-        past: the ``History`` of ``prior_runs``, as texts.
+        past: what happened in ``prior_runs``.
     """
 
     select: SelectionRule = option(
@@ -190,7 +149,7 @@ class PolicyOptions:
         panel=CHOICE,
         decides=True,
     )
-    past: tuple[str, ...] = ()
+    past: tuple[Past, ...] = ()
 
     @property
     def by_evidence(self) -> bool:
@@ -199,7 +158,7 @@ class PolicyOptions:
     @property
     def stops(self) -> StopOptions:
         rule = StopRule.ALL if self.all_attempts else self.stop
-        return StopOptions(rule, self.equal_failures, self.value_usd, History.read(self.past))
+        return StopOptions(rule, self.equal_failures, self.value_usd, History(self.past))
 
     @property
     def needs_classes(self) -> bool:
@@ -227,5 +186,9 @@ class PolicyOptions:
             "equal_failures": self.equal_failures or None,
             "history": None if self.history is ToldHistory.NONE else self.history.value,
             "value_usd": None if self.value_usd is None else str(self.value_usd),
-            "past": list(self.past) or None,
+            "past_sha256": _sha256(self.past) if self.past else None,
         }
+
+
+def _sha256(past: tuple[Past, ...]) -> str:
+    return hashlib.sha256(repr(past).encode()).hexdigest()

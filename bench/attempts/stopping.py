@@ -11,8 +11,8 @@ from decimal import Decimal
 from itertools import combinations
 
 from bench.attempts.candidates import BROKEN, Candidate
-from bench.policy import History, StopOptions, StopRule
-from core.money import in_words
+from bench.policy import StopOptions, StopRule
+from core.money import in_words, known_sum
 from core.plaintext import counted
 
 
@@ -63,7 +63,9 @@ def stop_reason(
         reason = _agreement(good, valid_scripts)
     elif options.rule is StopRule.VALUE:
         reason = _value(tried, good, options)
-    return reason or _hopeless(tried, good, valid_scripts, options.equal_failures)
+    if not reason and 0 < options.equal_failures <= len(tried):
+        return _hopeless(tried[-options.equal_failures :], good, valid_scripts)
+    return reason
 
 
 def _agreement(good: Sequence[Tried], valid_scripts: frozenset[str] | None) -> str:
@@ -89,34 +91,28 @@ def _passes(one: Tried, valid_scripts: frozenset[str] | None) -> bool:
 def _value(tried: Sequence[Tried], good: Sequence[Tried], options: StopOptions) -> str:
     if good:
         return f"attempt {good[0].candidate.attempt} is plausible, and a later one is not chosen"
-    past = (options.history or History()).next_after(len(tried))
-    if not past.made or not past.priced or options.value_usd is None:
+    past = options.history.after_failures(len(tried)) if options.history else ()
+    priced = [cost for _, cost in past if cost is not None]
+    if not priced or options.value_usd is None:
         return ""  # nothing is known of such an attempt
+    plausible = sum(plausible for plausible, _ in past)
     # Laplace's rule of succession: a short history does not say never.
-    chance = Decimal(past.plausible + 1) / (past.made + 2)
-    cost, worth = past.dollars / past.priced, chance * options.value_usd
+    worth = options.value_usd * (plausible + 1) / (len(past) + 2)
+    cost = known_sum(priced) / len(priced)
     if worth >= cost:
         return ""
     return (
         f"attempt {len(tried) + 1} is expected to cost {in_words(cost)}, and its chance to be "
-        f"plausible ({past.plausible} of {past.made} recorded) is worth {in_words(worth)}"
+        f"plausible ({plausible} of {len(past)} recorded) is worth {in_words(worth)}"
     )
 
 
-def _hopeless(
-    tried: Sequence[Tried],
-    good: Sequence[Tried],
-    valid_scripts: frozenset[str] | None,
-    limit: int,
-) -> str:
-    last = tried[-limit:] if limit else ()
-    if not last or len(last) < limit:
-        return ""
+def _hopeless(last: Sequence[Tried], good: Sequence[Tried], scripts: frozenset[str] | None) -> str:
     for one in last:
-        fails_scripts = valid_scripts and one.passed is not None and not one.passed >= valid_scripts
+        fails_scripts = scripts and one.passed is not None and not one.passed >= scripts
         if one.candidate.status in BROKEN or one.equals != last[0].equals:
             return ""  # a broken attempt says nothing about its model
         if one in good and not fails_scripts:
             return ""
     what = "the same failing patch" if last[0].equals else "no patch"
-    return f"{counted(limit, 'attempt')} in a row ended with {what}"
+    return f"{counted(len(last), 'attempt')} in a row ended with {what}"

@@ -45,7 +45,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     """Run, or print what a run would do, and return the exit code."""
     config = validated(config)
     if config.prior_runs:
-        config = replace(config, past=read_history(config.prior_runs).texts())
+        config = replace(config, past=read_history(config.prior_runs).instances)
     if config.replay:
         config = replace(config, label=recorded_label(replay_folder(config.replay)))
     if not options.dry_run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -15,19 +15,20 @@ from core.redaction import Redactor
 from reports.cli.options import ReportOptions, ReportTask
 from reports.data.rundata import read_run
 from reports.lab.policies import policies_of
-from reports.lab.recorded import lab_data
+from reports.lab.recorded import LabData, lab_data
 from reports.lab.replay import (
     ORACLE,
-    Expected,
+    ExpectedTotal,
     Front,
     LabReport,
-    PolicyDifference,
     PolicyResult,
-    ShareRange,
     run_lab,
 )
 from reports.pages.markdown import NONE, Cells, percent, within
+from reports.statistics.methods import ShareRange
 from runs.storage.store import RunStore
+
+_LEVEL = 0.05
 
 
 def lab_command(asked: ReportTask, options: ReportOptions, say: Say, show: Say) -> int:
@@ -45,9 +46,9 @@ def lab_command(asked: ReportTask, options: ReportOptions, say: Say, show: Say) 
         raise UserError(f"{stores[0].folder} records no attempt, so no policy can be replayed")
     report = run_lab(data, policies_of(data, asked.policies), asked.samples)
     if options.as_json:
-        show(json.dumps(lab_json(report), indent=1))
+        show(json.dumps(lab_json(report, data), indent=1))
     else:
-        for line in lab_lines(report):
+        for line in lab_lines(report, data):
             show(line)
     if options.page:
         # Imported here: matplotlib takes half a second.
@@ -59,70 +60,71 @@ def lab_command(asked: ReportTask, options: ReportOptions, say: Say, show: Say) 
     return 0
 
 
-def lab_json(report: LabReport) -> dict[str, Any]:
+def lab_json(report: LabReport, data: LabData) -> dict[str, Any]:
     """Return the report as JSON; shares lie between 0 and 1."""
-    turns = [{"model": turn.model, "try": turn.try_} for turn in report.turns]
-    return {**asdict(report), "turns": turns}
+    turns = [{"model": turn.model, "try": turn.try_} for turn in data.turns]
+    counts = {"instances": len(data.instances), "attempts": len(data.attempts)}
+    return {"runs": data.name, **counts, "turns": turns, **asdict(report)}
 
 
-def lab_lines(report: LabReport) -> Iterator[str]:
+def lab_lines(report: LabReport, data: LabData) -> Iterator[str]:
     """Yield the report in Markdown."""
-    models = len({turn.model for turn in report.turns})
-    yield f"# Lab: {one_line(report.name)}"
-    yield ""
+    attempts, most = len(data.attempts), len(data.turns)
+    models = counted(len({turn.model for turn in data.turns}), "model")
+    yield f"# Lab: {one_line(data.name)}\n"
     yield (
-        f"{counted(report.instances, 'instance')}, {counted(report.attempts, 'attempt')} of "
-        f"{counted(models, 'model')}, at most {len(report.turns)} of an instance. "
-        f"{report.samples:,} samples, seed {report.seed}."
+        f"{counted(len(data.instances), 'instance')}, {counted(attempts, 'attempt')} of {models}, "
+        f"at most {most} of an instance. {report.samples:,} samples, seed {report.seed}."
     )
-    if missing := report.instances * len(report.turns) - report.attempts:
+    if missing := len(data.instances) * most - attempts:
         yield f"\n{counted(missing, 'attempt')} were never made: a policy that asks for one ends."
-    if report.without_verdict:
-        lack = counted(report.without_verdict, "attempt")
+    if unknown := sum(made.resolved is None for made in data.attempts):
+        lack = counted(unknown, "attempt")
         yield f"\n{lack} have no verdict; `report.py RUN --all-attempts` evaluates them."
     if any(each.unknown for each in report.policies):
         yield "\nA range is what the recording cannot tell: its ends count it as not resolved, and"
         yield "as resolved. ≥ is a lower bound for the same reason."
-    yield "\n## Policies\n"
+    yield "\n## Policies, from cheap to dear\n"
     headings = (
         "Policy", "Resolved", "95 % interval", "Attempts", "Calls", "Dollars", "Hours",
-        "Against recorded", "p (Holm)", "Front", "What it does",
+        "Against recorded", "p (Holm)", "Front",
     )  # fmt: skip
-    rows = [_cells(each, report) for each in report.policies]
+    ordered = sorted(report.policies, key=lambda each: each.dollars.value)
+    rows = [_cells(each, len(data.instances)) for each in ordered]
     yield from table(headings, rows, numbers=range(1, 9), markdown=True)
-    yield ""
-    yield _significant(report)
-    yield "\n## The Pareto front, from cheap to dear\n"
-    front = [each for each in report.policies if each.front is not Front.NO]
-    front.sort(key=lambda each: (each.dollars.value, each.resolved.low))
-    places: list[Cells] = [
-        (each.name, _dollars(each), _share(each.resolved), each.front.value) for each in front
-    ]
-    yield from table(("Policy", "Dollars", "Resolved", "Front"), places, numbers=(1, 2),
-                     markdown=True)  # fmt: skip
+    tested = {e.name: e.p_corrected for e in report.policies if e.p_corrected is not None}
+    found = [one_line(name) for name, p_value in tested.items() if p_value < _LEVEL]
+    number = counted(len(tested), "policy", "policies")
+    which = ", ".join(found) or "none"
+    yield f"\nSignificantly different from the run's own (5 %, Holm, {number}): {which}."
     yield "\n## best@k and pass@k: k attempts in random order\n"
-    shares: list[Cells] = [
-        (row.k, *(f(s) for s in (row.least_bad, row.most_agreed, row.oracle) for f in _BOTH))
-        for row in report.best
-    ]
-    names = ("k", "best@k, least bad", "95 % interval", "best@k, most agreed", "95 % interval",
-             "pass@k", "95 % interval")  # fmt: skip
-    yield from table(names, shares, numbers=range(7), markdown=True)
+    shares: list[Cells] = []
+    for row in report.best:
+        ranges = (row.least_bad, row.most_agreed, row.oracle)
+        shares.append((row.k, *(f(each) for each in ranges for f in (_share, _within))))
+    kinds = ("best@k, least bad", "best@k, most agreed", "pass@k")
+    heads = ("k", *(name for head in kinds for name in (head, "95 % interval")))
+    yield from table(heads, shares, numbers=range(7), markdown=True)
 
 
-def _cells(each: PolicyResult, report: LabReport) -> Cells:
+def _cells(each: PolicyResult, instances: int) -> Cells:
+    difference, found = NONE, each.difference
+    if found and found.interval:
+        reach = f"{100 * found.interval.low:+.1f} to {100 * found.interval.high:+.1f}"
+        among = "" if found.problems == instances else f"; {found.problems} known"
+        difference = f"{100 * (found.difference or 0):+.1f} points ({reach}{among})"
     front = "" if each.front is Front.NO else each.front.value
     return (
         each.name,
         _share(each.resolved),
-        within(each.resolved.interval),
-        _total(each.attempts, 0),
-        _total(each.calls, 0),
-        _dollars(each),
-        _total(each.hours, 1),
-        *_difference(each.difference, report),
+        _within(each.resolved),
+        _total(each.attempts, "{:,.0f}".format),
+        _total(each.calls, "{:,.0f}".format),
+        _total(each.dollars, in_words),
+        _total(each.hours, "{:,.1f}".format),
+        difference,
+        NONE if each.p_corrected is None else f"{each.p_corrected:.2g}",
         "upper bound" if each.name == ORACLE else front,
-        each.words,
     )
 
 
@@ -131,35 +133,11 @@ def _share(share: ShareRange) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-_BOTH = (_share, lambda share: within(share.interval))
+def _within(share: ShareRange) -> str:
+    return within(share.interval)
 
 
-def _total(total: Expected, places: int) -> str:
-    if not total.complete and not total.value:
-        return NONE
-    return f"{'' if total.complete else '≥ '}{total.value:,.{places}f}"
-
-
-def _dollars(each: PolicyResult) -> str:
-    if not each.dollars.complete and not each.dollars.value:
-        return NONE
-    return f"{'' if each.dollars.complete else '≥ '}{in_words(each.dollars.value)}"
-
-
-def _difference(found: PolicyDifference | None, report: LabReport) -> tuple[str, str]:
-    if found is None or found.share is None or found.interval is None:
-        return NONE, NONE
-    reach = f"{100 * found.interval.low:+.1f} to {100 * found.interval.high:+.1f}"
-    among = "" if found.instances == report.instances else f"; {found.instances} known"
-    words = f"{100 * found.share:+.1f} points ({reach}{among})"
-    return words, f"{found.p_corrected or 0:.2g}"
-
-
-def _significant(report: LabReport) -> str:
-    tested = [each for each in report.policies if each.difference and each.difference.instances]
-    found = [each for each in tested if each.difference and each.difference.significant]
-    how = f"at 5 %, corrected for {counted(len(tested), 'policy', 'policies')}"
-    names = ", ".join(one_line(each.name) for each in found)
-    if not found:
-        return f"No policy differs significantly from the run's own ({how})."
-    return f"Significantly different from the run's own ({how}): {names}."
+def _total(total: ExpectedTotal, words: Callable[[float], str]) -> str:
+    if total.complete:
+        return words(total.value)
+    return f"≥ {words(total.value)}" if total.value else NONE

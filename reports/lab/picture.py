@@ -18,11 +18,7 @@ def write_front(report: LabReport, folder: Path, redact: Redactor) -> Path | Non
     """Write ``pareto.svg`` and ``pareto.png``; None if no dollars are known."""
     if not any(each.dollars.value for each in report.policies):
         return None
-    words = "; ".join(
-        f"{redact(each.name)}: ${each.dollars.value:,.2f}, {each.resolved.low:.1%}"
-        for each in report.policies
-    )
-    picture = drawn("pareto", "Policies", words, partial(_draw, report, redact))
+    picture = drawn("pareto", "Policies", "", partial(_draw, report, redact))
     write_picture(picture, folder)
     return folder / f"{picture.name}.svg"
 
@@ -34,8 +30,8 @@ def _draw(report: LabReport, redact: Redactor, theme: Theme) -> Figure:
         x, share, bound = each.dollars.value, each.resolved, each.name == ORACLE
         on_front = each.front is Front.YES
         colour = theme.good if on_front else theme.unknown if bound else theme.bad
-        interval = [x, x], [share.interval.low, share.interval.high]
-        axes.plot(*interval, color=theme.faint, linewidth=1, zorder=1)
+        around = [share.interval.low, share.interval.high]
+        axes.plot([x, x], around, color=theme.faint, linewidth=1, zorder=1)
         if share.low < share.high:  # what the recording cannot tell
             axes.plot([x, x], [share.low, share.high], color=colour, linewidth=3, zorder=2)
         filled = colour if each.dollars.complete and share.low == share.high else theme.paper

@@ -1,27 +1,37 @@
 """The policies of the lab: plain functions from what is recorded so far to the next step.
 
-A policy returns the ``Turn`` to make next, or the attempt that it chooses. It is asked again after
-each attempt, and never sees a verdict. To add one, write a function and its row in ``policies_of``;
-``--policy FILE.py:NAME`` adds one from another file (docs/lab.md).
+A policy returns the ``ModelTurn`` to make next, or ``Chosen`` with the attempt to predict. It is
+asked again after each attempt, and never sees a verdict. To add one, write a function and its row
+in ``_PLAIN`` or ``_WITH_VALUE``; ``--policy FILE.py:NAME`` adds one of another file (docs/lab.md).
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from runpy import run_path
 
-from bench.attempts.candidates import Candidate, choose, rank
-from bench.attempts.stopping import History, StopOptions, StopRule, Tried, is_enough, stop_reason
+from bench.attempts.candidates import rank
+from bench.attempts.evidence import (
+    SOLVED,
+    THERE,
+    CandidateClass,
+    Evidence,
+    ReproductionScript,
+    ScriptSource,
+    choose_by_evidence,
+)
+from bench.attempts.stopping import Tried, is_enough, stop_reason
+from bench.policy import History, StopOptions, StopRule
 from core.errors import UserError
-from core.money import total
+from core.money import dollars, known_sum
 from core.plaintext import counted, one_line, shortened
-from reports.lab.recorded import LabData, Turn
+from reports.lab.recorded import LabData, ModelTurn
 
 
 @dataclass(frozen=True)
@@ -36,20 +46,16 @@ class Seen:
         history: of the other instances.
     """
 
-    turns: tuple[Turn, ...]
-    made: tuple[Turn, ...]
+    turns: tuple[ModelTurn, ...]
+    made: tuple[ModelTurn, ...]
     tried: tuple[Tried, ...]
     valid_scripts: frozenset[str] | None
     history: History
     require_tests: bool
 
     @property
-    def left(self) -> tuple[Turn, ...]:
+    def left(self) -> tuple[ModelTurn, ...]:
         return tuple(turn for turn in self.turns if turn not in self.made)
-
-    @property
-    def spent(self) -> Decimal | None:
-        return total(one.cost for one in self.tried)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Chosen:
     attempt: int = 0
 
 
-Decision = Turn | Chosen
+Decision = ModelTurn | Chosen
 Decide = Callable[[Seen], Decision]
 
 
@@ -68,13 +74,11 @@ class Policy:
     """A policy of the lab.
 
     Attributes:
-        words: what it does.
         any_order: it is replayed with random orders of the turns.
         total_usd: no instance is started once all instances together have cost this much.
     """
 
     name: str
-    words: str
     decide: Decide
     any_order: bool = False
     total_usd: Decimal | None = None
@@ -85,43 +89,69 @@ Select = Callable[[Sequence[Tried], bool], Sequence[Tried]]
 
 
 def least_bad(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
-    """Select as the harness does: a plausible attempt, else the least bad one."""
-    candidates = [one.candidate for one in tried]
-    winner = choose(candidates, require_tests=require_tests).winner if tried else None
-    return [one for one in tried if winner and _alike(one.candidate, winner, require_tests)]
+    """Select as ``bench.attempts.candidates.choose``: a plausible attempt, else the least bad."""
 
+    def key(one: Tried) -> tuple[int, ...]:
+        candidate = one.candidate
+        if candidate.plausible and not candidate.suspect:
+            untested = require_tests and candidate.test is not True
+            return 0, candidate.edits_test_configuration, untested
+        return 1, *rank(candidate)[:-1]
 
-def _alike(one: Candidate, best: Candidate, require_tests: bool) -> bool:
-    def good(each: Candidate) -> tuple[bool, bool, bool]:
-        untested = require_tests and each.test is not True
-        return each.plausible and not each.suspect, each.edits_test_configuration, untested
-
-    alike = good(one) == good(best) if good(best)[0] else rank(one)[:-1] == rank(best)[:-1]
-    return one.usable and alike
+    usable = [one for one in tried if one.candidate.usable]
+    best = min(map(key, usable), default=None)
+    return [one for one in usable if key(one) == best]
 
 
 def most_agreed(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
-    """Select by agreement: B. Chen et al., "CodeT" (2022), arXiv:2207.10397, section 2.3.
+    """Select as ``choose_by_evidence``; without scripts the largest class of equal patches.
 
-    Of the plausible attempts, else all with a patch, take the groups that pass the same scripts
-    with the highest number of scripts squared times attempts; in them the largest class of equal
-    patches; of these the least bad.
+    Of the plausible attempts, else all with a patch; of equally large classes the least bad.
     """
+    if any(one.passed for one in tried):
+        candidates = [one.candidate for one in tried]
+        choice = choose_by_evidence(candidates, _evidence(tried), require_tests=require_tests)
+        return [one for one in tried if one.candidate == choice.winner]
     good = [t for t in tried if is_enough(t.candidate, require_tests=require_tests)]
     pool = good or [one for one in tried if one.candidate.usable]
-    groups = Counter(one.passed or frozenset() for one in pool)
-    scores = {passed: len(passed) ** 2 * count for passed, count in groups.items()}
-    best = [t for t in pool if scores[t.passed or frozenset()] == max(scores.values())]
-    classes = Counter(one.equals for one in best)
-    best = [one for one in best if classes[one.equals] == max(classes.values())]
+    classes = Counter(one.equals for one in pool)
+    best = [one for one in pool if classes[one.equals] == max(classes.values())]
     return least_bad(best, require_tests)
+
+
+def _evidence(tried: Sequence[Tried]) -> Evidence:
+    found: dict[str, list[Tried]] = {}
+    for one in (one for one in tried if one.equals):
+        found.setdefault(one.equals, []).append(one)
+    scripts = sorted({name for one in tried for name in one.passed or ()})
+    return Evidence(
+        classes=tuple(
+            CandidateClass(
+                id=key,
+                attempts=tuple(one.candidate.attempt for one in same),
+                models=tuple(dict.fromkeys(one.model for one in same)),
+            )
+            for key, same in found.items()
+        ),
+        scripts=tuple(
+            ReproductionScript(id=name, source=ScriptSource.ISSUE, base=(THERE, THERE))
+            for name in scripts
+        ),
+        outcomes={
+            name: {
+                key: SOLVED if name in (same[0].passed or ()) else THERE
+                for key, same in found.items()
+            }
+            for name in scripts
+        },
+    )
 
 
 def until(
     seen: Seen,
     stop: StopOptions,
     *,
-    turns: Sequence[Turn] | None = None,
+    turns: Sequence[ModelTurn] | None = None,
     most: int | None = None,
     usd: Decimal | None = None,
     select: Select = least_bad,
@@ -129,8 +159,7 @@ def until(
     """Make the turns in their order until the stop rule or a limit ends it, and select."""
     left = [turn for turn in (seen.turns if turns is None else turns) if turn not in seen.made]
     full = most is not None and len(seen.tried) >= most
-    # Unknown costs count as nothing; the report says that its dollars are then a bound.
-    poor = usd is not None and sum((t.cost or Decimal() for t in seen.tried), Decimal()) >= usd
+    poor = usd is not None and known_sum(one.cost for one in seen.tried) >= usd
     ended = stop_reason(seen.tried, seen.valid_scripts, stop, require_tests=seen.require_tests)
     if left and not (full or poor or ended):
         return left[0]
@@ -138,13 +167,7 @@ def until(
     return Chosen(min((one.candidate.attempt for one in best), default=0))
 
 
-_PLAUSIBLE = StopOptions()
-_ALL = StopOptions(StopRule.ALL)
-_AGREEMENT = StopOptions(StopRule.AGREEMENT)
-
-
-def plausible(seen: Seen, most: int | None = None) -> Decision:
-    return until(seen, _PLAUSIBLE, most=most)
+_PLAUSIBLE, _ALL = StopOptions(), StopOptions(StopRule.ALL)
 
 
 def only(seen: Seen, model: str) -> Decision:
@@ -157,28 +180,27 @@ def reversed_models(seen: Seen) -> Decision:
     return until(seen, _PLAUSIBLE, turns=turns)
 
 
-def all_attempts(seen: Seen) -> Decision:
-    return until(seen, _ALL)
-
-
-def agreement(seen: Seen) -> Decision:
-    return until(seen, _AGREEMENT, select=most_agreed)
-
-
-def evidence(seen: Seen) -> Decision:
-    return until(seen, _ALL, select=most_agreed)
-
-
-def give_up(seen: Seen, after: int) -> Decision:
-    return until(seen, StopOptions(give_up_after=after))
-
-
-def budget(seen: Seen, usd: Decimal) -> Decision:
-    return until(seen, _PLAUSIBLE, usd=usd)
-
-
 def value(seen: Seen, usd: Decimal) -> Decision:
     return until(seen, StopOptions(StopRule.VALUE, value_usd=usd, history=seen.history))
+
+
+plausible = partial(until, stop=_PLAUSIBLE)
+_PLAIN: dict[str, Decide] = {
+    "first": partial(plausible, most=1),
+    "plausible": plausible,
+    "random": plausible,
+    "all": partial(until, stop=_ALL),
+    "agreement": partial(until, stop=StopOptions(StopRule.AGREEMENT), select=most_agreed),
+    "reversed": reversed_models,
+    "evidence": partial(until, stop=_ALL, select=most_agreed),
+}
+_WITH_VALUE: dict[str, Callable[[str], Decide]] = {
+    "plausible": lambda n: partial(plausible, most=int(n)),
+    "give-up": lambda n: partial(until, stop=StopOptions(equal_failures=int(n))),
+    "budget": lambda usd: partial(plausible, usd=dollars(usd)),
+    "value": lambda usd: partial(value, usd=dollars(usd)),
+    "total": lambda usd: plausible,
+}
 
 
 def policies_of(data: LabData, asked: Sequence[str] = ()) -> tuple[Policy, ...]:
@@ -200,99 +222,54 @@ def _usual(data: LabData) -> Iterator[str]:
     yield from (f"plausible-{number}" for number in range(2, min(len(data.turns), 8)))
     yield from ("plausible", "random", "all", "agreement")
     yield from ["reversed"] * (len(models) > 1)
-    yield from ["evidence"] * data.has_scripts
+    yield from ["evidence"] * any(each.valid_scripts is not None for each in data.instances)
     yield from ("give-up-2", "value-1", "value-10")
     if cost := data.mean_cost:
-        yield from (f"budget-{_short(cost * n)}" for n in (1, 2))
-        yield f"total-{_short(cost * len(data.instances))}"
-
-
-def _short(usd: Decimal) -> str:
-    return f"{usd:.4f}" if usd < 1 else f"{usd:.2f}"
-
-
-_PLAIN: dict[str, tuple[str, Decide]] = {
-    "first": ("one attempt", partial(plausible, most=1)),
-    "plausible": ("until an attempt is plausible", plausible),
-    "random": ("as plausible, in random order", plausible),
-    "all": ("all attempts, then a plausible or the least bad one", all_attempts),
-    "agreement": ("until two models agree, then the most agreed", agreement),
-    "reversed": ("as plausible, models in reversed order", reversed_models),
-    "evidence": ("all attempts, then the most agreed by scripts", evidence),
-}  # fmt: skip
+        yield from (f"budget-{cost * n:.4f}" for n in (1, 2))
+        yield f"total-{cost * len(data.instances):.2f}"
 
 
 def _named(name: str, data: LabData) -> Policy:
     if name in _PLAIN:
-        words, decide = _PLAIN[name]
-        return Policy(name, words, decide, any_order=name == "random")
+        return Policy(name, _PLAIN[name], any_order=name == "random")
     if name.startswith("only-") and any(turn.model == name[5:] for turn in data.turns):
-        return Policy(name, "as plausible, with this model", partial(only, model=name[5:]))
-    if match := re.fullmatch(r"(plausible|give-up)-([1-9]\d{0,5})", name):
-        if match[1] == "plausible":
-            words = f"as plausible, at most {match[2]} attempts"
-            return Policy(name, words, partial(plausible, most=int(match[2])))
-        words = f"as plausible, but no more after {match[2]} equal failures"
-        return Policy(name, words, partial(give_up, after=int(match[2])))
-    if match := re.fullmatch(r"(budget|value|total)-(\d{1,9}(?:\.\d{1,9})?)", name):
-        usd = Decimal(match[2])
-        if match[1] == "budget":
-            words = f"as plausible, until an instance has cost ${usd}"
-            return Policy(name, words, partial(budget, usd=usd))
-        if match[1] == "value":
-            words = f"as plausible, while a success worth ${usd} is worth the next attempt"
-            return Policy(name, words, partial(value, usd=usd))
-        return Policy(name, f"as plausible, until all have cost ${usd}", plausible, total_usd=usd)
-    known = ", ".join([*_PLAIN, "only-MODEL", "plausible-N", "give-up-N"])
+        return Policy(name, partial(only, model=name[5:]))
+    kind, _, text = name.rpartition("-")
+    with suppress(KeyError, ValueError):
+        total = dollars(text) if kind == "total" else None
+        return Policy(name, _WITH_VALUE[kind](text), total_usd=total)
     raise UserError(
-        f"--policy {one_line(name)!r} is not known; give {known}, budget-USD, value-USD, "
-        "total-USD, or FILE.py:NAME"
+        f"--policy {one_line(name)!r} is not known; give {', '.join(_PLAIN)}, only-MODEL, "
+        "plausible-N, give-up-N, budget-USD, value-USD, total-USD, or FILE.py:NAME"
     )
 
 
 def _of_file(given: str) -> Policy:
     path, _, name = given.rpartition(":")
     try:
-        spec = spec_from_file_location("lab_policy", Path(path).expanduser())
-        if spec is None or spec.loader is None:
-            raise ImportError("not a module")
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        function = getattr(module, name)
+        function = run_path(str(Path(path).expanduser()))[name]
+        if not callable(function):
+            raise TypeError(f"{name} is not a function")
     except (Exception, SystemExit) as error:  # whatever the file does
         raise UserError(f"--policy {given} cannot be read: {_problem(error)}") from error
-    if not callable(function):
-        raise UserError(f"--policy {given}: {name} is not a function")
-    return Policy(given, "of the file", _checked(given, function))
 
-
-def _checked(name: str, function: Callable[[Seen], object]) -> Decide:
     def decide(seen: Seen) -> Decision:
         try:
             found = function(seen)
+            shown = shortened(repr(found), 80)
         except (Exception, SystemExit) as error:
-            raise UserError(f"--policy {name} raised {_problem(error)}") from error
-        if isinstance(found, Chosen) and type(found.attempt) is int:
-            if 0 <= found.attempt <= len(seen.tried):
-                return found
-        elif isinstance(found, Turn) and type(found.try_) is int:
-            known = found.model in [turn.model for turn in seen.turns]
-            if known and found not in seen.made:
-                return found
+            raise UserError(f"--policy {given} raised {_problem(error)}") from error
+        if isinstance(found, Chosen) and found.attempt in range(len(seen.tried) + 1):
+            return Chosen(int(found.attempt))
+        known = isinstance(found, ModelTurn) and found.model in [turn.model for turn in seen.turns]
+        if known and type(found.try_) is int and found not in seen.made:
+            return ModelTurn(found.model, found.try_)
         raise UserError(
-            f"--policy {name} returned {shortened(_shown(found), 80)} after "
-            f"{counted(len(seen.tried), 'attempt')}; return a Turn of the runs' models that was "
-            "not made, or Chosen(NUMBER) of one that was"
+            f"--policy {given} returned {shown} after {counted(len(seen.tried), 'attempt')}; give "
+            "a ModelTurn of the runs' models that was not made, or Chosen(NUMBER) of one that was"
         )
 
-    return decide
-
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)
-    except Exception:
-        return f"a {type(value).__name__}"
+    return Policy(given, decide)
 
 
 def _problem(error: BaseException) -> str:

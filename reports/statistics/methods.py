@@ -240,6 +240,14 @@ def sign_flip_test(
     return (1 + reached) / (1 + resamples)
 
 
+def paired_p_value(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the two-sided p-value of pairs of shares: McNemar's if all are 0 or 1."""
+    if any(share not in (0, 1) for pair in pairs for share in pair):
+        return sign_flip_test([two - one for one, two in pairs])
+    table = PairedTable.of((one == 1, two == 1) for one, two in pairs)
+    return mcnemar_exact(table.only_a, table.only_b)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values that are corrected for their number, in the same order.
 
@@ -251,6 +259,27 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, p_values[place] * (len(p_values) - done))
         found[place] = min(1.0, highest)
     return found
+
+
+@dataclass(frozen=True)
+class ShareRange:
+    """A mean share of which some parts are not known.
+
+    Attributes:
+        low: what is proven: unknown parts count as 0.
+        high: what is possible: they count as 1.
+        interval: from the lower bound of one to the upper bound of the other, 95 % by bootstrap.
+    """
+
+    low: float
+    high: float
+    interval: Interval
+
+    @classmethod
+    def of(cls, low: Sequence[float], high: Sequence[float], resamples: int) -> ShareRange:
+        ends = [bootstrap_mean(each, resamples=resamples) for each in (low, high)]
+        lowest, highest = (each or Interval(0, 1) for each in ends)
+        return cls(fmean(low), fmean(high), Interval(lowest.low, highest.high))
 
 
 def _bootstrap(

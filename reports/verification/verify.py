@@ -325,7 +325,11 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
     config = _CONFIG.validate_python({**recorded, "max_reflections": reflections})
     deciding, own = described["deciding"], mapping(described.get("versions"))
     # The settings are recorded with what litellm knew of the model.
-    unknown = ["replay_sha256", *(["model_settings_sha256"] if config.replay is None else [])]
+    unknown = [
+        "past_sha256",
+        "replay_sha256",
+        *(["model_settings_sha256"] if config.replay is None else []),
+    ]
     if not own.get("harness_commit") or own["harness_commit"] != versions()["harness_commit"]:
         unknown.append("prompts_sha256")
     same = {key: deciding.get(key) for key in unknown}

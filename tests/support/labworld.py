@@ -8,6 +8,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+from bench.attempts.evidence import evidence_of
 from reports.data.rundata import AttemptData, InstanceData, RunData
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.lab.policies import policies_of
@@ -52,8 +53,12 @@ class World:
         classes = [*dict.fromkeys(attempt.patch for attempt in attempts)]
         by_class = {patch: [a.attempt for a in attempts if a.patch == patch] for patch in classes}
         evidence: dict[str, Any] = {
-            "classes": [{"id": patch, "attempts": own} for patch, own in by_class.items()],
-            "scripts": [{"id": f"s{n}", "valid": True} for n in range(len(right))],
+            "classes": [
+                {"id": patch, "attempts": own, "models": []} for patch, own in by_class.items()
+            ],
+            "scripts": [
+                {"id": f"s{n}", "source": "issue", "base": [2, 2]} for n in range(len(right))
+            ],
             "outcomes": {
                 f"s{n}": {p: 0 if p == (RIGHT if good else SHARED) else 2 for p in classes}
                 for n, good in enumerate(right)
@@ -66,7 +71,7 @@ class World:
             attempt=first.attempt,
             patch=first.patch,
             resolved=first.patch == RIGHT,
-            evidence=evidence if self.scripts else {},
+            evidence=evidence_of({"evidence": evidence}) if self.scripts else None,
         )
 
     def _attempt(

@@ -11,15 +11,8 @@ import pytest
 
 from bench.attempts.candidates import AttemptStatus, Candidate
 from bench.attempts.records import read_history
-from bench.attempts.stopping import (
-    History,
-    PastAttempts,
-    StopOptions,
-    StopRule,
-    Tried,
-    stop_reason,
-)
-from core.errors import UserError
+from bench.attempts.stopping import Tried, stop_reason
+from bench.policy import History, StopOptions, StopRule
 from tests.support.rundata import old_prediction, write_run
 
 ONE = frozenset({"s1"})
@@ -87,8 +80,10 @@ def test_no_agreement_while_no_script_is_valid() -> None:
     assert stop_reason(pair, frozenset(), AGREEMENT) == ""
 
 
-def past(made: int, plausible: int, dollars: str = "10") -> History:
-    return History((PastAttempts(), PastAttempts(made, plausible, made, Decimal(dollars) * made)))
+def past(made: int, plausible: int, cost: str | None = "10") -> History:
+    """Return second attempts after a failure."""
+    dollars = Decimal(cost) if cost else None
+    return History(tuple(((False, None), (n < plausible, dollars)) for n in range(made)))
 
 
 def test_a_further_attempt_must_be_worth_its_cost() -> None:
@@ -107,58 +102,49 @@ def test_nothing_is_guessed_where_the_history_says_nothing() -> None:
     rule: dict[str, Any] = {"rule": StopRule.VALUE, "value_usd": Decimal("0.01")}
     failed = [tried(1, test=False), tried(2, test=False)]
     assert reason(*failed, history=past(10, 2), **rule) == ""
-    unpriced = History((PastAttempts(), PastAttempts(10, 2)))
-    assert reason(failed[0], history=unpriced, **rule) == ""
-
-
-@pytest.mark.parametrize("missing", ["value_usd", "history"])
-def test_the_rule_value_needs_both(missing: str) -> None:
-    values: dict[str, Any] = {"value_usd": Decimal(1), "history": History()}
-    with pytest.raises(UserError, match="--value-usd and --prior-runs"):
-        StopOptions(StopRule.VALUE, **{**values, missing: None})
+    assert reason(failed[0], history=past(10, 2, None), **rule) == ""
+    assert reason(failed[0], history=past(10, 2), **rule)
 
 
 def test_equal_failures_in_a_row_end_the_work() -> None:
     same = [tried(n, test=False) for n in (1, 2, 3)]
-    assert reason(*same[:2], give_up_after=3) == ""
-    assert reason(*same, give_up_after=3) == "3 attempts in a row ended with the same failing patch"
-    assert reason(*same, give_up_after=0) == ""
+    assert reason(*same[:2], equal_failures=3) == ""
+    assert (
+        reason(*same, equal_failures=3) == "3 attempts in a row ended with the same failing patch"
+    )
+    assert reason(*same, equal_failures=0) == ""
     other = tried(2, equals="y", test=False)
-    assert reason(same[0], other, same[2], give_up_after=3) == ""
-    assert reason(other, *same[:2], give_up_after=2)
+    assert reason(same[0], other, same[2], equal_failures=3) == ""
+    assert reason(other, *same[:2], equal_failures=2)
     empty = [tried(n, equals="") for n in (1, 2)]
-    assert reason(*empty, give_up_after=2) == "2 attempts in a row ended with no patch"
+    assert reason(*empty, equal_failures=2) == "2 attempts in a row ended with no patch"
 
 
 def test_broken_attempts_and_good_ones_are_not_failures_of_a_model() -> None:
     broken = [tried(n, equals="", status=AttemptStatus.ERROR) for n in (1, 2)]
-    assert reason(*broken, give_up_after=2) == ""
+    assert reason(*broken, equal_failures=2) == ""
     good = [tried(n, passed=ONE) for n in (1, 2)]
-    assert reason(*good, scripts=ONE, rule=StopRule.ALL, give_up_after=2) == ""
+    assert reason(*good, scripts=ONE, rule=StopRule.ALL, equal_failures=2) == ""
     failing = [tried(n, passed=frozenset()) for n in (1, 2)]
-    assert reason(*failing, scripts=ONE, rule=StopRule.ALL, give_up_after=2)
+    assert reason(*failing, scripts=ONE, rule=StopRule.ALL, equal_failures=2)
 
 
-def test_the_history_counts_until_an_attempt_is_plausible(tmp_path: Path) -> None:
-    files = [old_prediction(f"own__thing-{n}", n, resolved=False) for n in (1, 2, 2)]
-    files[2]["instance_id"] = "own__thing-3"
-    for one in files[2]["all_results"]:
-        one.update(test_outcome=False, cost=None)
+def test_the_history_is_read_from_runs(tmp_path: Path) -> None:
+    files = [old_prediction(f"own__thing-{n}", n, resolved=False) for n in (1, 2, 3)]
+    files[2]["all_results"][1].update(test_outcome=True, cost=None)
     folder = write_run(tmp_path / "old", files)
-    found = read_history([folder])
-    assert found.by_number == (
-        PastAttempts(3, 1, 2, Decimal("1.0")),
-        PastAttempts(2, 1, 1, Decimal("0.5")),
-    )
-    assert found == read_history([folder]) != read_history([folder, folder])
+    found, half = read_history([folder]), Decimal("0.5")
+    assert found.after_failures(0) == ((True, half), (False, half), (False, half))
+    assert found.after_failures(1) == ((True, half), (True, None))
+    assert found.after_failures(2) == (), "the attempt before was plausible"
+    assert len(read_history([folder, folder]).instances) == 6
     flipped = [json.loads(p.read_text()) for p in sorted(folder.glob("*.json"))]
     write_run(folder, [{**content, "resolved": not content["resolved"]} for content in flipped])
     assert read_history([folder]) == found, "verdicts are not read"
 
 
-def test_an_instance_can_be_taken_out_of_a_history() -> None:
-    one = History.of([(False, Decimal(2)), (True, None), (False, Decimal(5))])
-    assert one.by_number == (PastAttempts(1, 0, 1, Decimal(2)), PastAttempts(1, 1, 0, Decimal()))
-    other = History.of([(True, Decimal(1))])
-    assert one.plus(other).plus(other, -1) == one
-    assert one.next_after(2) == History().next_after(0) == PastAttempts()
+def test_the_first_attempt_is_always_made() -> None:
+    options = StopOptions(StopRule.VALUE, value_usd=Decimal(0), history=past(10, 2))
+    first = History((((False, Decimal(1)),),))
+    assert stop_reason([], None, options) == ""
+    assert stop_reason([], None, StopOptions(StopRule.VALUE, 0, Decimal(0), first)) == ""

@@ -7,12 +7,16 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from bench.cli.cli import run_cli
 from reports.command_line import main
+from reports.lab.policies import _PLAIN, _WITH_VALUE
+from reports.lab.replay import ORACLE, RECORDED
 from runs.storage.store import RunStore
+from tests.support import TOP
 from tests.support.evaluated import replay_demo, write_other_verdicts, write_verdicts
 from tests.support.rundata import old_prediction, write_generated_run, write_run
 
@@ -59,7 +63,7 @@ def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
     assert found["turns"][1] == {"model": "scripted-b", "try": 1}
     by_name = {each["name"]: each for each in found["policies"]}
     assert by_name["recorded"]["resolved"]["low"] == 0.5
-    assert by_name["plausible"]["difference"]["p_value"] == 1
+    assert by_name["plausible"]["p_value"] == 1
 
 
 def test_a_run_with_costs_has_a_picture(tmp_path: Path, report: Report) -> None:
@@ -89,10 +93,11 @@ def test_an_imported_run(tmp_path: Path, report: Report) -> None:
     assert found["plausible"]["dollars"] == {"value": 5.0, "complete": True}
 
 
+DOCUMENT = (TOP / "docs/lab.md").read_text(encoding="utf-8")
 OWN = """
-from reports.lab.policies import Chosen, Seen, Turn
+from reports.lab.policies import Chosen, Seen, ModelTurn
 
-def cautious(seen: Seen) -> Turn | Chosen:
+def plain(seen: Seen) -> ModelTurn | Chosen:
     good = [one.candidate.attempt for one in seen.tried if one.candidate.plausible]
     return Chosen(good[0]) if good else seen.left[0] if seen.left else Chosen()
 
@@ -105,13 +110,13 @@ def unprintable(seen):
         def __repr__(self): raise KeyError
     return Odd()
 def again(seen): return seen.turns[0]
-def strange(seen): return Turn("gpt-9", 1)
-def unhashable(seen): return Turn(["a"], 1)
+def strange(seen): return ModelTurn("gpt-9", 1)
+def unhashable(seen): return ModelTurn(["a"], 1)
+def listed(seen): return ModelTurn("scripted-a", [1])
 def outside(seen): return Chosen(1)
-def half(seen): return Chosen(0.0)
+def half(seen): return Chosen(0.5)
 def below(seen): return seen.left[0] if not seen.tried else Chosen(-1)
-further = 0
-def for_ever(seen): return Turn("scripted-a", 100 + len(seen.made))
+def for_ever(seen): return ModelTurn("scripted-a", 100 + len(seen.made))
 value = 3
 """
 
@@ -119,17 +124,30 @@ value = 3
 def test_a_policy_of_a_file_is_added(demo: Path, tmp_path: Path, report: Report) -> None:
     path = tmp_path / "own.py"
     path.write_text(OWN)
-    words = ("--no-page", "--json", "--policy", f"{path}:cautious", "--policy", "plausible")
+    words = ("--no-page", "--json", "--policy", f"{path}:plain", "--policy", "plausible")
     code, text, said = report(demo, *words)
     assert (code, said) == (0, "")
     found = {each["name"]: each for each in json.loads(text)["policies"]}
-    assert [*found] == ["recorded", "oracle", "plausible", f"{path}:cautious"]
-    assert found["plausible"]["resolved"] == found[f"{path}:cautious"]["resolved"]
-    code, text, _ = report(demo, "--no-page", "--policy", f"{path}:cautious")
+    assert [*found] == ["recorded", "oracle", "plausible", f"{path}:plain"]
+    assert found["plausible"]["resolved"] == found[f"{path}:plain"]["resolved"]
+    code, text, _ = report(demo, "--no-page", "--policy", f"{path}:plain")
     assert code == 0 and "\n| give-up-2 | " in text, "a file alone is added to all others"
     code, text, _ = report(demo, "--no-page", "--json", "--policy", f"{path}:for_ever")
     endless = json.loads(text)["policies"][-1]
     assert (endless["resolved"]["low"], endless["resolved"]["high"]) == (0, 1)
+
+
+def test_the_policy_of_the_document_works(demo: Path, tmp_path: Path, report: Report) -> None:
+    part = DOCUMENT.partition("## A policy of your own\n\n")[2].partition("\n\n`")[0]
+    (tmp_path / "mine.py").write_text(dedent(part))
+    code, text, _ = report(demo, "--no-page", "--json", "--policy", tmp_path / "mine.py:cautious")
+    assert code == 0
+    assert json.loads(text)["policies"][-1]["attempts"]["value"] == 13, "no attempt was tested"
+
+
+def test_the_document_names_all_policies() -> None:
+    for name in (*_PLAIN, *_WITH_VALUE, RECORDED, ORACLE):
+        assert f"`{name}" in DOCUMENT, name
 
 
 @pytest.mark.parametrize(
@@ -137,17 +155,21 @@ def test_a_policy_of_a_file_is_added(demo: Path, tmp_path: Path, report: Report)
     [
         ("raises", "raised ValueError: no way"),
         ("exits", "raised SystemExit: 3"),
-        ("nonsense", "returned 'attempt 1' after 0 attempts; return a Turn of the runs' models"),
+        (
+            "nonsense",
+            "returned 'attempt 1' after 0 attempts; give a ModelTurn of the runs' models",
+        ),
         ("nothing", "returned None after 0 attempts"),
-        ("unprintable", "returned a Odd after 0 attempts"),
-        ("again", "returned Turn(model='scripted-a', try_=1) after 1 attempt;"),
-        ("strange", "returned Turn(model='gpt-9', try_=1) after 0 attempts"),
-        ("unhashable", "returned Turn(model=['a'], try_=1) after 0 attempts"),
+        ("unprintable", "raised KeyError"),
+        ("again", "returned ModelTurn(model='scripted-a', try_=1) after 1 attempt;"),
+        ("strange", "returned ModelTurn(model='gpt-9', try_=1) after 0 attempts"),
+        ("unhashable", "returned ModelTurn(model=['a'], try_=1) after 0 attempts"),
         ("outside", "returned Chosen(attempt=1) after 0 attempts"),
-        ("half", "returned Chosen(attempt=0.0) after 0 attempts"),
+        ("half", "returned Chosen(attempt=0.5) after 0 attempts"),
         ("below", "returned Chosen(attempt=-1) after 1 attempt;"),
-        ("value", "value is not a function"),
-        ("missing", "cannot be read: AttributeError"),
+        ("listed", "returned ModelTurn(model='scripted-a', try_=[1]) after 0 attempts"),
+        ("value", "cannot be read: TypeError: value is not a function"),
+        ("missing", "cannot be read: KeyError"),
     ],
 )
 def test_a_wrong_policy_is_one_line(
@@ -187,7 +209,7 @@ def test_a_wrong_file_is_one_line(
     ("words", "said"),
     [
         (["--policy", "best"], "--policy 'best' is not known; give first, plausible, random,"),
-        (["--policy", "plausible-0"], "--policy 'plausible-0' is not known"),
+        (["--policy", "plausible-x"], "--policy 'plausible-x' is not known"),
         (["--policy", "value-x"], "--policy 'value-x' is not known"),
         (["--policy", "only-gpt-9"], "--policy 'only-gpt-9' is not known"),
         (["--compare"], "--lab takes runs, --policy, --samples and --json"),
@@ -220,7 +242,7 @@ def test_two_runs_and_a_run_with_evidence(demo: Path, tmp_path: Path, report: Re
     folder = tmp_path / "out/predictions/r"
     for path in folder.glob("demo__*.json"):
         content = json.loads(path.read_text())
-        content["evidence"] = {"scripts": [{"id": "s1", "valid": True}]}
+        content["evidence"] = {"scripts": [{"id": "s1", "source": "issue", "base": [2, 2]}]}
         path.write_text(json.dumps(content))
     _, text, _ = report(folder, "--no-page")
     assert "\n| evidence | " in text

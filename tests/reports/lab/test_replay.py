@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from bench.attempts.candidates import AttemptStatus, Candidate, choose
+from bench.attempts.evidence import evidence_of
 from bench.attempts.stopping import Tried
 from reports.data.rundata import RunData
 from reports.data.verdicts import VerdictStatus
 from reports.lab.policies import Chosen, Decision, Policy, Seen, least_bad, policies_of
-from reports.lab.recorded import Evidence, LabData, Turn, lab_data
+from reports.lab.recorded import LabData, ModelTurn, lab_data
 from reports.lab.replay import Front, replays, run_lab
-from reports.statistics.methods import holm, mcnemar_exact, sign_flip_test
 from tests.support.labworld import SAMPLES, World, results
 from tests.support.rundata import a_run, an_attempt, an_instance
 
@@ -117,10 +117,21 @@ def test_an_attempt_that_was_never_made_is_not_guessed() -> None:
     assert [(row.least_bad.low, row.least_bad.high) for row in best] == [(0.5, 0.75), (0.5, 1)]
 
 
+def test_costs_are_a_bound_where_only_some_orders_ask_for_a_missing_attempt() -> None:
+    run = a_run(
+        an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2))),
+        an_instance("own__thing-2", attempts=(an_attempt(1),)),
+    )
+    found = results(run, "random", "total-99")
+    assert found["random"].unknown == 1 and not found["random"].dollars.complete
+    assert 0.5 < found["random"].resolved.low < 1 == found["random"].resolved.high
+    assert found["total-99"].dollars.complete
+
+
 def test_an_attempt_that_infrastructure_ended_counts_as_never_made() -> None:
     ended = an_attempt(2, try_=2, status=AttemptStatus.INFRA_ERROR.value)
     data = lab_data([a_run(an_instance(attempts=(an_attempt(1), ended)))])
-    assert (data.turns, data.attempts) == ((Turn("m", 1),), 1)
+    assert (data.turns, len(data.attempts)) == ((ModelTurn("m", 1),), 1)
 
 
 def test_a_selected_instance_without_a_prediction_is_unknown() -> None:
@@ -135,7 +146,12 @@ def test_runs_together() -> None:
     again = an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, model="n")))
     two = a_run(again, an_instance("own__thing-2"), name="s")
     data = lab_data([one, two])
-    assert data.turns == (Turn("m", 1), Turn("m", 2), Turn("m", 3), Turn("n", 1))
+    assert data.turns == (
+        ModelTurn("m", 1),
+        ModelTurn("m", 2),
+        ModelTurn("m", 3),
+        ModelTurn("n", 1),
+    )
     assert [len(each.made) for each in data.instances] == [4, 1]
     assert [len(each.own) for each in data.instances] == [2, 0]
     numbers = [m.tried.candidate.attempt for m in data.instances[0].made.values()]
@@ -156,30 +172,40 @@ def test_equal_patches_are_those_with_the_same_lines() -> None:
     assert keys[0] == keys[1] != keys[2] and keys[3] == ""
 
 
-def test_evidence_is_read_tolerantly() -> None:
-    raw = {
-        "classes": [{"id": "a", "attempts": [1, 3]}, {"id": "b", "attempts": [2, "x"]}, "y", {}],
-        "scripts": [{"id": "s1", "valid": True}, {"id": "s2", "valid": False}, {"id": "s3"}],
-        "outcomes": {"s1": {"a": 0, "b": 2}, "s2": {"b": 0}},
-    }
-    found = Evidence.read(raw)
-    assert found is not None
-    assert found.classes == {1: "a", 3: "a", 2: "b"}
-    assert found.valid == frozenset({"s1"})
-    assert found.passed == {"a": frozenset({"s1"}), "b": frozenset()}
-    assert Evidence.read({}) is None
-    assert Evidence.read({"classes": None, "scripts": 3, "outcomes": []}) == Evidence(
-        {}, frozenset(), {}
+def test_classes_and_scripts_are_those_of_recorded_evidence() -> None:
+    known = evidence_of(
+        {
+            "evidence": {
+                "classes": [
+                    {"id": "a", "attempts": [1, 3], "models": ["m"]},
+                    {"id": "b", "attempts": [2], "models": ["m"]},
+                ],
+                "scripts": [
+                    {"id": "s1", "source": "issue", "base": [2, 2]},
+                    {"id": "s2", "source": "issue", "base": [0, 0]},
+                ],
+                "outcomes": {"s1": {"a": 0, "b": 2}},
+            }
+        }
     )
+    attempts = tuple(
+        an_attempt(n, try_=n, patch=f"p{n}", submittable_patch=f"p{n}") for n in (1, 2, 3)
+    )
+    (found,) = lab_data([a_run(an_instance(attempts=attempts, evidence=known))]).instances
+    made = [one.tried for one in found.made.values()]
+    assert [one.equals for one in made] == ["a", "b", "a"]
+    assert [one.passed for one in made] == [{"s1"}, frozenset(), {"s1"}]
+    assert found.valid_scripts == {"s1"}
 
 
 @pytest.mark.parametrize("require_tests", [False, True])
 def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
     outcomes: tuple[bool | None, ...] = (True, None, False)
     every = [
-        Candidate(1, patch, True, *values, edits_test_configuration=marked)
+        Candidate(1, patch, True, *values, edits_test_configuration=marked, untested=why)
         for patch in ("p", "")
         for marked in (False, True)
+        for why in ("", "no test could tell")
         for values in product(outcomes, repeat=3)
     ]
     dice = Random(2)
@@ -209,21 +235,6 @@ def test_the_same_seed_gives_the_same_report() -> None:
 
 def test_a_choice_of_nothing_is_unresolved() -> None:
     data = lab_data([WORLD.run(3)])
-    policy = Policy("none", "", lambda seen: Chosen())
-    assert {(walk.low, walk.high, walk.attempts) for walk in replays(data, policy, 1)} == {
-        (0, 0, 0)
-    }
-
-
-def test_p_values_are_corrected_for_their_number() -> None:
-    """The example is that of R: p.adjust(c(0.01, 0.04, 0.03), "holm")."""
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([]) == []
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-
-
-def test_random_signs_give_the_exact_test() -> None:
-    for only_a, only_b in ((3, 12), (10, 11), (0, 6)):
-        found = sign_flip_test([-1.0] * only_a + [1.0] * only_b + [0.0] * 7)
-        assert found == pytest.approx(mcnemar_exact(only_a, only_b), abs=0.015)
-    assert sign_flip_test([0.0, 0.0]) == 1.0
+    policy = Policy("none", lambda seen: Chosen())
+    walks = replays(data, policy, 1)
+    assert walks[:, :3].tolist() == [[0, 0, 0]] * 3

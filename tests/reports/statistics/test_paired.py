@@ -1,0 +1,43 @@
+"""Paired tests of shares, and their correction for the number of tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.statistics.methods import (
+    Interval,
+    ShareRange,
+    holm,
+    mcnemar_exact,
+    paired_p_value,
+    sign_flip_test,
+)
+
+
+def test_p_values_are_corrected_for_their_number() -> None:
+    """The example is that of R: p.adjust(c(0.01, 0.04, 0.03), "holm")."""
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_random_signs_give_the_exact_test() -> None:
+    for only_a, only_b in ((3, 12), (10, 11), (0, 6)):
+        found = sign_flip_test([-1.0] * only_a + [1.0] * only_b + [0.0] * 7)
+        assert found == pytest.approx(mcnemar_exact(only_a, only_b), abs=0.015)
+    assert sign_flip_test([0.0, 0.0]) == 1.0
+
+
+def test_pairs_of_outcomes_are_tested_exactly_and_shares_by_signs() -> None:
+    outcomes = [(0.0, 1.0)] * 9 + [(1.0, 0.0), (1.0, 1.0)]
+    assert paired_p_value(outcomes) == mcnemar_exact(1, 9)
+    assert paired_p_value([(0.5, one) for _, one in outcomes]) == sign_flip_test(
+        [one - 0.5 for _, one in outcomes]
+    )
+
+
+def test_a_range_of_shares_has_the_interval_of_both_ends() -> None:
+    found = ShareRange.of([0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], 500)
+    assert (found.low, found.high) == (0.5, 0.75)
+    known = [ShareRange.of(each, each, 500) for each in ([0, 0, 1, 1], [1, 0, 1, 1])]
+    assert found.interval == Interval(known[0].interval.low, known[1].interval.high)
