@@ -9,85 +9,71 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from agent.gateway.dialects.base import AgentRequest, Dialect
+from agent.gateway.dialects.base import AgentRequest
 
 STREAM = "text/event-stream"
+JSON_TYPE = "application/json"
+NO_RETRY = {"x-should-retry": "false"}
 # Agents and their libraries give up after some minutes of silence.
 PING = 10.0
 
 
 @dataclass(frozen=True)
 class Piece:
-    """An answer in one piece."""
+    """A part of an answer, or all of it.
+
+    Attributes:
+        headers: of the answer, where this is the first piece.
+        late: what is sent instead, where this is not the first piece.
+    """
 
     data: bytes
+    headers: Mapping[str, str]
     status: int = 200
-    words: str = ""
-    content_type: str = "application/json"
-    headers: Mapping[str, str] = field(default_factory=dict)
+    late: bytes = b""
 
 
 @dataclass
 class Channel:
     """The way of one answer to the agent; None ends it."""
 
+    request: AgentRequest
     loop: asyncio.AbstractEventLoop
-    queue: asyncio.Queue[Piece | bytes | None] = field(default_factory=asyncio.Queue)
+    queue: asyncio.Queue[Piece | None] = field(default_factory=asyncio.Queue)
     started: bool = False
 
-    def give(self, item: Piece | bytes | None) -> None:
+    def give(self, item: Piece | None) -> None:
         """Send ``item``; called in any thread."""
         self.started = True
         self.loop.call_soon_threadsafe(self.queue.put_nowait, item)
 
+    def refuse(self, words: str) -> None:
+        dialect, headers = self.request.dialect, {**NO_RETRY, "content-type": JSON_TYPE}
+        data = json.dumps(dialect.refusal(words)).encode()
+        self.give(Piece(data, headers, 400, late=dialect.stream_error(words)))
 
-async def respond(
-    asked: web.Request, request: AgentRequest, channel: Channel
-) -> web.StreamResponse:
+
+async def respond(asked: web.Request, channel: Channel) -> web.StreamResponse:
     """Pass the answer on as it comes; in a stream, say that it is still waited for."""
     response: web.StreamResponse | None = None
+    waiting = Piece(channel.request.dialect.ping, {"content-type": STREAM})
     try:
         while True:
-            wait = PING if request.streamed else None
+            wait = PING if channel.request.streamed else None
             try:
                 item = await asyncio.wait_for(channel.queue.get(), wait)
             except (TimeoutError, asyncio.TimeoutError):
-                if response is None:
-                    response = await _prepared(asked, Piece(b"", content_type=STREAM))
-                await response.write(request.dialect.ping)
-                continue
+                item = waiting
             if item is None:
                 break
-            if isinstance(item, bytes):
-                assert response is not None
-                await response.write(item)
-            elif response is None:
-                response = await _prepared(asked, item)
-                await response.write(item.data)
-            elif item.status == 200:
+            if response is None:
+                response = web.StreamResponse(status=item.status, headers=item.headers)
+                await response.prepare(asked)
                 await response.write(item.data)
             else:
-                await response.write(request.dialect.stream_error(item.words))
+                await response.write(item.late or item.data)
         assert response is not None
         await response.write_eof()
     except OSError:  # the agent has hung up; the call goes on without it
         pass
     return response or web.Response(status=500)
-
-
-async def _prepared(asked: web.Request, item: Piece) -> web.StreamResponse:
-    headers = {**item.headers, "content-type": item.content_type}
-    if item.status != 200:
-        headers["x-should-retry"] = "false"
-    response = web.StreamResponse(status=item.status, headers=headers)
-    await response.prepare(asked)
-    return response
-
-
-def refusal_of(request: AgentRequest, words: str) -> Piece:
-    return Piece(json.dumps(request.dialect.refusal(words)).encode(), 400, words)
-
-
-def refused(dialect: Dialect | None, words: str, status: int) -> web.Response:
-    body = dialect.refusal(words) if dialect else {"error": {"message": words}}
-    return web.json_response(body, status=status, headers={"x-should-retry": "false"})

@@ -16,22 +16,19 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from agent.gateway.channel import STREAM, Channel, Piece, refusal_of, refused, respond
+from agent.gateway.channel import JSON_TYPE, NO_RETRY, STREAM, Channel, Piece, respond
 from agent.gateway.dialects import dialect_of
-from agent.gateway.dialects.base import AgentRequest, Dialect
-from agent.gateway.provider import BrokenStreamError, Provider, Sent
-from agent.gateway.upstream import SENT_HEADERS, SENT_QUERY
+from agent.gateway.dialects.base import AgentRequest, Dialect, loaded, spoken
+from agent.gateway.provider import BrokenStreamError, Provider
 from core.errors import InfrastructureError, StoppedError, UserError
 from llm.chat import (
     BudgetUsedError,
@@ -56,6 +53,10 @@ _LONGEST_REQUEST = 64 * 2**20
 _PATIENCE = 30.0
 # JSON of code has three to four bytes for a token; base64 and other scripts have less than two.
 _BYTES_PER_TOKEN = 2
+# What an agent says of the protocol; all else, such as its own key, stays here.
+_SENT_HEADERS = frozenset({"accept", "anthropic-beta", "anthropic-version", "openai-beta"})
+_SENT_QUERY = frozenset({"beta"})
+_ENDING = (BudgetUsedError, StoppedError, ReplayExhaustedError, UserError, InfrastructureError)
 
 
 @dataclass
@@ -63,7 +64,7 @@ class _Lane:
     """One conversation of an agent: its main one, or that of a sub-agent."""
 
     tools: list[str]
-    spoken: list[tuple[str, list[str]]] = field(default_factory=list)
+    spoken: list[list[Any]] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
 
@@ -114,12 +115,7 @@ class Gateway:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Calls that were sent are finished, so that their costs are known; no other begins.
         self._closing = True
         self._threads.shutdown(wait=True)
@@ -146,9 +142,7 @@ class Gateway:
 
     async def _start(self) -> None:
         self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        self._provider = Provider(
-            self.model, self._client, self.translate, lambda: bool(self._lanes)
-        )
+        self._provider = Provider(self.model, self._client, self.translate)
         application = web.Application(client_max_size=_LONGEST_REQUEST)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -188,60 +182,53 @@ class Gateway:
             data = await asked.read()
         except web.HTTPRequestEntityTooLarge:
             return self._refused(dialect, "the request is too large", 413)
-        try:
-            body = json.loads(data or b"null")
-        except (ValueError, RecursionError):
-            body = None
         if _token_of(asked) != self.token:
             # Any program of this machine can reach a port, but only the agent the socket.
-            words = "this is not the token of the attempt"
-            known = self.socket is not None
-            return self._refused(dialect, words) if known else refused(dialect, words, 400)
+            words, known = "this is not the token of the attempt", self.socket is not None
+            return self._refused(dialect, words, counted=known)
         if asked.path.endswith(("/count_tokens", ":countTokens")):
             count = len(data) // _BYTES_PER_TOKEN
             return web.json_response({"input_tokens": count, "totalTokens": count})
         if dialect is None or dialect.api not in self.apis or asked.method != "POST":
             return self._refused(dialect, f"{asked.method} {asked.path} is not served here", 404)
-        if not isinstance(body, dict):
+        if not isinstance(body := loaded(data), dict):
             return self._refused(dialect, "the request is not a JSON object")
-        channel = Channel(asyncio.get_running_loop())
         if (name := dialect.model(asked.path, body)) != self.presented:
             words = f"this attempt may call {self.presented} alone, not {name[:100]!r}"
             return self._refused(dialect, words)
         # The name without litellm's provider is what the provider knows too.
-        request = dialect.prepared(asked.path, body, self.presented, web=self.allow_web)
-        headers = {k.lower(): v for k, v in asked.headers.items() if k.lower() in SENT_HEADERS}
-        query = {key: value for key, value in asked.query.items() if key in SENT_QUERY}
-        channel.loop.run_in_executor(self._threads, self._serve, request, headers, query, channel)
-        return await respond(asked, request, channel)
+        request = replace(
+            dialect.prepared(asked.path, body, self.presented, web=self.allow_web),
+            headers={k.lower(): v for k, v in asked.headers.items() if k.lower() in _SENT_HEADERS},
+            query={key: value for key, value in asked.query.items() if key in _SENT_QUERY},
+        )
+        channel = Channel(request, asyncio.get_running_loop())
+        channel.loop.run_in_executor(self._threads, self._serve, channel)
+        return await respond(asked, channel)
 
-    def _refused(self, dialect: Dialect | None, words: str, status: int = 400) -> web.Response:
-        self._failed(words)
-        return refused(dialect, words, status)
+    def _refused(
+        self, dialect: Dialect | None, words: str, status: int = 400, *, counted: bool = True
+    ) -> web.Response:
+        if counted:
+            self._failed(words)
+        body = dialect.refusal(words) if dialect else {"error": {"message": words}}
+        return web.json_response(body, status=status, headers=NO_RETRY)
 
-    def _serve(
-        self,
-        request: AgentRequest,
-        headers: Mapping[str, str],
-        query: Mapping[str, str],
-        channel: Channel,
-    ) -> None:
+    def _serve(self, channel: Channel) -> None:
         """Answer one request; in a thread of its own."""
         try:
-            self._answer(request, headers, query, channel)
+            channel.give(self._answer(channel))
         except (RequestRefusedError, BrokenStreamError, RecursionError) as error:
             self._failed(str(error))
-            channel.give(refusal_of(request, str(error)))
-        except (
-            BudgetUsedError, StoppedError, ReplayExhaustedError, UserError, InfrastructureError,
-        ) as error:  # fmt: skip
+            channel.refuse(str(error))
+        except _ENDING as error:
             self._end(error)
-            channel.give(refusal_of(request, str(error)))
+            channel.refuse(str(error))
         except Exception as error:
             problem = InfrastructureError(f"the gateway failed: {error!r}")
             problem.__cause__ = error
             self._end(problem)
-            channel.give(refusal_of(request, "the gateway failed"))
+            channel.refuse("the gateway failed")
         finally:
             channel.give(None)
 
@@ -253,58 +240,50 @@ class Gateway:
         if looping:
             self._end(InfrastructureError(f"{_MOST_FAILURES} requests failed in turn: {words}"))
 
-    def _answer(
-        self,
-        request: AgentRequest,
-        headers: Mapping[str, str],
-        query: Mapping[str, str],
-        channel: Channel,
-    ) -> None:
-        exact, turn = exact_key(request), turn_key(request, self.model.name)
+    def _answer(self, channel: Channel) -> Piece:
+        """Return what the agent has not got yet of the answer."""
+        request, model = channel.request, self.model
+        exact, turn = exact_key(request), turn_key(request, model.name)
         with self._lock:
             self.removed.update(request.removed)
             self._check()
             if self.most_calls is not None and self._admitted >= self.most_calls:
                 raise TimeUsedError("--max-calls-per-attempt: all calls of this attempt are made")
             self._admitted += 1
-            gate = self.model.gate
-            if (recorded := gate.recorded(turn, exact)) is None:
-                recorded = gate.recorded(turn)
-                self.drift += recorded is not None
-        if recorded is not None and recorded.body:
-            data = recorded.body.encode("utf-8", "replace")
-            kind = "application/json" if data.lstrip()[:1] == b"{" else STREAM
-            self._note(request, turn, recorded)
-            channel.give(Piece(data, content_type=kind))
-            return
-        ask = self._planned(request, exact, turn)
-        repeat = retrying(self.model.retries, self._pause)
-        try:
-            sent = repeat(self._call_once, ask, request, headers, query, channel)
-        except TransientError as error:
-            raise InfrastructureError(f"{self.model.name} did not answer: {error}") from error
-        self._note(request, turn, sent.reply)
-        channel.give(Piece(sent.rest, content_type=sent.content_type))
+            if (reply := model.gate.recorded(turn, exact)) is None:
+                reply = model.gate.recorded(turn)
+                self.drift += reply is not None
+        if reply is not None and reply.body:
+            data = reply.body.encode("utf-8", "replace")
+            kind = JSON_TYPE if data.lstrip()[:1] == b"{" else STREAM
+            rest = Piece(data, {"content-type": kind})
+        else:
+            ask = self._planned(request, exact, turn)
+            try:
+                reply, rest = retrying(model.retries, self._pause)(self._call_once, ask, channel)
+            except TransientError as error:
+                raise InfrastructureError(f"{model.name} did not answer: {error}") from error
+        self._note(request, turn, reply)
+        return rest
 
     def _pause(self, seconds: float) -> None:
         self._check()
         self.model.gate.pause(seconds)
 
     def _note(self, request: AgentRequest, turn: str, reply: Reply) -> None:
-        conversation = request.dialect.conversation(request.body)
-        names = request.dialect.tool_names(request.body)
-        before = [_spoken(message) for message in conversation if message.role == "assistant"]
-        said = Message("assistant", reply.content, reply.tool_calls)
+        said, before = Message("assistant", reply.content, reply.tool_calls), request.spoken
         with self._lock:
             self._failures = 0
-            lanes = (one for one in self._lanes if (one.tools, one.spoken) == (names, before))
+            same = (
+                one for one in self._lanes if (one.tools, one.spoken) == (request.tools, before)
+            )
             # One without answers is new: sub-agents may have equal tasks.
-            lane = next(lanes, None) if before else None
+            lane = next(same, None) if before else None
             if lane is None:
-                lane = _Lane(names)
+                lane = _Lane(request.tools)
                 self._lanes.append(lane)
-            lane.spoken = [*before, _spoken(said)]
-            lane.messages = [*conversation, said]
+            lane.spoken = [*before, spoken(said)]
+            lane.messages = [*request.conversation, said]
             lane.calls.append(Call(turn, reply))
 
     def _planned(self, request: AgentRequest, exact: str, turn: str) -> PlannedCall:
@@ -322,26 +301,14 @@ class Gateway:
             exchange_sha256=exact,
         )
 
-    def _call_once(
-        self,
-        ask: PlannedCall,
-        request: AgentRequest,
-        headers: Mapping[str, str],
-        query: Mapping[str, str],
-        channel: Channel,
-    ) -> Sent:
+    def _call_once(self, ask: PlannedCall, channel: Channel) -> tuple[Reply, Piece]:
         gate = self.model.gate
         self._check()
-        ticket = gate.begin(ask)
+        ticket, sent = gate.begin(ask), False
         try:
             self._check()  # it may have waited for long
-        except BaseException as error:
-            gate.end(ticket, Failed(str(error), transient=False, reached=False))
-            raise
-        try:
-            sent = (
-                background().start(self._provider.send(request, headers, query, channel)).result()
-            )
+            sent = True
+            reply, rest = background().start(self._provider.send(channel)).result()
         except TransientError as error:
             error.uses_try = gate.end(ticket, error.failure)
             raise
@@ -350,17 +317,12 @@ class Gateway:
             raise
         except BaseException as error:
             # The user has to fix what was refused, and it costs nothing.
-            billed = not isinstance(error, UserError)
-            gate.end(ticket, Failed(str(error), transient=False, billed=billed))
+            billed = sent and not isinstance(error, UserError)
+            gate.end(ticket, Failed(str(error), transient=False, billed=billed, reached=sent))
             raise
-        sent = replace(sent, reply=replace(sent.reply, exchange_sha256=ask.exchange_sha256))
-        gate.end(ticket, Answered(sent.reply))
-        return sent
-
-
-def _spoken(message: Message) -> tuple[str, list[str]]:
-    """Return what identifies an answer of the model; agents complete arguments of calls."""
-    return message.content.strip(), [call.name for call in message.tool_calls]
+        reply = replace(reply, exchange_sha256=ask.exchange_sha256)
+        gate.end(ticket, Answered(reply))
+        return reply, rest
 
 
 def _token_of(asked: web.Request) -> str:
@@ -412,16 +374,9 @@ def turn_key(request: AgentRequest, model: str) -> str:
 
     The task is the first message of the user, without numbers: it tells sub-agents apart.
     """
-    dialect, body = request.dialect, request.body
-    conversation = dialect.conversation(body)
-    task = next((m.content for m in conversation if m.role == "user"), "")
-    said = [
-        [message.content.strip(), [call.name for call in message.tool_calls]]
-        for message in conversation
-        if message.role == "assistant"
-    ]
-    parts = [dialect.name, model, request.streamed, dialect.tool_names(body)]
-    return _sha256([*parts, _NUMBER.sub("0", _plain(task)), said])
+    task = next((m.content for m in request.conversation if m.role == "user"), "")
+    parts = [request.dialect.name, model, request.streamed, request.tools]
+    return _sha256([*parts, _NUMBER.sub("0", _plain(task)), request.spoken])
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401

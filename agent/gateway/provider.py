@@ -11,21 +11,14 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
-from agent.gateway.channel import STREAM, Channel, Piece
-from agent.gateway.dialects.base import AgentRequest, Answer, Json, events_of
-from agent.gateway.upstream import (
-    RETURNED_HEADERS,
-    cost_of_tokens,
-    proxy_of,
-    understands,
-    upstream_of,
-)
+from agent.gateway.channel import JSON_TYPE, STREAM, Channel, Piece
+from agent.gateway.dialects.base import AgentRequest, Json, events_of, loaded, object_at
+from agent.gateway.upstream import cost_of_tokens, proxy_of, understands, upstream_of
 from core.address import without_logins
 from llm.chat import Reply, RequestRefusedError
 from llm.client import LiteLLMModel
@@ -34,7 +27,7 @@ from llm.provider_errors import TransientError, Wire, meaning, refused_or_failed
 from llm.registry import the_litellm
 
 _LONGEST_ANSWER = 32 * 2**20
-_LONGEST_ERROR = 2**20
+_RETURNED_HEADERS = frozenset({"content-type", "request-id", "x-request-id"})
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LONGEST_END = 3  # bytes of an event's end that may have come before the rest
 
@@ -44,15 +37,15 @@ class BrokenStreamError(Exception):
 
 
 @dataclass(frozen=True)
-class Sent:
-    """What the provider answered: the reply, and the bytes that the agent has not got yet."""
+class _Received:
+    """An answer that came: as an object, as text, and what the agent has not got yet."""
 
-    reply: Reply
-    rest: bytes
-    content_type: str
+    answer: Json
+    text: str
+    rest: Piece
 
 
-@dataclass(frozen=True)
+@dataclass
 class Provider:
     """The provider of an attempt's model.
 
@@ -64,76 +57,83 @@ class Provider:
     model: LiteLLMModel
     client: aiohttp.ClientSession
     translate: bool
-    answered: Callable[[], bool]
+    answered: bool = False
 
-    async def send(
-        self,
-        request: AgentRequest,
-        headers: Mapping[str, str],
-        query: Mapping[str, str],
-        channel: Channel,
-    ) -> Sent:
-        model, started = self.model, time.monotonic()
-        if self.translate and not understands(model.name, model.api_base, request.dialect):
-            return await self._send_translated(request)
+    async def send(self, channel: Channel) -> tuple[Reply, Piece]:
+        """Return what the provider answered, and the rest of it that the agent has not got yet."""
+        model, dialect, started = self.model, channel.request.dialect, time.monotonic()
+        translate = self.translate and not understands(model.name, model.api_base, dialect)
+        call = self._translated(channel.request) if translate else self._passed(channel)
+        received = await call
+        answer = dialect.read(received.answer)
+        if answer.error or not answer.complete:
+            raise self._broken(answer.error or "the answer broke off", channel)
+        self.answered = True
+        usage, cost = None, None
+        if answer.tokens is None:
+            model.warn_once(f"{model.name} reports no usage: its cost counts as unknown, not as 0")
+        else:
+            usage, cost = cost_of_tokens(model.name, model.price, answer.tokens)
+        reply = Reply(
+            content=answer.content,
+            truncated=answer.truncated,
+            usage=usage,
+            cost=cost,
+            seconds=round(time.monotonic() - started, 3),
+            model=answer.model[:200],
+            tool_calls=answer.tool_calls,
+            body=received.text,
+            translated=translate,
+        )
+        return reply, received.rest
+
+    async def _passed(self, channel: Channel) -> _Received:
+        model, request = self.model, channel.request
         upstream = upstream_of(model.name, model.api_base, request.dialect)
         url = upstream.url(request.path)
         try:
             async with self.client.post(
                 url,
-                params={**query, **request.dialect.query(request)},
+                params=request.query,
                 data=request.data,
-                headers={**headers, "content-type": "application/json", **upstream.headers},
+                headers={**request.headers, "content-type": JSON_TYPE, **upstream.headers},
                 timeout=aiohttp.ClientTimeout(total=model.call_timeout),
                 allow_redirects=False,
                 proxy=proxy_of(url),
             ) as response:
-                if response.status != 200:
-                    words = (await _read(response)).decode("utf-8", "replace")
-                    words = upstream.without_keys(without_logins(words)).replace("\n", " ")
-                    status = response.status
-                    # After an answer key and model are known to be right: it is the request.
-                    bad = self.answered() and status in (403, 404)
-                    raise refused_or_failed(
-                        model.name,
-                        words,
-                        400 if bad else status,
-                        response.headers,
-                        missing=status == 404 and not bad,
-                    )
-                whole, rest = await self._received(response, request, channel)
-                kind = response.content_type
+                text, rest = await self._read(response, channel)
         except aiohttp.ClientConnectorError as error:
             raise TransientError(Failed(f"cannot connect: {error}", reached=False)) from error
         except (aiohttp.ClientError, TimeoutError, asyncio.TimeoutError, OSError) as error:
             words = str(error) or f"no answer within {model.call_timeout:.0f} s"
             raise self._broken(words, channel) from error
-        text = whole.decode("utf-8", "replace")
-        answer = _read_answer(request, text, streamed=kind == STREAM)
-        if answer is None:
+        if (status := response.status) != 200:
+            words = upstream.without_keys(without_logins(text)).replace("\n", " ")
+            # After an answer key and model are known to be right: it is the request.
+            status = 400 if self.answered and status in (403, 404) else status
+            raise refused_or_failed(
+                model.name, words, status, response.headers, missing=status == 404
+            )
+        if response.content_type == STREAM:
+            answer = request.dialect.folded([*events_of(text)])
+        elif not isinstance(answer := loaded(text), dict):
             raise RequestRefusedError(f"{model.name}: the answer is not a JSON object", None)
-        if answer.error or not answer.complete:
-            raise self._broken(answer.error or "the answer broke off", channel)
-        reply = self._reply(answer, text, time.monotonic() - started)
-        return Sent(reply, rest, kind)
+        return _Received(answer, text, rest)
 
-    async def _send_translated(self, request: AgentRequest) -> Sent:
-        model, wire, started = self.model, Wire(), time.monotonic()
+    async def _translated(self, request: AgentRequest) -> _Received:
+        model, wire = self.model, Wire()
         try:
             call = watched(wire, translated(model.name, request))
-            whole = await asyncio.wait_for(call, model.call_timeout)
+            answer = await asyncio.wait_for(call, model.call_timeout)
         except (TimeoutError, asyncio.TimeoutError) as error:
             why = f"no answer within {model.call_timeout:.0f} s"
             raise TransientError(Failed(why, billed=wire.billed)) from error
         except Exception as error:
             raise meaning(the_litellm(), model.name, error, wire) from error
-        data = json.dumps(whole).encode()
-        answer = request.dialect.read(whole)
+        kind, data = JSON_TYPE, json.dumps(answer).encode()
         if request.streamed:
-            data = request.dialect.streamed(whole)
-        seconds = time.monotonic() - started
-        reply = replace(self._reply(answer, data.decode(), seconds), translated=True)
-        return Sent(reply, data, STREAM if request.streamed else "application/json")
+            kind, data = STREAM, request.dialect.streamed(answer)
+        return _Received(answer, data.decode(), Piece(data, {"content-type": kind}))
 
     def _broken(self, words: str, channel: Channel) -> Exception:
         """Return what an answer that failed means: another try, unless the agent has a part."""
@@ -141,12 +141,11 @@ class Provider:
             return BrokenStreamError(f"{self.model.name}: {words[:500]}")
         return TransientError(Failed(words[:500], billed=True))
 
-    async def _received(
-        self, response: aiohttp.ClientResponse, request: AgentRequest, channel: Channel
-    ) -> tuple[bytes, bytes]:
+    async def _read(self, response: aiohttp.ClientResponse, channel: Channel) -> tuple[str, Piece]:
         """Read the body, and pass events on until the first on which the agent can act."""
         whole, given, searched = bytearray(), 0, 0
-        passing = response.content_type == STREAM
+        headers = {k: v for k, v in response.headers.items() if k.lower() in _RETURNED_HEADERS}
+        passing = response.status == 200 and response.content_type == STREAM
         async for chunk in response.content.iter_any():
             whole += chunk
             if len(whole) > _LONGEST_ANSWER:
@@ -154,62 +153,12 @@ class Provider:
             before = given
             while passing and (end := _EVENT_END.search(whole, max(given, searched))):
                 event = bytes(whole[given : end.end()]).decode("utf-8", "replace")
-                acting = [one for one in events_of(event) if _ends_passing(request, one)]
-                passing = not acting
-                given = given if acting else end.end()
+                passing = not any(map(channel.request.dialect.acts, events_of(event)))
+                given = end.end() if passing else given
             searched = max(0, len(whole) - _LONGEST_END)
             if given > before:
-                if not channel.started:
-                    channel.give(Piece(b"", content_type=STREAM, headers=_returned(response)))
-                channel.give(bytes(whole[before:given]))
-        return bytes(whole), bytes(whole[given:])
-
-    def _reply(self, answer: Answer, body: str, seconds: float) -> Reply:
-        model = self.model
-        usage, cost = None, None
-        if answer.tokens is None:
-            model.warn_once(f"{model.name} reports no usage: its cost counts as unknown, not as 0")
-        else:
-            usage, cost = cost_of_tokens(model.name, model.price, answer.tokens)
-        return Reply(
-            content=answer.content,
-            truncated=answer.truncated,
-            usage=usage,
-            cost=cost,
-            seconds=round(seconds, 3),
-            model=answer.model[:200],
-            tool_calls=answer.tool_calls,
-            body=body,
-        )
-
-
-def _read_answer(request: AgentRequest, text: str, *, streamed: bool) -> Answer | None:
-    dialect = request.dialect
-    if streamed:
-        return dialect.read(dialect.folded([*events_of(text)]))
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    return dialect.read(found) if isinstance(found, dict) else None
-
-
-def _ends_passing(request: AgentRequest, event: Json) -> bool:
-    # An error is passed on with the end, so that a call which failed at once can be repeated.
-    return bool(event.get("error")) or request.dialect.acts(event)
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    found = bytearray()
-    async for chunk in response.content.iter_any():
-        found += chunk
-        if len(found) > _LONGEST_ERROR:
-            break
-    return bytes(found)
-
-
-def _returned(response: aiohttp.ClientResponse) -> dict[str, str]:
-    return {k.lower(): v for k, v in response.headers.items() if k.lower() in RETURNED_HEADERS}
+                channel.give(Piece(bytes(whole[before:given]), headers))
+        return whole.decode("utf-8", "replace"), Piece(bytes(whole[given:]), headers)
 
 
 # litellm takes addresses and keys as parameters too, and the agent writes the body.
@@ -226,30 +175,28 @@ _PARAMETERS = {
         "input", "instructions", "max_output_tokens", "tools", "tool_choice", "temperature",
         "top_p", "reasoning", "parallel_tool_calls", "text",
     ),
-    "generateContent": ("contents", "tools"),
+    "generateContent": ("contents", "tools", "systemInstruction"),
 }  # fmt: skip
 
 
 async def translated(name: str, request: AgentRequest) -> Json:
     """Return the provider's answer to ``request`` in its dialect; ``name`` is litellm's."""
-    litellm, body = the_litellm(), request.body
-    kind = request.dialect.name
-    given = {key: body[key] for key in _PARAMETERS[kind] if key in body}
+    litellm, body, kind = the_litellm(), request.body, request.dialect.name
+    calls = {
+        "messages": litellm.anthropic.messages.acreate,
+        "chat": litellm.acompletion,
+        "responses": litellm.aresponses,
+        "generateContent": litellm.google_genai.agenerate_content,
+    }
+    given: Json = {key: body[key] for key in _PARAMETERS[kind] if key in body}
     given |= {"model": name, "drop_params": True, "num_retries": 0, "max_retries": 0}
-    answer: Any
-    if kind == "messages":
-        answer = await litellm.anthropic.messages.acreate(**given, stream=False)
-    elif kind == "chat":
-        answer = await litellm.acompletion(**given, stream=False, _skip_mcp_handler=True)
-    elif kind == "responses":
-        answer = await litellm.aresponses(**given, stream=False)
+    if kind == "generateContent":
+        given["config"] = object_at(body, "generationConfig")
     else:
-        config = body.get("generationConfig")
-        answer = await litellm.google_genai.agenerate_content(
-            **given,
-            config=config if isinstance(config, dict) else {},
-            systemInstruction=body.get("systemInstruction"),
-        )
+        given["stream"] = False
+    if kind == "chat":
+        given["_skip_mcp_handler"] = True
+    answer: Any = await calls[kind](**given)
     plain = answer if isinstance(answer, dict) else answer.model_dump(mode="json")
     found: Json = json.loads(json.dumps(plain, default=str))
     return found

@@ -9,7 +9,7 @@ from decimal import Decimal
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from agent.gateway.dialects import OF_ONE_DIALECT
+from agent.gateway.dialects import APIS, OF_ONE_DIALECT
 from agent.gateway.dialects.base import Dialect, Tokens
 from core.address import basic_auth
 from core.errors import UserError
@@ -17,18 +17,8 @@ from llm.chat import Usage
 from llm.prices import Price, cost_of
 from llm.registry import provider_of, the_litellm
 
-_ADDRESSES = {
-    "anthropic": (("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"), "https://api.anthropic.com"),
-    "openai": (("OPENAI_BASE_URL", "OPENAI_API_BASE"), "https://api.openai.com"),
-    "gemini": (("GEMINI_API_BASE",), "https://generativelanguage.googleapis.com"),
-}
-_OTHER_KEYS = {"gemini": ("GOOGLE_API_KEY",)}
 _KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
 _VERSIONS = ("/v1beta", "/v1")
-# What an agent says of the protocol; all else, such as its own key, stays here.
-SENT_HEADERS = frozenset({"accept", "anthropic-beta", "anthropic-version", "openai-beta"})
-RETURNED_HEADERS = frozenset({"content-type", "request-id", "x-request-id"})
-SENT_QUERY = frozenset({"alt", "beta"})
 
 
 @dataclass(frozen=True)
@@ -93,19 +83,17 @@ def upstream_of(name: str, api_base: str | None, dialect: Dialect) -> Upstream:
     provider.
     """
     provider = dialect.api if api_base else provider_of(name, None)[1]
-    keys = (f"{provider.upper()}_API_KEY", *_OTHER_KEYS.get(provider, ()))
-    key = next((os.environ[name] for name in keys if os.environ.get(name)), "")
-    address, versions = api_base, True
-    if not api_base and provider in _ADDRESSES:
-        names, usual = _ADDRESSES[provider]
-        address = next((os.environ[n] for n in names if os.environ.get(n)), usual)
-    elif not api_base:
-        _, _, found, address = the_litellm().get_llm_provider(model=name)
-        key, versions = key or str(found or ""), False
-        if not address:
-            raise UserError(
-                f"{name}: the address of {provider} is unknown; give it with --api-base"
-            )
+    litellm, versions = the_litellm(), provider in APIS
+    if versions:
+        known = litellm.utils.ProviderConfigManager.get_provider_model_info(
+            None, litellm.LlmProviders(provider)
+        )
+        key, address = known.get_api_key(), known.get_api_base(api_base)
+    else:
+        _, _, key, address = litellm.get_llm_provider(model=name)
+        key = os.environ.get(f"{provider.upper()}_API_KEY") or key
+    if not address:
+        raise UserError(f"{name}: the address of {provider} is unknown; give it with --api-base")
     address, headers = basic_auth(str(address))
     root = address.rstrip("/")
     for version in _VERSIONS if versions else ():
@@ -135,33 +123,21 @@ def proxy_of(url: str) -> str | None:
 def cost_of_tokens(name: str, price: Price | None, tokens: Tokens) -> tuple[Usage, Decimal | None]:
     """Return the usage of a call, and its dollars by litellm's prices; None without a price."""
     the_litellm()
-    from litellm.types.utils import (
-        CacheCreationTokenDetails,
-        CompletionTokensDetailsWrapper,
-        PromptTokensDetailsWrapper,
-    )
     from litellm.types.utils import Usage as Counted
 
-    created = tokens.written + tokens.written_hour
+    written = {
+        "ephemeral_5m_input_tokens": tokens.written,
+        "ephemeral_1h_input_tokens": tokens.written_hour,
+    }
     counted = Counted(
         prompt_tokens=tokens.prompt,
         completion_tokens=tokens.completion,
-        total_tokens=tokens.prompt + tokens.completion,
-        prompt_tokens_details=PromptTokensDetailsWrapper(
-            cached_tokens=tokens.cached,
-            cache_creation_tokens=created,
-            cache_creation_token_details=CacheCreationTokenDetails(
-                ephemeral_5m_input_tokens=tokens.written,
-                ephemeral_1h_input_tokens=tokens.written_hour,
-            )
-            if created
-            else None,
-        ),
-        completion_tokens_details=CompletionTokensDetailsWrapper(reasoning_tokens=tokens.reasoning),
-        cache_creation_input_tokens=created,
+        prompt_tokens_details={
+            "cache_creation_token_details": written if any(written.values()) else None
+        },
+        completion_tokens_details={"reasoning_tokens": tokens.reasoning},
+        cache_creation_input_tokens=sum(written.values()),
         cache_read_input_tokens=tokens.cached,
     )
     usage = Usage(tokens.prompt, tokens.completion, tokens.cached)
-    if tokens.searches:
-        return usage, None
-    return usage, cost_of(name, price, usage, counted)
+    return usage, None if tokens.searches else cost_of(name, price, usage, counted)

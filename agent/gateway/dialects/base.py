@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from llm.chat import Message, ToolCall
@@ -19,6 +20,8 @@ from llm.chat import Message, ToolCall
 Json = dict[str, Any]
 _MOST_TOKENS = 1_000_000_000
 _LINE = re.compile(r"\r\n|\n|\r")
+_ROLES = {"developer": "system", "model": "assistant", "": "user"}
+_CUT_OFF = frozenset({"max_tokens", "length", "incomplete", "MAX_TOKENS"})
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class AgentRequest:
         path: of the dialect, with the real name of the model where it stands there.
         removed: tools that the provider would have run itself, and parameters that are not listed.
         data: the body as it is sent.
+        headers: those that the provider gets; ``query`` likewise.
     """
 
     dialect: Dialect
@@ -85,6 +89,29 @@ class AgentRequest:
     streamed: bool
     removed: tuple[str, ...] = ()
     data: bytes = field(default=b"", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def conversation(self) -> list[Message]:
+        return self.dialect.conversation(self.body)
+
+    @cached_property
+    def spoken(self) -> list[list[Any]]:
+        """What identifies the answers of the model in it."""
+        return [spoken(message) for message in self.conversation if message.role == "assistant"]
+
+    @cached_property
+    def tools(self) -> list[str]:
+        """The names of the tools that it offers."""
+        tools = objects(self.body, "tools")
+        named = (one for tool in tools for one in objects(tool, "functionDeclarations") or [tool])
+        return sorted(map(tool_name, named))
+
+
+def spoken(message: Message) -> list[Any]:
+    """Return what identifies an answer of the model; agents complete arguments of calls."""
+    return [message.content.strip(), [call.name for call in message.tool_calls]]
 
 
 class Dialect(ABC):
@@ -109,78 +136,93 @@ class Dialect(ABC):
         """Return whether the agent runs ``tool`` itself, so that it needs no network."""
 
     @abstractmethod
-    def conversation(self, body: Json) -> list[Message]:
-        """Return the messages of a request."""
+    def turns(self, body: Json) -> Iterator[tuple[str, list[Json]]]:
+        """Yield the role and the parts of each message of a request."""
+
+    @abstractmethod
+    def part(self, part: Json) -> str | ToolCall | Message | None:
+        """Return what a part is: a text, a call of a tool, or a message with its result."""
 
     @abstractmethod
     def folded(self, events: Sequence[Json]) -> Json:
         """Return the events of a stream as the answer that is not streamed."""
 
     @abstractmethod
-    def read(self, answer: Json) -> Answer:
-        """Return what an answer that is not streamed says."""
+    def outcome(self, answer: Json) -> tuple[list[Json], str, Tokens]:
+        """Return the parts of an answer, why it ended (empty where it broke off), its tokens."""
 
     @abstractmethod
-    def burst(self, answer: Json) -> list[Json]:
-        """Return the least events of a stream that say what ``answer`` does."""
-
-    @abstractmethod
-    def acts(self, event: Json) -> bool:
-        """Return whether an agent may act on ``event`` before the stream ends."""
+    def streamed(self, answer: Json) -> bytes:
+        """Return ``answer`` as the stream that says the same."""
 
     @abstractmethod
     def refusal(self, words: str) -> Json:
         """Return the body of an error that the agent will not try again."""
 
-    def streamed(self, answer: Json) -> bytes:
-        """Return ``answer`` as a stream."""
-        return b"".join(sse(event, text_of(event.get("type"))) for event in self.burst(answer))
-
     def stream_error(self, words: str) -> bytes:
-        return b"data: " + json.dumps(self.refusal(words)).encode() + b"\n\n"
+        return sse(self.refusal(words))
+
+    def conversation(self, body: Json) -> list[Message]:
+        """Return the messages of a request; one answer may stand in several."""
+        found: list[Message] = []
+        for given, parts in self.turns(body):
+            role = _ROLES.get(given, given)
+            found += (part for part in map(self.part, parts) if isinstance(part, Message))
+            text, calls = self._said(parts, "" if role == "assistant" else "\n")
+            if not text and not calls:
+                continue
+            same = found and found[-1].role == role == "assistant"
+            last = found.pop() if same else Message(role, "")
+            calls = (*last.tool_calls, *calls)
+            found.append(replace(last, content=last.content + text, tool_calls=calls))
+        return found
+
+    def _said(self, parts: Iterable[Json], between: str) -> tuple[str, tuple[ToolCall, ...]]:
+        read = [self.part(part) for part in parts]
+        text = between.join(part for part in read if isinstance(part, str))
+        return text, tuple(part for part in read if isinstance(part, ToolCall))
+
+    def read(self, answer: Json) -> Answer:
+        """Return what an answer that is not streamed says."""
+        parts, end, tokens = self.outcome(answer)
+        content, calls = self._said(parts, "")
+        model = text_at(answer, "model") or text_at(answer, "modelVersion")
+        counted = tokens if tokens.possible else None
+        return Answer(content, calls, counted, model, end in _CUT_OFF, bool(end), error_in(answer))
+
+    def acts(self, event: Json) -> bool:
+        """Return whether an agent may act on ``event`` before the stream ends.
+
+        An error counts: a call that failed at once can be repeated, where nothing was passed on.
+        """
+        found = self.read(self.folded([event]))
+        return bool(found.tool_calls or found.complete or found.error or event.get("error"))
 
     def model(self, path: str, body: Json) -> str:
         """Return the model that a request asks."""
-        return text_of(body.get("model"))
-
-    def streams(self, path: str, body: Json) -> bool:
-        return body.get("stream") is True
+        return text_at(body, "model")
 
     def output_limit(self, body: Json) -> int | None:
         """Return the most tokens of an answer, None where the request sets no limit."""
-        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-        return max(count_of(body.get(name)) for name in names) or None
+        names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+        return _most(body, names) or None
 
     def answers(self, body: Json) -> int:
         """Return how many answers a request asks for."""
-        return count_of(body.get("n")) or 1
-
-    def query(self, request: AgentRequest) -> dict[str, str]:
-        """Return what a request needs in its address."""
-        return {}
-
-    def tools(self, body: Json) -> list[Json]:
-        return objects(body.get("tools"))
-
-    def tool_names(self, body: Json) -> list[str]:
-        return sorted(tool_name(tool) for tool in self.tools(body))
+        return _most(body, ("n", "candidateCount")) or 1
 
     def prepared(self, path: str, body: Json, model: str, *, web: bool) -> AgentRequest:
         """Return the request for the provider's ``model``; ``web`` keeps the provider's tools."""
-        streamed, removed = self.streams(path, body), list[str]()
-        kept = body
-        if not web:
-            kept, removed = self._without_provider_tools(body)
-        sent = self._asking(kept, model, streamed=streamed)
+        streamed = body.get("stream") is True or path.endswith(":streamGenerateContent")
+        kept, removed = (body, []) if web else self._without_provider_tools(body)
+        path, sent = self._addressed(path, kept, model, streamed=streamed)
         # Not the agent's bytes: of a key that stands twice others may read the first value.
         data = json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace")
-        return AgentRequest(self, self._path(path, model), sent, streamed, tuple(removed), data)
+        return AgentRequest(self, path, sent, streamed, tuple(removed), data)
 
-    def _path(self, path: str, model: str) -> str:
-        return path
-
-    def _asking(self, body: Json, model: str, *, streamed: bool) -> Json:
-        return {**body, "model": model}
+    def _addressed(self, path: str, body: Json, model: str, *, streamed: bool) -> tuple[str, Json]:
+        """Return path and body of the request to the provider."""
+        return path, {**body, "model": model}
 
     def _without_provider_tools(self, body: Json) -> tuple[Json, list[str]]:
         """Leave out what the provider would do itself: unknown parameters and tools."""
@@ -188,23 +230,21 @@ class Dialect(ABC):
         kept = {name: value for name, value in body.items() if name in self.parameters}
         if "tools" not in body:
             return kept, removed
-        tools = objects(body["tools"])
+        tools = objects(body, "tools")
         mine = [tool for tool in tools if self.is_client_tool(tool)]
         theirs = [tool_name(tool) for tool in tools if not self.is_client_tool(tool)]
-        whole = isinstance(body["tools"], list)
-        removed += theirs if whole else ["tools"]
+        removed += theirs if isinstance(body["tools"], list) else ["tools"]
         kept["tools"] = mine
-        named = kept.get("tool_choice")
-        if not mine or (isinstance(named, dict) and theirs):
+        if not mine or (isinstance(kept.get("tool_choice"), dict) and theirs):
             kept.pop("tool_choice", None)
         if not mine:
             del kept["tools"]
         return kept, removed
 
 
-def sse(event: Json, name: str = "") -> bytes:
-    """Return one server-sent event."""
-    named = f"event: {name}\n" if name else ""
+def sse(event: Json) -> bytes:
+    """Return one server-sent event, whose name is its type."""
+    named = f"event: {event['type']}\n" if "type" in event else ""
     return f"{named}data: {json.dumps(event)}\n\n".encode()
 
 
@@ -222,52 +262,64 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def objects(value: object) -> list[Json]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+def at(value: object, *path: str) -> Any:  # noqa: ANN401
+    """Return what stands in nested objects, None where a key is missing."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def object_in(value: Mapping[str, Any], key: str) -> Json:
-    found = value.get(key)
+def objects(value: object, *path: str) -> list[Json]:
+    found = at(value, *path)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def first(value: Json, key: str) -> Json:
+    return next(iter(objects(value, key)), {})
+
+
+def object_at(value: object, *path: str) -> Json:
+    found = at(value, *path)
     return found if isinstance(found, dict) else {}
 
 
-def text_of(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def text_at(value: object, *path: str) -> str:
+    found = at(value, *path)
+    return found if isinstance(found, str) else ""
 
 
-def count_of(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+def count_at(value: object, *path: str) -> int:
+    found = at(value, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
-def if_possible(tokens: Tokens) -> Tokens | None:
-    return tokens if tokens.possible else None
+def _most(body: Json, names: Iterable[str]) -> int:
+    asked = {**body, **object_at(body, "generationConfig")}
+    return max(count_at(asked, name) for name in names)
 
 
 def tool_name(tool: Json) -> str:
-    name = tool.get("name") or object_in(tool, "function").get("name") or tool.get("type")
-    return text_of(name) or next(iter(tool), "")
+    name = tool.get("name") or at(tool, "function", "name") or tool.get("type")
+    return text_at(name) or next(iter(tool), "")
 
 
 def error_in(answer: Json) -> str:
     error = answer.get("error")
-    if not error:
-        return ""
-    words = text_of(error.get("message")) if isinstance(error, dict) else ""
-    return words or dumped(error)
+    return text_at(error, "message") or dumped(error) if error else ""
 
 
 def joined(content: object) -> str:
     """Return a content that is a text, or a list of parts with texts."""
     if isinstance(content, str):
         return content
-    return "\n".join(text_of(part.get("text")) for part in objects(content) if part.get("text"))
+    return "\n".join(filter(None, (text_at(part, "text") for part in objects(content))))
 
 
 def dumped(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def loaded(text: str) -> Any:  # noqa: ANN401
+def loaded(text: str | bytes) -> Any:  # noqa: ANN401
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from agent.gateway.dialects.base import (
-    Answer,
     Dialect,
     Json,
     Tokens,
-    count_of,
+    count_at,
     dumped,
-    error_in,
-    if_possible,
+    first,
     joined,
-    object_in,
+    object_at,
     objects,
-    text_of,
+    sse,
+    text_at,
     words,
 )
 from llm.chat import Message, ToolCall
@@ -31,6 +28,17 @@ class _OpenAI(Dialect):
     def refusal(self, words: str) -> Json:
         kind = "invalid_request_error"
         return {"error": {"message": words, "type": kind, "param": None, "code": kind}}
+
+
+def _tokens(answer: Json, into: str, out: str) -> Tokens:
+    """Return the counts, whose names begin with ``into`` and ``out``."""
+    usage = object_at(answer, "usage")
+    return Tokens(
+        count_at(usage, f"{into}_tokens"),
+        count_at(usage, f"{out}_tokens"),
+        count_at(usage, f"{into}_tokens_details", "cached_tokens"),
+        reasoning=count_at(usage, f"{out}_tokens_details", "reasoning_tokens"),
+    )
 
 
 class Chat(_OpenAI):
@@ -48,21 +56,18 @@ class Chat(_OpenAI):
     def is_client_tool(self, tool: Json) -> bool:
         return tool.get("type") in ("function", "custom")
 
-    def conversation(self, body: Json) -> list[Message]:
-        found = []
-        for message in objects(body.get("messages")):
-            role, text = text_of(message.get("role")), joined(message.get("content"))
-            role = "system" if role == "developer" else role
-            answers = text_of(message.get("tool_call_id"))
-            found.append(Message(role, text, self._calls(message), answers))
-        return found
+    def turns(self, body: Json) -> Iterator[tuple[str, list[Json]]]:
+        for message in objects(body, "messages"):
+            yield text_at(message, "role"), [message, *objects(message, "tool_calls")]
 
-    def _calls(self, message: Json) -> tuple[ToolCall, ...]:
-        calls = [(c, object_in(c, "function")) for c in objects(message.get("tool_calls"))]
-        return tuple(
-            ToolCall(text_of(f.get("name")), text_of(f.get("arguments")), text_of(c.get("id")))
-            for c, f in calls
-        )
+    def part(self, part: Json) -> str | ToolCall | Message | None:
+        text = joined(part.get("content"))
+        if part.get("role") == "tool":
+            return Message("tool", text, tool_call_id=text_at(part, "tool_call_id"))
+        if "function" not in part:
+            return text
+        called = object_at(part, "function")
+        return ToolCall(text_at(called, "name"), text_at(called, "arguments"), text_at(part, "id"))
 
     def folded(self, events: Sequence[Json]) -> Json:
         message: Json = {"content": ""}
@@ -71,55 +76,37 @@ class Chat(_OpenAI):
         finish = None
         for event in events:
             whole |= {k: event[k] for k in ("model", "usage", "error") if event.get(k)}
-            for choice in objects(event.get("choices"))[:1]:
-                delta = object_in(choice, "delta")
-                message["content"] += text_of(delta.get("content"))
-                for part in objects(delta.get("tool_calls")):
-                    call = calls.setdefault(count_of(part.get("index")), {"function": {}})
-                    call["id"] = text_of(part.get("id")) or call.get("id", "")
-                    for key, value in object_in(part, "function").items():
-                        call["function"][key] = call["function"].get(key, "") + text_of(value)
-                finish = choice.get("finish_reason") or finish
+            choice = first(event, "choices")
+            message["content"] += text_at(choice, "delta", "content")
+            for part in objects(choice, "delta", "tool_calls"):
+                call = calls.setdefault(count_at(part, "index"), {"function": {}})
+                call["id"] = text_at(part, "id") or call.get("id", "")
+                for key, value in object_at(part, "function").items():
+                    call["function"][key] = call["function"].get(key, "") + text_at(value)
+            finish = choice.get("finish_reason") or finish
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
         return {**whole, "choices": [{"message": message, "finish_reason": finish}]}
 
-    def read(self, answer: Json) -> Answer:
-        choice = next(iter(objects(answer.get("choices"))), {})
-        message, usage = object_in(choice, "message"), object_in(answer, "usage")
-        into = object_in(usage, "prompt_tokens_details")
-        out = object_in(usage, "completion_tokens_details")
-        tokens = Tokens(
-            count_of(usage.get("prompt_tokens")), count_of(usage.get("completion_tokens")),
-            count_of(into.get("cached_tokens")), reasoning=count_of(out.get("reasoning_tokens")),
-        )  # fmt: skip
-        finish = choice.get("finish_reason")
-        return Answer(
-            joined(message.get("content")), self._calls(message), if_possible(tokens),
-            text_of(answer.get("model")), finish == "length", bool(finish), error_in(answer),
-        )  # fmt: skip
-
-    def burst(self, answer: Json) -> list[Json]:
-        choice = next(iter(objects(answer.get("choices"))), {})
-        message = object_in(choice, "message")
-        delta = {key: value for key, value in message.items() if value is not None}
-        if calls := objects(delta.get("tool_calls")):
-            delta["tool_calls"] = [{**call, "index": n} for n, call in enumerate(calls)]
-        last = {"index": 0, "delta": delta, "finish_reason": choice.get("finish_reason")}
-        return [{**answer, "object": "chat.completion.chunk", "choices": [last]}]
+    def outcome(self, answer: Json) -> tuple[list[Json], str, Tokens]:
+        choice = first(answer, "choices")
+        parts = [object_at(choice, "message"), *objects(choice, "message", "tool_calls")]
+        tokens = _tokens(answer, "prompt", "completion")
+        return parts, text_at(choice, "finish_reason"), tokens
 
     def streamed(self, answer: Json) -> bytes:
-        return super().streamed(answer) + b"data: [DONE]\n\n"
+        choice = first(answer, "choices")
+        delta = {k: v for k, v in object_at(choice, "message").items() if v is not None}
+        if calls := objects(delta, "tool_calls"):
+            delta["tool_calls"] = [{**call, "index": n} for n, call in enumerate(calls)]
+        last = {"index": 0, "delta": delta, "finish_reason": choice.get("finish_reason")}
+        chunk = {**answer, "object": "chat.completion.chunk", "choices": [last]}
+        return sse(chunk) + b"data: [DONE]\n\n"
 
-    def acts(self, event: Json) -> bool:
-        choices = objects(event.get("choices"))
-        calls = (object_in(choice, "delta").get("tool_calls") for choice in choices)
-        return any(calls) or any(choice.get("finish_reason") for choice in choices)
-
-    def _asking(self, body: Json, model: str, *, streamed: bool) -> Json:
-        asking = super()._asking(body, model, streamed=streamed)
+    def _addressed(self, path: str, body: Json, model: str, *, streamed: bool) -> tuple[str, Json]:
+        path, asking = super()._addressed(path, body, model, streamed=streamed)
         if streamed:
-            asking["stream_options"] = {**object_in(body, "stream_options"), "include_usage": True}
-        return asking
+            asking["stream_options"] = {**object_at(body, "stream_options"), "include_usage": True}
+        return path, asking
 
 
 class Responses(_OpenAI):
@@ -135,78 +122,54 @@ class Responses(_OpenAI):
     place = re.compile(r"(/v1)?/responses")
     _CLIENT = frozenset({"function", "custom", "local_shell", "apply_patch"})
     _DONE, _FAILED = "response.output_item.done", "response.failed"
-    _ENDS = frozenset({"response.completed", "response.incomplete"})
+    _ENDS = ("completed", "incomplete")
 
     def is_client_tool(self, tool: Json) -> bool:
         if tool.get("type") == "namespace":
-            return all(map(self.is_client_tool, objects(tool.get("tools"))))
+            return all(map(self.is_client_tool, objects(tool, "tools")))
         return tool.get("type") in self._CLIENT
 
-    def conversation(self, body: Json) -> list[Message]:
-        system, asked = text_of(body.get("instructions")), body.get("input")
-        found = [Message("system", system)] if system else []
+    def turns(self, body: Json) -> Iterator[tuple[str, list[Json]]]:
+        yield "system", [{"role": "system", "content": body.get("instructions")}]
+        asked = body.get("input")
         items = [{"role": "user", "content": asked}] if isinstance(asked, str) else objects(asked)
         for item in items:
-            if text_of(item.get("type")).endswith("_call_output"):
-                text, answers = joined(item.get("output")), text_of(item.get("call_id"))
-                found.append(Message("tool", text, tool_call_id=answers))
-            elif call := self._call(item):
-                # One answer has several items: its text, and each call.
-                said = found.pop() if found and found[-1].role == "assistant" else None
-                said = said or Message("assistant", "")
-                found.append(replace(said, tool_calls=(*said.tool_calls, call)))
-            elif "content" in item and "role" in item:
-                role = text_of(item["role"])
-                role = "system" if role == "developer" else role
-                found.append(Message(role, joined(item["content"])))
-        return found
+            # One answer has several items: its text, and each call.
+            yield text_at(item, "role") or "assistant", [item]
 
-    def _call(self, item: Json) -> ToolCall | None:
-        if not text_of(item.get("type")).endswith("_call"):
-            return None
-        said = next((item[k] for k in ("arguments", "input", "action") if k in item), "")
-        name = text_of(item.get("name")) or text_of(item["type"])
-        return ToolCall(name, dumped(said), text_of(item.get("call_id")))
+    def part(self, part: Json) -> str | ToolCall | Message | None:
+        kind, call_id = text_at(part, "type"), text_at(part, "call_id")
+        if kind.endswith("_call_output"):
+            return Message("tool", joined(part.get("output")), tool_call_id=call_id)
+        if kind.endswith("_call"):
+            said = next((part[k] for k in ("arguments", "input", "action") if k in part), "")
+            return ToolCall(text_at(part, "name") or kind, dumped(said), call_id)
+        return joined(part.get("content")) if "role" in part else None
 
     def folded(self, events: Sequence[Json]) -> Json:
-        done = [object_in(e, "item") for e in events if e.get("type") == self._DONE]
+        done = [object_at(e, "item") for e in events if e.get("type") == self._DONE]
         whole: Json = {}
         for event in events:
             if event.get("type") in ("error", self._FAILED):
-                error = event.get("error") or object_in(event, "response").get("error")
-                whole["error"] = error or {"message": text_of(event.get("message"))}
-            elif event.get("type") in self._ENDS:
-                whole |= object_in(event, "response")
-        return {**whole, "output": objects(whole.get("output")) or done}
+                error = event.get("error") or object_at(event, "response").get("error")
+                whole["error"] = error or {"message": text_at(event, "message")}
+            elif event.get("type") in [f"response.{end}" for end in self._ENDS]:
+                whole |= object_at(event, "response")
+        return {**whole, "output": objects(whole, "output") or done}
 
-    def read(self, answer: Json) -> Answer:
-        output, usage = objects(answer.get("output")), object_in(answer, "usage")
-        said = "".join(joined(i.get("content")) for i in output if i.get("type") == "message")
-        into = object_in(usage, "input_tokens_details")
-        out = object_in(usage, "output_tokens_details")
-        tokens = Tokens(
-            count_of(usage.get("input_tokens")), count_of(usage.get("output_tokens")),
-            count_of(into.get("cached_tokens")), reasoning=count_of(out.get("reasoning_tokens")),
-        )  # fmt: skip
-        status = answer.get("status")
-        return Answer(
-            said, tuple(call for item in output if (call := self._call(item))), if_possible(tokens),
-            text_of(answer.get("model")), status == "incomplete",
-            status in ("completed", "incomplete"), error_in(answer),
-        )  # fmt: skip
+    def outcome(self, answer: Json) -> tuple[list[Json], str, Tokens]:
+        end = text_at(answer, "status")
+        tokens = _tokens(answer, "input", "output")
+        return objects(answer, "output"), end if end in self._ENDS else "", tokens
 
-    def burst(self, answer: Json) -> list[Json]:
+    def streamed(self, answer: Json) -> bytes:
         opened = {**answer, "output": [], "status": "in_progress"}
         events: list[Json] = [{"type": "response.created", "response": opened}]
-        for index, item in enumerate(objects(answer.get("output"))):
+        for index, item in enumerate(objects(answer, "output")):
             for kind in ("response.output_item.added", self._DONE):
                 events.append({"type": kind, "output_index": index, "item": item})
-        return [*events, {"type": "response.completed", "response": answer}]
-
-    def acts(self, event: Json) -> bool:
-        return event.get("type") in {*self._ENDS, self._DONE, self._FAILED}
+        return b"".join(map(sse, [*events, {"type": "response.completed", "response": answer}]))
 
     def stream_error(self, words: str) -> bytes:
         response = {"status": "failed", **self.refusal(words)}
-        failed = json.dumps({"type": self._FAILED, "response": response})
-        return f"event: {self._FAILED}\ndata: {failed}\n\n".encode()
+        return sse({"type": self._FAILED, "response": response})
