@@ -16,9 +16,8 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from agent.conversation.base import Ending
-from agent.gateway.gateway import Gateway
-from agent.gateway.upstream import presented_name
-from agent.named.base import NamedAgent
+from agent.gateway.gateway import Access, Gateway
+from agent.named.base import NamedAgent, variables_of
 from agent.protocol import AgentResult, Task
 from core.address import has_password
 from core.errors import InfrastructureError, UserError
@@ -39,38 +38,25 @@ from llm.chat import (
 from llm.client import LiteLLMModel
 
 
-@dataclass(frozen=True)
-class CommandPlaces:
-    """Where a command finds its checkout, its scratch folder, and its home."""
-
-    root: Path
-    scratch: Path
-    home: Path
-
-
 class Surroundings:
     """Where a command runs and what it sees; this one changes nothing."""
 
     behind_socket: ClassVar[bool] = False
-    """Whether the gateway is reached by a unix socket alone."""
+    """Whether the gateway is reached by ``SOCKET`` in the scratch folder alone."""
 
-    def places(self, root: Path, scratch: Path) -> CommandPlaces:
-        return CommandPlaces(root, scratch, scratch / "home")
+    def places(self, scratch: Path) -> tuple[Path, Path]:
+        """Return where a command finds its scratch folder and its home."""
+        return scratch, scratch / "home"
 
-    def command_line(
-        self, argv: Sequence[str], root: Path, scratch: Path, socket: Path | None
-    ) -> list[str]:
-        """Return the command line that runs ``argv`` there.
+    def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:
+        """Return the command line that runs ``argv``, which has the paths of ``places``.
 
-        Args:
-            argv: with the paths of ``places``.
-            root: the checkout.
-            scratch: a folder with ``home`` and ``tmp`` in it.
-            socket: of the gateway, where it is reached by one.
+        ``root`` is the checkout; ``scratch`` has the folders ``home`` and ``tmp``.
         """
         return list(argv)
 
 
+SOCKET = "gateway"
 PORT = 8080
 """The port at which a command without network finds the gateway."""
 _PLACEHOLDERS = ("message_file", "model", "result_file", "temperature")
@@ -82,6 +68,7 @@ _TAIL_BYTES = 30_000
 _ERROR_BYTES = 4_000
 _LONGEST_LINE = 300
 _MOST_BYTES = 1_000_000
+_RESULT = "result.json"
 
 
 def _cost(value: object) -> Decimal:
@@ -101,10 +88,7 @@ class CommandAgent:
         argv: the words of the template, with placeholders.
         environment: variables of the command besides ``PATH``, ``HOME``, ``TMPDIR``, ``LANG``.
         seconds: the time limit; then the command and all its processes are killed.
-        apis: the protocols in which it calls models through the gateway; none: by itself.
-        most_calls: of an attempt, through the gateway.
-        allow_web: keep tools that the provider runs.
-        translate: let litellm translate for a provider that speaks another protocol.
+        access: to its model, through the gateway; None: it calls models by itself.
         recipe: of an agent that the harness knows by name.
     """
 
@@ -112,10 +96,7 @@ class CommandAgent:
     environment: Mapping[str, str] = field(repr=False)
     seconds: float
     surroundings: Surroundings
-    apis: tuple[str, ...] = ()
-    most_calls: int | None = None
-    allow_web: bool = False
-    translate: bool = False
+    access: Access | None = None
     recipe: NamedAgent | None = None
 
     def work(self, task: Task) -> AgentResult:
@@ -123,18 +104,16 @@ class CommandAgent:
         # Trajectories are published, and a command may print the secrets that it gets.
         redact = Redactor.of_environment({**os.environ, **self.environment})
         try:
-            return (
-                self._through_gateway(task, folder, redact)
-                if self.apis
-                else self._alone(task, folder, redact)
-            )
+            if self.access is None:
+                return self._alone(task, folder, redact)
+            return self._through_gateway(self.access, task, folder, redact)
         finally:
             remove_tree(folder)
 
     def _alone(self, task: Task, folder: Path, redact: Redactor) -> AgentResult:
         asked = Message("user", task.message)
         task.transcript.messages.append(asked)
-        ended, spent = self._run(task, folder, task.model_name, redact)
+        ended, spent = self._run(task, folder, redact), read_spent(folder / _RESULT)
         ending, problem = ended.meaning(self.seconds)
         notes = "; ".join(filter(None, (problem, spent.note)))
         ended.log(task, notes)
@@ -149,33 +128,27 @@ class CommandAgent:
         task.transcript.calls.append(Call(request_sha256([asked]), reply))
         return AgentResult(None, notes, ending)
 
-    def _through_gateway(self, task: Task, folder: Path, redact: Redactor) -> AgentResult:
-        model = task.model
+    def _through_gateway(
+        self, access: Access, task: Task, folder: Path, redact: Redactor
+    ) -> AgentResult:
+        model, transcript = task.model, task.transcript
         if not isinstance(model, LiteLLMModel):
             raise TypeError(f"{model!r} has no provider to call through the gateway")
-        presented = presented_name(model.name, model.api_base)
-        place = Path(tempfile.mkdtemp(dir=task.root.parent, prefix="gateway."))
-        socket = place / "socket" if self.surroundings.behind_socket else None
-        # An attempt with feedback has several sessions.
-        made, most = len(task.transcript.calls), self.most_calls
         gateway = Gateway(
             model,
-            presented,
-            self.apis,
-            most_calls=None if most is None else max(0, most - made),
-            translate=self.translate,
-            allow_web=self.allow_web,
-            socket=socket,
-            first_lane=max((m.lane + 1 for m in task.transcript.messages), default=0),
+            access,
+            socket=folder / SOCKET if self.surroundings.behind_socket else None,
+            # An attempt with feedback has several sessions.
+            admitted=len(transcript.calls),
+            first_lane=max((m.lane + 1 for m in transcript.messages), default=0),
         )
         try:
             with gateway:
-                ended, _ = self._run(task, folder, presented, redact, gateway)
+                ended = self._run(task, folder, redact, gateway)
         finally:
-            remove_tree(place)
             said = (replace(m, content=redact(m.content)) for m in gateway.messages)
-            task.transcript.messages.extend(said)
-            task.transcript.calls.extend(gateway.calls)
+            transcript.messages.extend(said)
+            transcript.calls.extend(gateway.calls)
         ending, problem = ended.meaning(self.seconds)
         refused = gateway.problem
         notes = (problem, str(refused or ""), *_notes(gateway))
@@ -186,25 +159,21 @@ class CommandAgent:
             return AgentResult(None, str(refused), _ending_of(refused))
         if not gateway.calls:
             # Many agents end with exit code 0 when no call succeeds.
-            words = problem or f"it ended with exit code 0: {ended.last_words}"
+            last = _last_line(ended.output) or "without a word"
+            words = problem or f"it ended with exit code 0: {last}"
             raise InfrastructureError(f"the agent had no answer of a model: {words}")
         return AgentResult(None, problem, ending)
 
     def _run(
-        self,
-        task: Task,
-        folder: Path,
-        model: str,
-        redact: Redactor,
-        gateway: Gateway | None = None,
-    ) -> tuple[_Ended, Spent]:
-        message, result_file = folder / "message.txt", folder / "result.json"
+        self, task: Task, folder: Path, redact: Redactor, gateway: Gateway | None = None
+    ) -> _Ended:
+        message = folder / "message.txt"
         message.write_text(task.message, encoding="utf-8", errors="surrogateescape")
-        places = self.surroundings.places(task.root, folder)
+        scratch, home = self.surroundings.places(folder)
         values = {
-            "message_file": str(places.scratch / message.name),
-            "model": model,
-            "result_file": str(places.scratch / result_file.name),
+            "message_file": str(scratch / message.name),
+            "model": gateway.presented if gateway else task.model_name,
+            "result_file": str(scratch / _RESULT),
             "temperature": f"{task.temperature:g}",
         }
         if gateway:
@@ -216,30 +185,23 @@ class CommandAgent:
 
         argv = [filled(word) for word in self.argv]
         tail, errors = Tail(_HEAD_BYTES, _TAIL_BYTES), Tail(0, _ERROR_BYTES)
+        variables = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": os.environ.get("LANG", "C.UTF-8"),
+            "HOME": str(home),
+            "TMPDIR": str(scratch / "tmp"),
+            **self.environment,
+            **{name: filled(text) for name, text in self._given.items()},
+        }
         try:
             for name in ("home", "tmp"):
                 (folder / name).mkdir()
-            variables = {
-                "PATH": os.environ.get("PATH", os.defpath),
-                "LANG": os.environ.get("LANG", "C.UTF-8"),
-                "HOME": str(places.home),
-                "TMPDIR": str(places.scratch / "tmp"),
-                **self.environment,
-            }
-            if gateway:
-                given = self.recipe.variables() if self.recipe else _given(gateway.apis)
-                variables |= {name: filled(text) for name, text in given.items()}
             for name, text in self.recipe.files.items() if self.recipe else ():
                 place = folder / "home" / name
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_text(filled(text))
-            if self.recipe and self.recipe.leaves:
-                with (task.root / ".git/info/exclude").open("a") as stream:
-                    stream.writelines(f"{pattern}\n" for pattern in self.recipe.leaves)
-            socket = gateway.socket if gateway else None
-            wrapped = self.surroundings.command_line(argv, task.root, folder, socket)
             result = run_limited(
-                wrapped,
+                self.surroundings.command_line(argv, task.root, folder),
                 task.root,
                 variables,
                 self.seconds,
@@ -249,11 +211,14 @@ class CommandAgent:
             )
         except OSError as error:
             raise InfrastructureError(f"--agent: cannot run {argv[0]}: {error}") from error
-        lines = [line.strip() for line in redact(errors.text()).splitlines() if line.strip()]
-        last = lines[-1][:_LONGEST_LINE] if lines else ""
-        asks = any("{result_file}" in word for word in self.argv)
-        spent = read_spent(result_file) if asks else Spent()
-        return _Ended(result, redact(result.output), last), spent
+        return _Ended(result, redact(result.output), _last_line(redact(errors.text())))
+
+    @property
+    def _given(self) -> Mapping[str, str]:
+        """Variables by which it finds its model, with placeholders."""
+        if self.recipe:
+            return self.recipe.variables()
+        return variables_of(self.access.apis) if self.access else {}
 
 
 @dataclass(frozen=True)
@@ -263,11 +228,6 @@ class _Ended:
     result: CommandResult
     output: str
     last: str
-
-    @property
-    def last_words(self) -> str:
-        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
-        return lines[-1][:_LONGEST_LINE] if lines else "without a word"
 
     def meaning(self, seconds: float) -> tuple[Ending | None, str]:
         """Return the abnormal end that exit code and time limit show, and its words."""
@@ -284,20 +244,9 @@ class _Ended:
         task.log(f"agent's output:\n{self.output}")
 
 
-_OF_API = {
-    "anthropic": {"ANTHROPIC_BASE_URL": "{address}", "ANTHROPIC_API_KEY": "{token}"},
-    "openai": {
-        "OPENAI_BASE_URL": "{address}/v1",
-        "OPENAI_API_BASE": "{address}/v1",
-        "OPENAI_API_KEY": "{token}",
-    },
-    "gemini": {"GOOGLE_GEMINI_BASE_URL": "{address}", "GEMINI_API_KEY": "{token}"},
-}
-
-
-def _given(apis: Sequence[str]) -> dict[str, str]:
-    """Return the environment variables by which programs find a server and a key."""
-    return {name: text for api in apis for name, text in _OF_API[api].items()}
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:_LONGEST_LINE] if lines else ""
 
 
 def _ending_of(problem: Exception) -> Ending:
@@ -364,10 +313,8 @@ def agent_of(
             f"--agent {recipe.name}: there is no command {recipe.program!r}; install it: "
             f"{recipe.install}"
         )
-    environment, place = _environment(names), surroundings or Surroundings()
-    return CommandAgent(
-        recipe.words, environment, seconds, place, apis=(recipe.api,), recipe=recipe
-    )
+    place = surroundings or Surroundings()
+    return CommandAgent(recipe.words, _environment(names), seconds, place, recipe=recipe)
 
 
 def _environment(names: Sequence[str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 import typer
 from aiohttp import ClientSession, TCPConnector, web
 
-from agent.gateway.gateway import Gateway
+from agent.gateway.gateway import Access, Gateway
 from core.shutdown import Shutdown
 from llm.client import LiteLLMModel
 from runs.calls.budget import Budget, BudgetLimits
@@ -137,7 +137,7 @@ def main(agents: int = 64, calls: int = 20, seconds: float = 2.0) -> None:
         def gateway(number: int) -> Gateway:
             gate = AttemptGate(coordinator, f"instance-{number}", 1, [], time.sleep)
             model = LiteLLMModel(f"anthropic/{_MODEL}", 0.0, 60.0, gate=gate)
-            return stack.enter_context(Gateway(model, _MODEL, ("anthropic",)))
+            return stack.enter_context(Gateway(model, Access(("anthropic",))))
 
         first = gateway(0)
         _seconds([(first.port, first.token)], 1)  # litellm is loaded

@@ -85,62 +85,25 @@ def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:
             f"{name}: litellm cannot make a request here ({words[:300]}); install or set what it "
             "names"
         )
-    kinds = litellm.exceptions
-    return refused_or_failed(
-        name,
-        words,
-        getattr(error, "status_code", None) if wire.billed else wire.status,
-        wire.headers,
-        billed=wire.billed,
-        body=str(getattr(error, "body", "")),
-        missing=isinstance(error, kinds.NotFoundError),
-        long=isinstance(error, kinds.ContextWindowExceededError),
-        bad=isinstance(error, kinds.BadRequestError),
-    )
-
-
-def refused_or_failed(
-    name: str,
-    words: str,
-    status: int | None,
-    headers: Mapping[str, str],
-    *,
-    billed: bool = False,
-    body: str = "",
-    missing: bool = False,
-    long: bool = False,
-    bad: bool = False,
-) -> Exception:
-    """Return the exception for an answer with an error ``status``.
-
-    Args:
-        name: of the model.
-        words: what the provider says, without secrets.
-        status: of HTTP; None where there was no answer.
-        headers: of the answer.
-        billed: the provider may bill the call.
-        body: searched for words on the account.
-        missing: it is known that there is no such model or address.
-        long: it is known that the request is longer than the window.
-        bad: it is known that the request is refused.
-    """
-    text, cost = words[:500], None if billed else Decimal()
+    kinds, text = litellm.exceptions, words[:500]
+    status = getattr(error, "status_code", None) if wire.billed else wire.status
+    cost = None if wire.billed else Decimal()
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}", cost)
-    if status in (401, 402, 403) or _ACCOUNT.search(text + body):
+    if status in (401, 402, 403) or _ACCOUNT.search(text + str(getattr(error, "body", ""))):
         return ProviderRefusalError(
             f"{name}: the provider refused the key or the account ({text}); check the key"
         )
-    if missing:
+    if isinstance(error, kinds.NotFoundError) or status == 404:
         return ProviderRefusalError(f"{name}: the provider has no such model or address ({text})")
     # llama.cpp and Ollama have answered with 500.
-    found = status in (400, 413, 422, 500) and _TOO_LONG.search(words) and not _RATE.search(words)
-    if long or found:
+    long = status in (400, 413, 422, 500) and _TOO_LONG.search(words) and not _RATE.search(words)
+    if long or isinstance(error, kinds.ContextWindowExceededError):
         return WindowExceededError(f"{name}: {WINDOW_WORDS} ({text})", cost)
-    if bad or status in (400, 413, 422):
+    if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
         return RequestRefusedError(f"{name}: {text}", cost)
     # Without an answer it is unknown what the provider did, and whether it bills it.
-    return TransientError(Failed(text, billed=billed, retry_after=retry_after(headers)))
+    return TransientError(Failed(text, billed=wire.billed, retry_after=retry_after(wire.headers)))
 
 
 def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:

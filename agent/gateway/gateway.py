@@ -69,17 +69,31 @@ class _Lane:
     calls: list[Call] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Access:
+    """What an agent may do through the gateway.
+
+    Attributes:
+        apis: the protocols in which it calls its model.
+        most_calls: of an attempt; None for no limit.
+        allow_web: keep tools that the provider runs, such as a search of the web.
+        translate: let litellm translate where the provider speaks another protocol.
+    """
+
+    apis: tuple[str, ...]
+    most_calls: int | None = None
+    allow_web: bool = False
+    translate: bool = False
+
+
 @dataclass
 class Gateway:
     """A context manager that serves the agent of one attempt.
 
     Attributes:
         model: the attempt's; its gate, address, price and limits hold for each call.
-        presented: the name by which the agent must ask for it.
-        most_calls: of this attempt; None for no limit.
-        translate: let litellm translate where the provider speaks another protocol.
-        allow_web: keep tools that the provider runs, such as a search of the web.
         socket: a path to serve at; None for a port of the loopback address.
+        admitted: calls that the attempt has made, those before included.
         first_lane: the number of its first conversation in the attempt.
         drift: answers that were served by the turn key, because the request had changed.
         removed: tools and parameters that were taken out of requests, and how often.
@@ -87,12 +101,9 @@ class Gateway:
     """
 
     model: LiteLLMModel
-    presented: str
-    apis: tuple[str, ...]
-    most_calls: int | None = None
-    allow_web: bool = False
-    translate: bool = False
+    access: Access
     socket: Path | None = None
+    admitted: int = 0
     first_lane: int = 0
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     port: int = 0
@@ -102,7 +113,6 @@ class Gateway:
     _closing: bool = False
     _ended_at: float = 0.0
     _failures: int = 0
-    _admitted: int = 0
     _lanes: list[_Lane] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
@@ -130,6 +140,14 @@ class Gateway:
         return self.problem is not None and time.monotonic() - self._ended_at > GRACE
 
     @property
+    def presented(self) -> str:
+        """The name by which the agent must ask for its model: without litellm's provider."""
+        try:
+            return provider_of(self.model.name, self.model.api_base)[0]
+        except Exception:  # litellm's, for a replay of a name that only an own server knew
+            return self.model.name
+
+    @property
     def messages(self) -> list[Message]:
         """The conversations, that of each sub-agent after those that began before it."""
         lanes = enumerate(self._lanes, self.first_lane)
@@ -142,7 +160,7 @@ class Gateway:
 
     async def _start(self) -> None:
         self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        self._provider = Provider(self.model, self._client, self.translate)
+        self._provider = Provider(self.model, self._client, self.access.translate)
         application = web.Application(client_max_size=_LONGEST_REQUEST)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -189,7 +207,7 @@ class Gateway:
         if asked.path.endswith(("/count_tokens", ":countTokens")):
             count = len(data) // _BYTES_PER_TOKEN
             return web.json_response({"input_tokens": count, "totalTokens": count})
-        if dialect is None or dialect.api not in self.apis or asked.method != "POST":
+        if dialect is None or dialect.api not in self.access.apis or asked.method != "POST":
             return self._refused(dialect, f"{asked.method} {asked.path} is not served here", 404)
         if not isinstance(body := loaded(data), dict):
             return self._refused(dialect, "the request is not a JSON object")
@@ -198,7 +216,7 @@ class Gateway:
             return self._refused(dialect, words)
         # The name without litellm's provider is what the provider knows too.
         request = replace(
-            dialect.prepared(asked.path, body, self.presented, web=self.allow_web),
+            dialect.prepared(asked.path, body, self.presented, web=self.access.allow_web),
             headers={k.lower(): v for k, v in asked.headers.items() if k.lower() in _SENT_HEADERS},
             query={key: value for key, value in asked.query.items() if key in _SENT_QUERY},
         )
@@ -247,9 +265,10 @@ class Gateway:
         with self._lock:
             self.removed.update(request.removed)
             self._check()
-            if self.most_calls is not None and self._admitted >= self.most_calls:
+            most = self.access.most_calls
+            if most is not None and self.admitted >= most:
                 raise TimeUsedError("--max-calls-per-attempt: all calls of this attempt are made")
-            self._admitted += 1
+            self.admitted += 1
             if (reply := model.gate.recorded(turn, exact)) is None:
                 reply = model.gate.recorded(turn)
                 self.drift += reply is not None

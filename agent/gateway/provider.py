@@ -19,11 +19,10 @@ import aiohttp
 from agent.gateway.channel import JSON_TYPE, STREAM, Channel, Piece
 from agent.gateway.dialects.base import AgentRequest, Json, events_of, loaded, object_at
 from agent.gateway.upstream import cost_of_tokens, proxy_of, understands, upstream_of
-from core.address import without_logins
 from llm.chat import Reply, RequestRefusedError
 from llm.client import LiteLLMModel
 from llm.gate import Failed
-from llm.provider_errors import TransientError, Wire, meaning, refused_or_failed, watched
+from llm.provider_errors import TransientError, Wire, meaning, watched
 from llm.registry import the_litellm
 
 _LONGEST_ANSWER = 32 * 2**20
@@ -108,12 +107,13 @@ class Provider:
             words = str(error) or f"no answer within {model.call_timeout:.0f} s"
             raise self._broken(words, channel) from error
         if (status := response.status) != 200:
-            words = upstream.without_keys(without_logins(text)).replace("\n", " ")
+            # An address that redirects is a wrong one.
+            status = 404 if status < 400 else status
             # After an answer key and model are known to be right: it is the request.
             status = 400 if self.answered and status in (403, 404) else status
-            raise refused_or_failed(
-                model.name, words, status, response.headers, missing=status == 404
-            )
+            wire = Wire(sent=True, status=status, headers=response.headers)
+            error = RuntimeError(upstream.without_keys(text))
+            raise meaning(the_litellm(), model.name, error, wire)
         if response.content_type == STREAM:
             answer = request.dialect.folded([*events_of(text)])
         elif not isinstance(answer := loaded(text), dict):

@@ -104,14 +104,6 @@ def upstream_of(name: str, api_base: str | None, dialect: Dialect) -> Upstream:
     return Upstream(root, headers, versions)
 
 
-def presented_name(name: str, api_base: str | None) -> str:
-    """Return the name by which an agent asks for ``name``: without litellm's provider."""
-    try:
-        return provider_of(name, api_base)[0]
-    except Exception:  # litellm's, for a replay of a name that only an own server knew
-        return name
-
-
 def proxy_of(url: str) -> str | None:
     """Return the proxy of the environment for ``url``; aiohttp would take logins of .netrc too."""
     parts = urlsplit(url)

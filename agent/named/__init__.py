@@ -5,31 +5,14 @@ The facts are those of the versions in ``tested``, seen when they ran (docs/agen
 
 from __future__ import annotations
 
-from agent.named import (
-    aider,
-    claude_code,
-    codex,
-    gemini_cli,
-    goose,
-    mini_swe_agent,
-    opencode,
-    openhands,
-    qwen_code,
-)
+from importlib import import_module
+
 from agent.named.base import NamedAgent
 
-_MODULES = (
-    claude_code,
-    codex,
-    gemini_cli,
-    opencode,
-    qwen_code,
-    goose,
-    openhands,
-    mini_swe_agent,
-    aider,
+_MODULES = "claude_code codex gemini_cli opencode qwen_code goose openhands mini_swe_agent aider"
+AGENTS: tuple[NamedAgent, ...] = tuple(
+    import_module(f"agent.named.{module}").AGENT for module in _MODULES.split()
 )
-AGENTS: tuple[NamedAgent, ...] = tuple(module.AGENT for module in _MODULES)
 
 
 def named_agent(name: str) -> NamedAgent | None:

@@ -8,6 +8,8 @@ AGENT = NamedAgent(
     name="aider",
     program="aider",
     words=shell(
+        # Its own files in the checkout are not part of its edits.
+        "echo '.aider*' >>.git/info/exclude; "
         'aider --model "openai/$1" --weak-model "openai/$1" --message-file "$0" '
         "--yes-always --no-check-update "
         "--analytics-disable --no-auto-commits --no-dirty-commits --no-gitignore "
@@ -20,5 +22,4 @@ AGENT = NamedAgent(
     install="pipx install aider-chat==0.86.2",
     licence="Apache-2.0",
     environment=LITELLM,
-    leaves=(".aider*",),
 )

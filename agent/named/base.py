@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent.gateway.dialects import DIALECTS
@@ -26,9 +26,8 @@ class NamedAgent:
         dialect: the name of the protocol in which it calls models.
         tested: the version that was run.
         install: a command that installs that version.
-        environment: variables, with placeholders.
+        environment: variables beside those of its protocol, with placeholders.
         files: texts with placeholders, by path in its home folder.
-        leaves: patterns of its own files in the checkout, which are not part of its edits.
     """
 
     name: str
@@ -40,7 +39,6 @@ class NamedAgent:
     licence: str
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-    leaves: tuple[str, ...] = ()
 
     @property
     def api(self) -> str:
@@ -48,7 +46,7 @@ class NamedAgent:
         return next(one.api for one in DIALECTS if one.name == self.dialect)
 
     def variables(self) -> dict[str, str]:
-        return {**_QUIET, **self.environment}
+        return {**_QUIET, **variables_of([self.api]), **self.environment}
 
     def installed(self) -> str:
         """Return the version that is installed; empty where the program is not, or names none."""
@@ -67,8 +65,8 @@ class NamedAgent:
 
 
 def shell(line: str) -> tuple[str, ...]:
-    """Return the words of a command line that reads the message file, which is ``$0``."""
-    return ("sh", "-c", f"exec {line}", "{message_file}", "{model}", "{address}")
+    """Return the words of a command line of the shell; the message file is ``$0``."""
+    return ("sh", "-c", line, "{message_file}", "{model}", "{address}")
 
 
 def no_telemetry(kind: str) -> str:
@@ -82,9 +80,19 @@ def no_telemetry(kind: str) -> str:
     return json.dumps(settings)
 
 
-OPENAI = {
-    "OPENAI_API_KEY": "{token}", "OPENAI_BASE_URL": "{address}/v1",
-    "OPENAI_API_BASE": "{address}/v1",
-}  # fmt: skip
+def variables_of(apis: Iterable[str]) -> dict[str, str]:
+    """Return the variables by which programs find a server and a key, with placeholders."""
+    return {name: text for api in apis for name, text in _OF_API[api].items()}
+
+
+_OF_API = {
+    "anthropic": {"ANTHROPIC_BASE_URL": "{address}", "ANTHROPIC_API_KEY": "{token}"},
+    "openai": {
+        "OPENAI_BASE_URL": "{address}/v1",
+        "OPENAI_API_BASE": "{address}/v1",
+        "OPENAI_API_KEY": "{token}",
+    },
+    "gemini": {"GOOGLE_GEMINI_BASE_URL": "{address}", "GEMINI_API_KEY": "{token}"},
+}
 # litellm would fetch its price map.
-LITELLM = {**OPENAI, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+LITELLM = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}

@@ -16,8 +16,6 @@ AGENT = NamedAgent(
     install="npm install -g @anthropic-ai/claude-code@2.1.197",
     licence="proprietary (Anthropic)",
     environment={
-        "ANTHROPIC_BASE_URL": "{address}",
-        "ANTHROPIC_API_KEY": "{token}",
         # Sub-agents and small tasks use other models by default, which this attempt may not.
         **{
             f"ANTHROPIC_{name}_MODEL": "{model}"

@@ -34,6 +34,5 @@ AGENT = NamedAgent(
     tested="0.169.0",
     install="npm install -g @openai/codex@0.169.0",
     licence="Apache-2.0",
-    environment={"OPENAI_API_KEY": "{token}"},
     files={".codex/config.toml": _CONFIG},
 )

@@ -13,8 +13,6 @@ AGENT = NamedAgent(
     install="npm install -g @google/gemini-cli@0.61.0",
     licence="Apache-2.0",
     environment={
-        "GEMINI_API_KEY": "{token}",
-        "GOOGLE_GEMINI_BASE_URL": "{address}",
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
         "GEMINI_TELEMETRY_ENABLED": "false",
         "GEMINI_CLI_NO_RELAUNCH": "true",

@@ -13,7 +13,6 @@ AGENT = NamedAgent(
     install="npm install -g @aaif/goose-binary-linux-x64@0.20.1",
     licence="Apache-2.0",
     environment={
-        "OPENAI_API_KEY": "{token}",
         "OPENAI_HOST": "{address}",
         "GOOSE_PROVIDER": "openai",
         "GOOSE_MODEL": "{model}",

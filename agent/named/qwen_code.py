@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.named.base import OPENAI, NamedAgent, no_telemetry, shell
+from agent.named.base import NamedAgent, no_telemetry, shell
 
 AGENT = NamedAgent(
     name="qwen-code",
@@ -12,7 +12,7 @@ AGENT = NamedAgent(
     tested="0.15.10",
     install="npm install -g @qwen-code/qwen-code@0.15.10",
     licence="Apache-2.0",
-    environment={**OPENAI, "OPENAI_MODEL": "{model}"},
+    environment={"OPENAI_MODEL": "{model}"},
     # It makes the second file while it starts, so that it stands in some prompts only.
     files={
         ".qwen/settings.json": no_telemetry("openai"),

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.agents import load_agent
-from agent.command_agent import PORT, CommandAgent, CommandPlaces, Surroundings
+from agent.command_agent import PORT, SOCKET, CommandAgent, Surroundings
 from agent.gateway import forward
+from agent.gateway.gateway import Access
 from agent.protocol import Agent, AgentResult, Task
 from core.errors import UserError
 from environments.base import AgentSandbox
@@ -38,26 +39,29 @@ class AgentBubble(Surroundings):
     readable: tuple[Path, ...]
     network: bool
 
-    def command_line(
-        self, argv: Sequence[str], root: Path, scratch: Path, socket: Path | None
-    ) -> list[str]:
-        words = self.wrapped(argv, {place: place for place in (root, scratch)}, {})
-        return launched(words)
+    def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:
+        return launched(self.wrapped(argv, {place: place for place in (root, scratch)}))
 
-    def wrapped(
-        self, argv: Sequence[str], writable: Mapping[Path, Path], more: Mapping[Path, Path]
-    ) -> list[str]:
-        readable = {**{path: path for path in self.readable}, **more}
+    def wrapped(self, argv: Sequence[str], writable: Mapping[Path, Path]) -> list[str]:
+        readable = {path: path for path in self.readable}
         return bubblewrapped_with(argv, writable, readable, network=self.network)
 
     def missing(self, program: str) -> list[str]:
         """Return the invisible ones of ``program``, its links' targets and its interpreter."""
         needed = list(dict.fromkeys(_needed(Path(program))))
-        argv = self.wrapped(["sh", "-c", _NAME_MISSING, "sh", *needed], {}, {})
+        argv = self.wrapped(["sh", "-c", _NAME_MISSING, "sh", *needed], {})
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
             raise UserError(f"--agent-sandbox: it cannot be made: {done.stderr.strip()}")
         return done.stdout.splitlines()
+
+    def showing(self, program: str) -> AgentBubble:
+        """Return the sandbox that also shows ``program`` and what it needs."""
+        bubble = self
+        for _ in range(_ROUNDS):
+            folders = {one for path in bubble.missing(program) for one in folders_to_show(path)}
+            bubble = replace(bubble, readable=(*bubble.readable, *sorted(folders)))
+        return bubble
 
 
 @dataclass(frozen=True)
@@ -67,27 +71,24 @@ class GatewayBubble(AgentBubble):
     behind_socket = True
     _ROOT, _HOME, _SCRATCH = Path("/testbed"), Path("/home/agent"), Path(HARNESS) / "attempt"
 
-    def places(self, root: Path, scratch: Path) -> CommandPlaces:
-        return CommandPlaces(self._ROOT, self._SCRATCH, self._HOME)
+    def places(self, scratch: Path) -> tuple[Path, Path]:
+        return self._SCRATCH, self._HOME
 
-    def command_line(
-        self, argv: Sequence[str], root: Path, scratch: Path, socket: Path | None
-    ) -> list[str]:
-        assert socket is not None
-        program, gateway = self._SCRATCH / "forward.py", Path(HARNESS) / "gateway"
+    def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:
+        program = self._SCRATCH / "forward.py"
         shutil.copyfile(forward.__file__, scratch / program.name)
         writable = {self._ROOT: root, self._SCRATCH: scratch, self._HOME: scratch / "home"}
         # Of a virtual environment the forwarder needs nothing.
         python = [str(Path(sys.executable).resolve()), "-I", "-S", str(program)]
-        words = [*python, str(PORT), str(gateway / socket.name), *argv]
-        return launched(self.wrapped(words, writable, {gateway: socket.parent}))
+        words = [*python, str(PORT), str(self._SCRATCH / SOCKET), *argv]
+        return launched(self.wrapped(words, writable))
 
 
 @dataclass(frozen=True)
 class NamedAgents:
     """Agents by name; the edit format of a task names its agent."""
 
-    agents: Mapping[str, CommandAgent]
+    agents: Mapping[str, Agent]
 
     def work(self, task: Task) -> AgentResult:
         agent = self.agents.get(task.edit_format)
@@ -109,49 +110,33 @@ def make_agent(options: AgentOptions) -> Agent:
         _check(options.agent_sandbox_read)
     if options.named_agents:
         return NamedAgents({name: _made(options, name) for name in options.named_agents})
-    agent = load_agent(
-        options.agent, options.agent_env, options.agent_timeout, bubble := _bubble(options)
-    )
+    return _made(options, options.agent)
+
+
+def _made(options: AgentOptions, name: str) -> Agent:
+    bubble = _bubble(options)
+    agent = load_agent(name, options.agent_env, options.agent_timeout, bubble)
     if not isinstance(agent, CommandAgent):
         return agent
-    if bubble and (missing := bubble.missing(agent.argv[0])):
+    if recipe := agent.recipe:
+        if options.agent_version_check and recipe.tested != (found := recipe.installed()):
+            raise UserError(
+                f"--agent-version-check: {name} {recipe.tested} was tested, and {found or 'none'} "
+                f"is installed; install that one: {recipe.install}"
+            )
+        if bubble and (program := shutil.which(recipe.program)):
+            agent = replace(agent, surroundings=bubble.showing(str(Path(program).absolute())))
+    elif bubble and (missing := bubble.missing(agent.argv[0])):
         folders = dict.fromkeys(_folder_to_show(name) for name in missing)
         raise UserError(
             f"--agent: the command {agent.argv[0]} cannot run in the sandbox, where "
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not seen; add "
             + " ".join(f"--agent-sandbox-read {folder}" for folder in folders)
         )
-    return _limited(replace(agent, apis=options.agent_api), options)
-
-
-def _made(options: AgentOptions, name: str) -> CommandAgent:
-    """Return the agent ``name``, whose program is shown in its sandbox."""
-    bubble = _bubble(options)
-    agent = load_agent(name, options.agent_env, options.agent_timeout, bubble)
-    assert isinstance(agent, CommandAgent) and agent.recipe is not None
-    recipe = agent.recipe
-    if options.agent_version_check and recipe.tested != (found := recipe.installed()):
-        raise UserError(
-            f"--agent-version-check: {name} {recipe.tested} was tested, and {found or 'none'} is "
-            f"installed; install that one: {recipe.install}"
-        )
-    if bubble is not None and (program := shutil.which(recipe.program)):
-        program = str(Path(program).absolute())
-        for _ in range(_ROUNDS):
-            missing = bubble.missing(program)
-            folders = {folder for path in missing for folder in folders_to_show(path)}
-            bubble = replace(bubble, readable=(*bubble.readable, *sorted(folders)))
-        agent = replace(agent, surroundings=bubble)
-    return _limited(agent, options)
-
-
-def _limited(agent: CommandAgent, options: AgentOptions) -> CommandAgent:
-    return replace(
-        agent,
-        most_calls=options.max_calls_per_attempt,
-        allow_web=options.agent_allow_web,
-        translate=bool(options.agent_translate),
-    )
+    apis = (recipe.api,) if recipe else options.agent_api
+    most, web = options.max_calls_per_attempt, options.agent_allow_web
+    access = Access(apis, most, web, bool(options.agent_translate))
+    return replace(agent, access=access if apis else None)
 
 
 def _bubble(options: AgentOptions) -> AgentBubble | None:

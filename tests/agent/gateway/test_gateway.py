@@ -19,7 +19,7 @@ import pytest
 from agent.gateway import channel
 from agent.gateway.dialects import DIALECTS, Chat, Gemini, Messages, Responses
 from agent.gateway.dialects.base import Tokens, events_of
-from agent.gateway.gateway import Gateway
+from agent.gateway.gateway import Access, Gateway
 from agent.gateway.upstream import cost_of_tokens
 from llm.client import LiteLLMModel
 from llm.gate import OpenGate
@@ -48,7 +48,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
 @pytest.fixture
 def gateway(stub: Stub) -> Iterator[Gateway]:
     model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=OpenGate())
-    with Gateway(model, CLAUDE, ("anthropic",)) as found:
+    with Gateway(model, Access(("anthropic",))) as found:
         yield found
 
 
