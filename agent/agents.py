@@ -25,10 +25,7 @@ def is_command(name: str) -> bool:
 
 
 def load_agent(
-    name: str,
-    env: Sequence[str] = (),
-    seconds: float = 1800.0,
-    surroundings: Surroundings | None = None,
+    name: str, env: Sequence[str] = (), seconds: float = 1800.0, place: Surroundings | None = None
 ) -> Agent:
     """Return the agent ``name``: ``builtin``, ``command:…``, a name, ``module:attribute``.
 
@@ -46,11 +43,11 @@ def load_agent(
     if is_command(name):
         from agent.command_agent import command_agent
 
-        return command_agent(name.removeprefix(PREFIX), env, seconds, surroundings)
+        return command_agent(name.removeprefix(PREFIX), env, seconds, place)
     if recipe := named_agent(name):
         from agent.command_agent import agent_of
 
-        return agent_of(recipe, env, seconds, surroundings)
+        return agent_of(recipe, env, seconds, place)
     from agent.protocol import Agent
 
     known = {entry.name: entry for entry in entry_points(group=GROUP)}

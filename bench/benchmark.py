@@ -123,8 +123,7 @@ class InstanceBenchmark(Benchmark[Solved]):
         config, recordings = self.config, None
         if config.replay is not None:
             aliases = self.options.settings.aliases
-            folder, api = replay_folder(config.replay), config.has_gateway
-            recordings = ReplayedModels(folder, aliases, agent_api=api)
+            recordings = ReplayedModels(replay_folder(config.replay), aliases)
         return {one.instance_id: InstanceJob(one, recordings) for one in self.selected}
 
     @property

@@ -11,7 +11,7 @@ from agent.conversation.base import Reflections
 from agent.formats.base import Matching, OnFailure
 from agent.gateway.dialects import DIALECTS
 from agent.gateway.upstream import check_dialects
-from agent.named import named_agent
+from agent.named import OUTSIDE, named_agent
 from bench.policy import PolicyOptions, SelectionRule, ToldHistory
 from core.errors import UserError
 from core.options import option, option_group
@@ -206,13 +206,11 @@ def _with_agents(config: RunConfig) -> RunConfig:
     models = config.models
     own = [model for model in models if named_agent(model.edit_format)]
     if named_agent(config.agent) or is_command(config.agent):
-        name = "agent" if is_command(config.agent) else config.agent
-        if is_command(config.agent) and own:
-            raise UserError("--agent command:TEMPLATE edits for all models; leave @AGENT out")
+        name = OUTSIDE if is_command(config.agent) else config.agent
         for model in own:
             if model.edit_format != name:
-                given = f"{model.given}@{model.edit_format}"
-                raise UserError(f"--models {given} and --agent {name} differ; give one agent")
+                given, other = f"{model.given}@{model.edit_format}", config.agent.partition(":")[0]
+                raise UserError(f"--models {given} and --agent {other} differ; give one agent")
         config = replace(config, models=tuple(replace(m, edit_format=name) for m in models))
     elif own and len(own) < len(models):
         without = ", ".join(model.given for model in models if model not in own)
@@ -223,65 +221,52 @@ def _with_agents(config: RunConfig) -> RunConfig:
 
 
 def _check_agent(config: RunConfig) -> None:
-    if config.outside_agent and config.replay and not config.has_gateway:
+    others, gateway = "--agent command:TEMPLATE and named agents", config.has_gateway
+    for name, fits, users in (
+        ("agent_env", config.outside_agent, others),
+        ("agent_sandbox", config.outside_agent, others),
+        ("feedback", config.outside_agent, others),
+        ("agent_api", is_command(config.agent), "--agent command:TEMPLATE alone"),
+        ("max_calls_per_attempt", gateway, "named agents and --agent-api"),
+        ("agent_allow_web", gateway, "named agents and --agent-api"),
+        ("agent_translate", gateway, "named agents and --agent-api"),
+    ):
+        if getattr(config, name) and not fits:
+            raise UserError(f"--{name.replace('_', '-')} is for {users}; leave it out")
+    if config.outside_agent and config.replay and not gateway:
         raise UserError(
             "--replay serves models' replies, and a command asks for some with --agent-api alone"
         )
-    if config.agent_api and config.named_agents:
-        names = ", ".join(config.named_agents)
-        raise UserError(
-            f"--agent-api is for --agent command:TEMPLATE; {names} has its own protocol"
-        )
-    if config.has_gateway or config.agent_api:
+    if config.agent_sandbox is AgentSandbox.MODEL and not gateway:
+        raise UserError("--agent-sandbox model is for --agent-api; give it, or choose offline")
+    if config.agent_sandbox_read and not config.agent_sandbox:
+        raise UserError("--agent-sandbox-read is for --agent-sandbox; give it, or leave both out")
+    if gateway:
         _check_gateway(config)
-    elif config.max_calls_per_attempt or config.agent_allow_web or config.agent_translate:
-        raise UserError(
-            "--max-calls-per-attempt, --agent-allow-web and --agent-translate are for named agents "
-            "and --agent-api; leave them out"
-        )
-    if config.feedback and not config.outside_agent:
-        raise UserError("--feedback is for other agents; --max-reflections is for our own")
     asks = config.by_evidence or config.history is ToldHistory.SUMMARY
     if asks and config.outside_agent and not config.has_gateway:
         raise UserError(
             "--select evidence and --history summary ask the models of --models; give --agent-api, "
             "which says how the command calls them"
         )
-    keys = [name for name in config.agent_env if name.endswith("_API_KEY")]
-    if keys and config.has_gateway:
+
+
+def _check_gateway(config: RunConfig) -> None:
+    if keys := [name for name in config.agent_env if name.endswith("_API_KEY")]:
         raise UserError(
             f"--agent-env {','.join(keys)}: an agent behind the gateway gets no keys of providers; "
             "leave it out"
         )
-    if config.agent_env and not config.outside_agent:
-        raise UserError(
-            "--agent-env is for --agent command:TEMPLATE and named agents; leave it out"
-        )
-    if config.agent_sandbox and not config.outside_agent:
-        raise UserError(
-            "--agent-sandbox is for --agent command:TEMPLATE and named agents; leave it out"
-        )
-    if config.agent_sandbox is AgentSandbox.MODEL and not config.has_gateway:
-        raise UserError("--agent-sandbox model is for --agent-api; give it, or choose offline")
-    if config.agent_sandbox_read and not config.agent_sandbox:
-        raise UserError("--agent-sandbox-read is for --agent-sandbox; give it, or leave both out")
-
-
-def _check_gateway(config: RunConfig) -> None:
-    if not config.outside_agent:
-        raise UserError("--agent-api is for --agent command:TEMPLATE alone; leave it out")
     if config.agent_sandbox is AgentSandbox.OFFLINE:
         raise UserError("--agent-sandbox offline hides the gateway too; give --agent-sandbox model")
     for model in config.models:
         if model.architect:
             raise UserError(f"--models {model.given}: a command edits alone; give one model")
         if config.replay is None and not config.api_base:
-            agent = named_agent(model.edit_format)
-            names = (agent.dialect,) if agent else ()
-            spoken = [d for d in DIALECTS if d.name in names or d.api in config.agent_api]
-            option = (
-                f"--agent {agent.name}" if agent else f"--agent-api {','.join(config.agent_api)}"
-            )
+            name, apis = model.edit_format, config.agent_api
+            agent, option = named_agent(name), f"--agent-api {','.join(apis)}"
+            spoken = [d for d in DIALECTS if (d.name == agent.dialect if agent else d.api in apis)]
+            option = f"--agent {name}" if agent else option
             check_dialects(model.name, spoken, option, config.agent_translate)
 
 

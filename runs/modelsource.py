@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.formats import format_names
-from agent.named import named_agent
+from agent.named import is_outside, named_agent
 from core.errors import UserError
 from core.plaintext import shortened
 from llm.chat import ChatModel
@@ -119,16 +119,11 @@ class LiveModels:
 
 @dataclass
 class ReplayedModels:
-    """Replies from a folder of trajectories; no model is called.
-
-    Attributes:
-        agent_api: the replies are for a command that calls its model through the gateway.
-    """
+    """Replies from a folder of trajectories; no model is called."""
 
     folder: Path
     aliases: Mapping[str, str] = field(default_factory=lambda: our_settings().aliases)
     read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
-    agent_api: bool = False
 
     def turn(
         self,
@@ -149,18 +144,13 @@ class ReplayedModels:
             )
         if attempt < 1:
             return self._turn(recorded)
-        if self.agent_api:
+        if is_outside(choice.edit_format) or named_agent(recorded.edit_format):
             if recorded.edit_format != choice.edit_format:
                 raise UserError(
                     f"{instance_id}, attempt {attempt}: {_agent(recorded.edit_format)} is "
                     f"recorded, but {_agent(choice.edit_format)} is asked for; give the same"
                 )
-            return self._for_gateway(recorded)
-        if named_agent(recorded.edit_format):
-            raise UserError(
-                f"{instance_id}, attempt {attempt}: give --agent {recorded.edit_format}, which is "
-                "recorded for it"
-            )
+            return _turn_of_agent(recorded)
         if recorded.edit_format not in format_names():
             raise UserError(
                 f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is not an edit "
@@ -178,16 +168,17 @@ class ReplayedModels:
         name, edit_format = recorded.model, recorded.edit_format
         return Turn(model, name, edit_format, counter, recorded.temperature)
 
-    def _for_gateway(self, recorded: RecordedAttempt) -> Turn:
-        gate = RecordedGate([*recorded.calls])
-        model = LiteLLMModel(recorded.model, 0.0, _NOT_USED, gate=gate, warn_once=lambda _: None)
-        return Turn(model, recorded.model, recorded.edit_format, temperature=recorded.temperature)
-
     def attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
         if instance_id not in self.read:
             path = self.folder / f"{instance_id}.json"
             self.read[instance_id] = read_trajectory(path) if path.exists() else {}
         return self.read[instance_id]
+
+
+def _turn_of_agent(recorded: RecordedAttempt) -> Turn:
+    gate = RecordedGate([*recorded.calls])
+    model = LiteLLMModel(recorded.model, 0.0, _NOT_USED, gate=gate, warn_once=lambda _: None)
+    return Turn(model, recorded.model, recorded.edit_format, temperature=recorded.temperature)
 
 
 def _agent(edit_format: str) -> str:

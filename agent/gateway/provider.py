@@ -112,8 +112,8 @@ class Provider:
             # After an answer key and model are known to be right: it is the request.
             status = 400 if self.answered and status in (403, 404) else status
             wire = Wire(sent=True, status=status, headers=response.headers)
-            error = RuntimeError(upstream.without_keys(text))
-            raise meaning(the_litellm(), model.name, error, wire)
+            said = RuntimeError(upstream.without_keys(text))
+            raise meaning(the_litellm(), model.name, said, wire)
         if response.content_type == STREAM:
             answer = request.dialect.folded([*events_of(text)])
         elif not isinstance(answer := loaded(text), dict):

@@ -17,3 +17,15 @@ AGENTS: tuple[NamedAgent, ...] = tuple(
 
 def named_agent(name: str) -> NamedAgent | None:
     return next((agent for agent in AGENTS if agent.name == name), None)
+
+
+OUTSIDE = "agent"
+"""The edit format of a command."""
+
+
+def is_outside(edit_format: object) -> bool:
+    """Return whether a program of others edited: its messages need not contain its edits.
+
+    Where the harness knows the program by name, the name stands in the place of the edit format.
+    """
+    return edit_format == OUTSIDE or named_agent(str(edit_format)) is not None

@@ -83,17 +83,6 @@ class StepTotals:
 
 UNKNOWN_TOTALS = StepTotals()
 
-OUTSIDE = "agent"
-"""The edit format of a command."""
-
-
-def is_outside(edit_format: object) -> bool:
-    """Return whether a program of others edited: its messages need not contain its edits.
-
-    Where the harness knows the program by name, the name stands in the place of the edit format.
-    """
-    return edit_format == OUTSIDE or named_agent(str(edit_format)) is not None
-
 
 def totals_of(value: object) -> StepTotals:
     said = mapping(value)

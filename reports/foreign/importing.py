@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent.named import OUTSIDE
 from bench.attempts.candidates import PLAUSIBLE
 from bench.attempts.transcript import SeenTexts, fenced, message_block
 from core.atomic import write_json_atomic, write_text_atomic
@@ -18,7 +19,6 @@ from core.money import as_number, in_words
 from core.plaintext import counted, one_line
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
-from reports.data.rundata import OUTSIDE
 from reports.foreign.files import RunFiles, as_text
 from reports.foreign.model import (
     AgentAttempt,

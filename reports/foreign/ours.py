@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent.named import is_outside
 from reports.data.jsonvalues import mapping, objects, text, whole
 from reports.data.rundata import (
     UNKNOWN_TOTALS,
@@ -14,7 +15,6 @@ from reports.data.rundata import (
     CallData,
     InstanceData,
     RunData,
-    is_outside,
     read_run,
     totals_of_calls,
 )

@@ -14,11 +14,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from agent.named import is_outside
 from bench.instances.dataset import BUNDLED
 from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
-from reports.data.rundata import is_outside
 
 _WRITTEN = ("calls", "model_patch", "patch", "submission")
 

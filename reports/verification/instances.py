@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.formats import get_format
+from agent.named import is_outside
 from agent.prompts import prompts_hash
 from bench.attempts.candidates import CandidateChoice, InstanceStatus, choose
 from bench.attempts.evidence import Evidence, choose_by_evidence, evidence_of
@@ -26,7 +27,6 @@ from llm.chat import Message, Traits, request_sha256
 from llm.registry import traits
 from llm.settings import ModelSettings
 from reports.data.jsonvalues import mapping, objects, text
-from reports.data.rundata import is_outside
 from reports.verification.difference import (
     Difference,
     all_differences,

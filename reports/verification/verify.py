@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agent.conversation.base import Reflections
+from agent.named import is_outside
 from bench.config import RunConfig
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset
@@ -29,7 +30,7 @@ from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.jsonvalues import mapping, objects
 from reports.data.predictions import ALL_PREDS, IMPORTED, Prediction, all_preds, read_predictions
 from reports.data.provenance import evaluation
-from reports.data.rundata import RunData, is_outside, read_run, rounds
+from reports.data.rundata import RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,

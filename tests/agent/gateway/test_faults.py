@@ -316,7 +316,7 @@ def test_another_agent_than_the_recorded_one_is_not_replayed(
 
 
 def validated_run(chosen: RunConfig, tmp_path: Path, cache: Path) -> None:
-    source = ReplayedModels(tmp_path / "predictions/r/trajectories", agent_api=True)
+    source = ReplayedModels(tmp_path / "predictions/r/trajectories")
     (model,) = validated(chosen).models
     source.turn(ID, 1, model, 0.0, OpenGate())
 
