@@ -8,50 +8,37 @@ This file runs by itself in an isolated interpreter and imports nothing else of 
 
 from __future__ import annotations
 
-import socket
-import subprocess
+import asyncio
 import sys
-import threading
-import time
+from asyncio import StreamReader, StreamWriter
 
 
-def passed_on(source: socket.socket, target: socket.socket) -> None:
+async def pass_on(source: StreamReader, target: StreamWriter) -> None:
     try:
-        while data := source.recv(65536):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
+        while data := await source.read(65536):
+            target.write(data)
+            await target.drain()
+        target.write_eof()
     except OSError:
-        for end in (source, target):
-            end.close()
+        target.close()
 
 
-def listen(port: int, path: str) -> None:
-    server = socket.create_server(("127.0.0.1", port), backlog=128)
+async def main(port: str, path: str, *argv: str) -> int:
+    async def serve(asks: StreamReader, agent: StreamWriter) -> None:
+        try:
+            answers, gateway = await asyncio.open_unix_connection(path)
+        except OSError:
+            agent.close()
+            return
+        await asyncio.gather(pass_on(asks, gateway), pass_on(answers, agent))
+        gateway.close()
+        agent.close()
 
-    def accept() -> None:
-        while True:
-            try:
-                client, _ = server.accept()
-            except OSError:  # too many files; one of them will be closed
-                time.sleep(0.1)
-                continue
-            try:
-                gateway = socket.socket(socket.AF_UNIX)
-                gateway.connect(path)
-            except OSError:
-                client.close()
-                continue
-            for ends in ((client, gateway), (gateway, client)):
-                threading.Thread(target=passed_on, args=ends, daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-
-
-def main(argv: list[str]) -> int:
-    listen(int(argv[0]), argv[1])
-    code = subprocess.run(argv[2:], check=False).returncode
+    await asyncio.start_server(serve, "127.0.0.1", int(port), backlog=128)
+    process = await asyncio.create_subprocess_exec(*argv)
+    code = await process.wait()
     return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(asyncio.run(main(*sys.argv[1:])))

@@ -9,7 +9,7 @@ from decimal import Decimal
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from agent.gateway.dialects import APIS, OF_ONE_DIALECT
+from agent.gateway.dialects import APIS
 from agent.gateway.dialects.base import Dialect, Tokens
 from core.address import basic_auth
 from core.errors import UserError
@@ -52,7 +52,7 @@ def understands(name: str, api_base: str | None, dialect: Dialect) -> bool:
     if api_base:
         return True
     provider = provider_of(name, None)[1]
-    return provider in dialect.providers if dialect.providers else provider not in OF_ONE_DIALECT
+    return provider == dialect.api or (dialect.common and provider not in APIS)
 
 
 def check_dialects(

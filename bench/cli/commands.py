@@ -108,7 +108,10 @@ def _forecast(
 ) -> dict[str, Any]:
     """Return what a run would do as ``--dry-run --json`` shows it; None is unknown."""
     attempts = len(config.models) * config.tries
-    most = len(todo) * attempts * (1 + config.max_reflections.most) * config.calls_models
+    each: int | None = 1 + config.max_reflections.most
+    if config.outside_agent:
+        each = config.max_calls_per_attempt
+    most = each and len(todo) * attempts * each * config.calls_models
     lower, upper = cost_bounds(config, options.money, todo)
     cache = next(p for p in (options.cache, *options.cache.parents) if p.exists())
     return {
@@ -117,7 +120,7 @@ def _forecast(
         "models": [{"name": m.name, "edit_format": m.edit_format} for m in config.models],
         "todo": [instance.instance_id for instance in todo],
         "attempts": attempts,
-        "calls": _calls(config, len(todo) * attempts, most),
+        "calls": most,
         "lower": lower,
         "upper": upper,
         "budget": options.money.limits.usd,
@@ -129,13 +132,6 @@ def _forecast(
         "cache": str(cache),
         "free": shutil.disk_usage(cache).free,
     }
-
-
-def _calls(config: RunConfig, attempts: int, most: int) -> int | None:
-    if not config.outside_agent:
-        return most
-    limit = config.max_calls_per_attempt if config.has_gateway else None
-    return limit and limit * attempts
 
 
 def _forecast_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -14,9 +14,3 @@ APIS = tuple(sorted({dialect.api for dialect in DIALECTS}))
 def dialect_of(path: str) -> Dialect | None:
     """Return the dialect of a request to ``path``, None for another request."""
     return next((dialect for dialect in DIALECTS if dialect.place.fullmatch(path)), None)
-
-
-OF_ONE_DIALECT = frozenset(
-    name for dialect in DIALECTS if dialect.api != "openai" for name in dialect.providers or ()
-)
-"""Litellm's names of providers that do not speak OpenAI's chat as their own."""

@@ -25,7 +25,7 @@ from llm.registry import the_litellm
 class Messages(Dialect):
     """Anthropic's messages (https://docs.anthropic.com/en/api/messages)."""
 
-    name, api, providers = "messages", "anthropic", frozenset({"anthropic"})
+    name, api = "messages", "anthropic"
     parameters = words(
         "model messages max_tokens system tools tool_choice temperature top_p top_k "
         "stop_sequences stream thinking metadata context_management output_config output_format"

@@ -118,15 +118,15 @@ class Dialect(ABC):
     """One protocol.
 
     Attributes:
-        api: the name for ``--agent-api``.
-        providers: litellm's names of providers that speak it; None: each but those of others.
+        api: the name for ``--agent-api``, and litellm's for the provider whose protocol it is.
+        common: it is spoken by each provider that has no protocol of its own here.
         parameters: what an agent may say at the top of a request. Others can make the provider
             search the web, call another model, or charge another price.
     """
 
     name: ClassVar[str]
     api: ClassVar[str]
-    providers: ClassVar[frozenset[str] | None]
+    common: ClassVar[bool] = False
     place: ClassVar[re.Pattern[str]]
     parameters: ClassVar[frozenset[str]]
     ping: ClassVar[bytes] = b": waiting\n\n"

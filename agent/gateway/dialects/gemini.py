@@ -26,7 +26,7 @@ from llm.chat import Message, ToolCall
 class Gemini(Dialect):
     """Gemini's generateContent (https://ai.google.dev/api/generate-content)."""
 
-    name, api, providers = "generateContent", "gemini", frozenset({"gemini"})
+    name, api = "generateContent", "gemini"
     parameters = words(
         "contents tools toolConfig systemInstruction generationConfig safetySettings labels"
     )

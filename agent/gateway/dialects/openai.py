@@ -44,7 +44,7 @@ def _tokens(answer: Json, into: str, out: str) -> Tokens:
 class Chat(_OpenAI):
     """OpenAI's chat completions (https://platform.openai.com/docs/api-reference/chat)."""
 
-    name, providers = "chat", None
+    name, common = "chat", True
     parameters = words(
         "model messages tools tool_choice temperature top_p max_tokens max_completion_tokens stop "
         "seed stream stream_options reasoning reasoning_effort thinking parallel_tool_calls "
@@ -112,7 +112,7 @@ class Chat(_OpenAI):
 class Responses(_OpenAI):
     """OpenAI's responses (https://platform.openai.com/docs/api-reference/responses)."""
 
-    name, providers = "responses", frozenset({"openai"})
+    name = "responses"
     # A stored prompt, conversation or answer may hold tools that are not seen here.
     parameters = words(
         "model input instructions tools tool_choice temperature top_p max_output_tokens stream "
