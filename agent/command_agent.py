@@ -69,6 +69,12 @@ _ERROR_BYTES = 4_000
 _LONGEST_LINE = 300
 _MOST_BYTES = 1_000_000
 _RESULT = "result.json"
+# How an attempt ends whose calls were refused; anything else ends more than it.
+_ENDINGS = {
+    TimeUsedError: Ending.TIME,
+    BudgetUsedError: Ending.BUDGET,
+    ReplayExhaustedError: Ending.REPLAY_EXHAUSTED,
+}
 
 
 def _cost(value: object) -> Decimal:
@@ -156,7 +162,10 @@ class CommandAgent:
         if isinstance(refused, ReplayExhaustedError) and not gateway.calls:
             raise InfrastructureError(f"{refused}; give the agent that was recorded")
         if refused is not None:
-            return AgentResult(None, str(refused), _ending_of(refused))
+            endings = (end for kind, end in _ENDINGS.items() if isinstance(refused, kind))
+            if (end := next(endings, None)) is None:
+                raise refused
+            return AgentResult(None, str(refused), end)
         if not gateway.calls:
             # Many agents end with exit code 0 when no call succeeds.
             last = _last_line(ended.output) or "without a word"
@@ -247,17 +256,6 @@ class _Ended:
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:_LONGEST_LINE] if lines else ""
-
-
-def _ending_of(problem: Exception) -> Ending:
-    """Return how an attempt ends whose calls were refused; raise what ends more than it."""
-    if isinstance(problem, TimeUsedError):
-        return Ending.TIME
-    if isinstance(problem, BudgetUsedError):
-        return Ending.BUDGET
-    if isinstance(problem, ReplayExhaustedError):
-        return Ending.REPLAY_EXHAUSTED
-    raise problem
 
 
 def _notes(gateway: Gateway) -> Iterator[str]:

@@ -8,7 +8,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
@@ -276,12 +275,9 @@ class Background:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="calls", daemon=True).start()
 
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run ``coroutine`` in the loop; for other threads than the loop's."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
     def wait(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
-        future = self.start(asyncio.wait_for(coroutine, seconds))
+        limited = asyncio.wait_for(coroutine, seconds)
+        future = asyncio.run_coroutine_threadsafe(limited, self._loop)
         try:
             return future.result()
         except asyncio.TimeoutError as error:  # another class before Python 3.11

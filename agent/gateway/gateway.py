@@ -25,10 +25,17 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from agent.gateway.channel import JSON_TYPE, NO_RETRY, STREAM, Channel, Piece, respond
 from agent.gateway.dialects import dialect_of
 from agent.gateway.dialects.base import AgentRequest, Dialect, loaded, spoken
-from agent.gateway.provider import BrokenStreamError, Provider
+from agent.gateway.provider import (
+    JSON_TYPE,
+    NO_RETRY,
+    STREAM,
+    BrokenStreamError,
+    Channel,
+    Piece,
+    Provider,
+)
 from core.errors import InfrastructureError, StoppedError, UserError
 from llm.chat import (
     BudgetUsedError,
@@ -47,6 +54,8 @@ from llm.registry import filled, provider_of
 
 GRACE = 10.0
 """Seconds that an agent has to end by itself after its calls are refused for good."""
+# Agents and their libraries give up after some minutes of silence.
+PING = 10.0
 _MOST_AT_ONCE = 64
 _MOST_FAILURES = 20
 _LONGEST_REQUEST = 64 * 2**20
@@ -323,11 +332,11 @@ class Gateway:
     def _call_once(self, ask: PlannedCall, channel: Channel) -> tuple[Reply, Piece]:
         gate = self.model.gate
         self._check()
-        ticket, sent = gate.begin(ask), False
+        ticket, sent, limit = gate.begin(ask), False, self.model.call_timeout + _PATIENCE
         try:
             self._check()  # it may have waited for long
             sent = True
-            reply, rest = background().start(self._provider.send(channel)).result()
+            reply, rest = background().wait(self._provider.send(channel), limit)
         except TransientError as error:
             error.uses_try = gate.end(ticket, error.failure)
             raise
@@ -342,6 +351,32 @@ class Gateway:
         reply = replace(reply, exchange_sha256=ask.exchange_sha256)
         gate.end(ticket, Answered(reply))
         return reply, rest
+
+
+async def respond(asked: web.Request, channel: Channel) -> web.StreamResponse:
+    """Pass the answer on as it comes; in a stream, say that it is still waited for."""
+    response: web.StreamResponse | None = None
+    waiting = Piece(channel.request.dialect.ping, {"content-type": STREAM})
+    try:
+        while True:
+            wait = PING if channel.request.streamed else None
+            try:
+                item = await asyncio.wait_for(channel.queue.get(), wait)
+            except (TimeoutError, asyncio.TimeoutError):
+                item = waiting
+            if item is None:
+                break
+            if response is None:
+                response = web.StreamResponse(status=item.status, headers=item.headers)
+                await response.prepare(asked)
+                await response.write(item.data)
+            else:
+                await response.write(item.late or item.data)
+        assert response is not None
+        await response.write_eof()
+    except OSError:  # the agent has hung up; the call goes on without it
+        pass
+    return response or web.Response(status=500)
 
 
 def _token_of(asked: web.Request) -> str:

@@ -11,12 +11,12 @@ import asyncio
 import json
 import re
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 
-from agent.gateway.channel import JSON_TYPE, STREAM, Channel, Piece
 from agent.gateway.dialects.base import AgentRequest, Json, events_of, loaded, object_at
 from agent.gateway.upstream import cost_of_tokens, proxy_of, understands, upstream_of
 from llm.chat import Reply, RequestRefusedError
@@ -25,6 +25,9 @@ from llm.gate import Failed
 from llm.provider_errors import TransientError, Wire, meaning, watched
 from llm.registry import the_litellm
 
+STREAM = "text/event-stream"
+JSON_TYPE = "application/json"
+NO_RETRY = {"x-should-retry": "false"}
 _LONGEST_ANSWER = 32 * 2**20
 _RETURNED_HEADERS = frozenset({"content-type", "request-id", "x-request-id"})
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -36,12 +39,38 @@ class BrokenStreamError(Exception):
 
 
 @dataclass(frozen=True)
-class _Received:
-    """An answer that came: as an object, as text, and what the agent has not got yet."""
+class Piece:
+    """A part of an answer, or all of it.
 
-    answer: Json
-    text: str
-    rest: Piece
+    Attributes:
+        headers: of the answer, where this is the first piece.
+        late: what is sent instead, where this is not the first piece.
+    """
+
+    data: bytes
+    headers: Mapping[str, str]
+    status: int = 200
+    late: bytes = b""
+
+
+@dataclass
+class Channel:
+    """The way of one answer to the agent; None ends it."""
+
+    request: AgentRequest
+    loop: asyncio.AbstractEventLoop
+    queue: asyncio.Queue[Piece | None] = field(default_factory=asyncio.Queue)
+    started: bool = False
+
+    def give(self, item: Piece | None) -> None:
+        """Send ``item``; called in any thread."""
+        self.started = True
+        self.loop.call_soon_threadsafe(self.queue.put_nowait, item)
+
+    def refuse(self, words: str) -> None:
+        dialect, headers = self.request.dialect, {**NO_RETRY, "content-type": JSON_TYPE}
+        data = json.dumps(dialect.refusal(words)).encode()
+        self.give(Piece(data, headers, 400, late=dialect.stream_error(words)))
 
 
 @dataclass
@@ -63,8 +92,8 @@ class Provider:
         model, dialect, started = self.model, channel.request.dialect, time.monotonic()
         translate = self.translate and not understands(model.name, model.api_base, dialect)
         call = self._translated(channel.request) if translate else self._passed(channel)
-        received = await call
-        answer = dialect.read(received.answer)
+        whole, text, rest = await call
+        answer = dialect.read(whole)
         if answer.error or not answer.complete:
             raise self._broken(answer.error or "the answer broke off", channel)
         self.answered = True
@@ -81,12 +110,13 @@ class Provider:
             seconds=round(time.monotonic() - started, 3),
             model=answer.model[:200],
             tool_calls=answer.tool_calls,
-            body=received.text,
+            body=text,
             translated=translate,
         )
-        return reply, received.rest
+        return reply, rest
 
-    async def _passed(self, channel: Channel) -> _Received:
+    async def _passed(self, channel: Channel) -> tuple[Json, str, Piece]:
+        """Return the answer, as an object and as it came, and the rest for the agent."""
         model, request = self.model, channel.request
         upstream = upstream_of(model.name, model.api_base, request.dialect)
         url = upstream.url(request.path)
@@ -118,9 +148,9 @@ class Provider:
             answer = request.dialect.folded([*events_of(text)])
         elif not isinstance(answer := loaded(text), dict):
             raise RequestRefusedError(f"{model.name}: the answer is not a JSON object", None)
-        return _Received(answer, text, rest)
+        return answer, text, rest
 
-    async def _translated(self, request: AgentRequest) -> _Received:
+    async def _translated(self, request: AgentRequest) -> tuple[Json, str, Piece]:
         model, wire = self.model, Wire()
         try:
             call = watched(wire, translated(model.name, request))
@@ -133,7 +163,7 @@ class Provider:
         kind, data = JSON_TYPE, json.dumps(answer).encode()
         if request.streamed:
             kind, data = STREAM, request.dialect.streamed(answer)
-        return _Received(answer, data.decode(), Piece(data, {"content-type": kind}))
+        return answer, data.decode(), Piece(data, {"content-type": kind})
 
     def _broken(self, words: str, channel: Channel) -> Exception:
         """Return what an answer that failed means: another try, unless the agent has a part."""

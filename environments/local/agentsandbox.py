@@ -43,8 +43,7 @@ class AgentBubble(Surroundings):
         return launched(self.wrapped(argv, {place: place for place in (root, scratch)}))
 
     def wrapped(self, argv: Sequence[str], writable: Mapping[Path, Path]) -> list[str]:
-        readable = {path: path for path in self.readable}
-        return bubblewrapped_with(argv, writable, readable, network=self.network)
+        return bubblewrapped_with(argv, writable, self.readable, network=self.network)
 
     def missing(self, program: str) -> list[str]:
         """Return the invisible ones of ``program``, its links' targets and its interpreter."""
@@ -197,16 +196,13 @@ def folders_to_show(missing: str) -> Iterator[Path]:
         packages = [path for path in place.parents if path.name == "node_modules"]
         prefix = place.parent.parent
         python = place.name.startswith("python") and (prefix / "lib").is_dir()
+        home = Path.home().resolve().is_relative_to(prefix.resolve())
         if packages:
             yield packages[-1]
-        elif (prefix / "pyvenv.cfg").is_file() or (python and not _holds_home(prefix)):
+        elif (prefix / "pyvenv.cfg").is_file() or (python and not home):
             yield prefix
         else:
             yield place
-
-
-def _holds_home(folder: Path) -> bool:
-    return Path.home().resolve().is_relative_to(folder.resolve())
 
 
 def _folder_to_show(missing: str) -> Path:

@@ -90,20 +90,20 @@ def bubblewrapped(
 def bubblewrapped_with(
     command: Sequence[str],
     writable: Mapping[Path, Path],
-    readable: Mapping[Path, Path],
+    readable: Sequence[Path],
     *,
     network: bool,
 ) -> list[str]:
     """Return the command line that runs ``command`` in a sandbox with folders of the machine.
 
-    Both mappings are from a place in the sandbox to a path of the machine. It runs in the first
-    place of ``writable``. It inherits its environment variables, because every user of the machine
-    can read a command line.
+    ``writable`` has the folders by their places in the sandbox, and it runs in the first of them.
+    It inherits its environment variables, because every user of the machine can read a command
+    line.
     """
     argv = _base(ResourceLimits(), as_other=False, network=network)
     argv += _open_parents([*readable, *writable])
-    for place, path in readable.items():
-        argv += ["--ro-bind", str(path), str(place)]
+    for path in readable:
+        argv += ["--ro-bind", str(path), str(path)]
     for place, path in writable.items():
         argv += ["--bind", str(path), str(place)]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/"]

@@ -16,7 +16,6 @@ from agent.gateway.dialects.base import (
     object_at,
     objects,
     text_at,
-    words,
 )
 from llm.chat import Message, ToolCall
 from llm.registry import the_litellm
@@ -26,7 +25,7 @@ class Messages(Dialect):
     """Anthropic's messages (https://docs.anthropic.com/en/api/messages)."""
 
     name, api = "messages", "anthropic"
-    parameters = words(
+    parameters = (
         "model messages max_tokens system tools tool_choice temperature top_p top_k "
         "stop_sequences stream thinking metadata context_management output_config output_format"
     )

@@ -128,7 +128,7 @@ class Dialect(ABC):
     api: ClassVar[str]
     common: ClassVar[bool] = False
     place: ClassVar[re.Pattern[str]]
-    parameters: ClassVar[frozenset[str]]
+    parameters: ClassVar[str]
     ping: ClassVar[bytes] = b": waiting\n\n"
 
     @abstractmethod
@@ -226,19 +226,18 @@ class Dialect(ABC):
 
     def _without_provider_tools(self, body: Json) -> tuple[Json, list[str]]:
         """Leave out what the provider would do itself: unknown parameters and tools."""
-        removed = [name for name in body if name not in self.parameters]
-        kept = {name: value for name, value in body.items() if name in self.parameters}
-        if "tools" not in body:
-            return kept, removed
-        tools = objects(body, "tools")
-        mine = [tool for tool in tools if self.is_client_tool(tool)]
-        theirs = [tool_name(tool) for tool in tools if not self.is_client_tool(tool)]
-        removed += theirs if isinstance(body["tools"], list) else ["tools"]
-        kept["tools"] = mine
-        if not mine or (isinstance(kept.get("tool_choice"), dict) and theirs):
+        known = self.parameters.split()
+        removed = [name for name in body if name not in known]
+        kept = {name: value for name, value in body.items() if name in known}
+        given = kept.pop("tools", [])
+        mine = [tool for tool in objects(given) if self.is_client_tool(tool)]
+        theirs = [tool_name(tool) for tool in objects(given) if not self.is_client_tool(tool)]
+        removed += theirs if isinstance(given, list) else ["tools"]
+        if mine:
+            kept["tools"] = mine
+        # It may name a tool that is removed.
+        if not mine or (theirs and isinstance(kept.get("tool_choice"), dict)):
             kept.pop("tool_choice", None)
-        if not mine:
-            del kept["tools"]
         return kept, removed
 
 
@@ -256,10 +255,6 @@ def events_of(text: str) -> Iterator[Json]:
         found = loaded("\n".join(lines))
         if isinstance(found, dict):
             yield found
-
-
-def words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 def at(value: object, *path: str) -> Any:  # noqa: ANN401

@@ -18,7 +18,6 @@ from agent.gateway.dialects.base import (
     objects,
     sse,
     text_at,
-    words,
 )
 from llm.chat import Message, ToolCall
 
@@ -27,7 +26,7 @@ class Gemini(Dialect):
     """Gemini's generateContent (https://ai.google.dev/api/generate-content)."""
 
     name, api = "generateContent", "gemini"
-    parameters = words(
+    parameters = (
         "contents tools toolConfig systemInstruction generationConfig safetySettings labels"
     )
     place = re.compile(r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent)")

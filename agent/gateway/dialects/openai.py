@@ -17,7 +17,6 @@ from agent.gateway.dialects.base import (
     objects,
     sse,
     text_at,
-    words,
 )
 from llm.chat import Message, ToolCall
 
@@ -45,7 +44,7 @@ class Chat(_OpenAI):
     """OpenAI's chat completions (https://platform.openai.com/docs/api-reference/chat)."""
 
     name, common = "chat", True
-    parameters = words(
+    parameters = (
         "model messages tools tool_choice temperature top_p max_tokens max_completion_tokens stop "
         "seed stream stream_options reasoning reasoning_effort thinking parallel_tool_calls "
         "response_format frequency_penalty presence_penalty logit_bias logprobs top_logprobs user "
@@ -114,7 +113,7 @@ class Responses(_OpenAI):
 
     name = "responses"
     # A stored prompt, conversation or answer may hold tools that are not seen here.
-    parameters = words(
+    parameters = (
         "model input instructions tools tool_choice temperature top_p max_output_tokens stream "
         "store include reasoning parallel_tool_calls text prompt_cache_key metadata "
         "client_metadata truncation user safety_identifier stream_options"

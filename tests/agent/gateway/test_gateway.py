@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from agent.gateway import channel
+from agent.gateway import gateway as gateway_module
 from agent.gateway.dialects import DIALECTS, Chat, Gemini, Messages, Responses
 from agent.gateway.dialects.base import Tokens, events_of
 from agent.gateway.gateway import Access, Gateway
@@ -160,7 +160,7 @@ def test_sub_agents_with_equal_tasks_are_conversations_of_their_own(
 def test_a_silent_provider_is_bridged_by_pings(
     gateway: Gateway, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel, "PING", 0.1)
+    monkeypatch.setattr(gateway_module, "PING", 0.1)
     stub.faults = [Fault(silent=1.0)]
     _, said = post(gateway, {**ASK, "stream": True})
     assert said.startswith(Messages.ping) and said.count(Messages.ping) >= 3
