@@ -108,9 +108,18 @@ class LiteLLMModel:
         recorded = self.gate.recorded(ask.request_sha256, ask.exchange_sha256)
         if recorded is not None:
             return recorded
-        repeat = retrying(self.retries, self.gate.pause)
+
+        def send(wire: Wire) -> Reply:
+            return self._send(request, {**self._arguments(request, tools), **options}, wire)
+
+        return self.asked(ask, send, self.gate.pause)
+
+    def asked(
+        self, ask: PlannedCall, send: Callable[[Wire], Reply], pause: Callable[[float], None]
+    ) -> Reply:
+        """Return the reply of ``send``, which passes the gate each time that it is tried."""
         try:
-            reply: Reply = repeat(self._call_once, ask, request, tools, options)
+            reply: Reply = retrying(self.retries, pause)(self._call_once, ask, send)
         except TransientError as error:
             number = self.retries.attempts
             calls = "1 call" if number == 1 else f"{number} calls"
@@ -120,12 +129,10 @@ class LiteLLMModel:
     def _known(self) -> ModelSettings:
         return filled(self.settings, self.name, self.api_base)
 
-    def _call_once(
-        self, ask: PlannedCall, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
-    ) -> Reply:
+    def _call_once(self, ask: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
         ticket, wire = self.gate.begin(ask), Wire()
         try:
-            reply = self._send(request, {**self._arguments(request, tools), **options}, wire)
+            reply = send(wire)
         except TransientError as error:
             error.uses_try = self.gate.end(ticket, error.failure)
             raise
@@ -174,18 +181,26 @@ class LiteLLMModel:
     def _ask(
         self, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
     ) -> PlannedCall:
-        known = self._known()
-        _, provider = provider_of(self.name, self.api_base)
         prompt = size(request, self.count) + _PRIMING
         prompt += self.count(json.dumps(tools_as_sent(tools))) if tools else 0
-        output = self.max_output_tokens or known.max_output
+        exchange = exchange_sha256(self.name, request, options, tools)
+        return self.planned(request_sha256(request), exchange, prompt, self.max_output_tokens)
+
+    def planned(
+        self, request: str, exchange: str, prompt: int, output: int | None, answers: int = 1
+    ) -> PlannedCall:
+        """Return the call for a prompt of so many tokens, by the hashes of what is asked.
+
+        ``output`` limits each of the answers; None leaves it to the model.
+        """
+        output = (output or self._known().max_output or 0) * answers or None
         return PlannedCall(
             model=self.name,
-            provider=provider,
-            request_sha256=request_sha256(request),
+            provider=provider_of(self.name, self.api_base)[1],
+            request_sha256=request,
             tokens=prompt + (output or 0),
             bound=most_cost(self.name, self.price, prompt, output),
-            exchange_sha256=exchange_sha256(self.name, request, options, tools),
+            exchange_sha256=exchange,
         )
 
     def _arguments(self, request: Request, tools: Sequence[Tool]) -> dict[str, Any]:

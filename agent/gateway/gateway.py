@@ -47,10 +47,8 @@ from llm.chat import (
     TimeUsedError,
 )
 from llm.client import LiteLLMModel, background
-from llm.gate import Answered, Failed, PlannedCall, Refused
-from llm.prices import most_cost
-from llm.provider_errors import TransientError, retrying
-from llm.registry import filled, provider_of
+from llm.provider_errors import Wire
+from llm.registry import provider_of
 
 GRACE = 10.0
 """Seconds that an agent has to end by itself after its calls are refused for good."""
@@ -263,8 +261,7 @@ class Gateway:
         """Count a request that failed: an agent that repeats it for ever is ended."""
         with self._lock:
             self._failures += 1
-            looping = self._failures >= _MOST_FAILURES
-        if looping:
+        if self._failures >= _MOST_FAILURES:
             self._end(InfrastructureError(f"{_MOST_FAILURES} requests failed in turn: {words}"))
 
     def _answer(self, channel: Channel) -> Piece:
@@ -286,11 +283,11 @@ class Gateway:
             kind = JSON_TYPE if data.lstrip()[:1] == b"{" else STREAM
             rest = Piece(data, {"content-type": kind})
         else:
-            ask = self._planned(request, exact, turn)
-            try:
-                reply, rest = retrying(model.retries, self._pause)(self._call_once, ask, channel)
-            except TransientError as error:
-                raise InfrastructureError(f"{model.name} did not answer: {error}") from error
+            dialect, prompt = request.dialect, len(request.data) // _BYTES_PER_TOKEN
+            limit, answers = dialect.output_limit(request.body), dialect.answers(request.body)
+            ask = model.planned(turn, exact, prompt, limit, answers)
+            reply = model.asked(ask, lambda wire: self._send(channel, wire), self._pause)
+            rest = channel.rest
         self._note(request, turn, reply)
         return rest
 
@@ -298,59 +295,25 @@ class Gateway:
         self._check()
         self.model.gate.pause(seconds)
 
+    def _send(self, channel: Channel, wire: Wire) -> Reply:
+        self._check()  # it may have waited for long
+        limit = self.model.call_timeout + _PATIENCE
+        return background().wait(self._provider.send(channel, wire), limit)
+
     def _note(self, request: AgentRequest, turn: str, reply: Reply) -> None:
-        said, before = Message("assistant", reply.content, reply.tool_calls), request.spoken
+        said = Message("assistant", reply.content, reply.tool_calls)
+        before = (request.tools, request.spoken)
         with self._lock:
             self._failures = 0
-            same = (
-                one for one in self._lanes if (one.tools, one.spoken) == (request.tools, before)
-            )
+            same = (one for one in self._lanes if (one.tools, one.spoken) == before)
             # One without answers is new: sub-agents may have equal tasks.
-            lane = next(same, None) if before else None
+            lane = next(same, None) if request.spoken else None
             if lane is None:
                 lane = _Lane(request.tools)
                 self._lanes.append(lane)
-            lane.spoken = [*before, spoken(said)]
+            lane.spoken = [*request.spoken, spoken(said)]
             lane.messages = [*request.conversation, said]
             lane.calls.append(Call(turn, reply))
-
-    def _planned(self, request: AgentRequest, exact: str, turn: str) -> PlannedCall:
-        model = self.model
-        known = filled(model.settings, model.name, model.api_base)
-        prompt = len(request.data) // _BYTES_PER_TOKEN
-        output = request.dialect.output_limit(request.body) or known.max_output
-        output = output and output * request.dialect.answers(request.body)
-        return PlannedCall(
-            model=model.name,
-            provider=provider_of(model.name, model.api_base)[1],
-            request_sha256=turn,
-            tokens=prompt + (output or 0),
-            bound=most_cost(model.name, model.price, prompt, output),
-            exchange_sha256=exact,
-        )
-
-    def _call_once(self, ask: PlannedCall, channel: Channel) -> tuple[Reply, Piece]:
-        gate = self.model.gate
-        self._check()
-        ticket, sent, limit = gate.begin(ask), False, self.model.call_timeout + _PATIENCE
-        try:
-            self._check()  # it may have waited for long
-            sent = True
-            reply, rest = background().wait(self._provider.send(channel), limit)
-        except TransientError as error:
-            error.uses_try = gate.end(ticket, error.failure)
-            raise
-        except RequestRefusedError as error:
-            gate.end(ticket, Refused(str(error), error.cost))
-            raise
-        except BaseException as error:
-            # The user has to fix what was refused, and it costs nothing.
-            billed = sent and not isinstance(error, UserError)
-            gate.end(ticket, Failed(str(error), transient=False, billed=billed, reached=sent))
-            raise
-        reply = replace(reply, exchange_sha256=ask.exchange_sha256)
-        gate.end(ticket, Answered(reply))
-        return reply, rest
 
 
 async def respond(asked: web.Request, channel: Channel) -> web.StreamResponse:

@@ -29,6 +29,7 @@ STREAM = "text/event-stream"
 JSON_TYPE = "application/json"
 NO_RETRY = {"x-should-retry": "false"}
 _LONGEST_ANSWER = 32 * 2**20
+_LONGEST_ERROR = 2**20
 _RETURNED_HEADERS = frozenset({"content-type", "request-id", "x-request-id"})
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LONGEST_END = 3  # bytes of an event's end that may have come before the rest
@@ -55,12 +56,17 @@ class Piece:
 
 @dataclass
 class Channel:
-    """The way of one answer to the agent; None ends it."""
+    """The way of one answer to the agent; None ends it.
+
+    Attributes:
+        rest: of an answer of the provider, which the agent has not got yet.
+    """
 
     request: AgentRequest
     loop: asyncio.AbstractEventLoop
     queue: asyncio.Queue[Piece | None] = field(default_factory=asyncio.Queue)
     started: bool = False
+    rest: Piece = Piece(b"", {})
 
     def give(self, item: Piece | None) -> None:
         """Send ``item``; called in any thread."""
@@ -87,12 +93,12 @@ class Provider:
     translate: bool
     answered: bool = False
 
-    async def send(self, channel: Channel) -> tuple[Reply, Piece]:
-        """Return what the provider answered, and the rest of it that the agent has not got yet."""
+    async def send(self, channel: Channel, wire: Wire) -> Reply:
+        """Return what the provider answered; ``channel`` gets what the agent can get at once."""
         model, dialect, started = self.model, channel.request.dialect, time.monotonic()
         translate = self.translate and not understands(model.name, model.api_base, dialect)
-        call = self._translated(channel.request) if translate else self._passed(channel)
-        whole, text, rest = await call
+        call = self._translated if translate else self._passed
+        whole, text = await call(channel, wire)
         answer = dialect.read(whole)
         if answer.error or not answer.complete:
             raise self._broken(answer.error or "the answer broke off", channel)
@@ -102,7 +108,7 @@ class Provider:
             model.warn_once(f"{model.name} reports no usage: its cost counts as unknown, not as 0")
         else:
             usage, cost = cost_of_tokens(model.name, model.price, answer.tokens)
-        reply = Reply(
+        return Reply(
             content=answer.content,
             truncated=answer.truncated,
             usage=usage,
@@ -113,13 +119,12 @@ class Provider:
             body=text,
             translated=translate,
         )
-        return reply, rest
 
-    async def _passed(self, channel: Channel) -> tuple[Json, str, Piece]:
-        """Return the answer, as an object and as it came, and the rest for the agent."""
+    async def _passed(self, channel: Channel, wire: Wire) -> tuple[Json, str]:
+        """Return the answer as an object, and as it came."""
         model, request = self.model, channel.request
         upstream = upstream_of(model.name, model.api_base, request.dialect)
-        url = upstream.url(request.path)
+        url, wire.sent = upstream.url(request.path), True
         try:
             async with self.client.post(
                 url,
@@ -130,28 +135,28 @@ class Provider:
                 allow_redirects=False,
                 proxy=proxy_of(url),
             ) as response:
-                text, rest = await self._read(response, channel)
+                wire.status, wire.headers = response.status, response.headers
+                text = await self._read(response, channel)
         except aiohttp.ClientConnectorError as error:
             raise TransientError(Failed(f"cannot connect: {error}", reached=False)) from error
         except (aiohttp.ClientError, TimeoutError, asyncio.TimeoutError, OSError) as error:
             words = str(error) or f"no answer within {model.call_timeout:.0f} s"
             raise self._broken(words, channel) from error
-        if (status := response.status) != 200:
-            # An address that redirects is a wrong one.
-            status = 404 if status < 400 else status
-            # After an answer key and model are known to be right: it is the request.
-            status = 400 if self.answered and status in (403, 404) else status
-            wire = Wire(sent=True, status=status, headers=response.headers)
-            said = RuntimeError(upstream.without_keys(text))
+        if response.status != 200:
+            # An address that redirects is a wrong one. After an answer key and model are known to
+            # be right: it is the request.
+            status = response.status if response.status >= 400 else 404
+            wire.status = 400 if self.answered and status in (403, 404) else status
+            said = RuntimeError(upstream.without_keys(text[:_LONGEST_ERROR]))
             raise meaning(the_litellm(), model.name, said, wire)
         if response.content_type == STREAM:
             answer = request.dialect.folded([*events_of(text)])
         elif not isinstance(answer := loaded(text), dict):
             raise RequestRefusedError(f"{model.name}: the answer is not a JSON object", None)
-        return answer, text, rest
+        return answer, text
 
-    async def _translated(self, request: AgentRequest) -> tuple[Json, str, Piece]:
-        model, wire = self.model, Wire()
+    async def _translated(self, channel: Channel, wire: Wire) -> tuple[Json, str]:
+        model, request = self.model, channel.request
         try:
             call = watched(wire, translated(model.name, request))
             answer = await asyncio.wait_for(call, model.call_timeout)
@@ -163,7 +168,8 @@ class Provider:
         kind, data = JSON_TYPE, json.dumps(answer).encode()
         if request.streamed:
             kind, data = STREAM, request.dialect.streamed(answer)
-        return answer, data.decode(), Piece(data, {"content-type": kind})
+        channel.rest = Piece(data, {"content-type": kind})
+        return answer, data.decode()
 
     def _broken(self, words: str, channel: Channel) -> Exception:
         """Return what an answer that failed means: another try, unless the agent has a part."""
@@ -171,7 +177,7 @@ class Provider:
             return BrokenStreamError(f"{self.model.name}: {words[:500]}")
         return TransientError(Failed(words[:500], billed=True))
 
-    async def _read(self, response: aiohttp.ClientResponse, channel: Channel) -> tuple[str, Piece]:
+    async def _read(self, response: aiohttp.ClientResponse, channel: Channel) -> str:
         """Read the body, and pass events on until the first on which the agent can act."""
         whole, given, searched = bytearray(), 0, 0
         headers = {k: v for k, v in response.headers.items() if k.lower() in _RETURNED_HEADERS}
@@ -188,7 +194,8 @@ class Provider:
             searched = max(0, len(whole) - _LONGEST_END)
             if given > before:
                 channel.give(Piece(bytes(whole[before:given]), headers))
-        return whole.decode("utf-8", "replace"), Piece(bytes(whole[given:]), headers)
+        channel.rest = Piece(bytes(whole[given:]), headers)
+        return whole.decode("utf-8", "replace")
 
 
 # litellm takes addresses and keys as parameters too, and the agent writes the body.
