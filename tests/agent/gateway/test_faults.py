@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -40,7 +42,9 @@ from tests.agent.gateway.test_runs import (
     solve,
 )
 from tests.agent.gateway.test_runs import keys as keys  # a fixture
-from tests.support.dialects import AGENT, DIALECTS, KEYS, Fault, Turn
+from tests.support import command_lines, wait_until
+from tests.support.commands import Preloaded
+from tests.support.dialects import AGENT, DIALECTS, KEYS, MODELS, Fault, Turn
 from tests.support.runs import config, options
 
 pytestmark = needs_bubblewrap
@@ -276,6 +280,31 @@ def test_no_process_of_an_agent_outlives_its_attempt(
     assert found["status"] == "plausible"
     lines = (read_or_nothing(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
     assert not [line for line in lines if name.encode() in line]
+
+
+def test_an_interrupt_ends_a_run_whose_agent_is_silent(
+    tmp_path: Path, cache: Path, preloaded: Preloaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes no call, so that no gate tells it to stop."""
+    name = f"silent-{secrets.token_hex(8)}"
+    code = "import time; time.sleep(600)"
+    agent = shlex.join([str(Path(sys.executable).resolve()), "-c", code, name])
+    words = [
+        "--dataset", "demo", "--instances", ID, "--models", MODELS["messages"], "--tries", "1",
+        "--run", "r", "--out", str(tmp_path), "--cache", str(cache), "--environment", "none",
+        "--agent", f"command:{agent}", "--agent-api", "anthropic", "--agent-sandbox", "model",
+    ]  # fmt: skip
+    process = preloaded.start(*words)
+    wait_until(lambda: command_lines(name))
+    asked = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    try:
+        said, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and f"{ID}: interrupted" in said, said
+    assert time.monotonic() - asked < 30, "an agent has ten seconds to end by itself"
+    assert not command_lines(name)
 
 
 def read_or_nothing(path: Path) -> bytes:

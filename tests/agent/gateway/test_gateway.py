@@ -84,6 +84,25 @@ def test_headers_pass_by_lists_in_both_directions(gateway: Gateway, stub: Stub) 
     assert {name.lower() for name, _ in response.getheaders()} <= ours
 
 
+def test_logins_of_the_user_for_other_programs_are_not_used(
+    gateway: Gateway, stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc, host = tmp_path / ".netrc", "127.0.0.1"
+    netrc.write_text(f"machine {host} login mine password of-the-user\ndefault login any\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(netrc))
+    response, _ = post(gateway, ASK)
+    assert response.status == 200 and "authorization" not in stub.headers[0]
+    # The environment's proxy is used, and gets no login either.
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, stub.url)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://provider.invalid")
+    response, _ = post(gateway, ASK)
+    assert response.status == 200 and stub.paths[1] == "http://provider.invalid/v1/messages"
+    assert not {"authorization", "proxy-authorization"} & stub.headers[1].keys()
+
+
 def test_large_and_compressed_requests_pass(gateway: Gateway, stub: Stub) -> None:
     long = {**ASK, "messages": [{"role": "user", "content": "word " * 2_000_000}]}
     response, _ = post(gateway, long)
