@@ -27,9 +27,7 @@ def is_command(name: str) -> bool:
 def load_agent(
     name: str, env: Sequence[str] = (), seconds: float = 1800.0, place: Surroundings | None = None
 ) -> Agent:
-    """Return the agent ``name``: ``builtin``, ``command:…``, a name, ``module:attribute``.
-
-    A name is one of ``agent.named``, or of an entry point.
+    """Return the agent ``name``: ``builtin``, ``command:…``, ``module:attribute``, or a known name.
 
     ``env`` names the environment variables that a command gets, ``seconds`` is its time limit.
 

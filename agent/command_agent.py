@@ -194,13 +194,15 @@ class CommandAgent:
 
         argv = [filled(word) for word in self.argv]
         tail, errors = Tail(_HEAD_BYTES, _TAIL_BYTES), Tail(0, _ERROR_BYTES)
+        given = variables_of(self.access.apis) if self.access else {}
+        given |= self.recipe.variables if self.recipe else {}
         variables = {
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": os.environ.get("LANG", "C.UTF-8"),
             "HOME": str(home),
             "TMPDIR": str(scratch / "tmp"),
             **self.environment,
-            **{name: filled(text) for name, text in self._given.items()},
+            **{name: filled(text) for name, text in given.items()},
         }
         try:
             for name in ("home", "tmp"):
@@ -221,13 +223,6 @@ class CommandAgent:
         except OSError as error:
             raise InfrastructureError(f"--agent: cannot run {argv[0]}: {error}") from error
         return _Ended(result, redact(result.output), _last_line(redact(errors.text())))
-
-    @property
-    def _given(self) -> Mapping[str, str]:
-        """Variables by which it finds its model, with placeholders."""
-        if self.recipe:
-            return self.recipe.variables()
-        return variables_of(self.access.apis) if self.access else {}
 
 
 @dataclass(frozen=True)
@@ -300,10 +295,7 @@ def command_agent(
 
 
 def agent_of(
-    recipe: NamedAgent,
-    names: Sequence[str] = (),
-    seconds: float = 1800.0,
-    surroundings: Surroundings | None = None,
+    recipe: NamedAgent, names: Sequence[str], seconds: float, place: Surroundings | None
 ) -> CommandAgent:
     """Return the agent that the harness knows by name; ``names`` as for ``command_agent``."""
     if shutil.which(recipe.program) is None:
@@ -311,8 +303,8 @@ def agent_of(
             f"--agent {recipe.name}: there is no command {recipe.program!r}; install it: "
             f"{recipe.install}"
         )
-    place = surroundings or Surroundings()
-    return CommandAgent(recipe.words, _environment(names), seconds, place, recipe=recipe)
+    environment, place = _environment(names), place or Surroundings()
+    return CommandAgent(recipe.words, environment, seconds, place, recipe=recipe)
 
 
 def _environment(names: Sequence[str]) -> dict[str, str]:

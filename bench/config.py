@@ -263,11 +263,9 @@ def _check_gateway(config: RunConfig) -> None:
         if model.architect:
             raise UserError(f"--models {model.given}: a command edits alone; give one model")
         if config.replay is None and not config.api_base:
-            name, apis = model.edit_format, config.agent_api
-            agent, option = named_agent(name), f"--agent-api {','.join(apis)}"
+            agent, apis = named_agent(model.edit_format), config.agent_api
             spoken = [d for d in DIALECTS if (d.name == agent.dialect if agent else d.api in apis)]
-            option = f"--agent {name}" if agent else option
-            check_dialects(model.name, spoken, option, config.agent_translate)
+            check_dialects(model.name, spoken, config.agent_translate)
 
 
 def _check_temperatures(config: RunConfig) -> None:

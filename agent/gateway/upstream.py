@@ -55,14 +55,8 @@ def understands(name: str, api_base: str | None, dialect: Dialect) -> bool:
     return provider == dialect.api or (dialect.common and provider not in APIS)
 
 
-def check_dialects(
-    name: str, dialects: Sequence[Dialect], option: str, translate: Collection[str]
-) -> None:
-    """Check that the provider of ``name`` speaks one of ``dialects``, or is in ``translate``.
-
-    Raises:
-        UserError: it does not; naming ``option``.
-    """
+def check_dialects(name: str, dialects: Sequence[Dialect], translate: Collection[str]) -> None:
+    """Check that the provider of ``name`` speaks one of ``dialects``, or is in ``translate``."""
     provider = provider_of(name, None)[1]
     spoken = [dialect for dialect in dialects if understands(name, None, dialect)]
     for dialect in spoken:
@@ -71,7 +65,7 @@ def check_dialects(
         return
     known = " and ".join(dialect.name for dialect in dialects)
     raise UserError(
-        f"{option} speaks the protocol {known}, and {name} is served by {provider}; choose another "
+        f"--agent speaks the protocol {known}, and {name} is served by {provider}; choose another "
         f"model or another agent, or give --agent-translate {provider}"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.named.base import LITELLM, NamedAgent, shell
+from agent.named.base import NamedAgent, shell
 
 AGENT = NamedAgent(
     name="aider",
@@ -21,5 +21,4 @@ AGENT = NamedAgent(
     tested="0.86.2",
     install="pipx install aider-chat==0.86.2",
     licence="Apache-2.0",
-    environment=LITELLM,
 )

@@ -13,7 +13,10 @@ from agent.gateway.dialects import DIALECTS
 
 _VERSION_SECONDS = 60.0
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-_QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "TERM": "dumb", "TZ": "UTC"}
+_QUIET = {
+    "GIT_CONFIG_GLOBAL": "/dev/null", "TERM": "dumb", "TZ": "UTC",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # litellm would fetch it
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,9 @@ class NamedAgent:
         """The name of its protocol for ``--agent-api``."""
         return next(one.api for one in DIALECTS if one.name == self.dialect)
 
+    @property
     def variables(self) -> dict[str, str]:
-        return {**_QUIET, **variables_of([self.api]), **self.environment}
+        return {**_QUIET, **self.environment}
 
     def installed(self) -> str:
         """Return the version that is installed; empty where the program is not, or names none."""
@@ -94,5 +98,3 @@ _OF_API = {
     },
     "gemini": {"GOOGLE_GEMINI_BASE_URL": "{address}", "GEMINI_API_KEY": "{token}"},
 }
-# litellm would fetch its price map.
-LITELLM = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.named.base import LITELLM, NamedAgent, shell
+from agent.named.base import NamedAgent, shell
 
 AGENT = NamedAgent(
     name="mini-swe-agent",
@@ -13,7 +13,6 @@ AGENT = NamedAgent(
     install="pipx install mini-swe-agent==2.4.6; pipx inject mini-swe-agent mcp",
     licence="MIT",
     environment={
-        **LITELLM,
         "MSWEA_CONFIGURED": "true",
         "MSWEA_SILENT_STARTUP": "1",
         "MSWEA_COST_TRACKING": "ignore_errors",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.named.base import LITELLM, NamedAgent, shell
+from agent.named.base import NamedAgent, shell
 
 AGENT = NamedAgent(
     name="openhands",
@@ -13,7 +13,6 @@ AGENT = NamedAgent(
     install="pipx install --python 3.12 openhands==1.16.0",
     licence="MIT",
     environment={
-        **LITELLM,
         "LLM_API_KEY": "{token}",
         "LLM_BASE_URL": "{address}/v1",
         "LLM_MODEL": "openai/{model}",

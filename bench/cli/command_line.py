@@ -98,8 +98,8 @@ def _models(values: dict[str, Any], book: SettingsBook) -> tuple[ModelChoice, ..
     any_name = bool(values["api_base"]) or alone
     replay = values["replay"] is not None
     agents = [agent.name for agent in AGENTS]
-    given = values["models"]
-    return models_given(given, book, any_name=any_name, replay=replay, agents=agents)
+    models = values["models"]
+    return models_given(models, book, any_name=any_name, replay=replay, agents=agents)
 
 
 def _environment(values: dict[str, Any]) -> EnvironmentKind:

@@ -165,13 +165,12 @@ def cost_bounds(
     with a full window and the longest reply; limits of dollars lower it. What only an outside agent
     knows, and models without a price or a window, make it None.
     """
-    if config.has_gateway and config.calls_models:
+    if config.outside_agent:
         limits = money.limits
         held = [limits.usd, limits.usd_per_instance and limits.usd_per_instance * len(todo)]
         most = min((limit for limit in held if limit is not None), default=None)
-        return (None, None) if most is None else (Decimal(), most)
-    if config.outside_agent:
-        return None, None
+        known = config.has_gateway and config.calls_models and most is not None
+        return (Decimal(), most) if known else (None, None)
     if not config.calls_models or not todo:
         return Decimal(), Decimal()
     return _least(config, money, todo), _most(config, money, len(todo))

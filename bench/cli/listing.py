@@ -45,9 +45,6 @@ def list_models(
         say(line)
 
 
-_AGENT_COLUMNS = ("agent", "installed", "tested", "protocol", "licence", "installed with")
-
-
 def list_agents(say: Say, *, as_json: bool = False) -> None:
     """Say the table of the coding agents that are known by name; it asks each for its version."""
     rows = [
@@ -64,7 +61,7 @@ def list_agents(say: Say, *, as_json: bool = False) -> None:
     if as_json:
         say(json.dumps(rows))
         return
-    for line in table(_AGENT_COLUMNS, ([value or "no" for value in row.values()] for row in rows)):
+    for line in table([*rows[0]], ([value or "no" for value in row.values()] for row in rows)):
         say(line)
 
 

@@ -359,9 +359,8 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
         instances.append(found)
     asked = texts(described.get("selected"))
     configured = objects(mapping(described.get("config")).get("models"))
-    labels = [_labelled(model, "name") for model in configured]
     if any(named_agent(text(model.get("edit_format"))) for model in configured):
-        models = tuple(dict.fromkeys(labels))
+        models = tuple(dict.fromkeys(_labelled(model, "name") for model in configured))
     return RunData(
         name=store.run,
         folder=store.folder,

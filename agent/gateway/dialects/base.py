@@ -188,7 +188,9 @@ class Dialect(ABC):
         content, calls = self._said(parts, "")
         model = text_at(answer, "model") or text_at(answer, "modelVersion")
         counted = tokens if tokens.possible else None
-        return Answer(content, calls, counted, model, end in _CUT_OFF, bool(end), error_in(answer))
+        error = answer.get("error")
+        words = text_at(error, "message") or dumped(error) if error else ""
+        return Answer(content, calls, counted, model, end in _CUT_OFF, bool(end), words)
 
     def acts(self, event: Json) -> bool:
         """Return whether an agent may act on ``event`` before the stream ends.
@@ -296,11 +298,6 @@ def _most(body: Json, names: Iterable[str]) -> int:
 def tool_name(tool: Json) -> str:
     name = tool.get("name") or at(tool, "function", "name") or tool.get("type")
     return text_at(name) or next(iter(tool), "")
-
-
-def error_in(answer: Json) -> str:
-    error = answer.get("error")
-    return text_at(error, "message") or dumped(error) if error else ""
 
 
 def joined(content: object) -> str:
