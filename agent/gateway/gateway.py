@@ -242,7 +242,7 @@ class Gateway:
     def _serve(self, channel: Channel) -> None:
         """Answer one request; in a thread of its own."""
         try:
-            channel.give(self._answer(channel))
+            self._answer(channel)
         except (RequestRefusedError, BrokenStreamError, RecursionError) as error:
             self._failed(str(error))
             channel.refuse(str(error))
@@ -264,8 +264,7 @@ class Gateway:
         if self._failures >= _MOST_FAILURES:
             self._end(InfrastructureError(f"{_MOST_FAILURES} requests failed in turn: {words}"))
 
-    def _answer(self, channel: Channel) -> Piece:
-        """Return what the agent has not got yet of the answer."""
+    def _answer(self, channel: Channel) -> None:
         request, model = channel.request, self.model
         exact, turn = exact_key(request), turn_key(request, model.name)
         with self._lock:
@@ -281,15 +280,14 @@ class Gateway:
         if reply is not None and reply.body:
             data = reply.body.encode("utf-8", "replace")
             kind = JSON_TYPE if data.lstrip()[:1] == b"{" else STREAM
-            rest = Piece(data, {"content-type": kind})
+            channel.rest = Piece(data, {"content-type": kind})
         else:
             dialect, prompt = request.dialect, len(request.data) // _BYTES_PER_TOKEN
             limit, answers = dialect.output_limit(request.body), dialect.answers(request.body)
             ask = model.planned(turn, exact, prompt, limit, answers)
             reply = model.asked(ask, lambda wire: self._send(channel, wire), self._pause)
-            rest = channel.rest
         self._note(request, turn, reply)
-        return rest
+        channel.give(channel.rest)
 
     def _pause(self, seconds: float) -> None:
         self._check()

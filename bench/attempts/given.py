@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from agent.conversation.base import Ending
+from agent.named import OUTSIDE
 from agent.protocol import AgentResult, Task
 from core.git import git_result
 from llm.chat import Message, ReplayExhaustedError, Reply, Tool, Traits, estimate_tokens
 from llm.gate import Gate
 from llm.options import ModelChoice
 from runs.modelsource import ModelSource, Turn
-
-GIVEN = "agent"
-"""The edit format of a given candidate: what wrote it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class GivenModels:
         if attempt < 1:
             return self.others.turn(instance_id, attempt, choice, temperature, gate)
         one = self.given[instance_id][attempt - 1]
-        return Turn(GivenPatch(one.patch), f"{one.model} ({one.origin})", GIVEN)
+        return Turn(GivenPatch(one.patch), f"{one.model} ({one.origin})", OUTSIDE)
 
 
 @dataclass(frozen=True)

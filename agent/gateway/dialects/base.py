@@ -197,8 +197,9 @@ class Dialect(ABC):
 
         An error counts: a call that failed at once can be repeated, where nothing was passed on.
         """
-        found = self.read(self.folded([event]))
-        return bool(found.tool_calls or found.complete or found.error or event.get("error"))
+        parts, end, _ = self.outcome(whole := self.folded([event]))
+        called = any(isinstance(self.part(part), ToolCall) for part in parts)
+        return bool(called or end or whole.get("error") or event.get("error"))
 
     def model(self, path: str, body: Json) -> str:
         """Return the model that a request asks."""
