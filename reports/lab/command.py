@@ -16,14 +16,7 @@ from reports.cli.options import ReportOptions, ReportTask
 from reports.data.rundata import read_run
 from reports.lab.policies import policies_of
 from reports.lab.recorded import LabData, lab_data
-from reports.lab.replay import (
-    ORACLE,
-    ExpectedTotal,
-    Front,
-    LabReport,
-    PolicyResult,
-    run_lab,
-)
+from reports.lab.replay import ORACLE, ExpectedTotal, Front, LabReport, PolicyResult, run_lab
 from reports.pages.markdown import NONE, Cells, percent, within
 from reports.statistics.methods import ShareRange
 from runs.storage.store import RunStore

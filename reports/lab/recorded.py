@@ -101,9 +101,8 @@ def _turns(instance: InstanceData, known: _Known) -> Iterator[tuple[ModelTurn, A
     for attempt in instance.attempts:
         if attempt.status in UNFINISHED:
             continue  # it says nothing, as if it had never been made
-        before = max((turn.try_ for turn in known if turn.model == attempt.model), default=0)
-        turn = ModelTurn(attempt.model, before + attempt.try_)
-        while turn in taken:  # files of others may give all attempts one number
+        turn = ModelTurn(attempt.model, attempt.try_)
+        while turn in taken:  # by an earlier run, or in files that give all attempts one number
             turn = ModelTurn(turn.model, turn.try_ + 1)
         taken.add(turn)
         yield turn, attempt

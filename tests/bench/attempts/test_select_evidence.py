@@ -285,7 +285,7 @@ def test_a_run_that_is_killed_buys_no_script_twice(
 
 
 def test_a_black_box_has_no_model_to_ask() -> None:
-    with pytest.raises(UserError, match="--select evidence asks the models"):
+    with pytest.raises(UserError, match="--select evidence and --history summary ask"):
         validated(by_evidence(replay=None, agent="command:true"))
 
 

@@ -56,6 +56,7 @@ def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
     for policy in ("recorded", "oracle", "only-scripted-b", "plausible-5", "random", "value-10"):
         assert f"\n| {policy} | " in text
     assert "\n| evidence | " not in text, "the run has none"
+    assert "from the run's own (5 %, Holm, 15 policies): none.\n" in text
     assert report(demo, "--no-page")[1] == text, "byte for byte"
     code, text, _ = report(demo, "--no-page", "--json", "--samples", "50")
     found = json.loads(text)
@@ -246,7 +247,7 @@ def test_two_runs_and_a_run_with_evidence(demo: Path, tmp_path: Path, report: Re
         path.write_text(json.dumps(content))
     _, text, _ = report(folder, "--no-page")
     assert "\n| evidence | " in text
-    code, text, _ = report(demo, folder, "--no-page", "--samples", "20")
+    code, text, _ = report(folder, demo, "--no-page", "--samples", "20")
     assert code == 0
     assert text.startswith("# Lab: r + r\n\n6 instances, 26 attempts of 2 models, at most 12 of")
     assert "\n| evidence | " not in text, "classes are those of one run"

@@ -128,6 +128,14 @@ def test_costs_are_a_bound_where_only_some_orders_ask_for_a_missing_attempt() ->
     assert found["total-99"].dollars.complete
 
 
+def test_unknown_dollars_may_end_the_work_before_any_instance() -> None:
+    free = [an_instance(f"own__thing-{n}", attempts=(an_attempt(cost=None),)) for n in (1, 2)]
+    found = results(a_run(*free), "total-5", "first")
+    assert (found["total-5"].resolved.low, found["total-5"].resolved.high) == (0, 1)
+    assert found["first"].resolved.low == 1
+    assert not found["first"].dollars.complete
+
+
 def test_an_attempt_that_infrastructure_ended_counts_as_never_made() -> None:
     ended = an_attempt(2, try_=2, status=AttemptStatus.INFRA_ERROR.value)
     data = lab_data([a_run(an_instance(attempts=(an_attempt(1), ended)))])
@@ -138,6 +146,7 @@ def test_a_selected_instance_without_a_prediction_is_unknown() -> None:
     run = a_run(an_instance("own__thing-1"), selected=("own__thing-1", "own__thing-2"))
     found = results(run, "first")
     assert [(each.resolved.low, each.resolved.high) for each in found.values()] == [(0.5, 1)] * 3
+    assert not any(each.dollars.complete for each in found.values())
 
 
 def test_runs_together() -> None:
@@ -218,8 +227,10 @@ def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
 
 
 def test_cheaper_and_as_good_is_the_front() -> None:
-    found = results(World(lambda *_: 0.5, accepted=0.0).run(50), "first", "plausible", "all")
+    names = ("first", "plausible", "plausible-6", "all")
+    found = results(World(lambda *_: 0.5, accepted=0.0).run(50), *names)
     assert found["first"].front is found["plausible"].front is Front.YES
+    assert found["plausible-6"].front is Front.YES, "equal ones share their place"
     assert found["all"].front is Front.NO, "as good as plausible, and dearer"
     assert found["oracle"].front is Front.NO
     assert found["recorded"].front is Front.NO

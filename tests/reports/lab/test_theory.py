@@ -117,6 +117,13 @@ def test_the_value_of_another_attempt_finds_where_to_stop() -> None:
         assert gain(f"value-{usd}", usd) == max(fixed)
 
 
+def test_an_instance_says_nothing_about_itself() -> None:
+    """Another attempt is not worth a cent, but one instance alone has no history."""
+    world = World(lambda *_: 0.0, accepted=0.0)
+    attempts = [results(world.run(n), "value-0.01")["value-0.01"].attempts for n in (1, 2)]
+    assert attempts == [ExpectedTotal(6, True), ExpectedTotal(2, True)]
+
+
 def test_all_candidates_and_all_scripts_may_be_wrong() -> None:
     """The honest failure: nothing that the harness sees differs from a success."""
     world = World(lambda *_: 0.0, shared=1.0, scripts=(0.0, 0.0))
@@ -156,4 +163,6 @@ def test_a_budget_of_an_instance_ends_its_work() -> None:
     found = results(constant(0.0).run(10), "all", "budget-2", "plausible")
     assert found["all"].dollars.value == 60
     rejecting = World(lambda *_: 0.0, accepted=0.0).run(10)
-    assert results(rejecting, "budget-2.5")["budget-2.5"].dollars.value == 30
+    found = results(rejecting, "budget-2.5", "budget-2")
+    assert found["budget-2.5"].dollars.value == 30
+    assert found["budget-2"].dollars.value == 20
