@@ -25,6 +25,16 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.attempts.candidates import Candidate
+from bench.attempts.evidence import (
+    SOLVED,
+    THERE,
+    CandidateClass,
+    Evidence,
+    ReproductionScript,
+    ScriptSource,
+    choose_by_evidence,
+)
 from bench.cli.cli import run_cli
 from core.errors import UserError
 from reports.statistics.methods import Share
@@ -37,24 +47,6 @@ SETS = {
 }
 _VALID = "fail_on_original_repo"  # stands among the patches; true: the script fails at the base
 _HEAD = "right wrong  none    no     of labelled, 95 %            bounds      theirs"
-
-
-def agreement(
-    passed: Mapping[str, frozenset[str]],
-    weights: Mapping[str, int],
-    order: Callable[[str], tuple[int, ...]],
-) -> str:
-    """Return the first candidate by ``order`` of the groups that agree most.
-
-    A group is the candidates that pass the same scripts. Its score is the square of the number of
-    scripts times the sum of its candidates' weights. All groups with the highest score are kept.
-    """
-    weight: dict[frozenset[str], int] = defaultdict(int)
-    for name, scripts in passed.items():
-        weight[scripts] += weights[name]
-    scores = {scripts: len(scripts) ** 2 * total for scripts, total in weight.items()}
-    best = max(scores.values())
-    return min((name for name, scripts in passed.items() if scores[scripts] == best), key=order)
 
 
 @dataclass(frozen=True)
@@ -81,13 +73,37 @@ class RecordedInstance:
     def least(self, key: Callable[[RecordedPatch], tuple[int, ...]]) -> str:
         return min(self.candidates.values(), key=lambda c: (*key(c), c.number)).name
 
-    def agreeing(self, weight: Callable[[RecordedPatch], int]) -> str:
-        def order(name: str) -> tuple[int, ...]:
-            one = self.candidates[name]
-            return one.failing, -one.occurrence, one.size, one.number
-
-        passed = {name: one.passed for name, one in self.candidates.items()}
-        return agreement(passed, {n: weight(one) for n, one in self.candidates.items()}, order)
+    def by_evidence(self, weight: Callable[[RecordedPatch], int]) -> str:
+        """Return the choice of ``--select evidence``, each patch made ``weight`` times."""
+        candidates: list[Candidate] = []
+        names: list[str] = []
+        classes = []
+        failing: dict[int, int] = {}
+        for one in self.candidates.values():
+            numbers = range(len(names) + 1, len(names) + 1 + weight(one))
+            names += [one.name] * len(numbers)
+            failing |= dict.fromkeys(numbers, one.failing)
+            clean, text = not one.failing, "x" * max(1, one.size)
+            candidates += (Candidate(n, text, True, True, True, clean) for n in numbers)
+            classes.append(CandidateClass(id=one.name, attempts=tuple(numbers), models=()))
+        scripts = frozenset().union(*(one.passed for one in self.candidates.values()))
+        evidence = Evidence(
+            classes=tuple(classes),
+            scripts=tuple(
+                ReproductionScript(id=name, source=ScriptSource.ISSUE, base=(THERE, THERE))
+                for name in sorted(scripts)
+            ),
+            outcomes={
+                name: {
+                    key: SOLVED if name in one.passed else THERE
+                    for key, one in self.candidates.items()
+                }
+                for name in scripts
+            },
+            failing=failing,
+        )
+        winner = choose_by_evidence(candidates, evidence).winner
+        return names[winner.attempt - 1] if winner else ""
 
 
 RULES: Mapping[str, Callable[[RecordedInstance], str]] = {
@@ -96,8 +112,8 @@ RULES: Mapping[str, Callable[[RecordedInstance], str]] = {
     "regressions, scripts, frequency": lambda n: n.least(
         lambda one: (one.failing, -len(one.passed), -one.occurrence)
     ),
-    "agreement, by candidates": lambda n: n.agreeing(lambda _: 1),
-    "agreement, by occurrences": lambda n: n.agreeing(lambda one: one.occurrence),
+    "evidence, each patch once": lambda n: n.by_evidence(lambda _: 1),
+    "evidence, as often as it was made": lambda n: n.by_evidence(lambda one: one.occurrence),
     "the authors' newest ranking": lambda n: n.own,
 }
 
