@@ -235,7 +235,7 @@ def _why(winner: Candidate, evidence: Evidence, groups: Sequence[AgreementGroup]
     rest = [one for one in groups if one is not group]
     text += f", the next has {rest[0].score}" if rest else ""
     text += {True: "; no test newly fails", None: "; its tests are unknown"}.get(
-        winner.test, f"; {counted(evidence.failing.get(attempt, 1), 'test')} or more newly fail"
+        winner.test, f"; {counted(evidence.failing.get(attempt, 1), 'test')} newly fail"
     )
     if same and len(same.attempts) > 1:
         text += f"; equal patches: attempts {some([*map(str, same.attempts)], _SHOWN)}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -11,12 +13,16 @@ from typing import Any
 
 import pytest
 
+from bench.attempts.evidence import Evidence, evidence_of, groups_of
+from bench.attempts.scripts import language_of_runner
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig, SelectionRule, ToldHistory, validated
 from bench.policy import StopRule
+from bench.regression.runners import Runner
 from core.errors import UserError
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
+from environments.local.bubblewrap import bubblewrap_works
 from llm.chat import Message, request_sha256
 from llm.replay import RecordedAttempt, read_trajectory
 from reports.cli.options import ReportOptions
@@ -403,3 +409,89 @@ def test_the_next_attempt_is_told_what_became_of_the_others(
         summaries = [said for said in firsts if "Summarize for them" in said[-1]["content"]]
         assert len(summaries) == (told is ToldHistory.SUMMARY)
         assert verified(out, cache)[-1].endswith("nothing differs")
+
+
+BEHAVIOUR = """```python
+import sys
+
+from textkit.slug import slugify
+
+sys.exit(0 if slugify("a b!") == "a-b" else 2)
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "attempt", "scores"),
+    [
+        (BEHAVIOUR, 2, [4, 1]),
+        ("NO EVIDENCE", 1, [1, 1]),
+        (BEHAVIOUR.replace("0 if", "2 if"), 1, None),
+    ],
+)
+def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
+    tmp_path: Path, cache: Path, said: str, attempt: int, scores: list[int] | None
+) -> None:
+    """Each of two candidates passes one script; the model sees both patches."""
+    replies = tmp_path / "replies"
+    replies.mkdir()
+    raw = json.loads((RECORDED / f"{NAME}.json").read_text())
+    raw["attempts"] = [raw["attempts"][0], {**raw["attempts"][3], "attempt": 2}]
+    raw["writers"][1]["messages"].append({"role": "assistant", "content": said})
+    (replies / f"{NAME}.json").write_text(json.dumps(raw))
+    run = options(tmp_path, cache, NAME)
+    asked = by_evidence(replay=replies, tries=1, rounds=1)
+    assert run_command(asked, run, lambda _: None) == 0
+    found = read(tmp_path, NAME)
+    assert found["attempt"] == attempt
+    last = found["evidence"]["scripts"][6]
+    assert last["source"] == "distinguishing"
+    if scores:
+        assert [group.score for group in groups_of(evidence_of(found) or Evidence())] == scores
+    (writer,) = [w for w in read(tmp_path, NAME, "trajectories")["writers"] if w["attempt"] == -1]
+    prompt = writer["messages"][-2]["content"]
+    patches = [one["model_patch"].strip() for one in found["all_results"]]
+    assert all(patch in prompt for patch in patches)
+
+
+def test_a_script_sees_nothing_of_the_evaluation(tmp_path: Path, cache: Path) -> None:
+    replies = tmp_path / "replies"
+    replies.mkdir()
+    hidden = [DEMO_DATASET / "tasks" / NAME / "gold.patch", replies / f"{NAME}.json", cache]
+    code = (
+        f"import os, sys\nsys.exit(0 if any(map(os.path.exists, {[*map(str, hidden)]})) else 2)\n"
+    )
+    raw = json.loads((RECORDED / f"{NAME}.json").read_text())
+    raw["writers"][0]["messages"][0]["content"] = f"```python\n{code}```\n"
+    (replies / f"{NAME}.json").write_text(json.dumps(raw))
+    assert run_command(by_evidence(replay=replies), options(tmp_path, cache, NAME), print) == 0
+    found = read(tmp_path, NAME)["evidence"]
+    if not bubblewrap_works():
+        pytest.skip("bubblewrap is not installed")
+    assert found["scripts"][0]["base"] == [2, 2]
+    assert set(found["outcomes"]["s1"].values()) == {2}
+
+
+@pytest.mark.parametrize("runner", [Runner.JEST, Runner.GO, Runner.PHPUNIT, Runner.RSPEC])
+def test_scripts_of_other_languages_keep_their_exit_code(tmp_path: Path, runner: Runner) -> None:
+    language = language_of_runner(runner)
+    assert language
+    sources = {
+        ".cjs": "process.exit(CODE)",
+        "/main.go": 'package main\n\nimport "os"\n\nfunc main() { os.Exit(CODE) }\n',
+        ".php": "<?php exit(CODE);",
+        ".rb": "exit CODE",
+    }
+    if not shutil.which(language.command.split()[0]):
+        pytest.skip(f"{language.command.split()[0]} is not installed")
+    place = tmp_path / language.file(1)
+    place.parent.mkdir(exist_ok=True)
+    for code in (0, 2, 1):
+        place.write_text(sources[language.suffix].replace("CODE", str(code)))
+        ran = subprocess.run(["bash", "-c", language.run(1)], cwd=tmp_path, check=False)
+        assert ran.returncode == code
+
+
+def test_languages_without_scripts_that_run_alone_have_no_evidence() -> None:
+    assert language_of_runner(Runner.CARGO) is None
+    assert language_of_runner(Runner.MAVEN) is None
