@@ -141,7 +141,9 @@ class EvidenceGatherer:
         if proven.reason:
             return f"scripts would not run the candidates' code: {proven.reason}"
         revision = f"{self.instance.instance_id}:{self.instance.base_commit}"
-        return ScriptRunner(self.tests.session, proven, language, revision, self.cache, _SECONDS)
+        return ScriptRunner(
+            self.tests.session, proven, language, revision, self.cache, _SECONDS, self.log
+        )
 
     def _write(self, usable: Sequence[AttemptRecord], language: ScriptLanguage) -> None:
         """Collect the attempts' own scripts, and ask the models for theirs, each with each prompt.

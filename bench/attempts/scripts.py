@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from logging import Logger
 from pathlib import Path, PurePosixPath
 
 from agent.formats.reading.fences import fence_of, shortest_fence
@@ -150,6 +152,7 @@ class ScriptRunner:
     revision: str
     cache: Path
     seconds: float
+    log: Logger
 
     def run(
         self, changes: Changes, scripts: Sequence[ReproductionScript], times: int = 1
@@ -176,14 +179,20 @@ class ScriptRunner:
         files = {self.language.file(n): one.text.encode() for n, one in scripts.items()}
         tree = {**changes, **files}
         found: dict[str, tuple[int | None, ...]] = {}
+        started, seconds = time.monotonic(), 0.0
         with self.session.prepare(tree, self.proven.setup, len(scripts) * times) as prepared:
             if setup_failures(prepared, self.proven):
                 return {}
             for number, script in scripts.items():
                 command = self.language.run(number)
-                found[script.id] = tuple(
-                    prepared.run(command, self.seconds).exit_code for _ in range(times)
-                )
+                results = [prepared.run(command, self.seconds) for _ in range(times)]
+                found[script.id] = tuple(result.exit_code for result in results)
+                seconds += sum(result.seconds for result in results)
+        whole = time.monotonic() - started
+        self.log.info(
+            "scripts: %d ran for %.1f s, and the tree took %.1f s more",
+            len(scripts) * times, seconds, whole - seconds,
+        )  # fmt: skip
         return found
 
     def _key(self, changes: Changes) -> str:

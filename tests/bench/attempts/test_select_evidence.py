@@ -457,10 +457,9 @@ def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
 def test_a_script_sees_nothing_of_the_evaluation(tmp_path: Path, cache: Path) -> None:
     replies = tmp_path / "replies"
     replies.mkdir()
-    hidden = [DEMO_DATASET / "tasks" / NAME / "gold.patch", replies / f"{NAME}.json", cache]
-    code = (
-        f"import os, sys\nsys.exit(0 if any(map(os.path.exists, {[*map(str, hidden)]})) else 2)\n"
-    )
+    gold = DEMO_DATASET / "tasks" / NAME / "gold.patch"
+    hidden = [str(path) for path in (gold, replies / f"{NAME}.json", cache / "demo-mirrors")]
+    code = f"import os, sys\nsys.exit(0 if any(map(os.path.exists, {hidden})) else 2)\n"
     raw = json.loads((RECORDED / f"{NAME}.json").read_text())
     raw["writers"][0]["messages"][0]["content"] = f"```python\n{code}```\n"
     (replies / f"{NAME}.json").write_text(json.dumps(raw))
