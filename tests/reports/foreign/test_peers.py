@@ -78,16 +78,28 @@ def figures(folder: Path) -> list[Any]:
     ]  # fmt: skip
 
 
+def with_lanes(run: Path, folder: Path) -> Path:
+    """Return a copy of a run whose attempts held two further conversations, as sub-agents do."""
+    made = Path(shutil.copytree(run, folder / "copied/predictions/r"))
+    for path in (made / "trajectories").glob("*.json"):
+        raw = json.loads(path.read_text())
+        for attempt in raw["attempts"]:
+            said = attempt["messages"]
+            attempt["messages"] = said + [{**m, "lane": n} for n in (1, 2) for m in said]
+        path.write_text(json.dumps(raw))
+    return made
+
+
 def test_exported_trajectories_pass_the_official_models(
     venvs: Path, ours: Path, tmp_path: Path
 ) -> None:
     python = python_of("harbor", venvs)
-    runs = {"ours": ours, "mini": SAMPLES / "mini"}
+    runs = {"ours": ours, "lanes": with_lanes(ours, tmp_path), "mini": SAMPLES / "mini"}
     for name, run in runs.items():
         export_command(run, ExportLayout.ATIF, tmp_path / name, lambda _: None)
         command = [python, "-c", VALIDATE, tmp_path / name]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        subagents = 6 if name == "ours" else 1
+        subagents = 1 if name == "mini" else 6
         expected = [f"{one} {subagents}" for one in sorted(plain(run))]
         assert said.splitlines() == expected
 
