@@ -12,7 +12,7 @@ from agent.formats.base import Matching, OnFailure
 from agent.gateway.dialects import DIALECTS
 from agent.gateway.upstream import check_dialects
 from agent.named import OUTSIDE, named_agent
-from bench.policy import PolicyOptions, SelectionRule, ToldHistory
+from bench.policy import PolicyOptions, SelectionRule, StopRule, ToldHistory
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
@@ -198,7 +198,7 @@ def validated(config: RunConfig) -> RunConfig:
     config = _with_agents(config)
     _check_agent(config)
     config.check_policy()
-    return config
+    return replace(config, all_attempts=True) if config.stop is StopRule.ALL else config
 
 
 def _with_agents(config: RunConfig) -> RunConfig:

@@ -17,6 +17,7 @@ from llm.chat import (
     Reminder,
     ReplayExhaustedError,
     Reply,
+    RequestRefusedError,
     Tool,
     ToolCall,
     Traits,
@@ -40,6 +41,7 @@ class RecordedAttempt:
         traits: the traits of the model; None in trajectories without them.
         temperature: the temperature that was sent; None if none was sent or recorded.
         made: False for an attempt that a replay marked as not recorded.
+        refused: hashes of requests of a writer of scripts that got no reply.
     """
 
     number: int
@@ -51,6 +53,7 @@ class RecordedAttempt:
     traits: Traits | None = None
     temperature: float | None = None
     made: bool = True
+    refused: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -59,12 +62,13 @@ class ReplayModel:
 
     Serves the first unserved reply with the request's hash, else the first unserved reply: the
     tries of one model begin with equal requests, and trajectories of other harnesses have no
-    hashes.
+    hashes. With ``exact`` it serves none with the hash of another request.
     """
 
     attempt: RecordedAttempt
     traits: Traits = field(default_factory=Traits)
     counter: Callable[[str], int] = estimate_tokens
+    exact: bool = False
     _served: set[int] = field(default_factory=set)
 
     def count(self, text: str) -> int:
@@ -72,6 +76,8 @@ class ReplayModel:
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
         wanted = request_sha256(messages)
+        if wanted in self.attempt.refused:
+            raise RequestRefusedError("the recording has no reply: it was refused")
         left = [i for i in range(len(self.attempt.calls)) if i not in self._served]
         if not left and self.attempt.refusal:
             raise refusal(self.attempt.refusal)
@@ -79,6 +85,8 @@ class ReplayModel:
             raise ReplayExhaustedError(f"attempt {self.attempt.number}: no reply left")
         calls = self.attempt.calls
         index = next((i for i in left if calls[i].request_sha256 == wanted), left[0])
+        if self.exact and calls[index].request_sha256 not in ("", wanted):
+            raise ReplayExhaustedError("the recording has no reply to this request")
         self._served.add(index)
         if calls[index].request_sha256 == wanted:
             return calls[index].reply
@@ -144,7 +152,19 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         traits=traits_of_json(raw.get("traits")),
         temperature=float(temperature) if isinstance(temperature, (int, float)) else None,
         made=raw.get("status") != _NOT_RECORDED,
+        refused=_refused(raw) if int(raw["attempt"]) < 1 else frozenset(),
     )
+
+
+def _refused(raw: Mapping[str, Any]) -> frozenset[str]:
+    """Return the hashes of requests that no reply follows; each is a conversation of its own."""
+    said = [(str(m["role"]), str(m["content"])) for m in raw.get("messages") or ()]
+    alone = (
+        text
+        for (role, text), (follows, _) in zip(said, [*said[1:], ("", "")], strict=True)
+        if role == "user" and follows != "assistant"
+    )
+    return frozenset(request_sha256([Message("user", text)]) for text in alone)
 
 
 def _cost(raw: Mapping[str, Any]) -> float | None:

@@ -24,7 +24,7 @@ from bench.cli.configfile import options_given
 from bench.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.options import Options
-from bench.policy import StopRule
+from bench.policy import StopRule, ToldHistory
 from core.errors import UserError
 from core.options import command, option, option_group
 from core.plaintext import Say, one_line
@@ -69,8 +69,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
 def select_command(runs: Sequence[Path], config: RunConfig, options: Options, say: Say) -> int:
     """Write a run whose predictions are chosen from ``runs``; return the exit code."""
-    if config.outside_agent or not config.by_evidence:
-        raise UserError("--select evidence takes no --agent: the candidates are there")
+    _check(runs, config, options)
     given = candidates_of(runs)
     dataset = load_dataset(options.dataset, options.split, options.dataset_config)
     known = [one for one in dataset.instances() if one.instance_id in given]
@@ -94,12 +93,31 @@ def select_command(runs: Sequence[Path], config: RunConfig, options: Options, sa
     return code
 
 
+def _check(runs: Sequence[Path], config: RunConfig, options: Options) -> None:
+    if not config.by_evidence:
+        raise UserError("--select: report.py chooses by evidence alone; give --select evidence")
+    if len({path.expanduser().resolve() for path in runs}) < len(runs):
+        raise UserError("a run is given twice; name each once")
+    acts = options.status or options.clean or options.redo or options.continue_
+    if options.dry_run or acts:
+        raise UserError(
+            "--dry-run, --status, --clean, --redo and --continue are for harness.py; leave them "
+            "out: the same command continues a run"
+        )
+    changed = config.history is not ToldHistory.NONE or config.equal_failures
+    if config.outside_agent or changed or config.stop not in (StopRule.PLAUSIBLE, StopRule.ALL):
+        raise UserError(
+            "--agent, --history, --stop and --equal-failures are for attempts that are made; leave "
+            "them out: the candidates are there"
+        )
+
+
 def candidates_of(runs: Sequence[Path]) -> Given:
     """Return the candidates with a patch, by instance, in the order of runs and attempts."""
     found: dict[str, list[GivenCandidate]] = {}
     for path in runs:
         place = path.expanduser().resolve()
-        ours = layout_of(place) is RunLayout.OURS
+        ours = layout_of(place, labels=False) is RunLayout.OURS
         for name, one in _own(place) if ours else _foreign(place):
             if one.patch.strip():
                 found.setdefault(name, []).append(one)

@@ -143,7 +143,7 @@ class ReplayedModels:
                 f"turn of {choice.given}; give the recorded models with --models"
             )
         if attempt < 1:
-            return self._turn(recorded)
+            return self._turn(recorded, exact=True)
         if is_outside(choice.edit_format) or named_agent(recorded.edit_format):
             if recorded.edit_format != choice.edit_format:
                 raise UserError(
@@ -159,12 +159,12 @@ class ReplayedModels:
         turn = self._turn(recorded)
         return replace(turn, architect=turn.model) if choice.architect else turn
 
-    def _turn(self, recorded: RecordedAttempt) -> Turn:
-        counter, model = ESTIMATE, ReplayModel(recorded)
+    def _turn(self, recorded: RecordedAttempt, *, exact: bool = False) -> Turn:
+        counter, model = ESTIMATE, ReplayModel(recorded, exact=exact)
         if recorded.traits is not None:  # with them, a replay takes the same decisions
             counter = counter_name(recorded.model)
             count = partial(count_tokens, recorded.model)
-            model = ReplayModel(recorded, recorded.traits, count)
+            model = ReplayModel(recorded, recorded.traits, count, exact)
         name, edit_format = recorded.model, recorded.edit_format
         return Turn(model, name, edit_format, counter, recorded.temperature)
 

@@ -154,10 +154,11 @@ def choose_by_evidence(
     the earlier attempt. Candidates that edit test configuration come last, as in ``choose``.
     """
     usual = choose(candidates, require_tests=require_tests)
-    groups = groups_of(evidence)
+    fit = {c.attempt: c for c in candidates if c.usable and c.status not in NEVER_PLAUSIBLE}
+    groups = [group for group in groups_of(evidence) if fit.keys() & {*group.attempts}]
     best = [g for g in groups if g.score and g.score == groups[0].score]
-    members = {attempt for group in best for attempt in group.attempts}
-    pool = [c for c in candidates if c.attempt in members and c.status not in NEVER_PLAUSIBLE]
+    members = fit.keys() & {attempt for group in best for attempt in group.attempts}
+    pool = [fit[attempt] for attempt in members]
     if usual.winner is None or not pool:
         if usual.winner is None or len(candidates) == 1:
             return usual

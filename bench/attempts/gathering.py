@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
 
+from bench.attempts.candidates import NEVER_PLAUSIBLE
 from bench.attempts.evidence import (
     SOLVED,
     CandidateClass,
@@ -70,6 +71,8 @@ class EvidenceGatherer:
     log: Logger
     evidence: Evidence = field(default_factory=Evidence)
     _trees: dict[int, tuple[str, Changes]] = field(default_factory=dict)
+    _looked_at: set[int] = field(default_factory=set)
+    _compared: set[tuple[str, str]] = field(default_factory=set)
     _asked: int = 0
     _rounds: int = 0
 
@@ -79,7 +82,9 @@ class EvidenceGatherer:
         Scripts are only written where there is something to compare: with ``compare`` two classes,
         else two candidates.
         """
-        usable = [one for one in records if one.candidate.usable]
+        fit = [one for one in records if one.candidate.usable]
+        # Outcomes of the others say nothing about their patches, which are never chosen so.
+        usable = [one for one in fit if one.candidate.status not in NEVER_PLAUSIBLE]
         classes = self.classes(usable)
         failed = [one for one in usable if one.candidate.test is False]
         failing = {one.attempt: len(one.failing) for one in failed}
@@ -96,7 +101,9 @@ class EvidenceGatherer:
             self._run(runner)
             self._distinguish(usable, runner)
         except (BudgetUsedError, ReplayExhaustedError, NotRecordedError) as error:
-            self._noted(f"not all scripts were written: {str(error) or 'none is recorded'}")
+            # The words differ in a replay, so only the log has them.
+            self.log.info("evidence: %s", error)
+            self._noted("not all scripts could be asked for")
             self._run(runner)
         return self.evidence
 
@@ -153,7 +160,10 @@ class EvidenceGatherer:
         for one in usable:
             self._take_own(one, language)
         while self._asked < self.most_scripts:
-            round_, nth = divmod(self._asked, len(_SOURCES))
+            asked, count = self._asked, self.models
+            round_, nth = divmod(asked, len(_SOURCES))
+            # A model is not always to have the same prompt.
+            shift = asked // count if count % len(_SOURCES) == 0 else 0
             source = _SOURCES[nth]
             files, patch = {}, ""
             if source is ScriptSource.FILES:
@@ -162,7 +172,7 @@ class EvidenceGatherer:
                 shown = self.evidence.classes[round_ % len(self.evidence.classes)]
                 patch = _patch(usable, shown)
             prompt = script_prompt(language, self.instance.problem_statement, files, patch)
-            self._add(source, prompt, (nth + round_) % self.models)
+            self._add(source, prompt, (asked + shift) % count)
 
     def _add(self, source: ScriptSource, prompt: str, model: int) -> str:
         """Ask for a script and return its text; every request counts, also one without a script."""
@@ -173,7 +183,8 @@ class EvidenceGatherer:
             text = script_in(reply)
             note = "" if text else "the reply holds no script"
         except RequestRefusedError as error:
-            note = f"refused: {error}"
+            self.log.info("evidence: %s", error)
+            note = "the provider refuses the request"
         self._keep(ReproductionScript(id="", source=source, model=name, text=text, note=note))
         return text
 
@@ -188,7 +199,9 @@ class EvidenceGatherer:
         """Take scripts and tests that the attempt wrote and that are not predicted."""
         assert self.tests is not None
         own = [one for one in self.evidence.scripts if one.source is ScriptSource.ATTEMPT]
-        if not record.dropped_files or len(own) >= _OWN_SCRIPTS:
+        new = record.attempt not in self._looked_at
+        self._looked_at.add(record.attempt)
+        if not new or not record.dropped_files or len(own) >= _OWN_SCRIPTS:
             return
         tree = tree_of(self.base, record.model_patch) or {}
         for path in record.dropped_files:
@@ -236,7 +249,11 @@ class EvidenceGatherer:
             groups = groups_of(self.evidence)
             if not is_close(groups):
                 return
-            first, second = (_patch(usable, group.classes[0]) for group in groups[:2])
+            one, two = (group.classes[0] for group in groups[:2])
+            if (one.id, two.id) in self._compared:
+                return
+            self._compared.add((one.id, two.id))
+            first, second = _patch(usable, one), _patch(usable, two)
             prompt = distinguishing_prompt(
                 runner.language, self.instance.problem_statement, first, second
             )

@@ -73,7 +73,9 @@ class PatchAgent:
         model = task.model
         patch = model.patch if isinstance(model, GivenPatch) else ""
         if patch.strip():
-            data = patch.encode("utf-8", "surrogateescape")
+            # Some harnesses strip the last line's end, without which git refuses the patch.
+            whole = patch if patch.endswith("\n") else f"{patch}\n"
+            data = whole.encode("utf-8", "surrogateescape")
             argv = ("apply", "--whitespace=nowarn", "-")
             done = git_result(*argv, cwd=task.root, stdin=data)
             if done.returncode:

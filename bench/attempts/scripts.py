@@ -25,7 +25,7 @@ from core.atomic import write_json_atomic
 from core.parsing.untrusted import read_object
 from core.worktree import Changes
 from environments.base import Session
-from llm.chat import Call, ChatModel, Message, request_sha256
+from llm.chat import Call, ChatModel, Message, RequestRefusedError, request_sha256
 from runs.jobs import JobContext
 from runs.slots import WaitingModel
 
@@ -95,7 +95,7 @@ def script_in(reply: str) -> str:
     """Return the longest code block of a reply; empty without one, and for a very long one."""
     blocks = [""]
     opened, lines = "", list[str]()
-    for line in reply.splitlines():
+    for line in reply.split("\n"):
         mark = fence_of(line)
         if not opened:
             opened, lines = mark[0] if mark else "", []
@@ -168,7 +168,9 @@ class ScriptRunner:
         if left:
             ran = self._run(changes, left, times)
             found |= ran
-            known |= {_sha256(s.text): ran[s.id] for s in left.values() if s.id in ran}
+            # A busy machine ends a script that ends by itself at another time.
+            ended = {name: codes for name, codes in ran.items() if None not in codes}
+            known |= {_sha256(s.text): ended[s.id] for s in left.values() if s.id in ended}
             place.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomic(place, known)
         return {name: codes[:times] for name, codes in found.items()}
@@ -176,7 +178,10 @@ class ScriptRunner:
     def _run(
         self, changes: Changes, scripts: Mapping[int, ReproductionScript], times: int
     ) -> dict[str, tuple[int | None, ...]]:
-        files = {self.language.file(n): one.text.encode() for n, one in scripts.items()}
+        files = {
+            self.language.file(n): one.text.encode("utf-8", "surrogatepass")
+            for n, one in scripts.items()
+        }
         tree = {**changes, **files}
         found: dict[str, tuple[int | None, ...]] = {}
         started, seconds = time.monotonic(), 0.0
@@ -209,7 +214,11 @@ def _read(place: Path) -> dict[str, tuple[int | None, ...]]:
     if not place.exists():
         return {}
     raw = read_object(place, "remove it")
-    return {key: tuple(codes) for key, codes in raw.items()}
+    return {
+        key: tuple(codes)
+        for key, codes in raw.items()
+        if isinstance(codes, list) and codes and all(type(code) is int for code in codes)
+    }
 
 
 def _sha256(text: str) -> str:
@@ -249,8 +258,14 @@ class ScriptWriter:
         return cls(record, WaitingModel(turn.model, context.slot, step, lambda: None))
 
     def ask(self, prompt: str) -> str:
+        """Return the reply; a request that is refused stands in the record without one."""
         asked = Message("user", prompt)
-        reply = self.model.complete([asked])
+        try:
+            reply = self.model.complete([asked])
+        except RequestRefusedError:
+            messages = (*self.record.messages, asked)
+            self.record = replace(self.record, messages=messages)
+            raise
         said = Message("assistant", reply.content)
         self.record = replace(
             self.record,

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations
 
-from bench.attempts.candidates import BROKEN, Candidate
+from bench.attempts.candidates import BROKEN, AttemptStatus, Candidate
 from bench.policy import StopOptions, StopRule
 from core.money import in_words, known_sum
 from core.plaintext import counted
+
+# Attempts that ended so are passed over: they do not say what their models would have left.
+_SAYS_NOTHING = BROKEN | {AttemptStatus.BUDGET}
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Tried:
     Attributes:
         equals: the key of its class of equal patches; empty without a patch.
         passed: ids of the valid scripts that it passes; None if none were run.
+        failing: the number of tests that newly fail, where that is recorded.
     """
 
     candidate: Candidate
@@ -30,6 +34,7 @@ class Tried:
     cost: Decimal | None
     equals: str = ""
     passed: frozenset[str] | None = None
+    failing: int | None = None
 
 
 def is_enough(candidate: Candidate, *, require_tests: bool = False) -> bool:
@@ -63,8 +68,9 @@ def stop_reason(
         reason = _agreement(good, valid_scripts)
     elif options.rule is StopRule.VALUE:
         reason = _value(tried, good, options)
-    if not reason and 0 < options.equal_failures <= len(tried):
-        return _hopeless(tried[-options.equal_failures :], good, valid_scripts)
+    ended = [one for one in tried if one.candidate.status not in _SAYS_NOTHING]
+    if not reason and 0 < options.equal_failures <= len(ended):
+        return _hopeless(ended[-options.equal_failures :], good, valid_scripts)
     return reason
 
 
@@ -110,8 +116,8 @@ def _value(tried: Sequence[Tried], good: Sequence[Tried], options: StopOptions) 
 def _hopeless(last: Sequence[Tried], good: Sequence[Tried], scripts: frozenset[str] | None) -> str:
     for one in last:
         fails_scripts = scripts and one.passed is not None and not one.passed >= scripts
-        if one.candidate.status in BROKEN or one.equals != last[0].equals:
-            return ""  # a broken attempt says nothing about its model
+        if one.equals != last[0].equals:
+            return ""
         if one in good and not fails_scripts:
             return ""
     what = "the same failing patch" if last[0].equals else "no patch"

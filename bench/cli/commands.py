@@ -15,7 +15,7 @@ from agent.formats import get_format
 from agent.prompts import render
 from bench.attempts.records import read_history
 from bench.benchmark import InstanceBenchmark, make_mirrors
-from bench.config import ModelChoice, RunConfig, validated
+from bench.config import ModelChoice, RunConfig, ToldHistory, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance
 from bench.instances.validity import not_valid
@@ -111,7 +111,7 @@ def _forecast(
     each: int | None = 1 + config.max_reflections.most
     if config.outside_agent:
         each = config.max_calls_per_attempt
-    most = each and len(todo) * attempts * each * config.calls_models
+    most = each and len(todo) * (attempts * each + _extra(config)) * config.calls_models
     lower, upper = cost_bounds(config, options.money, todo)
     cache = next(p for p in (options.cache, *options.cache.parents) if p.exists())
     return {
@@ -186,11 +186,21 @@ def _least(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Deci
     return sum((price.bound(prompt, 1) for prompt in prompts), Decimal())
 
 
+def _extra(config: RunConfig) -> int:
+    """Return the most calls for an instance beside those of attempts: scripts and summaries."""
+    summaries = len(config.models) * config.tries - 1
+    told = summaries if config.history is ToldHistory.SUMMARY else 0
+    return told + (config.scripts + config.rounds if config.by_evidence else 0)
+
+
 def _most(config: RunConfig, money: Spending, count: int) -> Decimal | None:
     limits, calls = money.limits, 1 + config.max_reflections.most
     known = [_most_of_call(model, config, money.prices.get(model.name)) for model in config.models]
-    each = [cost * calls * config.tries for cost in known if cost is not None]
-    whole = sum(each, Decimal()) * count if len(each) == len(known) else None
+    priced = [cost for cost in known if cost is not None]
+    each = sum(priced, Decimal()) * calls * config.tries
+    whole = None
+    if len(priced) == len(known):
+        whole = (each + max(priced, default=Decimal()) * _extra(config)) * count
     held = [limits.usd, limits.usd_per_instance and limits.usd_per_instance * count]
     bounds = [bound for bound in (whole, *held) if bound is not None]
     return min(bounds, default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -191,15 +191,7 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
         lint=lint,
         test=test,
         reflections=whole(data.get("reflections")),
-        calls=tuple(
-            CallData(
-                usage=usage(call.get("usage")),
-                cost=dollars(call.get("cost")),
-                seconds=number(call.get("seconds")) or 0.0,
-                model=text(call.get("model")),
-            )
-            for call in objects(data.get("calls"))
-        ),
+        calls=tuple(_calls(data)),
         cost=dollars(data.get("cost")),
         seconds=number(data.get("seconds")),
         patch=patch,
@@ -214,6 +206,16 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
         patch_known=data.get("patch_known") is not False,
         outcomes_known=data.get("outcomes_known") is not False,
     )
+
+
+def _calls(attempt: Mapping[str, Any]) -> Iterator[CallData]:
+    for call in objects(attempt.get("calls")):
+        yield CallData(
+            usage=usage(call.get("usage")),
+            cost=dollars(call.get("cost")),
+            seconds=number(call.get("seconds")) or 0.0,
+            model=text(call.get("model")),
+        )
 
 
 def map_files(trajectory: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -261,6 +263,7 @@ class InstanceData:
     test_note: str = ""
     patch_known: bool = True  # False if the files of another harness hold no patch
     evidence: Evidence | None = None
+    writers: tuple[CallData, ...] = ()  # calls for scripts and summaries
 
     @property
     def may_resolve(self) -> bool:
@@ -432,6 +435,7 @@ def _instance(
         test_note=text(content.get("test_note")),
         patch_known=prediction.patch_known,
         evidence=_evidence(content),
+        writers=tuple(c for w in objects(trajectory.get("writers")) for c in _calls(w)),
     )
 
 

@@ -31,19 +31,22 @@ _JSON = (".json", ".jsonl", ".traj")
 _LOOKED_AT = 20
 
 
-def layout_of(path: Path) -> RunLayout | None:
+def layout_of(path: Path, *, labels: bool = True) -> RunLayout | None:
+    """Return the layout of a run; without ``labels`` predictions are known by their name alone."""
     if not path.exists():
         raise UserError(f"there is no run {path}; give a folder under predictions/, or another run")
     if path.is_file():
         return RunLayout.INSPECT if path.suffix == inspect_logs.ENDING else _of_content(path)
-    if _is_ours(path):
+    files = RunFiles.below(path, labels=labels)
+    if (path / RUN_FILE).is_file():
         return RunLayout.OURS
-    return _of_folder(RunFiles.below(path))
+    if not labels and (found := _by_name(files)):
+        return found
+    return RunLayout.OURS if _is_ours(path) else _of_folder(files)
 
 
 def _is_ours(folder: Path) -> bool:
-    if (folder / RUN_FILE).is_file():
-        return True
+    """Return whether a folder has predictions in our layout, which older runs have alone."""
     others = (predictions.PREDS, RESULTS_FILE, STATS_FILE)
     for path in sorted(folder.glob("*.json"))[:_LOOKED_AT]:
         if path.name not in others and not path.name.endswith(mini.ENDING):
@@ -53,7 +56,7 @@ def _is_ours(folder: Path) -> bool:
     return False
 
 
-def _of_folder(files: RunFiles) -> RunLayout | None:
+def _by_name(files: RunFiles) -> RunLayout | None:
     if files.ending(mini.ENDING):
         return RunLayout.MINI
     if files.ending(sweagent.ENDING):
@@ -62,12 +65,17 @@ def _of_folder(files: RunFiles) -> RunLayout | None:
         return RunLayout.OPENHANDS
     if files.ending(inspect_logs.ENDING):
         return RunLayout.INSPECT
+    return RunLayout.PREDICTIONS if files.named(predictions.PREDS, ALL_PREDS) else None
+
+
+def _of_folder(files: RunFiles) -> RunLayout | None:
+    if (found := _by_name(files)) and found is not RunLayout.PREDICTIONS:
+        return found
     for path in files.ending(".json")[:_LOOKED_AT]:
         with suppress(DamagedFileError):
             if atif.is_atif(json_at(path)):
                 return RunLayout.ATIF
-    named = files.named(predictions.PREDS, ALL_PREDS)
-    return RunLayout.PREDICTIONS if named else None
+    return found
 
 
 def _of_content(path: Path) -> RunLayout | None:
@@ -97,7 +105,7 @@ def read_any(path: Path, *, labels: bool = True) -> AttemptedRun:
     Without ``labels`` no file of verdicts is opened beside a run of another harness.
     """
     path = path.expanduser().resolve()
-    layout = layout_of(path)
+    layout = layout_of(path, labels=labels)
     if layout is RunLayout.OURS:
         return ours_of(RunStore.of_folder(path))
     if layout is None:

@@ -70,14 +70,15 @@ def lab_lines(report: LabReport, data: LabData) -> Iterator[str]:
         f"at most {most} of an instance. {report.samples:,} samples, seed {report.seed}."
     )
     if missing := len(data.instances) * most - attempts:
-        yield f"\n{counted(missing, 'attempt')} were never made: a policy that asks for one ends."
+        never = counted(missing, "attempt was", "attempts were")
+        yield f"\n{never} never made: a policy that asks for one ends."
     if unknown := sum(made.resolved is None for made in data.attempts):
-        lack = counted(unknown, "attempt")
-        yield f"\n{lack} have no verdict; `report.py RUN --all-attempts` evaluates them."
+        lack = counted(unknown, "attempt has", "attempts have")
+        yield f"\n{lack} no verdict; `report.py RUN --all-attempts` evaluates them."
     if any(each.unknown for each in report.policies):
         yield "\nA range is what the recording cannot tell: its ends count it as not resolved, and"
         yield "as resolved. ≥ is a lower bound for the same reason."
-    yield "\n## Policies, from cheap to dear\n"
+    yield "\n## Policies, by cost\n"
     headings = (
         "Policy", "Resolved", "95 % interval", "Attempts", "Calls", "Dollars", "Hours",
         "Against recorded", "p (Holm)", "Front",

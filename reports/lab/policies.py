@@ -75,12 +75,14 @@ class Policy:
 
     Attributes:
         any_order: it is replayed with random orders of the turns.
+        scripts: it needs the scripts that the run has recorded, and pays for them.
         total_usd: no instance is started once all instances together have cost this much.
     """
 
     name: str
     decide: Decide
     any_order: bool = False
+    scripts: bool = False
     total_usd: Decimal | None = None
 
 
@@ -108,7 +110,7 @@ def most_agreed(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
 
     Of the plausible attempts, else all with a patch; of equally large classes the least bad.
     """
-    if any(one.passed for one in tried):
+    if any(one.passed is not None for one in tried):
         candidates = [one.candidate for one in tried]
         choice = choose_by_evidence(candidates, _evidence(tried), require_tests=require_tests)
         return [one for one in tried if one.candidate == choice.winner]
@@ -137,6 +139,7 @@ def _evidence(tried: Sequence[Tried]) -> Evidence:
             ReproductionScript(id=name, source=ScriptSource.ISSUE, base=(THERE, THERE))
             for name in scripts
         ),
+        failing={one.candidate.attempt: one.failing for one in tried if one.failing},
         outcomes={
             name: {
                 key: SOLVED if name in (same[0].passed or ()) else THERE
@@ -194,6 +197,7 @@ _PLAIN: dict[str, Decide] = {
     "reversed": reversed_models,
     "evidence": partial(until, stop=_ALL, select=most_agreed),
 }
+_WITH_SCRIPTS = ("agreement", "evidence")
 _WITH_VALUE: dict[str, Callable[[str], Decide]] = {
     "plausible": lambda n: partial(plausible, most=int(n)),
     "give-up": lambda n: partial(until, stop=StopOptions(equal_failures=int(n))),
@@ -231,7 +235,8 @@ def _usual(data: LabData) -> Iterator[str]:
 
 def _named(name: str, data: LabData) -> Policy:
     if name in _PLAIN:
-        return Policy(name, _PLAIN[name], any_order=name == "random")
+        any_order, scripts = name == "random", name in _WITH_SCRIPTS
+        return Policy(name, _PLAIN[name], any_order=any_order, scripts=scripts)
     if name.startswith("only-") and any(turn.model == name[5:] for turn in data.turns):
         return Policy(name, partial(only, model=name[5:]))
     kind, _, text = name.rpartition("-")

@@ -10,7 +10,7 @@ from bench.attempts.stopping import Tried
 from bench.policy import Past
 from core.money import total
 from reports.data.jsonvalues import mapping
-from reports.data.rundata import AttemptData, InstanceData, RunData
+from reports.data.rundata import AttemptData, CallData, InstanceData, RunData
 from reports.statistics.collect import UNFINISHED
 
 
@@ -41,6 +41,7 @@ class LabInstance:
         own: the turns of the first run.
         own_resolved: whether the first run's prediction resolved it.
         valid_scripts: None if the run has no evidence.
+        writers: calls for scripts and summaries, with their dollars and seconds.
     """
 
     instance_id: str
@@ -48,6 +49,7 @@ class LabInstance:
     own: tuple[ModelTurn, ...]
     own_resolved: bool | None
     valid_scripts: frozenset[str] | None
+    writers: tuple[CallData, ...] = ()
 
     def past(self, turns: Sequence[ModelTurn]) -> Past:
         """Return what it tells about others."""
@@ -123,12 +125,14 @@ def _instance(
             key = same.id if same else f"text {key}"
             passed = evidence.passed(key)
         candidate = replace(attempt.candidate, attempt=turns.index(turn) + 1)
-        tried = Tried(candidate, attempt.model, attempt.cost, key, passed)
+        failing = evidence.failing.get(attempt.attempt) if evidence else None
+        tried = Tried(candidate, attempt.model, attempt.cost, key, passed, failing)
         resolved = instance.resolved_by(attempt)
         made[turn] = MadeAttempt(tried, attempt.seconds, attempt.sums.calls, resolved)
     first = tuple(turn for turn, (instance, _) in known.items() if instance is own)
     scripts = frozenset(evidence.valid) if evidence else None
-    return LabInstance(name, made, first, own.resolved if own else None, scripts)
+    written = own.writers if own else ()
+    return LabInstance(name, made, first, own.resolved if own else None, scripts, written)
 
 
 def _class_of(patch: str, known: dict[str, str]) -> str:

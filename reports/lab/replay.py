@@ -6,7 +6,7 @@ its low end and as resolved at its high end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import combinations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from bench.policy import History
+from reports.data.rundata import CallData
 from reports.lab.policies import Chosen, Policy, Seen, Select, least_bad, most_agreed
 from reports.lab.recorded import LabData, LabInstance, MadeAttempt, ModelTurn
 from reports.statistics.methods import (
@@ -147,13 +148,15 @@ def _orders(data: LabData, samples: int) -> int:
 def _walk(policy: Policy, instance: LabInstance, seen: Seen) -> list[float]:
     made: list[MadeAttempt] = []
     while True:
+        # One candidate needs no scripts.
+        paid = instance.writers if policy.scripts and len(made) > 1 else ()
         step = policy.decide(seen)
         if isinstance(step, Chosen):
             chosen = made[step.attempt - 1].resolved if step.attempt else False
-            return _walked(made, chosen)
+            return _walked(made, chosen, paid)
         attempt = instance.made.get(step)
         if attempt is None:
-            return _walked(made, None, lacks=True)
+            return _walked(made, None, paid, lacks=True)
         made.append(attempt)
         candidate = replace(attempt.tried.candidate, attempt=len(made))
         tried = (*seen.tried, replace(attempt.tried, candidate=candidate))
@@ -161,13 +164,18 @@ def _walk(policy: Policy, instance: LabInstance, seen: Seen) -> list[float]:
 
 
 def _walked(
-    made: Sequence[MadeAttempt], resolved: bool | None, *, lacks: bool = False
+    made: Sequence[MadeAttempt],
+    resolved: bool | None,
+    writers: Sequence[CallData] = (),
+    *,
+    lacks: bool = False,
 ) -> list[float]:
-    def summed(values: Iterator[Any]) -> float:
+    def summed(values: Iterable[Any]) -> float:
         return sum((float("nan") if value is None else float(value) for value in values), 0.0)
 
-    calls, seconds = summed(one.calls for one in made), summed(one.seconds for one in made)
-    dollars = summed(one.tried.cost for one in made)
+    calls = summed(one.calls for one in made) + len(writers)
+    seconds = summed((*(one.seconds for one in made), *(call.seconds for call in writers)))
+    dollars = summed((*(one.tried.cost for one in made), *(call.cost for call in writers)))
     low, high = resolved is True, resolved is not False
     return [low, high, len(made), calls, dollars, seconds, lacks]
 
@@ -190,7 +198,7 @@ def _limited(walks: Walks, policy: Policy, samples: int) -> Walks:
 
 def _own(instance: LabInstance) -> list[float]:
     made = [instance.made[turn] for turn in instance.own]
-    return _walked(made, instance.own_resolved, lacks=not made)
+    return _walked(made, instance.own_resolved, instance.writers, lacks=not made)
 
 
 def _oracle(instance: LabInstance, data: LabData) -> list[float]:

@@ -20,7 +20,7 @@ from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
 
-_WRITTEN = ("calls", "model_patch", "patch", "submission")
+_WRITTEN = ("calls", "evidence", "model_patch", "patch", "submission")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Conversation:
     said: tuple[Said, ...]
     # The model's messages contain all of its edits, as in this harness's edit formats.
     literal: bool
+    # It came after attempts, and shows what they wrote: the writers of scripts see candidates.
+    later: bool = False
 
     def shows(self, line: str, patch: str) -> bool:
         """Return whether ``line`` was shown to the model before the model wrote it.
@@ -58,7 +60,8 @@ class TrajectoryTexts:
 
     def shows(self, line: str, patch: str) -> bool:
         """Return whether ``line`` was not first written by the model; ``patch`` is predicted."""
-        if any(conversation.shows(line, patch) for conversation in self.conversations):
+        own = (c for c in self.conversations if not (c.later and line in self.written))
+        if any(conversation.shows(line, patch) for conversation in own):
             return True
         return line in self.rest and line not in self.written and line not in patch
 
@@ -68,32 +71,35 @@ def trajectory_of_json(data: object) -> TrajectoryTexts:
     conversations: list[Conversation] = []
     written: list[str] = []
     rest: list[str] = []
-    for value, literal, by_model in _parts(data):
+    for value, literal, by_model, later in _parts(data):
         if isinstance(value, str):
             (written if by_model else rest).append(value)
         else:
             said = (Said("\n".join(texts_in(m)), m["role"] == "assistant") for m in value)
-            conversations.append(Conversation(tuple(said), literal))
+            conversations.append(Conversation(tuple(said), literal, later))
     written += [s.text for c in conversations for s in c.said if s.by_model]
     return TrajectoryTexts(tuple(conversations), "\n".join(written), "\n".join(rest))
 
 
-def _parts(data: object) -> Iterator[tuple[Any, bool, bool]]:
-    waiting: list[tuple[Any, bool, bool]] = [(data, False, False)]
+def _parts(data: object) -> Iterator[tuple[Any, bool, bool, bool]]:
+    waiting: list[tuple[Any, bool, bool, bool]] = [(data, False, False, False)]
     while waiting:
-        value, literal, by_model = waiting.pop()
+        value, literal, by_model, later = waiting.pop()
         messages = isinstance(value, list) and bool(value)
         messages = messages and all(
             isinstance(m, dict) and isinstance(m.get("role"), str) for m in value
         )
         if isinstance(value, str) or (messages and not by_model):
-            yield value, literal, by_model
+            yield value, literal, by_model, later
         elif isinstance(value, list):
-            waiting += [(item, literal, by_model) for item in value]
+            waiting += [(item, literal, by_model, later) for item in value]
         elif isinstance(value, dict):
             if isinstance(value.get("edit_format"), str):
                 literal = not is_outside(value["edit_format"])
-            waiting += [(v, literal, by_model or k in _WRITTEN) for k, v in value.items()]
+            waiting += [
+                (v, literal, by_model or k in _WRITTEN, later or k == "writers")
+                for k, v in value.items()
+            ]
 
 
 def texts_in(data: object) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,8 @@ class InstanceCheck:
         evidence = evidence_of(trajectory)
         writers = [AttemptRecord.of_trajectory(raw) for raw in trajectory.get("writers", ())]
         for writer in writers:
-            asked = [[message] for message in writer.messages if message.role == "user"]
+            replied = pairwise(writer.messages)
+            asked = [[one] for one, reply in replied if reply.role == "assistant"]
             hashes = [call.request_sha256 for call in writer.calls]
             if hashes != [request_sha256(one) for one in asked]:
                 yield Difference(place, f"scripts of {writer.model}: messages do not fit the calls")

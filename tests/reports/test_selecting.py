@@ -11,7 +11,7 @@ import pytest
 
 from bench.attempts.given import GivenCandidate
 from bench.cli.commands import run_command
-from bench.config import SelectionRule
+from bench.config import SelectionRule, ToldHistory
 from core.errors import UserError
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
@@ -86,7 +86,7 @@ def test_candidates_of_several_harnesses_are_chosen_from(
 ) -> None:
     runs = [
         ours,
-        *plain(tmp_path, DIFF, "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n"),
+        *plain(tmp_path, DIFF.rstrip("\n"), DIFF.replace("letters = []", "letters = ()")),
     ]
     said: list[str] = []
     assert select_command(runs, selection(), options(tmp_path, cache), said.append) == 0
@@ -113,7 +113,9 @@ def test_candidates_of_several_harnesses_are_chosen_from(
 
 def test_no_file_of_verdicts_is_opened(tmp_path: Path, cache: Path, ours: Path) -> None:
     opened: list[str] = []
-    watching = [True]
+    watching = [False]
+    kinds = ("resolved_ids", "unresolved_ids")
+    others = {kind: plain(tmp_path / kind, DIFF, verdict=kind) for kind in kinds}
 
     def hook(event: str, given: tuple[Any, ...]) -> None:
         if watching[0] and event == "open":
@@ -121,18 +123,18 @@ def test_no_file_of_verdicts_is_opened(tmp_path: Path, cache: Path, ours: Path) 
 
     sys.addaudithook(hook)  # for the rest of the process
     results = set()
+    watching[0] = True
     try:
-        for verdict in ("resolved_ids", "unresolved_ids"):
-            out = tmp_path / verdict
-            runs = [ours, *plain(out, DIFF, verdict=verdict)]
+        for kind in kinds:
+            out, runs = tmp_path / kind, [ours, *others[kind]]
             given = selection(environment=EnvironmentKind.NONE)
             assert select_command(runs, given, options(out, cache), lambda _: None) == 0
             results.add((out / f"predictions/s/{NAME}.json").read_bytes())
     finally:
         watching[0] = False
     assert any(path.endswith("all_preds.jsonl") for path in opened)
-    assert not [path for path in opened if path.startswith(str(ours / "verdicts"))]
-    # What lies beside the predictions of others is not used.
+    verdicts = (str(ours / "verdicts"), "m.run.json")
+    assert not [p for p in opened if p.startswith(verdicts[0]) or p.endswith(verdicts[1])]
     assert len(results) == 1
 
 
@@ -144,7 +146,7 @@ def test_a_killed_or_changed_choice_is_not_mixed(tmp_path: Path, cache: Path, ou
     said: list[str] = []
     assert select_command([ours], given, run, said.append) == 0
     assert "1 selected, 1 done before" in said[0].replace("instance ", "")
-    with pytest.raises(UserError, match="candidates"):
+    with pytest.raises(UserError, match="the runs that are given"):
         select_command([ours, *plain(tmp_path, DIFF)], given, run, lambda _: None)
 
 
@@ -190,3 +192,25 @@ def test_runs_without_candidates_are_named(
     places = [tmp_path / ("empty_of/theirs1" if name == "empty" else name) for name in runs]
     with pytest.raises(UserError, match=words):
         select_command(places, selection(), options(tmp_path, cache), lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"history": ToldHistory.SUMMARY}, "leave them out"),
+        ({"equal_failures": 2}, "leave them out"),
+        ({"select": SelectionRule.PLAUSIBLE}, "by evidence alone"),
+    ],
+)
+def test_options_for_attempts_are_refused(
+    tmp_path: Path, cache: Path, ours: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        select_command([ours], selection(**changes), options(tmp_path, cache), print)
+    with pytest.raises(UserError, match="given twice"):
+        select_command([ours, ours], selection(), options(tmp_path, cache), print)
+    for started in ({"dry_run": True}, {"redo": "empty"}):
+        run = options(tmp_path, cache, **started)
+        with pytest.raises(UserError, match=r"are for harness\.py"):
+            select_command([ours], selection(), run, print)
+    assert not (tmp_path / "predictions").exists()

@@ -215,6 +215,14 @@ def test_what_never_is_plausible_is_not_chosen_by_evidence() -> None:
     assert chosen([broken, candidate(2)], known)[0] == 2
 
 
+def test_a_group_that_cannot_be_chosen_hides_no_other() -> None:
+    known = evidence([[1], [2], [3]], {1: (0, 2, 0), 2: (0, 2, 0), 3: (0, 2, 2)})
+    late = candidate(1, status=AttemptStatus.TIMEOUT)
+    attempt, reason = chosen([late, candidate(2), candidate(3)], known)
+    assert attempt == 3
+    assert "it passes 2 of 3 valid scripts" in reason
+
+
 def test_the_status_says_whether_the_choice_is_plausible() -> None:
     known = evidence([[1], [2]], {1: (0, 2)})
     statuses = [
@@ -275,6 +283,7 @@ def test_damaged_evidence_is_an_error() -> None:
          "import sys\nsys.exit(2)\n"),
         ("````python\nx = '''\n```\n'''\n````", "x = '''\n```\n'''\n"),
         ("~~~\nexit(2)\n~~~", "exit(2)\n"),
+        ("```\nx = 'a\x0cb\u2028c'\n```", "x = 'a\x0cb\u2028c'\n"),
         ("NO EVIDENCE", ""),
         ("```python\nimport sys", ""),
         ("```\n\n```", ""),

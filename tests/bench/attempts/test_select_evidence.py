@@ -6,8 +6,7 @@ import json
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from decimal import Decimal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,63 +15,33 @@ import pytest
 from bench.attempts.evidence import Evidence, evidence_of, groups_of
 from bench.attempts.scripts import language_of_runner
 from bench.cli.commands import run_command
-from bench.config import ModelChoice, RunConfig, SelectionRule, ToldHistory, validated
-from bench.policy import StopRule
+from bench.config import ModelChoice, SelectionRule
 from bench.regression.runners import Runner
-from core.errors import UserError
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
 from environments.local.bubblewrap import bubblewrap_works
 from llm.chat import Message, request_sha256
-from llm.replay import RecordedAttempt, read_trajectory
-from reports.cli.options import ReportOptions
-from reports.verification.verify import verify_command
+from reports.submission.hidden import trajectory_of_json
 from runs.calls.budget import BudgetLimits
 from runs.calls.journal import EntryKind
 from runs.options import Spending
 from tests.support.commands import Preloaded
+from tests.support.evidence import (
+    LOCAL,
+    MODELS,
+    NAME,
+    OTHER,
+    RECORDED,
+    TEMPERATURES,
+    ScriptProvider,
+    by_evidence,
+    changed,
+    recording,
+    verified,
+)
 from tests.support.killing import Harness, Left, check_ledger, hashes
-from tests.support.provider import Answer, Provider
-from tests.support.runs import EDIT, config, live, options, read
-
-RECORDED = DEMO_DATASET / "evidence"
-NAME, OTHER = "demo__textkit-1", "demo__bank-2"
-MODELS = ("gpt-4o", "gpt-4o-mini")
-TEMPERATURES = (0.0, 0.25)
-LOCAL = {"environment": EnvironmentKind.LOCAL, "tries": 2, "all_attempts": True}
-
-
-def by_evidence(**changes: Any) -> RunConfig:
-    return config(
-        **{"replay": RECORDED, "select": SelectionRule.EVIDENCE, "rounds": 0, **LOCAL, **changes}
-    )
-
-
-class ScriptProvider(Provider):
-    """Answers as the recording of the demo does, by what is asked alone: order changes nothing."""
-
-    def __init__(self, scripts: dict[str, str] | None = None) -> None:
-        super().__init__()
-        self.recorded = read_trajectory(RECORDED / f"{NAME}.json")
-        self.scripts = scripts or {}
-
-    def answer(self, request: dict[str, Any]) -> Answer:
-        model = MODELS.index(request["model"])
-        said = request["messages"][-1]["content"]
-        if "tells whether the issue is there" in said:
-            place = 1 if "These files" in said else 2 if "proposes this change" in said else 0
-            # The order in which a writer is asked: docs/selection.md.
-            nth = ((0, 2, 1), (1, 0, 2))[model][place]
-            return self._answer(self.recorded[-model], nth, hang=0.02)
-        if "Find a behaviour" in said:
-            return Answer("NO EVIDENCE")
-        try_ = TEMPERATURES.index(request["temperature"])
-        step = sum(m["role"] == "assistant" for m in request["messages"])
-        return self._answer(self.recorded[try_ * 2 + model + 1], step, hang=0.02)
-
-    def _answer(self, attempt: RecordedAttempt, nth: int, hang: float) -> Answer:
-        replies = [call.reply.content for call in attempt.calls]
-        return Answer(replies[nth] if nth < len(replies) else "That is all.", hang=hang)
+from tests.support.provider import Answer
+from tests.support.runs import config, live, options, read
 
 
 @pytest.fixture
@@ -106,18 +75,6 @@ def test_evidence_changes_one_choice_for_the_better_and_one_has_none(
     assert "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 32 |" in page
     assert "### Script s5: from the issue and files, scripted-a: not valid; exit codes" in page
     assert verified(tmp_path, cache)[-1].endswith("nothing differs")
-
-
-def verified(out: Path, cache: Path) -> list[str]:
-    said: list[str] = []
-    verify_command([out / "predictions/r"], ReportOptions(cache=cache), said.append)
-    return said
-
-
-def changed(place: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    raw = json.loads(place.read_text())
-    change(raw)
-    place.write_text(json.dumps(raw))
 
 
 def test_verify_notices_a_choice_that_does_not_follow_from_its_evidence(
@@ -166,7 +123,7 @@ def test_the_budget_ends_the_scripts_and_the_rest_decides(
     run_command(live(scripts, **run), with_limit, lambda _: None)
     found = read(tmp_path, NAME)
     assert len(scripts.requests) == 10
-    assert found["evidence"]["note"].startswith("not all scripts were written")
+    assert found["evidence"]["note"] == "not all scripts could be asked for"
     assert len(found["evidence"]["scripts"]) == 2
 
 
@@ -199,13 +156,15 @@ def test_a_recording_without_scripts_has_no_evidence(tmp_path: Path, cache: Path
     changed(place, lambda raw: raw.pop("writers"))
     bare = by_evidence(replay=replies)
     assert run_command(bare, options(tmp_path, cache, NAME), lambda _: None) == 0
-    assert "none is recorded" in read(tmp_path, NAME)["reason"]
+    assert "not all scripts could be asked for" in read(tmp_path, NAME)["reason"]
 
 
 SLOW = {
     "fork": "import os\nwhile True:\n    os.fork()\n",
     "disk": "with open('x', 'wb') as f:\n    while True:\n        f.write(b'0' * (1 << 20))\n",
 }
+
+
 HOSTILE = {
     "prints": "print('exit code 0')\nraise SystemExit('2')\n",
     "kills": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n",
@@ -290,11 +249,6 @@ def test_a_run_that_is_killed_buys_no_script_twice(
     assert killed == kills
 
 
-def test_a_black_box_has_no_model_to_ask() -> None:
-    with pytest.raises(UserError, match="--select evidence and --history summary ask"):
-        validated(by_evidence(replay=None, agent="command:true"))
-
-
 def test_requests_are_those_of_the_recording(tmp_path: Path, cache: Path) -> None:
     assert run_command(by_evidence(), options(tmp_path, cache, NAME), lambda _: None) == 0
     said = read(tmp_path, NAME, "trajectories")
@@ -304,111 +258,6 @@ def test_requests_are_those_of_the_recording(tmp_path: Path, cache: Path) -> Non
         asked = [Message("user", m["content"]) for m in writer["messages"] if m["role"] == "user"]
         hashed = [request_sha256([one]) for one in asked]
         assert [call["request_sha256"] for call in writer["calls"]] == hashed
-
-
-def test_attempts_end_when_two_models_agree_on_what_passes_all_scripts(
-    tmp_path: Path, cache: Path
-) -> None:
-    """Attempts 2 and 3 are equal, of different models; the fourth is not made."""
-    run = by_evidence(stop=StopRule.AGREEMENT, all_attempts=False)
-    assert run_command(run, options(tmp_path, cache, NAME, OTHER), lambda _: None) == 0
-    found = read(tmp_path, NAME)
-    assert [one["attempt"] for one in found["all_results"]] == [1, 2, 3]
-    assert found["attempt"] == 2
-    log = (tmp_path / f"logs/r/{NAME}.log").read_text()
-    assert (
-        "no further attempt: attempts 2 and 3, of different models, agree: no test newly fails, "
-        "and they pass 4 valid scripts" in log
-    )
-    # Without a valid script nothing shows that the patches solve the issue.
-    assert len(read(tmp_path, OTHER)["all_results"]) == 4
-
-
-def test_equal_failures_in_a_row_end_the_attempts(tmp_path: Path, cache: Path) -> None:
-    replies = tmp_path / "replies"
-    replies.mkdir()
-    raw = json.loads((RECORDED / f"{NAME}.json").read_text())
-    wrong = raw["attempts"][0]["messages"]
-    before, _, after = wrong[1]["content"].rpartition("return")
-    broken = f"{before}letters.pop()\n    return{after}"
-    for attempt in raw["attempts"]:
-        attempt["messages"] = [wrong[0], {"role": "assistant", "content": broken}]
-    (replies / f"{NAME}.json").write_text(json.dumps(raw))
-    given = {"replay": replies, "environment": EnvironmentKind.LOCAL, "tries": 2}
-    run = config(**given, equal_failures=2)
-    assert run_command(run, options(tmp_path, cache, NAME), lambda _: None) == 0
-    found = read(tmp_path, NAME)
-    assert (found["status"], len(found["all_results"])) == ("fallback", 2)
-    log = (tmp_path / f"logs/r/{NAME}.log").read_text()
-    assert "no further attempt: 2 attempts in a row ended with the same failing patch" in log
-
-
-def test_an_attempt_that_is_not_worth_its_cost_is_not_made(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    """Earlier runs say that a second attempt costs ten cents and never was plausible."""
-    prior = tmp_path / "prior/predictions/p"
-    prior.mkdir(parents=True)
-    failed = {"status": "tests_failed", "cost": 0.1, "model_patch": "x"}
-    results = [{**failed, "attempt": number} for number in (1, 2)]
-    for number in range(8):
-        name = f"x__y-{number}"
-        said = {"instance_id": name, "model_patch": "x", "status": "fallback", "attempt": 1}
-        (prior / f"{name}.json").write_text(json.dumps({**said, "all_results": results}))
-    provider.will_answer("textkit/slug.py", "Nothing.")
-    for worth, attempts in ((Decimal("0.5"), 1), (Decimal(5), 2)):
-        out = tmp_path / str(worth)
-        stop = {"stop": StopRule.VALUE, "value_usd": worth, "prior_runs": (prior,)}
-        run_command(live(provider, **stop), options(out, cache, NAME), lambda _: None)
-        assert len(read(out, NAME)["all_results"]) == attempts
-        log = (out / f"logs/r/{NAME}.log").read_text()
-        words = "attempt 2 is expected to cost $0.1000, and its chance to be plausible (0 of 8"
-        assert (words in log) is (attempts == 1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"stop": StopRule.AGREEMENT, "select": SelectionRule.PLAUSIBLE}, "give --select evidence"),
-        ({"stop": StopRule.VALUE, "value_usd": Decimal(1)}, "--value-usd and --prior-runs"),
-        ({"value_usd": Decimal(1)}, "are for --stop value"),
-        ({"stop": StopRule.AGREEMENT, "all_attempts": True}, "differ; give one"),
-    ],
-)
-def test_options_that_do_not_fit_together_are_named(changes: dict[str, Any], words: str) -> None:
-    given = {"all_attempts": False, **changes}
-    with pytest.raises(UserError, match=words):
-        validated(by_evidence(**given))
-
-
-def test_the_next_attempt_is_told_what_became_of_the_others(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    failing = EDIT.replace("        elif letters and letters[-1] != ", "        elif letters == ")
-    provider.will_answer("textkit/slug.py", failing, failing, failing, failing, "textkit/slug.py")
-    for told, words in (
-        (ToldHistory.OUTCOMES, "1 attempt was made on this issue before yours"),
-        (ToldHistory.SUMMARY, "1 attempt was made on this issue before yours"),
-        (ToldHistory.NONE, ""),
-    ):
-        out = tmp_path / told.value
-        provider.requests.clear()
-        given = {"history": told, "environment": EnvironmentKind.LOCAL, "all_attempts": True}
-        run_command(live(provider, **given), options(out, cache, NAME), lambda _: None)
-        firsts = [
-            request["messages"]
-            for request in provider.requests
-            if not any(m["role"] == "assistant" for m in request["messages"])
-        ]
-        openings = [said for said in firsts if "Which files must be seen" in said[-1]["content"]]
-        assert len(openings) == 2
-        assert "before yours" not in openings[0][-1]["content"]
-        assert words in openings[1][-1]["content"]
-        second = read(out, NAME)["all_results"][1]
-        assert second.get("told_of", []) == ([] if told is ToldHistory.NONE else [1])
-        summaries = [said for said in firsts if "Summarize for them" in said[-1]["content"]]
-        assert len(summaries) == (told is ToldHistory.SUMMARY)
-        assert verified(out, cache)[-1].endswith("nothing differs")
 
 
 BEHAVIOUR = """```python
@@ -494,3 +343,69 @@ def test_scripts_of_other_languages_keep_their_exit_code(tmp_path: Path, runner:
 def test_languages_without_scripts_that_run_alone_have_no_evidence() -> None:
     assert language_of_runner(Runner.CARGO) is None
     assert language_of_runner(Runner.MAVEN) is None
+
+
+def test_a_script_that_is_no_text_is_run_all_the_same(tmp_path: Path, cache: Path) -> None:
+    def spoiled(raw: dict[str, Any]) -> None:
+        first = raw["writers"][0]["messages"][0]
+        first["content"] = first["content"].replace("import sys", "import sys  # \ud800", 1)
+
+    replies = recording(tmp_path / "replies", spoiled)
+    assert run_command(by_evidence(replay=replies), options(tmp_path, cache, NAME), print) == 0
+    assert read(tmp_path, NAME)["evidence"]["scripts"][0]["valid"] is False
+
+
+class RefusingProvider(ScriptProvider):
+    """Refuses one of the requests for scripts."""
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        said = request["messages"][-1]["content"]
+        if "tells whether the issue is there" in said and "These files" in said:
+            return Answer(status=400, error={"message": "no"})
+        return super().answer(request)
+
+
+def test_a_refused_script_is_refused_again_in_a_replay(tmp_path: Path, cache: Path) -> None:
+    run = {**LOCAL, "temperatures": TEMPERATURES, "select": SelectionRule.EVIDENCE}
+    with RefusingProvider() as server:
+        one = options(tmp_path / "one", cache, NAME)
+        assert run_command(live(server, **run), one, print) == 0
+        asked = len(server.requests)
+        replay = live(server, **run, replay=tmp_path / "one/predictions/r")
+        assert run_command(replay, options(tmp_path / "two", cache, NAME), print) == 0
+        assert len(server.requests) == asked
+    paths = [tmp_path / n / f"predictions/r/{NAME}.json" for n in ("one", "two")]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    notes = [one["note"] for one in json.loads(paths[0].read_text())["evidence"]["scripts"]]
+    assert notes.count("the provider refuses the request") == 2
+    assert verified(tmp_path / "one", cache)[-1].endswith("nothing differs")
+
+
+def test_a_damaged_cache_is_measured_again(tmp_path: Path, cache: Path) -> None:
+    own = tmp_path / "cache"
+    (own / "environments").parent.mkdir()
+    for name in ("environments", "demo-mirrors", "snapshots"):
+        if (cache / name).exists():
+            (own / name).symlink_to(cache / name)
+    assert run_command(by_evidence(), options(tmp_path / "one", own, NAME), print) == 0
+    for place in (own / "scripts").glob("*.json"):
+        place.write_text('{"x": 3, "y": [], "z": ["a"]}')
+    assert run_command(by_evidence(), options(tmp_path / "two", own, NAME), print) == 0
+    paths = [tmp_path / n / f"predictions/r/{NAME}.json" for n in ("one", "two")]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_patches_that_writers_saw_are_no_leak() -> None:
+    gold = "    return the_one_and_only_gold(line)\n"
+    attempt = {
+        "edit_format": "diff", "model_patch": f"+{gold}",
+        "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": gold}],
+    }  # fmt: skip
+    writer = {
+        "edit_format": "diff",
+        "messages": [{"role": "user", "content": f"A change:\n+{gold}"}],
+    }
+    shown = trajectory_of_json({"attempts": [attempt], "writers": [writer]})
+    assert not shown.shows(gold.strip(), "")
+    # What no attempt wrote is a leak there as well.
+    assert trajectory_of_json({"attempts": [], "writers": [writer]}).shows(gold.strip(), "")

@@ -1,0 +1,166 @@
+"""Whole runs that stop by evidence or value, and attempts that are told of others."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli.commands import run_command
+from bench.config import SelectionRule, ToldHistory, validated
+from bench.policy import StopRule
+from core.errors import UserError
+from environments.base import EnvironmentKind
+from tests.support.evidence import (
+    NAME,
+    OTHER,
+    RECORDED,
+    by_evidence,
+    recording,
+    verified,
+)
+from tests.support.provider import Provider
+from tests.support.runs import EDIT, config, live, options, read
+
+
+def test_a_black_box_has_no_model_to_ask() -> None:
+    with pytest.raises(UserError, match="--select evidence and --history summary ask"):
+        validated(by_evidence(replay=None, agent="command:true"))
+
+
+def test_attempts_end_when_two_models_agree_on_what_passes_all_scripts(
+    tmp_path: Path, cache: Path
+) -> None:
+    """Attempts 2 and 3 are equal, of different models; the fourth is not made."""
+    run = by_evidence(stop=StopRule.AGREEMENT, all_attempts=False)
+    assert run_command(run, options(tmp_path, cache, NAME, OTHER), lambda _: None) == 0
+    found = read(tmp_path, NAME)
+    assert [one["attempt"] for one in found["all_results"]] == [1, 2, 3]
+    assert found["attempt"] == 2
+    log = (tmp_path / f"logs/r/{NAME}.log").read_text()
+    assert (
+        "no further attempt: attempts 2 and 3, of different models, agree: no test newly fails, "
+        "and they pass 4 valid scripts" in log
+    )
+    # Without a valid script nothing shows that the patches solve the issue.
+    assert len(read(tmp_path, OTHER)["all_results"]) == 4
+
+
+def test_equal_failures_in_a_row_end_the_attempts(tmp_path: Path, cache: Path) -> None:
+    replies = tmp_path / "replies"
+    replies.mkdir()
+    raw = json.loads((RECORDED / f"{NAME}.json").read_text())
+    wrong = raw["attempts"][0]["messages"]
+    before, _, after = wrong[1]["content"].rpartition("return")
+    broken = f"{before}letters.pop()\n    return{after}"
+    for attempt in raw["attempts"]:
+        attempt["messages"] = [wrong[0], {"role": "assistant", "content": broken}]
+    (replies / f"{NAME}.json").write_text(json.dumps(raw))
+    given = {"replay": replies, "environment": EnvironmentKind.LOCAL, "tries": 2}
+    run = config(**given, equal_failures=2)
+    assert run_command(run, options(tmp_path, cache, NAME), lambda _: None) == 0
+    found = read(tmp_path, NAME)
+    assert (found["status"], len(found["all_results"])) == ("fallback", 2)
+    log = (tmp_path / f"logs/r/{NAME}.log").read_text()
+    assert "no further attempt: 2 attempts in a row ended with the same failing patch" in log
+
+
+def test_an_attempt_that_is_not_worth_its_cost_is_not_made(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    """Earlier runs say that a second attempt costs ten cents and never was plausible."""
+    prior = tmp_path / "prior/predictions/p"
+    prior.mkdir(parents=True)
+    failed = {"status": "tests_failed", "cost": 0.1, "model_patch": "x"}
+    results = [{**failed, "attempt": number} for number in (1, 2)]
+    for number in range(8):
+        name = f"x__y-{number}"
+        said = {"instance_id": name, "model_patch": "x", "status": "fallback", "attempt": 1}
+        (prior / f"{name}.json").write_text(json.dumps({**said, "all_results": results}))
+    provider.will_answer("textkit/slug.py", "Nothing.")
+    for worth, attempts in ((Decimal("0.5"), 1), (Decimal(5), 2)):
+        out = tmp_path / str(worth)
+        stop = {"stop": StopRule.VALUE, "value_usd": worth, "prior_runs": (prior,)}
+        run_command(live(provider, **stop), options(out, cache, NAME), lambda _: None)
+        assert len(read(out, NAME)["all_results"]) == attempts
+        log = (out / f"logs/r/{NAME}.log").read_text()
+        words = "attempt 2 is expected to cost $0.1000, and its chance to be plausible (0 of 8"
+        assert (words in log) is (attempts == 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"stop": StopRule.AGREEMENT, "select": SelectionRule.PLAUSIBLE}, "give --select evidence"),
+        ({"stop": StopRule.VALUE, "value_usd": Decimal(1)}, "--value-usd and --prior-runs"),
+        ({"value_usd": Decimal(1)}, "are for --stop value"),
+        ({"stop": StopRule.AGREEMENT, "all_attempts": True}, "differ; give one"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_named(changes: dict[str, Any], words: str) -> None:
+    given = {"all_attempts": False, **changes}
+    with pytest.raises(UserError, match=words):
+        validated(by_evidence(**given))
+
+
+def test_the_next_attempt_is_told_what_became_of_the_others(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
+    failing = EDIT.replace("        elif letters and letters[-1] != ", "        elif letters == ")
+    provider.will_answer("textkit/slug.py", failing, failing, failing, failing, "textkit/slug.py")
+    for told, words in (
+        (ToldHistory.OUTCOMES, "1 attempt was made on this issue before yours"),
+        (ToldHistory.SUMMARY, "1 attempt was made on this issue before yours"),
+        (ToldHistory.NONE, ""),
+    ):
+        out = tmp_path / told.value
+        provider.requests.clear()
+        given = {"history": told, "environment": EnvironmentKind.LOCAL, "all_attempts": True}
+        run_command(live(provider, **given), options(out, cache, NAME), lambda _: None)
+        firsts = [
+            request["messages"]
+            for request in provider.requests
+            if not any(m["role"] == "assistant" for m in request["messages"])
+        ]
+        openings = [said for said in firsts if "Which files must be seen" in said[-1]["content"]]
+        assert len(openings) == 2
+        assert "before yours" not in openings[0][-1]["content"]
+        assert words in openings[1][-1]["content"]
+        second = read(out, NAME)["all_results"][1]
+        assert second.get("told_of", []) == ([] if told is ToldHistory.NONE else [1])
+        summaries = [said for said in firsts if "Summarize for them" in said[-1]["content"]]
+        assert len(summaries) == (told is ToldHistory.SUMMARY)
+        assert verified(out, cache)[-1].endswith("nothing differs")
+
+
+def test_an_attempt_gives_one_script_however_often_evidence_is_gathered(
+    tmp_path: Path, cache: Path
+) -> None:
+    """Its own tests are dropped from the prediction; each shows the issue."""
+    test = (
+        "tests/test_{0}.py\n```python\n<<<<<<< SEARCH\n=======\n"
+        "from textkit import slugify\n\n\ndef test_it():\n"
+        '    assert slugify("a  b") == "a-b"\n>>>>>>> REPLACE\n```\n'
+    )
+
+    def with_tests(raw: dict[str, Any]) -> None:
+        said = raw["attempts"][1]["messages"][1]
+        said["content"] += test.format("new") + test.format("other")
+
+    replies = recording(tmp_path / "replies", with_tests)
+    run = by_evidence(replay=replies, stop=StopRule.AGREEMENT, all_attempts=False)
+    assert run_command(run, options(tmp_path, cache, NAME), print) == 0
+    scripts = read(tmp_path, NAME)["evidence"]["scripts"]
+    own = [one for one in scripts if one["source"] == "attempt"]
+    assert len(own) == 1
+    assert own[0]["base"] == [2, 2]
+    assert "tests/test_new.py" in own[0]["text"]
+
+
+def test_stop_all_decides_as_all_attempts_does() -> None:
+    made = validated(config(stop=StopRule.ALL))
+    assert made.deciding() == validated(config(all_attempts=True)).deciding()
+    assert made.deciding() != validated(config()).deciding()
