@@ -70,6 +70,9 @@ def is_podman(client: Any) -> bool:  # noqa: ANN401
 def _answering(make: Any, **given: str) -> Any | None:  # noqa: ANN401
     try:
         client = make(timeout=_SECONDS, **given)
+        # A socket has no proxy and no login. requests would look for them in the environment at
+        # each call, which fails while another thread changes it.
+        client.api.trust_env = not client.api.base_url.startswith("http+docker:")
         client.ping()
     except engine_error_types():
         return None
