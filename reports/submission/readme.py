@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from agent.named import named_agent
 from bench.instances.adapters.base import Row
+from bench.policy import SelectionRule
 from core.plaintext import one_line
 from reports.data.jsonvalues import mapping, objects, text
 from reports.data.predictions import IMPORTED
@@ -102,7 +103,8 @@ _BUILTIN = "builtin"
 _GROUPS = ("run", "times", IMPORTED, "versions", "dataset", "prices", "models", "evaluation")
 # The parameters that are needed to repeat the run and contain no local path.
 _PARAMETERS = (
-    "tries", "temperatures", "environment", "tests", "require_tests", "all_attempts",
+    "tries", "temperatures", "environment", "tests", "require_tests", "select", "scripts", "rounds",
+    "stop", "all_attempts", "equal_failures", "history",
     "max_reflections", "matching", "on_failed_edit", "map_tokens", "max_output_tokens",
     "test_timeout", "baseline_timeout",
 )  # fmt: skip
@@ -220,11 +222,14 @@ class Readme:
         done = "evaluated"
         if any(attempt.verdict for i in self.run.instances for attempt in i.attempts):
             done = "submitted; others were evaluated after the choice, for pass@k"
+        config = mapping(self.run.described.get("config"))
+        scripts = " and by scripts that models wrote for the issue,"
+        more = scripts if config.get("select") == SelectionRule.EVIDENCE else ","
         return (
             f"It is best@k with one prediction: up to {self._attempts} attempts were made on an "
             f"instance{runs}; the harness chose one of them by its edits, its lint and the tests "
-            "of the base commit, without any knowledge of the evaluation, and only that one was "
-            f'{done} (`attempts: "2+"`).'
+            f"of the base commit{more} without any knowledge of the evaluation, and only that one "
+            f'was {done} (`attempts: "2+"`).'
         )
 
     def _record(self) -> Iterator[str]:
