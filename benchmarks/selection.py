@@ -27,12 +27,8 @@ import typer
 
 from bench.attempts.candidates import Candidate
 from bench.attempts.evidence import (
-    SOLVED,
-    THERE,
     CandidateClass,
     Evidence,
-    ReproductionScript,
-    ScriptSource,
     choose_by_evidence,
 )
 from bench.cli.cli import run_cli
@@ -86,22 +82,8 @@ class RecordedInstance:
             clean, text = not one.failing, "x" * max(1, one.size)
             candidates += (Candidate(n, text, True, True, True, clean) for n in numbers)
             classes.append(CandidateClass(id=one.name, attempts=tuple(numbers), models=()))
-        scripts = frozenset().union(*(one.passed for one in self.candidates.values()))
-        evidence = Evidence(
-            classes=tuple(classes),
-            scripts=tuple(
-                ReproductionScript(id=name, source=ScriptSource.ISSUE, base=(THERE, THERE))
-                for name in sorted(scripts)
-            ),
-            outcomes={
-                name: {
-                    key: SOLVED if name in one.passed else THERE
-                    for key, one in self.candidates.items()
-                }
-                for name in scripts
-            },
-            failing=failing,
-        )
+        passed = {key: one.passed for key, one in self.candidates.items()}
+        evidence = Evidence.of_passed(classes, passed, failing)
         winner = choose_by_evidence(candidates, evidence).winner
         return names[winner.attempt - 1] if winner else ""
 

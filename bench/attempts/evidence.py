@@ -96,6 +96,25 @@ class Evidence(_Recorded):
     failing: Mapping[int, int] = Field(default_factory=dict)
     note: _Text = ""
 
+    @classmethod
+    def of_passed(
+        cls,
+        classes: Sequence[CandidateClass],
+        passed: Mapping[str, frozenset[str]],
+        failing: Mapping[int, int],
+    ) -> Evidence:
+        """Return the evidence of valid scripts of which only is known which class passes them."""
+        names = sorted(frozenset().union(*passed.values()))
+        made = (
+            ReproductionScript(id=name, source=ScriptSource.ISSUE, base=(THERE, THERE))
+            for name in names
+        )
+        codes = {
+            name: {key: SOLVED if name in found else THERE for key, found in passed.items()}
+            for name in names
+        }
+        return cls(classes=tuple(classes), scripts=tuple(made), outcomes=codes, failing=failing)
+
     @property
     def valid(self) -> tuple[str, ...]:
         return tuple(script.id for script in self.scripts if script.valid)

@@ -18,12 +18,8 @@ from runpy import run_path
 
 from bench.attempts.candidates import rank
 from bench.attempts.evidence import (
-    SOLVED,
-    THERE,
     CandidateClass,
     Evidence,
-    ReproductionScript,
-    ScriptSource,
     choose_by_evidence,
 )
 from bench.attempts.stopping import Tried, is_enough, stop_reason
@@ -125,29 +121,17 @@ def _evidence(tried: Sequence[Tried]) -> Evidence:
     found: dict[str, list[Tried]] = {}
     for one in (one for one in tried if one.equals):
         found.setdefault(one.equals, []).append(one)
-    scripts = sorted({name for one in tried for name in one.passed or ()})
-    return Evidence(
-        classes=tuple(
-            CandidateClass(
-                id=key,
-                attempts=tuple(one.candidate.attempt for one in same),
-                models=tuple(dict.fromkeys(one.model for one in same)),
-            )
-            for key, same in found.items()
-        ),
-        scripts=tuple(
-            ReproductionScript(id=name, source=ScriptSource.ISSUE, base=(THERE, THERE))
-            for name in scripts
-        ),
-        failing={one.candidate.attempt: one.failing for one in tried if one.failing},
-        outcomes={
-            name: {
-                key: SOLVED if name in (same[0].passed or ()) else THERE
-                for key, same in found.items()
-            }
-            for name in scripts
-        },
-    )
+    classes = [
+        CandidateClass(
+            id=key,
+            attempts=tuple(one.candidate.attempt for one in same),
+            models=tuple(dict.fromkeys(one.model for one in same)),
+        )
+        for key, same in found.items()
+    ]
+    passed = {key: same[0].passed or frozenset() for key, same in found.items()}
+    failing = {one.candidate.attempt: one.failing for one in tried if one.failing}
+    return Evidence.of_passed(classes, passed, failing)
 
 
 def until(
