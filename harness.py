@@ -4,10 +4,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from bench.cli.launch import launch
 from demo import register
 
-if __name__ == "__main__":
+
+def main() -> int:
     register()
-    sys.exit(launch("bench.cli.command_line", "harness.py"))
+    return launch("bench.cli.command_line", Path(sys.argv[0]).name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

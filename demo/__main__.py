@@ -5,15 +5,16 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from core.errors import InfrastructureError
 from demo.images import build_images
 from demo.setup import DEMO_DATASET
 from environments.docker.engine import engine_answers
 from environments.local.environment import NO_SANDBOX
+from runs.options import TOP
+from runs.storage.versions import CHECKOUT, CODE
 
-_TOP = Path(__file__).resolve().parent.parent
+_TOP = TOP.resolve()
 _RUN = _TOP / "predictions" / "demo"
 
 
@@ -23,13 +24,15 @@ def main() -> int:
     for folder in (_RUN, _TOP / "logs" / "demo"):
         shutil.rmtree(folder, ignore_errors=True)
     harness = [
-        "harness.py", "--dataset", "demo", "--models", "scripted-a,scripted-b",
+        "harness", "--dataset", "demo", "--models", "scripted-a,scripted-b",
         "--replay", str(DEMO_DATASET / "replies"), "--environment", "local", "--run", "demo",
     ]  # fmt: skip
-    report = ["report.py", str(_RUN), "--evaluator", _evaluator()]
-    for command in (harness, report):
-        print(f"$ python {' '.join(command)}", flush=True)
-        code = _run(command, filtered=command is report)
+    report = ["report", str(_RUN), "--evaluator", _evaluator()]
+    for name, *words in (harness, report):
+        script = f"{name}.py"
+        shown = f"python {script}" if CHECKOUT else f"retry-{name}"
+        print(f"$ {shown} {' '.join(words)}", flush=True)
+        code = _run([str(CODE / script), *words], filtered=name == "report")
         if code:
             return code
         print(flush=True)

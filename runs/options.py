@@ -25,9 +25,9 @@ from llm.settings import SettingsBook, our_settings, settings_sha256
 from runs.calls.budget import MONEY, BudgetLimits, parse_prices
 from runs.calls.rate_limiter import SCALE, Rates
 from runs.storage.store import is_safe_name
-from runs.storage.versions import HARNESS_VERSION
+from runs.storage.versions import CHECKOUT, HARNESS_VERSION
 
-TOP = Path(__file__).resolve().parents[1]
+TOP = CHECKOUT or Path()
 RUN = "The run"
 
 

@@ -38,6 +38,7 @@ _SLOWEST = (
     "bench/cli/test_secrets.py",
     "exercises/exercism/running/test_run.py",
     "reports/statistics/test_published.py",
+    "test_wheel.py",
 )
 
 

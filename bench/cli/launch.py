@@ -1,6 +1,6 @@
 """Start a command: with the packages of ``.venv`` where this interpreter lacks them.
 
-Only the standard library is imported here, so that ``./harness.py`` works before activation.
+Nothing but the standard library is needed here, so that ``./harness.py`` works before activation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-_TOP = Path(__file__).resolve().parents[2]
+from runs.storage.versions import CHECKOUT
+
 _INTERRUPTED = 130
 
 
@@ -20,20 +21,19 @@ def launch(module: str, name: str, function: str = "main") -> int:
         command = getattr(import_module(module), function)
         run = import_module("bench.cli.cli").run_cli
     except ModuleNotFoundError as error:
-        _run_in_own_environment()
-        print(
-            f"error: the package {error.name} is not installed; run `make setup` in {_TOP}",
-            file=sys.stderr,
-        )
+        fix = "install swe-retry-harness again"
+        if CHECKOUT is not None:
+            _run_in_own_environment(CHECKOUT / ".venv")
+            fix = f"run `make setup` in {CHECKOUT}"
+        print(f"error: the package {error.name} is not installed; {fix}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return _INTERRUPTED
     return int(run(command, name))
 
 
-def _run_in_own_environment() -> None:
-    """Replace this process by one of ``.venv``; return where there is none, or this is it."""
-    own = _TOP / ".venv"
+def _run_in_own_environment(own: Path) -> None:
+    """Replace this process by one of ``own``; return where there is none, or this is it."""
     python = own / "bin" / "python"
     if python.exists() and Path(sys.prefix).resolve() != own.resolve():
         # As it was called: a module started with -m has no path that could be started.

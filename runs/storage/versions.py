@@ -1,4 +1,4 @@
-"""The versions that a run records."""
+"""The versions that a run records, and where the code lies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 from core.git import git_result
 
 HARNESS_VERSION = "0.12.0"
+CODE = Path(__file__).resolve().parents[2]
+CHECKOUT = CODE if (CODE / "pyproject.toml").exists() else None
+"""The project's folder; None where its packages are installed."""
 _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
 
 
@@ -17,9 +20,8 @@ _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
 def versions() -> Mapping[str, str]:
     """Return the versions that a run records."""
     packages = {name: version(name) for name in _RECORDED}
-    top = Path(__file__).resolve().parents[2]
     # Without a repository of its own, git would answer for one that the code lies in.
-    found = git_result("rev-parse", "HEAD", cwd=top) if (top / ".git").exists() else None
+    found = git_result("rev-parse", "HEAD", cwd=CODE) if (CODE / ".git").exists() else None
     return {
         "harness": HARNESS_VERSION,
         "harness_commit": found.stdout.decode().strip() if found and not found.returncode else "",

@@ -34,6 +34,7 @@ from runs.engines.ray.worker import Returned, Worker, WorkerPlan
 from runs.jobs import End, Finished, Job
 from runs.options import Scale
 from runs.progress.state import JobStatus
+from runs.storage.versions import CODE
 
 # Seconds between two looks at whether the run is stopping.
 _LOOK = 0.5
@@ -263,7 +264,6 @@ def _unusable(failure: RayError) -> str:
     return f"a node cannot run the harness ({why}): install requirements-ray.txt there"
 
 
-_TOP = Path(__file__).resolve().parents[3]
 _PACKAGES = ("core", "llm", "agent", "environments", "runs")
 # A worker waits for the run's end, and each of its jobs for an answer.
 _CALLS_PER_WORKER = 4
@@ -282,7 +282,7 @@ def own_ray(cpus: int) -> Iterator[None]:
     import the code from where it is.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    path = os.pathsep.join(filter(None, [str(_TOP), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(CODE), os.environ.get("PYTHONPATH")]))
     environment = {"env_vars": {"PYTHONPATH": path}}
     with _initialized(
         environment, address="local", num_cpus=cpus, include_dashboard=False,
@@ -368,7 +368,7 @@ def _code(packages: Sequence[str]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="swe-retry-harness.") as name:
         for package in (*_PACKAGES, *packages):
             ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
-            shutil.copytree(_TOP / package, Path(name) / package, ignore=ignore)
+            shutil.copytree(CODE / package, Path(name) / package, ignore=ignore)
         yield Path(name)
 
 

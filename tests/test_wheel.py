@@ -1,0 +1,118 @@
+"""The wheel: its files, and its commands in an environment of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from uv import find_uv_bin
+
+from runs.storage.versions import HARNESS_VERSION
+from tests.architecture import ROOMS, SCRIPTS
+from tests.support import TOP, read_json
+
+ID = "demo__textkit-1"
+
+
+def run(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that finds nothing of the checkout."""
+    inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    return subprocess.run(
+        [*map(str, words)], cwd=cwd, env={**inherited, **env}, capture_output=True, text=True,
+        check=False, stdin=subprocess.DEVNULL, timeout=300,
+    )  # fmt: skip
+
+
+def uv(*words: object, cwd: Path) -> None:
+    done = run(find_uv_bin(), *words, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    probe = run(find_uv_bin(), "pip", "install", "--target", folder / "x", "hatchling", cwd=folder)
+    if probe.returncode:
+        pytest.skip(f"no package index: {probe.stderr.strip().splitlines()[-1]}")
+    uv("build", "--quiet", "--wheel", "--out-dir", folder / "dist", TOP, cwd=folder)
+    (made,) = (folder / "dist").glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def commands(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of commands of an environment that has the wheel and what it depends on."""
+    home = tmp_path_factory.mktemp("installed")
+    uv("venv", "--quiet", "--python", sys.executable, "environment", cwd=home)
+    python = home / "environment/bin/python"
+    uv("pip", "install", "--quiet", "--python", python, wheel, cwd=home)
+    return python.parent
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """Another folder, whose packages have the names of rooms."""
+    for name in ("core", "runs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not ours')\n")
+    return tmp_path
+
+
+def test_the_wheel_has_every_file_of_the_rooms_and_nothing_else(wheel: Path) -> None:
+    parts = [*SCRIPTS, *ROOMS, "demo"]
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *parts],
+        cwd=TOP, capture_output=True, text=True, check=True,
+    ).stdout.split("\0")  # fmt: skip
+    names = ZipFile(wheel).namelist()
+    ours = {name for name in names if ".dist-info/" not in name}
+    assert ours == {name for name in listed if name and (TOP / name).is_file()}
+    assert wheel.name.startswith(f"swe_retry_harness-{HARNESS_VERSION}-")
+
+
+def test_the_commands_work_in_another_folder(commands: Path, there: Path) -> None:
+    (replies,) = commands.parent.glob("lib/python*/site-packages/demo/replies")
+    harness = commands / "retry-harness"
+    done = run(
+        harness, "--dataset", "demo", "--models", "scripted-a,scripted-b", "--replay", replies,
+        "--environment", "none", "--run", "away", "--cache", there / "cache", cwd=there,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert read_json(there / f"predictions/away/{ID}.json")["status"] == "plausible"
+    assert run(harness, "--continue", "away", cwd=there).returncode == 0
+    words = ["predictions/away", "--evaluator", "none"]
+    report = run(commands / "retry-report", *words, cwd=there)
+    assert "generated          6" in report.stdout, report.stderr
+    assert (there / "predictions/away/report/report.html").exists()
+    assert sorted(path.name for path in there.iterdir()) == [
+        "cache", "core", "logs", "predictions", "runs",
+    ]  # fmt: skip
+    assert not (replies.parents[1] / "predictions").exists()
+
+
+@pytest.mark.long
+def test_the_demo_runs_in_another_folder(commands: Path, tmp_path: Path) -> None:
+    python, cache = commands / "python", str(tmp_path / "cache")
+    done = run(python, "-m", "demo", cwd=tmp_path, XDG_CACHE_HOME=cache)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "$ retry-harness --dataset demo" in done.stdout
+    assert "83.3 % of the selected" in done.stdout
+    assert read_json(tmp_path / f"predictions/demo/verdicts/{ID}.json")["resolved"]
+
+
+def test_the_commands_are_called_by_their_names(commands: Path, there: Path) -> None:
+    for name in ("retry-harness", "retry-report"):
+        said = run(commands / name, "--help", cwd=there).stdout
+        assert said.startswith(f"Usage: {name} [OPTIONS]")
+
+
+def test_a_missing_package_asks_for_no_make(commands: Path, there: Path) -> None:
+    code = "import sys; sys.modules['typer'] = None; import harness; sys.exit(harness.main())"
+    done = run(commands / "python", "-I", "-c", code, cwd=there)
+    assert done.returncode == 2
+    said = "error: the package typer is not installed; install swe-retry-harness again\n"
+    assert done.stderr == said
