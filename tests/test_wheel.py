@@ -13,7 +13,7 @@ from uv import find_uv_bin
 
 from runs.storage.versions import HARNESS_VERSION
 from tests.architecture import ROOMS, SCRIPTS
-from tests.support import TOP, read_json
+from tests.support import TOP, read_json, run_script
 
 ID = "demo__textkit-1"
 
@@ -108,6 +108,27 @@ def test_the_commands_are_called_by_their_names(commands: Path, there: Path) -> 
     for name in ("retry-harness", "retry-report"):
         said = run(commands / name, "--help", cwd=there).stdout
         assert said.startswith(f"Usage: {name} [OPTIONS]")
+        assert "--install-completion" in said
+    assert "-completion" not in run_script("--help", cwd=there).stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("retry-harness --budget-usd-per", ["--budget-usd-per-instance", "--budget-usd-per-model"]),
+        ("retry-harness --continue nosuch --dry", ["--dry-run"]),
+        ("retry-harness --environment lo", ["local"]),
+        ("retry-report predictions/away --evaluator-d", ["--evaluator-dir"]),
+    ],
+)
+def test_the_shell_completes_options(
+    commands: Path, there: Path, line: str, completed: list[str]
+) -> None:
+    name = line.split()[0]
+    variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
+    env = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), variable: "complete_bash"}
+    done = run(commands / name, cwd=there, **env)
+    assert (done.stdout.split(), done.stderr) == (completed, "")
 
 
 def test_a_missing_package_asks_for_no_make(commands: Path, there: Path) -> None:

@@ -27,6 +27,8 @@ from runs.storage.versions import HARNESS_VERSION
 
 # What pydantic adds to "should be a valid number".
 _PARSING = re.compile(r", unable to parse string as an? \w+")
+# As they are installed: a shell completes commands by their names.
+_COMPLETED = ("retry-harness", "retry-report")
 
 
 @option_group
@@ -54,8 +56,9 @@ class SectionedCommand(TyperCommand):
                 formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.default_map = recorded_defaults(self.params, given)
+        if not ctx.resilient_parsing:  # as where a line is completed
+            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            ctx.default_map = recorded_defaults(self.params, given)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
@@ -95,7 +98,7 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
     _survive_readers()
     _load_env_file(Path(".env"))
     app = typer.Typer(
-        add_completion=False,
+        add_completion=name in _COMPLETED,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
