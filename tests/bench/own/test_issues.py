@@ -130,7 +130,7 @@ def test_a_text_is_an_issue() -> None:
 
 
 def test_standard_input_and_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read("-", "\ufeffIt fails\nbadly\n").title == "It fails"
+    assert read("-", "\ufeffIt fails\nbadly\n").text == "It fails\nbadly"
     path = tmp_path / "some issue.md"
     path.write_bytes("\ufeffÄ fails\n".encode())
     assert read(str(path)).text == "Ä fails"
