@@ -300,6 +300,8 @@ def test_sources_name_the_files() -> None:
     assert read_saved(text) == found.commands
     assert read_saved("setup-cmd = 'make'").setup == ("make",)
     assert read_saved("") == Commands()
+    odd = Commands(setup=("a\x7f\n\\",), test="'\"\0")
+    assert read_saved(saved_text(odd)) == odd
 
 
 @pytest.mark.parametrize(
@@ -362,6 +364,7 @@ def test_no_content_is_an_error(files: dict[str, str]) -> None:
     [
         "[" * 100_000,
         '{"a":' * 50_000,
+        "a = " + "[" * 50_000,
         "/*" * 100_000,
         '"\\' * 100_000,
         "a." * 100_000,
