@@ -39,6 +39,14 @@ class TestChoice(str, Enum):
     NONE = "none"
 
 
+class FullSuite(str, Enum):
+    """When all tests run."""
+
+    NEVER = "never"
+    WINNER = "winner"
+    ALWAYS = "always"
+
+
 def _temperatures(option: str, text: str, _: object) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
@@ -93,6 +101,15 @@ class RunConfig(PolicyOptions, RunOptions):
     )
     tests: TestChoice = option(
         TestChoice.RELATED, "Which pre-existing tests run.", "--tests", panel=TESTS, decides=True
+    )
+    full_suite: FullSuite = option(
+        FullSuite.NEVER,
+        "When all tests run: on the candidate that would be chosen, on each, or never; default: "
+        "winner with --repo, else never.",
+        "--full-suite",
+        panel=TESTS,
+        given=FullSuite | None,
+        decides=True,
     )
     require_tests: bool = option(
         False,
@@ -177,6 +194,7 @@ class RunConfig(PolicyOptions, RunOptions):
             "agent_translate": sorted(self.agent_translate) or None,
             "agent_api": sorted(self.agent_api) or None,
             "feedback": self.feedback or None,
+            "full_suite": None if self.full_suite is FullSuite.NEVER else self.full_suite.value,
             **self.deciding_policy(),
             "candidates_sha256": self.candidates_sha256 or None,
             "agent_env": sorted(self.agent_env),
@@ -198,6 +216,8 @@ def validated(config: RunConfig) -> RunConfig:
     config = _with_agents(config)
     _check_agent(config)
     config.check_policy()
+    if config.full_suite is FullSuite.ALWAYS and config.tests is TestChoice.RELATED:
+        config = replace(config, tests=TestChoice.ALL)
     return replace(config, all_attempts=True) if config.stop is StopRule.ALL else config
 
 

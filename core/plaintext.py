@@ -27,6 +27,12 @@ def one_line(text: str) -> str:
     return " ".join("".join(map(_seen, _ESCAPE.sub("", text))).split())
 
 
+def visible(text: str) -> str:
+    """Return ``text`` with its lines and tabs, without escape sequences and control characters."""
+    kept = (c if c in "\n\t" else _seen(c) for c in _ESCAPE.sub("", text))
+    return "".join(kept)
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: ``1 instance``, ``2 instances``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

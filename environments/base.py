@@ -49,7 +49,8 @@ class VenvSpec:
         python: version of the interpreter, or ``ANY_PYTHON``.
         packages: requirements that are installed first.
         pip_packages: requirements that are installed after them.
-        tree_edits: shell lines that edit the tree before the installation.
+        setup: shell lines that run in the tree before the installation, with a network and the
+            environment's programs first. Without ``install`` they are the whole installation.
         install: what pip installs from the tree, such as ``.[test]``; empty for nothing.
         test_command: runs all tests.
         source: what the other values were made from, as JSON; identifies kept environments.
@@ -58,7 +59,7 @@ class VenvSpec:
     python: str = ANY_PYTHON
     packages: tuple[str, ...] = ()
     pip_packages: tuple[str, ...] = ()
-    tree_edits: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
     install: str = ""
     test_command: str = ""
     source: Mapping[str, object] = field(default_factory=dict)
@@ -82,6 +83,8 @@ class ImageSpec:
         cleaning: shell lines that root runs in ``folder`` before anything else, after
             ``fresh_tree``; they must end with 0.
         shown: stands for ``name`` in messages; empty for ``name`` itself.
+        installation: shell lines that run once with a network, where ``folder`` is new and holds
+            the files of the project's root. The image with their result is kept.
     """
 
     name: str
@@ -93,6 +96,7 @@ class ImageSpec:
     fresh_tree: bool = False
     cleaning: tuple[str, ...] = ()
     shown: str = ""
+    installation: tuple[str, ...] | None = None
 
     @property
     def is_cleaned(self) -> bool:

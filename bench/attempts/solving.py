@@ -6,12 +6,14 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from logging import Logger
 from pathlib import Path
 from typing import Any
 
 from agent.builtin import BuiltinAgent
 from agent.conversation.mentions import FileIndex
 from agent.formats.reading.fences import shortest_fence
+from agent.lint import Linter
 from agent.prompts import render
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
@@ -23,9 +25,12 @@ from bench.attempts.given import GivenCandidate, GivenModels
 from bench.attempts.records import AttemptRecord, total_cost
 from bench.attempts.scripts import ScriptWriter
 from bench.attempts.stopping import Tried, stop_reason
+from bench.attempts.wholesuite import with_whole_suite
+from bench.config import FullSuite, RunConfig
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.policy import StopRule, ToldHistory
+from bench.regression.lintcommand import CommandLinter, LintCommand
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import (
     Checkout,
@@ -35,11 +40,12 @@ from bench.repos.checkout import (
     make_spread,
     renew_checkout,
 )
+from bench.repos.mirrors import add_submodules
 from core.errors import InfrastructureError
 from core.money import as_number
 from core.plaintext import counted, some
 from core.processes import remove_tree
-from environments.base import UnavailableError
+from environments.base import Session, UnavailableError
 from llm.chat import BudgetUsedError, ReplayExhaustedError, RequestRefusedError
 from runs.jobs import End, JobContext
 from runs.modelsource import NotRecordedError, ReplayedModels
@@ -85,7 +91,12 @@ class Solved:
 
 @dataclass
 class Solver:
-    """The work on one instance."""
+    """The work on one instance.
+
+    Attributes:
+        tests: of the base checkout beside it.
+        whole: the places in ``records`` on which all tests ran.
+    """
 
     instance: Instance
     services: Services
@@ -93,6 +104,8 @@ class Solver:
     records: list[AttemptRecord] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
     writers: dict[int, ScriptWriter] = field(default_factory=dict)
+    tests: tuple[RegressionTests, Checkout] | None = None
+    whole: set[int] = field(default_factory=set)
 
     def attempts(self, end: End[Any]) -> Sequence[AttemptRecord]:
         return [*self.records, *(writer.record for writer in self.writers.values())]
@@ -124,23 +137,36 @@ class Solver:
         self.folders.append(folder)
         base = make_checkout(snapshot, folder / "base") if config.needs_base else None
         tests = self._tests(base) if base else None
+        self.tests = (tests, base) if tests and base else None
         gatherer = self._gatherer(base, tests) if base else None
         evidence = None
         try:
             self._all_attempts(snapshot, folder, tests, gatherer)
             if gatherer and config.by_evidence:
                 evidence = gatherer.gather(self.records)
+            choice = explained(self._chosen(evidence), self.records)
         finally:
             if tests:
                 tests.session.stop()
-        candidates, untested = [r.candidate for r in self.records], config.require_tests
-        if evidence is None:
-            choice = choose(candidates, require_tests=untested)
-        else:
-            choice = choose_by_evidence(candidates, evidence, require_tests=untested)
-        choice = explained(choice, self.records)
         writers = tuple(writer.record for writer in self.writers.values())
         return Solved(instance, tuple(self.records), choice, evidence, writers)
+
+    def _chosen(self, evidence: Evidence | None) -> CandidateChoice:
+        """Choose; where it is asked for, only what passes all tests is chosen as plausible."""
+        config = self.services.config
+        while True:
+            candidates, untested = [r.candidate for r in self.records], config.require_tests
+            if evidence is None:
+                choice = choose(candidates, require_tests=untested)
+            else:
+                choice = choose_by_evidence(candidates, evidence, require_tests=untested)
+            place = choice.winner.attempt - 1 if choice.winner else -1
+            unknown = choice.status is InstanceStatus.PLAUSIBLE and place not in self.whole
+            if self.tests is None or config.full_suite is not FullSuite.WINNER or not unknown:
+                return choice
+            self.whole.add(place)
+            self.context.step(place + 1, self.records[place].model, WorkStep.TESTING)
+            self.records[place] = with_whole_suite(self.records[place], *self.tests)
 
     def _gatherer(self, base: Checkout, tests: RegressionTests | None) -> EvidenceGatherer:
         config = self.services.config
@@ -176,7 +202,7 @@ class Solver:
         given = self._given
         outside, tags = config.outside_agent or given is not None, self.services.tags
         maps = None if outside else RenderedMaps(snapshot.blobs, tags)
-        linter = linter_for(self.instance)
+        linter = self._linter(tests)
         checkout: Checkout | None = None
         most = len(config.models) * config.tries if given is None else len(given)
         for number in range(1, most + 1):
@@ -198,6 +224,8 @@ class Solver:
             self.records.append(record)
             self.context.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
             if reason := self._stop_reason(gatherer):
+                self._chosen(None)
+            if reason and (reason := self._stop_reason(gatherer)):
                 self.context.log.info("no further attempt: %s", reason)
                 break
             last = self.records[-len(config.models) :]
@@ -256,10 +284,19 @@ class Solver:
                 words = render("history", count=count, outcomes=reply.strip())
         return ToldOf(words, tuple(record.attempt for record in self.records))
 
+    def _linter(self, tests: RegressionTests | None) -> Linter:
+        linter, own = linter_for(self.instance), self.instance.commands
+        if tests is None or own is None or not own.lint:
+            return linter
+        lint = LintCommand(tests.session, own.lint, self.context.worker.warn_once)
+        return CommandLinter(linter.compiler, linter.own, lint)
+
     def _tests(self, base: Checkout) -> RegressionTests | None:
-        config = self.services.config
+        config, instance = self.services.config, self.instance
         if not config.runs_tests:
             return None
+        if instance.commands:
+            add_submodules(self.services.mirrors.get(instance.repo, instance.base_commit), base)
         try:
             session = self.services.environment.start(project_of(self.instance, base))
         except UnavailableError as error:
@@ -267,19 +304,33 @@ class Solver:
             self.context.worker.warn_once(words)
             self.context.log.warning("no tests: %s", error)
             return None
-        return RegressionTests(
-            instance=self.instance,
-            session=session,
-            choice=config.tests,
-            limits=TestLimits(config.test_timeout, config.baseline_timeout),
-            files=base.tracked_files(),
-            read=Workspace(base.root).read,
-            cache=self.context.worker.cache / "baselines",
-            identity=session.identity,
-            log=self.context.log,
-            check=self.context.worker.stop.check,
-            spare=self.context.worker.slots.spare,
+        worker = self.context.worker
+        tests = regression_tests(
+            config, self.instance, session, base, worker.cache, self.context.log
         )
+        return replace(tests, check=worker.stop.check, spare=worker.slots.spare)
+
+
+def regression_tests(
+    config: RunConfig,
+    instance: Instance,
+    session: Session,
+    base: Checkout,
+    cache: Path,
+    log: Logger,
+) -> RegressionTests:
+    """Return the tests of an instance, whose base commit is checked out in ``base``."""
+    return RegressionTests(
+        instance=instance,
+        session=session,
+        choice=config.tests,
+        limits=TestLimits(config.test_timeout, config.baseline_timeout),
+        files=base.tracked_files(),
+        read=Workspace(base.root).read,
+        cache=cache / "baselines",
+        identity=session.identity,
+        log=log,
+    )
 
 
 _NAMED = 3

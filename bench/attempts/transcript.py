@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bench.attempts.evidence import Evidence, described, matrix
@@ -41,7 +41,7 @@ def _lines(solved: Solved) -> Iterator[str]:
     made = counted(len(solved.attempts), "attempt")
     every = [*solved.attempts, *solved.writers]
     yield f"- {made}, cost: {in_words(total_cost(every))}\n"
-    yield from _table(solved)
+    yield from attempts_table(solved.attempts, solved.winner)
     if solved.evidence:
         yield from _evidence(solved.evidence)
     yield "\n## The prediction\n"
@@ -59,19 +59,22 @@ def _lines(solved: Solved) -> Iterator[str]:
             yield message_block(message.content, f"scripts by {writer.model}, {place}", seen)
 
 
-def _table(solved: Solved) -> Iterator[str]:
-    costs = column([record.cost for record in solved.attempts])
+def attempts_table(
+    attempts: Sequence[AttemptRecord], winner: AttemptRecord | None, *, markdown: bool = True
+) -> Iterator[str]:
+    """Yield the lines of a table of attempts; ``winner`` is marked."""
+    costs = column([record.cost for record in attempts])
     rows = []
-    for record, cost in zip(solved.attempts, costs, strict=True):
+    for record, cost in zip(attempts, costs, strict=True):
         found = record.candidate
         outcomes = (_WORDS[value] for value in (found.edit, found.lint, found.test))
         status = record.status.value.replace("_", " ")
-        chosen = "★" if record is solved.winner else ""
+        chosen = "★" if record is winner else ""
         rows.append(
             (record.attempt, record.model, record.try_, status, *outcomes, record.reflections, cost,
              chosen)
         )  # fmt: skip
-    return table(_HEADINGS, rows, numbers=(0, 2), markdown=True)
+    return table(_HEADINGS, rows, numbers=(0, 2), markdown=markdown)
 
 
 def _evidence(evidence: Evidence) -> Iterator[str]:

@@ -16,6 +16,7 @@ from bench.cli.configfile import options_given
 from bench.config import RunConfig
 from bench.instances.dataset import ALIASES, BUNDLED
 from bench.options import Options, TryAgent
+from bench.own.options import OWN, OwnOptions
 from bench.selection import INSTANCES
 from core.address import Address, without_logins
 from core.errors import UserError
@@ -28,8 +29,8 @@ from runs.calls.budget import MONEY
 from runs.calls.rate_limiter import SCALE
 from runs.options import RUN, address_given, models_given
 
-GROUPS = (RunConfig, ModelBook, TryAgent, Options, About)
-PANELS = (MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)
+GROUPS = (RunConfig, ModelBook, TryAgent, Options, OwnOptions, About)
+PANELS = (OWN, MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)
 
 
 @command(*GROUPS, panels=PANELS)
@@ -49,8 +50,22 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         raise typer.Exit(0)
     if values["all"] and not values["clean"]:
         raise UserError("--all is for --clean; give both to remove a run")
+    own = built(OwnOptions, values)
+    if own.repo or own.issue:
+        raise typer.Exit(_run_own(context, own, values))
     config, options = configured(context, values)
     raise typer.Exit(_run(config, options, values))
+
+
+def _run_own(context: typer.Context, own: OwnOptions, values: dict[str, Any]) -> int:
+    from bench.cli.own import prepare
+
+    run = prepare(values, own, options_given((Options,), context))
+    config, options = configured(context, values)
+    options = replace(options, given={**options.given, **run.recorded()})
+    config = run.named(config)
+    looks = values["try_agent"] is not None or options.clean or options.status
+    return _run(config, options, values) if looks else run.run(config, options, print)
 
 
 def configured(context: typer.Context, values: dict[str, Any]) -> tuple[RunConfig, Options]:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from agent.workspace import Workspace
-from bench.instances.instance import ImagePlace, Instance, Spec
+from bench.instances.instance import Commands, ImagePlace, Instance, Spec
 from bench.regression.runners.shell import Read
 from bench.repos.checkout import Checkout, Snapshot, Snapshots
 from bench.repos.mirrors import Mirrors
 from core.parsing.untrusted import DamagedError, yaml_of
-from environments.base import ImageSpec, Project, UnavailableError, VenvSpec
+from environments.base import ANY_PYTHON, ImageSpec, Project, UnavailableError, VenvSpec
 
 # First match wins; from swebench/harness/constants/python.py before version 5.
 _REQUIREMENTS = {
@@ -78,8 +78,18 @@ def project_of(instance: Instance, base: Checkout) -> Project:
     )
 
 
+_NO_TEST = "no test command is known; give --test-cmd"
+
+
 def _image(instance: Instance) -> ImageSpec | UnavailableError:
-    setup = instance.test_setup
+    setup, own = instance.test_setup, instance.commands
+    if own is not None:
+        if not (own.test and own.image):
+            return UnavailableError("no image is known; give --image" if own.test else _NO_TEST)
+        # There are no tags in the tree to take a version from.
+        version = f"export SETUPTOOLS_SCM_PRETEND_VERSION={shlex.quote(instance.version)}"
+        lines = (*([version] if instance.version else []), *own.setup)
+        return ImageSpec(own.image, (), own.test, keeps_home=True, installation=lines)
     if setup is None:
         return UnavailableError("the row has no test command that is known without hidden data")
     place = instance.place
@@ -105,6 +115,8 @@ def cleaning_lines(place: ImagePlace) -> Iterator[str]:
 
 
 def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
+    if instance.commands is not None:
+        return _venv_of(instance.commands)
     spec = instance.spec
     if spec is None or not spec.test_cmd:
         return UnavailableError("the row has no spec to build an environment from")
@@ -115,10 +127,21 @@ def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
         packages=tuple(wanted_packages(instance.repo, spec, read)),
         pip_packages=spec.pip_packages,
         # Only edits of the tree; the others install system packages.
-        tree_edits=tuple(line for line in spec.pre_install if line.startswith("sed ")),
+        setup=tuple(line for line in spec.pre_install if line.startswith("sed ")),
         install=target if spec.install else "",
         test_command=local_command(spec),
         source=asdict(spec),
+    )
+
+
+def _venv_of(own: Commands) -> VenvSpec | UnavailableError:
+    if not own.test:
+        return UnavailableError(_NO_TEST)
+    return VenvSpec(
+        python=own.python or ANY_PYTHON,
+        setup=own.setup,
+        test_command=local_command(Spec(test_cmd=own.test)),
+        source=own.model_dump(),
     )
 
 
@@ -172,6 +195,6 @@ def local_command(spec: Spec) -> str:
     command = spec.test_cmd
     if command.startswith("tox "):
         return "python -m pytest -rA"
-    if command.startswith("pytest "):
+    if command.split()[:1] == ["pytest"]:
         return f"python -m {command}"
     return command

@@ -11,6 +11,9 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator
 
 from bench.regression.runners import OF_PYTHON, runner_of
 from bench.regression.runners.commands import whole_suite
@@ -163,6 +166,28 @@ class ImagePlace:
     removed: tuple[str, ...] = ()
 
 
+def _lines(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+class Commands(BaseModel, frozen=True, extra="forbid"):
+    """How a repository of one's own is set up, tested and linted; empty where nothing is known.
+
+    Attributes:
+        setup: shell lines that install it and what its tests need; they may use the network.
+        test: runs all tests.
+        lint: checks the tree; it fails where it ends with another code than 0.
+        image: a container image with its tools.
+        python: version of the interpreter; empty for any.
+    """
+
+    setup: Annotated[tuple[str, ...], BeforeValidator(_lines)] = ()
+    test: str = ""
+    lint: str = ""
+    image: str = ""
+    python: str = ""
+
+
 @dataclass(frozen=True)
 class Instance:
     """One problem: what the harness may know of it.
@@ -177,6 +202,7 @@ class Instance:
             foreign code: run it in an environment only.
         bug: a patch that is applied to ``base_commit`` to make the tree that is worked on.
         image_label: stands for ``image`` in files of the run where its name shows hidden data.
+        commands: of a repository of one's own; None for an instance of a task set.
     """
 
     instance_id: str
@@ -196,6 +222,7 @@ class Instance:
     parser_source: str = field(default="", repr=False)
     bug: str = field(default="", repr=False)
     image_label: str = ""
+    commands: Commands | None = None
 
     @property
     def shown_image(self) -> str:

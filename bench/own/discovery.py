@@ -14,10 +14,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, ValidationError
 
+from bench.instances.shape import Commands
 from core.errors import UserError
 from core.parsing.untrusted import DamagedError, fault_of, object_of
 from core.plaintext import one_line, shortened
@@ -49,25 +50,6 @@ _IMAGE = re.compile(r"[a-z0-9][\w./:@-]{0,254}")
 
 # A field of Commands, a value, and where it was found.
 _Said = tuple[str, str, str]
-
-
-def _lines(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
-class Commands(BaseModel, frozen=True, extra="forbid"):
-    """How a repository is used; empty where nothing is known.
-
-    Attributes:
-        setup: lines of bash, run with a network in the root of the tree.
-        python: such as ``3.9``; empty where any does.
-    """
-
-    setup: Annotated[tuple[str, ...], BeforeValidator(_lines)] = ()
-    test: str = ""
-    lint: str = ""
-    image: str = ""
-    python: str = ""
 
 
 class Found(BaseModel, frozen=True):

@@ -28,7 +28,7 @@ from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, can_take
 from bench.regression.runners.commands import find_runner
 from bench.regression.statements import doubt, mark_of, shadowing, split_statements, stating
 from bench.regression.testconfig import tree_under_test
-from bench.regression.testlogs import TestRun, broken
+from bench.regression.testlogs import Results, TestRun, broken
 from core.worktree import Changes
 from environments.base import AS_GIVEN, Prepared, Session, Setup, SetupWay
 from environments.docker.setupscript import WHOLE_SETUP, installs_project
@@ -229,6 +229,7 @@ class RegressionTests:
         note: what limits the last outcome: files that were left out, flaky tests.
         untested: why the last outcome is unknown; empty where it is known or there are no tests.
         suspect: whether the last tree changes what a test run loads.
+        results: of the last tree, by test file.
     """
 
     instance: Instance
@@ -246,6 +247,7 @@ class RegressionTests:
     untested: str = ""
     note: str = ""
     suspect: bool = False
+    results: dict[str, Results] = field(default_factory=dict)
     _setups: dict[tuple[object, ...], ProvenSetup] = field(default_factory=dict)
     _baselines: dict[Setup, Baselines] = field(default_factory=dict)
     _doubt: str = ""
@@ -255,6 +257,7 @@ class RegressionTests:
         tree = tree_under_test(changes, self.files, self.read)
         self.tested, self.untested, self.note = tree.changes, "", ""
         self._doubt, self.suspect = "", False
+        self.results.clear()
         # The prediction must install, including edits that the tests run without.
         built = build_files(tree.configuration)
         whole = {**tree.changes, **{path: changes[path] for path in built}}
@@ -275,6 +278,17 @@ class RegressionTests:
                 self.suspect = True
                 return self._unknown(f"{path} takes the place of a module of the environment")
         return self._report(proven, tree.changes, whole, selected)
+
+    @property
+    def whole(self) -> RegressionTests:
+        """The same tests, of which all run."""
+        return replace(self, choice=TestChoice.ALL, results={})
+
+    def baseline(self) -> Baseline:
+        """Return the results of all tests at the base commit."""
+        tests = self.whole
+        with tests._measuring(tests._setup({}, (ALL_TESTS,)), (ALL_TESTS,)) as baseline_of:
+            return baseline_of(ALL_TESTS, min(tests.limits.baseline, tests._usable_seconds))
 
     def _unknown(self, reason: str) -> TestReport:
         self.log.info("tests: %s", reason or "no related test can tell")
@@ -436,6 +450,7 @@ class RegressionTests:
         dead = True
         for _ in range(2):
             result, run = self._tests.run(prepared, path, self.limits.test)
+            self.results[path] = run.results
             now = set(broken(baseline.results, run.results))
             failed = now if failed is None else failed & now
             dead = dead and died(result) and not baseline.died

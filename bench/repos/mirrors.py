@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.repos.checkout import Checkout
 from core.atomic import scratch_folder
 from core.errors import InfrastructureError, UserError
 from core.git import GitError, git, git_result
@@ -74,6 +76,21 @@ class Mirrors:
 
     def _own(self, repo: str) -> Path:
         return self.root / f"{repo.replace('/', '__')}.git"
+
+
+def add_submodules(mirror: Path, checkout: Checkout) -> None:
+    """Write the files of the submodules whose commits ``mirror`` holds into a checkout for tests.
+
+    Only that of one's own repository holds some. Patches cannot have files of submodules.
+    """
+    for path in checkout.snapshot.submodules:
+        commit = git("rev-parse", f"{checkout.base_commit}:{path}", cwd=mirror).decode().strip()
+        if has_commit(mirror, commit):
+            with tempfile.TemporaryDirectory() as folder:
+                env = {"GIT_INDEX_FILE": f"{folder}/index"}
+                git("read-tree", commit, cwd=mirror, env=env)
+                place = f"--work-tree={checkout.root / path}"
+                git(place, "checkout-index", "--all", "--force", cwd=mirror, env=env)
 
 
 def has_commit(mirror: Path, commit: str) -> bool:

@@ -82,6 +82,8 @@ class DockerEnvironment:
             self.client, labels, self.limits, self.check,
             folder=image.folder, user=image.user, home="" if image.keeps_home else HOME,
         )  # fmt: skip
+        if image.installation is not None:
+            image = replace(image, name=installed_image(containers, image, project))
         cleaned = cleaned_image(containers, image, project.root) if image.is_cleaned else ""
         return DockerSession(containers, image, project.revision, cleaned)
 
@@ -211,13 +213,35 @@ def cleaned_image(containers: Containers, spec: ImageSpec, root: Path) -> str:
         _run(container, spec, f"test -e .git || {{ echo no repository in {spec.folder}; exit 1; }}")
         if spec.fresh_tree:
             _run(container, spec, _EMPTY)
-            buffer = io.BytesIO()
-            with tarfile.open(fileobj=buffer, mode="w") as archive:
-                archive.add(root, ".", filter=_kept)
-            with engine_errors():
-                container.made.put_archive(spec.folder, buffer.getvalue())
+            _put_tree(container, spec, root)
         _run(container, spec, "\n".join(spec.cleaning))
         return container.commit()
+
+
+def installed_image(containers: Containers, spec: ImageSpec, project: Project) -> str:
+    """Return the tag of an image with the files of ``project``, installed; it stays."""
+    client, lines = containers.client, spec.installation or ()
+    with engine_errors():
+        base = client.images.get(spec.name).id
+    made = json.dumps([base, project.revision, spec.folder, lines])
+    repository, tag = f"{LABEL}-installed", hashlib.sha256(made.encode()).hexdigest()[:16]
+    if not holds(client, f"{repository}:{tag}"):
+        online = replace(containers, user="0:0", home="", options={"network_mode": "bridge"})
+        with online.started(spec.name) as container:
+            _put_tree(container, spec, project.root)
+            _run(container, spec, "\n".join(["(set -e", *lines, ":)"]))
+            # What is labelled with a run goes with it.
+            with engine_errors():
+                container.made.commit(repository, tag, changes=f"LABEL {LABEL}.run=")
+    return f"{repository}:{tag}"
+
+
+def _put_tree(container: Container, spec: ImageSpec, root: Path) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.add(root, ".", filter=_kept)
+    with engine_errors():
+        container.made.put_archive(spec.folder, buffer.getvalue())
 
 
 def _run(container: Container, spec: ImageSpec, script: str) -> None:

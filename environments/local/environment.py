@@ -148,5 +148,7 @@ class LocalPrepared:
             raise InfrastructureError(f"cannot run the tests: {error}") from error
 
     def _variables(self, home: str) -> dict[str, str]:
+        built = self.session.built
         more = {"PYTHONPATH": self.python_path} if self.python_path else {}
-        return {**command_variables(self.session.built.python, home), **more}
+        found = command_variables(built.python, home)
+        return {**found, **built.variables(found["PATH"]), **more}

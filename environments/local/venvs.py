@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,12 +41,18 @@ class Built:
         readable: folders that must be visible in a sandbox.
         template: the installed tree; it is copied to ``testbed``.
         testbed: the path that the installation points to.
+        toolchains: folders of programs that are not of Python.
     """
 
     python: Path
     readable: tuple[Path, ...]
     template: Path
     testbed: Path
+    toolchains: tuple[Path, ...] = ()
+
+    def variables(self, path: str) -> dict[str, str]:
+        """Return the variables of programs that are not of Python; ``path`` is the PATH."""
+        return tool_variables(self.python.parent.parent, path, self.toolchains)
 
 
 @dataclass(frozen=True)
@@ -69,11 +75,13 @@ class Venvs:
         """
         shared, interpreter = self._shared(project, spec)
         folder = self.root / "instances" / project.key
+        tools = toolchains((*spec.setup, spec.test_command)) if not spec.install else ()
         built = Built(
             python=folder / "venv" / "bin" / "python",
-            readable=(interpreter.resolve().parent.parent, shared, folder / "venv"),
+            readable=(interpreter.resolve().parent.parent, shared, folder / "venv", *tools),
             template=folder / "template",
             testbed=folder / "testbed",
+            toolchains=tools,
         )
         key = f"{shared.name} {project.revision}"
         marker, parts = folder / _MARKER, [folder / "venv", built.template]
@@ -184,13 +192,18 @@ def _make_project(
     steps: BuildSteps, built: Built, spec: VenvSpec, root: Path, shared: Path, interpreter: Path
 ) -> None:
     venv = built.python.parent.parent
-    steps.run("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, venv])
+    # Set-up lines that are the whole installation call pip, which must not be the shared one.
+    seed = ["--seed"] if spec.setup and not spec.install else []
+    make: list[str | Path] = [_uv(), "venv", "-q", *seed, "--python", interpreter, venv]
+    steps.run("make a virtual environment", make)
     site = next((venv / "lib").glob("python*")) / "site-packages"
     base_site = next((shared / "lib").glob("python*")) / "site-packages"
     (site / _BASE_LINK).write_text(f"import site; site.addsitedir({str(base_site)!r})\n")
     shutil.copytree(root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-    for line in spec.tree_edits:
-        steps.run("prepare the tree", ["bash", "-c", line], built.testbed)
+    path = f"{venv / 'bin'}:{os.environ.get('PATH', '')}"
+    variables = {**built.variables(path), "VIRTUAL_ENV": str(venv)}
+    for line in spec.setup:
+        steps.run("set up the tree", ["bash", "-c", line], built.testbed, variables)
     if spec.install:
         command = _install(built.python, spec.install, interpreter)
         steps.run("install the project", command, built.testbed)
@@ -236,13 +249,20 @@ class BuildSteps:
     check: Callable[[], None]
     version: str = ""
 
-    def run(self, what: str, argv: Sequence[str | Path], cwd: Path | None = None) -> None:
+    def run(
+        self,
+        what: str,
+        argv: Sequence[str | Path],
+        cwd: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         words = [str(word) for word in argv]
         env = without_secrets(os.environ)
         env.pop("VIRTUAL_ENV", None)
         env.pop("PYTHONPATH", None)
         number = _VERSION.search(self.version)
         env["SETUPTOOLS_SCM_PRETEND_VERSION"] = number.group() if number else "0.0"
+        env |= variables or {}
         result = run_limited(words, cwd or Path.cwd(), env, _SECONDS, check=self.check)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
@@ -268,6 +288,55 @@ def error_line(output: str) -> str:
         if found:
             return found[-1][:_LONGEST]
     return lines[-1][:_LONGEST] if lines else "it printed nothing"
+
+
+_SYSTEM = ("/usr/", "/bin/", "/lib/")
+_ASK_SECONDS = 60.0
+# What rustup puts into PATH only starts programs that lie elsewhere.
+_STARTERS = frozenset({"cargo", "rustc"})
+_SYSROOT = ("rustc", "--print", "sysroot")
+
+
+def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
+    """Return the folders of the programs named in shell ``commands`` that no sandbox shows.
+
+    Those of Python environments are left out, because commands have an environment of their own,
+    and folders that hold more of the user's than programs.
+    """
+    words = dict.fromkeys(word for line in commands for word in re.findall(r"[\w.+-]+", line))
+    found = dict.fromkeys(root for word in words for root in _roots(word))
+    home = Path.home()
+    private = {home / ".local", *home.parents, home}
+    return tuple(root for root in found if root not in private)
+
+
+def _roots(program: str) -> Iterator[Path]:
+    named = shutil.which(program)
+    if named is None or named.startswith(_SYSTEM) or (Path(named).parent / "python").exists():
+        return
+    if program in _STARTERS:
+        result = run_limited(_SYSROOT, Path("/"), without_secrets(os.environ), _ASK_SECONDS)
+        if result.exit_code == 0 and Path(result.output.strip()).is_dir():
+            yield Path(result.output.strip())
+        return
+    for place in (Path(named), Path(named).resolve()):
+        yield place.parent.parent if place.parent.name == "bin" else place.parent
+
+
+def tool_variables(environment: Path, path: str, roots: Iterable[Path]) -> dict[str, str]:
+    """Return the variables by which programs of ``roots`` are found, and keep what they fetch.
+
+    That lies below ``environment``, where set-up writes it and commands without a network read it.
+    ``path`` is the PATH without them.
+    """
+    folders = [str(root / "bin" if (root / "bin").is_dir() else root) for root in roots]
+    maven = f"-Dmaven.repo.local={environment / 'maven'}"
+    return {
+        "PATH": ":".join([*path.split(":", 1)[:1], *folders, *path.split(":", 1)[1:]]),
+        "CARGO_HOME": str(environment / "cargo"),
+        "GOPATH": str(environment / "go"),
+        "MAVEN_ARGS": maven,
+    }
 
 
 def seal(marker: Path, key: str, folders: Sequence[Path]) -> None:

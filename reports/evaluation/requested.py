@@ -20,6 +20,7 @@ from core.plaintext import Say, counted, one_line, some
 from environments.docker.engine import connect
 from environments.docker.imagestore.record import ClaimKind
 from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.data.jsonvalues import mapping
 from reports.data.predictions import Prediction, read_predictions, run_id
 from reports.data.rundata import RunData, rounds
 from reports.data.verdicts import (
@@ -60,7 +61,9 @@ class RequestedEvaluation:
         """The evaluator asked for; none if files are only read; else docker or local."""
         if self.options.evaluator is not None:
             return self.options.evaluator
-        if self.options.only_reads:
+        # One's own repository has no hidden tests.
+        own = mapping(self.described.get("options")).get("repo")
+        if self.options.only_reads or own:
             return EvaluatorKind.NONE
         from environments.docker.engine import engine_answers
 

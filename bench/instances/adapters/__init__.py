@@ -7,12 +7,13 @@ from bench.instances.adapters.classic import Classic
 from bench.instances.adapters.gym import Gym
 from bench.instances.adapters.live import Live
 from bench.instances.adapters.multi import Multi
+from bench.instances.adapters.own import Own
 from bench.instances.adapters.pro import Pro
 from bench.instances.adapters.rebench import Rebench, RebenchV2
 from bench.instances.adapters.smith import Smith
 
 ADAPTERS: tuple[SetAdapter, ...] = (
-    Multi(), Pro(), Live(), RebenchV2(), Rebench(), Smith(), Gym(), Classic(),
+    Own(), Multi(), Pro(), Live(), RebenchV2(), Rebench(), Smith(), Gym(), Classic(),
 )  # fmt: skip
 """The first that recognizes a row reads it: sets with columns of their own come first."""
 

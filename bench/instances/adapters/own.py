@@ -1,0 +1,32 @@
+"""A row of one's own repository and issue, as ``bench.own`` makes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from bench.instances.adapters.base import VISIBLE, Row, SetAdapter, columns, mapping, marks
+from bench.instances.shape import Commands, Instance, TestSetup
+from core.errors import UserError
+
+COMMANDS = "own_repository"
+"""The column with the ``Commands``."""
+
+
+class Own(SetAdapter):
+    name = "one's own repository"
+    marks = marks(COMMANDS)
+    visible = VISIBLE | columns(f"version {COMMANDS}")
+
+    def read(self, row: Row) -> Instance:
+        try:
+            commands = Commands.model_validate(mapping(row, COMMANDS))
+        except ValidationError as error:
+            raise UserError(f"`{COMMANDS}`: {error.errors()[0]['msg']}") from error
+        return replace(
+            self.common(row),
+            image=commands.image,
+            test_setup=TestSetup((), commands.test) if commands.test and commands.image else None,
+            commands=commands,
+        )

@@ -1,0 +1,271 @@
+"""What a run leaves to its user: a summary, and the patch where it was asked for."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+
+from rich.console import Console
+from rich.syntax import Syntax
+
+from bench.attempts.candidates import InstanceStatus
+from bench.attempts.records import AttemptRecord
+from bench.attempts.transcript import attempts_table, fenced
+from bench.attempts.wholesuite import failing_tests, results_in_words
+from bench.own.issues import Issue
+from bench.own.options import OwnOptions
+from bench.own.repository import OwnRepository
+from bench.regression.baselines import Baseline
+from bench.regression.testlogs import Results, passing
+from bench.repos.patches import submittable_patch
+from core.atomic import write_bytes_atomic, write_text_atomic
+from core.money import as_text, in_words
+from core.plaintext import one_line, shortened, some, visible
+from runs.calls.ledger import Ledger, total
+from runs.storage.store import RunStore
+
+SUMMARY, PATCH = "summary.md", "candidate.patch"
+_NAMED, _LISTED = 10, 200
+_LONGEST_SUBJECT = 72
+
+
+@dataclass(frozen=True)
+class Before:
+    """All tests at the base commit.
+
+    Attributes:
+        untested: why nothing can be tested; empty where something can.
+        command: runs them; empty where they did not run.
+        note: what limits ``results``.
+    """
+
+    untested: str = ""
+    command: str = ""
+    results: Results = field(default_factory=dict)
+    note: str = ""
+
+    @classmethod
+    def of(cls, found: Baseline, command: str, seconds: float) -> Before:
+        if found.timed_out or found.died:
+            why = f"did not end within {seconds:.0f} seconds" if found.timed_out else "were killed"
+            note = f"all tests {why}: related tests alone decide; see --test-timeout"
+            return cls("", command, found.results, note)
+        if not found.results:
+            return cls(f"no result of a test in the output of `{command}`", command)
+        untested = "" if passing(found.results) else "no test passes at the base commit"
+        return cls(untested, command, found.results)
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        return tuple(map(one_line, failing_tests(self.results)))
+
+    def lines(self) -> Iterator[str]:
+        if self.results:
+            yield f"before       `{self.command}`: {results_in_words(self.results)}"
+        if self.failing:
+            yield f"             failing, never held against a candidate: {_some(self.failing)}"
+        if self.note:
+            yield f"note: {self.note}"
+        if self.untested:
+            yield f"note: untested, {self.untested}"
+
+
+class OwnOutcome(str, Enum):
+    """What came of a run on one's own repository."""
+
+    PLAUSIBLE = "plausible"
+    UNTESTED = "plausible, untested"
+    NOT_PLAUSIBLE = "not plausible"
+    NONE = "no candidate"
+
+
+@dataclass(frozen=True)
+class OwnResult:
+    """What a run found for an issue.
+
+    Attributes:
+        cost: of all calls of the run; None where a price is unknown.
+        winner: the attempt whose patch is ``patch``; None without a candidate.
+        patch: without edits of tests, which ``dropped`` names.
+    """
+
+    repository: OwnRepository
+    issue: Issue
+    store: RunStore
+    before: Before
+    outcome: OwnOutcome
+    reason: str
+    cost: Decimal | None
+    attempts: Sequence[AttemptRecord] = ()
+    winner: AttemptRecord | None = None
+    patch: str = ""
+    dropped: Sequence[str] = ()
+
+    @classmethod
+    def read(
+        cls, repository: OwnRepository, issue: Issue, store: RunStore, name: str, before: Before
+    ) -> OwnResult:
+        """Return the result of the instance ``name`` from the files of its run."""
+        cost = total(Ledger.load(store.ledger).lines())
+        path = store.prediction(name)
+        if not path.exists():
+            reason = "the attempts did not end; the same command continues"
+            none = OwnOutcome.NONE
+            return cls(repository, issue, store, before, none, reason, cost)
+        said = store.read_prediction(path)
+        attempts = [
+            AttemptRecord.of_trajectory(one)
+            for one in store.read_trajectory(name).get("attempts") or ()
+        ]
+        fit = submittable_patch(str(said["model_patch"]))
+        chosen = (one for one in attempts if one.attempt == said.get("attempt"))
+        winner = next(chosen, None) if fit.patch.strip() else None
+        outcome = OwnOutcome.NOT_PLAUSIBLE if winner else OwnOutcome.NONE
+        if winner and said["status"] == InstanceStatus.PLAUSIBLE.value:
+            tested = winner.candidate.test is True
+            outcome = OwnOutcome.PLAUSIBLE if tested else OwnOutcome.UNTESTED
+        return cls(
+            repository, issue, store, before, outcome, one_line(str(said["reason"])), cost,
+            attempts, winner, fit.patch if winner else "", fit.dropped,
+        )  # fmt: skip
+
+    @property
+    def plausible(self) -> bool:
+        return self.outcome in (OwnOutcome.PLAUSIBLE, OwnOutcome.UNTESTED)
+
+    def as_json(self, branch: str, exit_code: int) -> str:
+        """Return one line for programs."""
+        folder = self.store.folder
+        return json.dumps(
+            {
+                "run": self.store.run,
+                "outcome": self.outcome.value,
+                "reason": self.reason,
+                "exit_code": exit_code,
+                "cost_usd": as_text(self.cost),
+                "patch": str(folder / PATCH) if self.patch else None,
+                "branch": branch or None,
+                "summary": str(folder / SUMMARY),
+            }
+        )
+
+    def write(self) -> None:
+        """Write the summary and the patch into the folder of the run."""
+        text = self.store.redact("\n".join([*self._document(), ""]))
+        write_text_atomic(self.store.folder / SUMMARY, text)
+        if self.patch:
+            write_patch(self.store.folder / PATCH, self.patch)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what the user reads in the terminal."""
+        yield ""
+        yield from self._about()
+        if self.attempts:
+            yield ""
+            yield from attempts_table(self.attempts, self.winner, markdown=False)
+        yield ""
+        if self.patch:
+            yield from _coloured(self.patch)
+            yield ""
+            yield f"patch        {self.store.folder / PATCH}"
+        yield f"summary      {self.store.folder / SUMMARY}"
+
+    def _document(self) -> Iterator[str]:
+        first, *others = self._about()
+        about = [f"**{first[:1].upper()}{first[1:]}**", *others]
+        about.append(f"Base: `{self.repository.head}` of {self.repository.name}")
+        about += [f"Issue: {self.issue.url}"] if self.issue.url else []
+        yield f"# {one_line(self.issue.title)}\n"
+        yield from (f"- {line}" for line in about)
+        if self.attempts:
+            yield ""
+            yield from attempts_table(self.attempts, self.winner)
+        if failing := self.before.failing:
+            yield "\n## Tests that failed before\n"
+            yield from (f"- {_code([one])}" for one in failing[:_LISTED])
+            if len(failing) > _LISTED:
+                yield f"- and {len(failing) - _LISTED} more"
+        yield "\n## Patch\n"
+        yield fenced(self.patch, "diff") if self.patch else "None.\n"
+
+    def _about(self) -> Iterator[str]:
+        before, winner = self.before, self.winner
+        yield f"{self.outcome.value}: {self.reason}"
+        yield f"Cost: {in_words(self.cost)}"
+        if before.results:
+            yield f"Tests before, `{before.command}`: {results_in_words(before.results)}"
+        if before.untested:
+            yield f"Untested: {one_line(before.untested)}"
+        if winner and winner.candidate.test_note:
+            yield f"Tests after: {one_line(winner.candidate.test_note)}"
+        if self.dropped:
+            yield f"Left out, as edits of tests: {_code(self.dropped)}"
+
+
+def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
+    """Put the patch where it was asked for; yield what was done.
+
+    Raises:
+        UserError: the work tree or the branch is not as the patch needs it.
+    """
+    repository, issue, store = result.repository, result.issue, result.store
+    if own.patch and result.patch:
+        write_patch(own.patch.expanduser(), result.patch)
+        yield f"wrote        {own.patch}"
+    if not (own.apply or own.branch):
+        return
+    if not result.patch or not (result.plausible or own.apply_anyway):
+        why = "not applied, because it is not plausible; --apply-anyway applies it"
+        yield why if result.patch else "nothing to apply"
+        return
+    if own.branch:
+        said = [issue.url, ""] if issue.url else []
+        said.append(f"Retry-Harness-Run: {store.run}")
+        said.append(f"Retry-Harness-Cost: {in_words(result.cost)}")
+        subject = shortened(issue.title, _LONGEST_SUBJECT)
+        message = "\n".join([subject, "", *said, ""])
+        made = repository.commit_to(own.branch, result.patch, message)
+        yield f"branch       {own.branch}, one commit: {made[:12]}"
+        if remote := repository.remote:
+            yield from _push_lines(own.branch, subject, repository, remote, store)
+    if own.apply:
+        repository.apply(result.patch)
+        yield f"applied to   {repository.tree}"
+
+
+def write_patch(path: Path, patch: str) -> None:
+    write_bytes_atomic(path, patch.encode("utf-8", "surrogateescape"))
+
+
+def _push_lines(
+    branch: str, subject: str, repository: OwnRepository, remote: str, store: RunStore
+) -> Iterator[str]:
+    place = repository.tree or Path(repository.repo.git_dir)
+    yield "to publish it:"
+    yield f"  {shlex.join(['git', '-C', str(place), 'push', remote, branch])}"
+    words = ["gh", "pr", "create", "--repo", repository.name, "--head", branch, "--title", subject]
+    yield f"  {shlex.join([*words, '--body-file', str(store.folder / SUMMARY)])}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return some([*map(one_line, names)], _NAMED)
+
+
+def _code(names: Sequence[str]) -> str:
+    return some([f"`{one_line(name).replace('`', chr(39))}`" for name in names], _NAMED)
+
+
+def _coloured(patch: str) -> Iterator[str]:
+    """Yield the lines of a patch, in colours where standard output is a terminal."""
+    shown = visible(patch)
+    if not (terminal := Console()).is_terminal:
+        yield from shown.splitlines()
+        return
+    with terminal.capture() as capture:
+        terminal.print(Syntax(shown, "diff", background_color="default", word_wrap=True))
+    yield from (line.rstrip() for line in capture.get().splitlines())

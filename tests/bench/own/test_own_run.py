@@ -1,0 +1,303 @@
+"""``harness.py --repo … --issue …`` on real repositories, with recorded replies."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import Preloaded
+from tests.support.ownworld import (
+    FILES,
+    ISSUE,
+    LOOK,
+    RIGHT,
+    SOURCE,
+    WRONG,
+    World,
+    edit,
+    make_repository,
+    run_git,
+    state,
+)
+
+PYTEST = ("--environment", "local", "--setup-cmd", "true", "--test-cmd", "pytest")
+UNTESTED = ("--environment", "none")
+FIXED = SOURCE.replace("a - b", "a + b")
+
+
+@pytest.fixture
+def world(tmp_path: Path, cache: Path, preloaded: Preloaded) -> World:
+    return World(tmp_path, cache, preloaded)
+
+
+@pytest.fixture
+def calc(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "calc")
+
+
+def test_tests_decide_between_the_models_and_the_tree_stays(world: World, calc: Path) -> None:
+    world.record("local/calc", WRONG, RIGHT)
+    before = state(calc)
+    done = world.start(calc, *PYTEST, "--patch", str(world.folder / "fix.diff"))
+    assert done.returncode == 0, done.stdout
+    assert "`python -m pytest`: 2 pass, 0 fail" in done.stdout
+    assert "Tests after: all tests: 2 pass, 0 fail" in done.stdout
+    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
+    assert state(calc) == before
+    run_git(calc, "apply", str(world.folder / "fix.diff"))
+    assert (calc / "calc.py").read_text() == FIXED
+    summary = (world.run / "summary.md").read_text()
+    assert (
+        "# add subtracts" in summary
+        and "**Plausible: " in summary
+        and "+    return a + b" in (summary)
+    )
+
+
+def test_no_plausible_candidate_is_exit_code_1_and_not_applied(world: World, calc: Path) -> None:
+    world.record("local/calc", WRONG, WRONG)
+    before = state(calc)
+    done = world.start(calc, *PYTEST, "--apply")
+    assert (done.returncode, state(calc)) == (1, before)
+    assert "not applied, because it is not plausible" in done.stdout
+    assert "a * b" in (world.run / "candidate.patch").read_text()
+    # The same command again has the same result without another attempt.
+    again = world.start(calc, *PYTEST, "--apply", "--apply-anyway")
+    assert again.returncode == 1 and "1 done before" in again.stdout
+    assert "return a * b" in (calc / "calc.py").read_text().split("mul")[0]
+
+
+def test_failures_from_before_never_count(world: World, tmp_path: Path) -> None:
+    broken = "def test_broken():\n    assert False\n"
+    calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_other.py": broken})
+    world.record("local/calc", RIGHT)
+    done = world.start(calc, *PYTEST)
+    assert done.returncode == 0, done.stdout
+    assert "2 pass, 1 fail" in done.stdout and "tests/test_other.py::test_broken" in done.stdout
+    assert "- `tests/test_other.py::test_broken`" in (world.run / "summary.md").read_text()
+
+
+def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None:
+    """No related test sees the first candidate's fault, because only another part shows it."""
+    far = "import pathlib\n\n\ndef test_style():\n    assert '*' not in _body()\n\n\n"
+    far += "def _body():\n    return pathlib.Path('calc.py').read_text().split('def mul')[0]\n"
+    near = "def test_mul():\n    from calc import mul\n\n    assert mul(2, 3) == 6\n"
+    files = {**FILES, "tests/test_calc.py": near, "tests/test_zzz.py": far}
+    calc = make_repository(tmp_path / "calc", files)
+    world.record("local/calc", WRONG, RIGHT)
+    done = world.start(calc, *PYTEST)
+    assert done.returncode == 0, done.stdout
+    first, second = world.prediction["all_results"]
+    assert (first["status"], first["test_outcome"]) == ("tests_failed", False)
+    assert "all tests: 1 pass, 1 fail" in first["test_note"]
+    assert (second["status"], second["test_outcome"]) == ("plausible", True)
+
+
+@pytest.mark.parametrize(("how", "suites"), [("never", 0), ("always", 1)])
+def test_when_all_tests_run(world: World, calc: Path, how: str, suites: int) -> None:
+    world.record("local/calc", RIGHT)
+    done = world.start(calc, *PYTEST, "--full-suite", how)
+    assert done.returncode == 0, done.stdout
+    assert ("running all tests" in done.stdout) is bool(suites)
+    assert "all tests" not in world.prediction["test_note"]
+
+
+def test_without_tests_a_candidate_is_untested(world: World, tmp_path: Path) -> None:
+    bare = make_repository(tmp_path / "calc", {"calc.py": SOURCE})
+    world.record("local/calc", RIGHT)
+    done = world.start(bare, "--environment", "local")
+    assert done.returncode == 0, done.stdout
+    assert (
+        "untested" in done.stdout
+        and "**Plausible, untested: " in (world.run / "summary.md").read_text()
+    )
+    required = world.start(bare, "--environment", "local", "--require-tests", "--run", "other")
+    assert required.returncode == 3 and "no model was called" in required.stdout
+    assert not (world.folder / "predictions/other").exists()
+
+
+def test_tests_whose_output_nobody_knows_decide_by_their_exit_code(
+    world: World, tmp_path: Path
+) -> None:
+    script = "#!/bin/sh\npython3 -c 'from calc import add; assert add(2, 0) == 2'\n"
+    calc = make_repository(tmp_path / "calc", {"calc.py": SOURCE, "check.sh": script})
+    world.record("local/calc", WRONG, RIGHT)
+    done = world.start(calc, "--environment", "local", "--test-cmd", "sh check.sh")
+    assert done.returncode == 0, done.stdout
+    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
+
+
+def test_a_lint_command_counts_what_it_newly_says(world: World, tmp_path: Path) -> None:
+    lint = "import pathlib, sys\n"
+    lint += "lines = pathlib.Path('calc.py').read_text().split('\\n')\n"
+    lint += "bad = [n for n, line in enumerate(lines, 1) if '* ' in line]\n"
+    lint += "for n in bad:\n    print(f'calc.py:{n}:1: X1 a star')\nsys.exit(bool(bad))\n"
+    calc = make_repository(tmp_path / "calc", {**FILES, "lint.py": lint})
+    world.record("local/calc", [LOOK, edit("    return b * a\n"), "No."], RIGHT)
+    done = world.start(calc, *PYTEST, "--lint-cmd", "python3 lint.py")
+    assert done.returncode == 0, done.stdout
+    assert [one["lint_outcome"] for one in world.prediction["all_results"]] == [False, True]
+    assert "calc.py:2: X1 a star" in "".join(p.read_text() for p in world.run.glob("*-*.md"))
+
+
+def test_a_branch_has_one_commit_of_the_user(world: World, calc: Path) -> None:
+    run_git(calc, "remote", "add", "origin", "https://example.org/me/calc.git")
+    world.record("me/calc", RIGHT)
+    tree = (calc / "calc.py").read_text()
+    done = world.start(calc, *UNTESTED, "--branch", "fix/add")
+    assert done.returncode == 0, done.stdout
+    assert run_git(calc, "log", "--format=%an|%s|%P", "-1", "fix/add") == (
+        f"U Ser|add subtracts|{run_git(calc, 'rev-parse', 'main')}"
+    )
+    body = run_git(calc, "log", "--format=%b", "-1", "fix/add")
+    assert f"Retry-Harness-Run: {world.run.name}" in body and "Retry-Harness-Cost: $0.00" in body
+    assert run_git(calc, "show", "fix/add:calc.py") == FIXED.rstrip("\n")
+    assert (calc / "calc.py").read_text() == tree and not run_git(calc, "status", "--porcelain")
+    assert "push origin fix/add" in done.stdout and "gh pr create --repo me/calc" in done.stdout
+    again = world.start(calc, *UNTESTED, "--branch", "fix/add")
+    assert again.returncode == 2 and "there is such a branch" in again.stdout
+
+
+def test_apply_never_overwrites(world: World, calc: Path) -> None:
+    """The user goes on working while the models do."""
+    world.record("local/calc", RIGHT)
+    assert world.start(calc, *UNTESTED, "--apply").returncode == 0
+    assert (calc / "calc.py").read_text() == FIXED
+    run_git(calc, "checkout", "--quiet", "calc.py")
+    run_git(calc, "branch", "old")
+    changed = SOURCE.replace("a - b", "a - b  # mine")
+    (calc / "calc.py").write_text(changed)
+    done = world.start(calc, *UNTESTED, "--apply", "--include-changes", "--run", "two")
+    assert done.returncode in (0, 1)
+    (calc / "calc.py").write_text(changed)
+    run_git(calc, "commit", "--quiet", "--all", "-m", "Mine")
+    done = world.start(calc, *UNTESTED, "--apply", "--base", "old")
+    assert done.returncode == 2 and "is not as the patch needs it" in done.stdout, done.stdout
+    assert (calc / "calc.py").read_text() == changed
+
+
+def test_uncommitted_changes_are_refused_or_part_of_the_base(world: World, calc: Path) -> None:
+    (calc / "calc.py").write_text("VERSION = 2\n\n\n" + SOURCE)
+    (calc / "new.py").write_text("NEW = 1\n")
+    world.record("local/calc", RIGHT)
+    refused = world.start(calc, *UNTESTED)
+    assert refused.returncode == 2 and "calc.py, new.py" in refused.stdout
+    before = state(calc)
+    done = world.start(calc, *UNTESTED, "--include-changes")
+    assert (done.returncode, state(calc)) == (0, before), done.stdout
+    patch = (world.run / "candidate.patch").read_text()
+    assert " VERSION = 2" not in patch.split("@@")[0] and "+    return a + b" in patch
+    assert "new.py" not in patch
+    # The same changes are the same base, so the run continues.
+    again = world.start(calc, *UNTESTED, "--include-changes", "--apply")
+    assert "1 done before" in again.stdout
+    assert (calc / "calc.py").read_text() == "VERSION = 2\n\n\n" + FIXED
+
+
+@pytest.mark.parametrize("kind", ["worktree", "shallow", "bare", "spaces", "subfolder", "address"])
+def test_kinds_of_repositories(world: World, calc: Path, kind: str) -> None:
+    place, name, more = calc, "local/calc", ("--branch", "fix")
+    if kind == "worktree":
+        place = world.folder / "beside"
+        run_git(calc, "worktree", "add", "--quiet", "-b", "other", str(place))
+    elif kind == "shallow":
+        run_git(calc, "commit", "--quiet", "--allow-empty", "-m", "Second")
+        place = world.folder / "shallow"
+        run_git(world.folder, "clone", "--quiet", "--depth", "1", calc.as_uri(), "shallow")
+        name = f"{calc.parent.name}/calc"
+    elif kind == "bare":
+        place = world.folder / "bare.git"
+        run_git(world.folder, "clone", "--quiet", "--bare", str(calc), "bare.git")
+        name = "local/bare"
+    elif kind == "spaces":
+        place, name = world.folder / "a b" / "ca lc", "local/ca-lc"
+        shutil.copytree(calc, place)
+    elif kind == "subfolder":
+        place = calc / "tests"
+    else:
+        name = f"{calc.parent.name}/calc"
+    world.record(name, RIGHT)
+    given = calc.as_uri() if kind == "address" else place
+    tested = kind == "worktree"
+    done = world.start(given, *(PYTEST if tested else UNTESTED), *more)
+    assert done.returncode == 0, done.stdout
+    assert world.prediction["test_outcome"] is (True if tested else None)
+    root = (
+        place
+        if kind != "address"
+        else next((world.cache / "own").glob(f"*/{name.replace('/', '__')}.git"))
+    )
+    assert run_git(root, "show", "fix:calc.py") == FIXED.rstrip("\n")
+    assert kind in ("bare", "address") or not run_git(root, "status", "--porcelain")
+
+
+def test_submodules_stay_and_are_there_for_tests(world: World, calc: Path, tmp_path: Path) -> None:
+    other = make_repository(tmp_path / "other", {"lib.py": "VALUE = 1\n"})
+    run_git(calc, "submodule", "--quiet", "add", str(other), "vendor")
+    test = "def test_vendor():\n    from vendor.lib import VALUE\n\n    assert VALUE == 1\n"
+    (calc / "tests/test_vendor.py").write_text(test)
+    run_git(calc, "add", "--all")
+    run_git(calc, "commit", "--quiet", "-m", "Add vendor")
+    world.record("local/calc", RIGHT)
+    before = state(calc)
+    done = world.start(calc, *PYTEST)
+    assert (done.returncode, state(calc)) == (0, before), done.stdout
+    assert world.prediction["test_outcome"] is True
+    assert "Tests after: all tests: 3 pass, 0 fail" in done.stdout
+    assert "vendor" not in (world.run / "candidate.patch").read_text()
+
+
+def test_edits_of_tests_are_left_out_and_named(world: World, calc: Path) -> None:
+    cheat = edit("    pass\n", "tests/test_calc.py", "    assert add(2, 0) == 2\n")
+    world.record("local/calc", [LOOK, RIGHT[1], cheat])
+    done = world.start(calc, *UNTESTED)
+    assert "Left out, as edits of tests: `tests/test_calc.py`" in done.stdout
+    assert "test_calc" not in (world.run / "candidate.patch").read_text()
+
+
+def test_commands_are_saved_and_read(world: World, calc: Path) -> None:
+    world.record("local/calc", RIGHT)
+    first = world.start(calc, *PYTEST, "--save-config", "--dry-run")
+    assert first.returncode == 0, first.stdout
+    assert "test-cmd = " in (calc / ".retry-harness.toml").read_text()
+    second = world.start(calc, "--dry-run", "--environment", "local")
+    assert "tests        pytest  (.retry-harness.toml)" in second.stdout, second.stdout
+
+
+WRONG_STARTS = [
+    (("--repo", "{calc}"), "give both --repo and --issue"),
+    (("--repo", "{folder}/none", "--issue", "x y"), "does not exist"),
+    (("--repo", "{folder}", "--issue", "x y"), "is not in a git repository"),
+    (("--repo", "{calc}", "--issue", "x y", "--base", "nothing"), "it has no commit 'nothing'"),
+    (("--repo", "{calc}", "--issue", "x y", "--base", "--all"), "it has no commit '--all'"),
+    (("--repo", "{calc}", "--issue", "x y", "--dataset", "demo"), "leave --dataset out"),
+    (("--repo", "{calc}", "--issue", "{folder}/none.md"), "none.md"),
+    (("--repo", "{calc}", "--issue", "x y", "--branch", "a..b"), "is not a name for a branch"),
+    (("--repo", "{calc}", "--issue", "x y", "--branch", "main"), "there is such a branch"),
+    (("--repo", "{calc}", "--issue", "x y", "--image", "i", "--environment", "local"), "--image"),
+    (("--repo", "{calc}", "--issue", "x y", "--environment", "docker"), "give --image"),
+    (("--repo", "ext::sh -c true", "--issue", "x y"), "--repo"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG_STARTS)
+def test_wrong_starts_are_one_line(
+    world: World, calc: Path, words: tuple[str, ...], said: str
+) -> None:
+    given = [word.format(calc=calc, folder=world.folder) for word in words]
+    places = ("--cache", str(world.cache), "--out", str(world.folder))
+    done = world.preloaded.run(*given, *places, "--models", "gpt-4o")
+    lines = done.stdout.strip().splitlines()
+    assert (done.returncode, len(lines)) == (2, 1) and said in lines[0], done.stdout
+
+
+def test_an_address_that_is_not_reached_is_one_line(world: World, calc: Path) -> None:
+    address = "http://127.0.0.1:9/me/calc"
+    for given in ((calc, "--issue", f"{address}/issues/5"), (address, "--issue", ISSUE)):
+        done = world.preloaded.run(
+            "--repo", *map(str, given), "--models", "gpt-4o", "--cache", str(world.cache)
+        )
+        assert done.returncode == 1 and "127.0.0.1:9" in done.stdout, done.stdout
+        assert len(done.stdout.strip().splitlines()) == 1

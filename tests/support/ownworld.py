@@ -1,0 +1,130 @@
+"""Repositories of a user, recorded replies for them, and the command that works on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.git import git
+from tests.support import read_json, write_files
+from tests.support.commands import Preloaded
+
+ISSUE = "add subtracts\n\nadd(2, 3) is -1, should be 5."
+SOURCE = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
+TESTS = """from calc import add, mul
+
+
+def test_mul():
+    assert mul(2, 3) == 6
+
+
+def test_add_zero():
+    assert add(2, 0) == 2
+"""
+FILES: dict[str, str | bytes | None] = {
+    "calc.py": SOURCE, "tests/test_calc.py": TESTS, "conftest.py": ""
+}  # fmt: skip
+# The same files are the same commit, whose environment and baselines are kept.
+SAME_TIME = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2026-01-01T00:00:00+00:00")
+LOOK = "calc.py, please."
+
+
+def edit(new: str, path: str = "calc.py", old: str = "    return a - b\n") -> str:
+    """Return a reply that replaces a line."""
+    fence = "<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
+    return f"Like this:\n\n{path}\n```\n{fence.format(old, new)}```\n"
+
+
+WRONG = [LOOK, edit("    return a * b\n"), "I do not know."]
+RIGHT = [LOOK, edit("    return a + b\n")]
+
+
+def run_git(root: Path, *words: str) -> str:
+    """Run git as the user does, with a name of the user's own."""
+    user = ("-c", "user.name=U Ser", "-c", "user.email=u@example.org")
+    files = ("-c", "protocol.file.allow=always")
+    found = subprocess.run(
+        ["git", *user, *files, *words], cwd=root, check=True, capture_output=True, text=True,
+        env={**os.environ, **SAME_TIME},
+    )  # fmt: skip
+    return found.stdout.strip()
+
+
+def make_repository(root: Path, files: dict[str, str | bytes | None] | None = None) -> Path:
+    """Make a repository with one commit, on the branch main."""
+    write_files(root, FILES if files is None else files)
+    git("init", "--quiet", "--initial-branch=main", cwd=root)
+    run_git(root, "add", "--all")
+    run_git(root, "commit", "--quiet", "-m", "First")
+    run_git(root, "config", "user.name", "U Ser")
+    run_git(root, "config", "user.email", "u@example.org")
+    return root
+
+
+def state(root: Path) -> tuple[str, ...]:
+    """Return what may not change in a user's repository."""
+    refs, head = run_git(root, "for-each-ref"), (root / ".git/HEAD").read_text()
+    files = {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and ".git" not in path.relative_to(root).parts
+    }
+    return refs, head, run_git(root, "status", "--porcelain"), str(files)
+
+
+@dataclass(frozen=True)
+class World:
+    """A user's folder: replies, cache and runs lie in it."""
+
+    folder: Path
+    cache: Path
+    preloaded: Preloaded
+
+    def record(self, name: str, *attempts: list[str], issue: str = ISSUE, number: str = "") -> Path:
+        """Write the replies of models ``a`` and ``b`` in turn; return the folder."""
+        key = number or hashlib.sha256(issue.encode()).hexdigest()[:8]
+        said = [
+            {
+                "attempt": place,
+                "model": "ab"[(place - 1) % 2],
+                "edit_format": "diff",
+                "messages": [{"role": "assistant", "content": one} for one in replies],
+                "recorded": {"cost": 0.0},
+            }
+            for place, replies in enumerate(attempts, 1)
+        ]
+        folder = self.folder / "replies"
+        instance = f"{name.replace('/', '__')}-{key}"
+        content = json.dumps({"instance_id": instance, "attempts": said})
+        write_files(folder, {f"{instance}.json": content})
+        return folder
+
+    def start(
+        self, repo: Path | str, *words: str, **given: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command on ``repo`` with the recorded replies."""
+        issue = () if "--issue" in words else ("--issue", ISSUE)
+        more = () if "--tries" in words else ("--tries", "1")
+        live = "--api-base" in words
+        replay = () if live else ("--replay", str(self.folder / "replies"), "--models", "a,b")
+        places = ("--cache", str(self.cache), "--out", str(self.folder))
+        return self.preloaded.run(
+            "--repo", str(repo), *issue, *more, *replay, *places, *words,
+            cwd=self.folder, **given,
+        )  # fmt: skip
+
+    @property
+    def run(self) -> Path:
+        """The folder of the one run."""
+        (found,) = (self.folder / "predictions").iterdir()
+        return found
+
+    @property
+    def prediction(self) -> Any:
+        (path,) = (p for p in self.run.glob("*-*.json"))
+        return read_json(path)
