@@ -24,7 +24,7 @@ $(VENV)/.run-ready: requirements.txt | $(BIN)/python
 	$(call install,requirements.txt)
 	@touch $@
 
-$(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt $(VENV)/.run-ready
+$(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt requirements-trace.txt $(VENV)/.run-ready
 	$(call install,requirements-dev.txt)
 	@touch $@
 

@@ -29,6 +29,7 @@ from environments.choice import make_environment
 from environments.docker.engine import connect
 from environments.docker.imagestore.store import ImageStore, make_image_store
 from environments.local.agentsandbox import make_agent
+from llm.tracing import make_tracing
 from runs.benchmark import Benchmark
 from runs.checks import check_models
 from runs.jobs import Finished, WorkerAccess, longest_first
@@ -100,6 +101,7 @@ def make_services(config: RunConfig, options: Options, worker: WorkerAccess) -> 
         ),
         models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
         agent=make_agent(config),
+        tracing=make_tracing(options.tracing, config.run_name),
         images=image_store(config, options, worker.key, worker.warn_once, worker.stop.check),
     )
 
@@ -199,6 +201,9 @@ class InstanceBenchmark(Benchmark[Solved]):
             yield
 
     def finish(self) -> None:
+        tracing = make_tracing(self.options.tracing, self.config.run_name)
+        if tracing.providers and not tracing.send_all():
+            self.say("note: --trace: not all spans were sent in time")
         if self.containers:
             shown = {instance.image: instance.shown_image for instance in self.selected}
             note_images(self.store, shown, shown)

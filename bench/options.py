@@ -11,6 +11,7 @@ from bench.instances.dataset import BUNDLED, Bundled
 from bench.selection import INSTANCES, Selection
 from core.options import Folder, option, option_group
 from environments.options import AGENT, ImageOptions
+from llm.options import TraceOptions
 from runs.options import RunSettings, Start
 
 
@@ -59,6 +60,7 @@ class Options(Start, RunSettings):
         given=Path,
     )
     images: ImageOptions = field(default_factory=ImageOptions)
+    tracing: TraceOptions = field(default_factory=TraceOptions)
     given: Mapping[str, Any] = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from agent.agents import BUILTIN
 from agent.builtin import BuiltinAgent
 from agent.conversation.base import ConversationLimits, Ending, Result
 from agent.conversation.mentions import FileIndex
@@ -45,8 +46,9 @@ from environments.base import Environment, EnvironmentKind
 from environments.docker.imagestore.store import ImageStore
 from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, ChatModel, Message, request_sha256
-from llm.gate import Answered, Failed, PlannedCall
-from runs.calls.coordinator import AttemptGate
+from llm.gate import Answered, Failed, Gate, PlannedCall
+from llm.options import ModelChoice
+from llm.tracing import AttemptTrace, Tracing
 from runs.jobs import JobContext
 from runs.modelsource import ModelSource, NotRecordedError, Turn
 from runs.progress.state import WorkStep
@@ -65,6 +67,7 @@ class Services:
     models: ModelSource
     agent: Agent = field(default_factory=BuiltinAgent)
     images: ImageStore | None = None
+    tracing: Tracing = field(default_factory=Tracing)
 
     def pinned(self, instance: Instance) -> AbstractContextManager[None]:
         """Keep the image of ``instance`` meanwhile; raises as ``ImageStore.pinned``."""
@@ -107,11 +110,21 @@ class Attempt:
     ran: list[Changes] = field(default_factory=list)
     failing: list[tuple[str, ...]] = field(default_factory=list)
     told: ToldOf = field(default_factory=ToldOf)
+    trace: AttemptTrace | None = None
 
     def run(self) -> AttemptRecord:
         """Let the agent work and return the record; an exception in it is part of the record."""
-        config = self.services.config
+        config, name = self.services.config, self.instance.instance_id
         choice = config.models[(self.number - 1) % len(config.models)]
+        agent = choice.edit_format if config.outside_agent else BUILTIN
+        with self.services.tracing.attempt(name, self.number, choice.label, agent) as trace:
+            record = replace(self, trace=trace)._run(choice)
+            status = record.status
+            trace.ended(status.value, status.value if status in BROKEN else "", record.messages)
+        return record
+
+    def _run(self, choice: ModelChoice) -> AttemptRecord:
+        config = self.services.config
         try_ = (self.number - 1) // len(config.models) + 1
         record = AttemptRecord(
             Candidate(self.number), choice.name, choice.edit_format, try_, config.temperature(try_),
@@ -137,8 +150,9 @@ class Attempt:
         record = self._work(record, self._task(record, turn))
         return replace(record, seconds=time.monotonic() - started)
 
-    def _gate(self) -> AttemptGate:
-        return self.context.gate(self.number, self.services.config.max_seconds_per_attempt)
+    def _gate(self) -> Gate:
+        gate = self.context.gate(self.number, self.services.config.max_seconds_per_attempt)
+        return self.trace.gate(gate) if self.trace else gate
 
     def _task(self, record: AttemptRecord, turn: Turn) -> Task:
         config = self.services.config
@@ -220,7 +234,7 @@ class Attempt:
         failures = describe_failures(report.failures, ())
         return report.message or render("tests_failed", report=failures)
 
-    def _command_worked(self, task: Task, gate: AttemptGate) -> AgentResult:
+    def _command_worked(self, task: Task, gate: Gate) -> AgentResult:
         """Run a command: it calls models itself, so the run is charged with what it reports."""
         asked = request_sha256([Message("user", task.message)])
         # Like a call of a model, it is mostly waiting.

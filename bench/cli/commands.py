@@ -33,6 +33,7 @@ from environments.local.agentsandbox import make_agent
 from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, dearest_price
 from llm.registry import filled, missing_key
+from llm.tracing import make_tracing
 from runs.checks import check_folders, check_models
 from runs.modelsource import recorded_label, recorded_of, replay_folder
 from runs.options import Spending
@@ -51,6 +52,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
         make_agent(config)
+    make_tracing(options.tracing, config.run_name)
     dataset = load_dataset(options.dataset, options.split, options.dataset_config)
     notes = (lambda _: None) if options.dry_run and options.as_json else say
     instances = dated(dataset.instances(), options.since, options.until)

@@ -1,0 +1,279 @@
+"""``--trace`` with a real collector and a real server of a model, both on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from bench.instances.dataset import load_dataset
+from core.errors import UserError
+from llm import tracing as module
+from llm.options import TraceOptions
+from llm.tracing import Tracing, make_tracing
+from tests.support import TOP, wait_until
+from tests.support.collector import Collector, values
+from tests.support.commands import Preloaded
+from tests.support.killing import needs_ray
+from tests.support.provider import Answer, Provider
+from tests.support.runs import EDIT
+
+ID = "demo__textkit-1"
+KEY = "sk-sentinel-0123456789abcdef"
+# Of the issue, the reply, and what the provider says of an error.
+ISSUE, REPLY, QUOTED = "slug", "elif letters", "the-provider-quotes-the-prompt"
+Run = partial[CompletedProcess[str]]
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with Collector() as made:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", made.url)
+        yield made
+
+
+@pytest.fixture
+def words(tmp_path: Path, provider: Provider) -> list[str]:
+    return [
+        "--dataset", "demo", "--instances", ID, "--environment", "none", "--run", "r", "--out",
+        str(tmp_path), "--cache", str(tmp_path / "cache"), "--api-base", provider.url,
+        "--models", "gpt-4o@diff,gpt-4o-mini@diff", "--tries", "1", "--call-retries", "0",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def run(preloaded: Preloaded, words: Sequence[str]) -> Run:
+    return partial(preloaded.run, *words)
+
+
+def statement() -> str:
+    rows = load_dataset("demo", "test").rows
+    return str(next(row["problem_statement"] for row in rows if row["instance_id"] == ID))
+
+
+def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
+    collector: Collector, provider: Provider, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"gpt-4o": Answer("nothing"), "gpt-4o-mini": Answer(EDIT)}
+    monkeypatch.setattr(provider, "answer", lambda request: answers[request["model"]])
+    collector.delay = 1.0  # longer than the process takes to end
+    done = run("--trace", "otel", "--all-attempts", "--temperature", "0.5")
+    assert done.returncode == 0 and "note: --trace" not in done.stdout, done.stdout
+    first, second = collector.attempts
+    assert first.trace_id != second.trace_id and not first.parent_span_id
+    assert first.name == "invoke_agent builtin"
+    found = [values(span) for span in (first, second)]
+    same = {
+        "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "builtin",
+        "retry_harness.run": "r", "retry_harness.instance": ID,
+    }  # fmt: skip
+    assert all(same.items() <= one.items() for one in found)
+    assert [one["retry_harness.attempt"] for one in found] == [1, 2]
+    assert [one["gen_ai.request.model"] for one in found] == ["gpt-4o", "gpt-4o-mini"]
+    assert [one["gen_ai.conversation.id"] for one in found] == [f"r/{ID}/1", f"r/{ID}/2"]
+    recorded = json.loads((Path(words_of(run)["--out"]) / f"predictions/r/{ID}.json").read_text())
+    outcomes = [result["status"] for result in recorded["all_results"]]
+    assert [one["retry_harness.outcome"] for one in found] == outcomes
+    assert "plausible_untested" in outcomes and len({*outcomes}) == 2
+
+    # The last one too: the process ends at once after it.
+    calls = collector.calls
+    assert len(calls) == len(provider.requests) == len({span.span_id for span in calls})
+    by_attempt = {span.span_id: span for span in (first, second)}
+    for span, request in zip(calls, provider.requests, strict=True):
+        parent, said = by_attempt[span.parent_span_id], values(span)
+        assert span.trace_id == parent.trace_id
+        assert parent.start_time_unix_nano <= span.start_time_unix_nano
+        assert span.end_time_unix_nano <= parent.end_time_unix_nano
+        assert said["gen_ai.request.model"] == request["model"]
+        assert said["gen_ai.request.model"] == values(parent)["gen_ai.request.model"]
+        assert (said["gen_ai.usage.input_tokens"], said["gen_ai.usage.output_tokens"]) == (100, 10)
+        assert said["gen_ai.provider.name"] == "openai"
+        assert said["retry_harness.cost_usd"] > 0
+
+
+def words_of(run: Run) -> Mapping[str, str]:
+    return dict(zip(run.args[::2], run.args[1::2], strict=True))
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
+    collector: Collector, provider: Provider, run: Run, content: bool
+) -> None:
+    assert ISSUE in statement()
+    provider.will_answer("textkit/slug.py", f"The key is {KEY}.\n{EDIT}")
+    more = ["--trace-content"] if content else []
+    done = run("--trace", "otel", *more, "--models", "gpt-4o@diff")
+    assert done.returncode == 0, done.stdout
+    assert len(collector.calls) == 2
+    # As they stand in JSON, which may escape quotes and ends of lines.
+    lines = [line for line in statement().splitlines() if len(line) > 20 and '"' not in line]
+    assert lines
+    texts = [*lines, REPLY, "expert software engineer"]
+    assert [text.encode() in collector.received for text in texts] == [content] * len(texts)
+    assert (b"The key is [OPENAI_API_KEY]." in collector.received) == content
+    assert KEY.encode() not in collector.received
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_a_call_that_fails_is_a_span_without_what_the_provider_said(
+    collector: Collector, provider: Provider, run: Run, content: bool
+) -> None:
+    provider.will_answer(Answer(status=500, error={"message": f"{QUOTED} {KEY}"}))
+    more = ["--trace-content"] if content else []
+    done = run("--trace", "otel", *more, "--models", "gpt-4o@diff")
+    assert done.returncode == 1, done.stdout
+    (call,), (attempt,) = failed_of(collector), collector.attempts
+    assert (call.parent_span_id, call.trace_id) == (attempt.span_id, attempt.trace_id)
+    assert call.status.code == attempt.status.code == 2
+    assert values(call)["error.type"] == "Failed"
+    assert values(attempt)["error.type"] == "InfrastructureError"
+    assert values(attempt)["retry_harness.outcome"] == "infra_error"
+    assert (QUOTED.encode() in collector.received) == content
+    assert KEY.encode() not in collector.received
+
+
+def failed_of(collector: Collector) -> list[Any]:
+    return [span for span in collector.spans if span.name.startswith("chat ")]
+
+
+def test_ctrl_c_ends_the_spans_and_sends_them(
+    collector: Collector, provider: Provider, preloaded: Preloaded, words: list[str]
+) -> None:
+    provider.will_answer("textkit/slug.py", Answer(EDIT, hang=2))
+    process = preloaded.start(*words, "--trace", "otel")
+    wait_until(lambda: len(provider.requests) >= 2)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    (attempt,) = collector.attempts
+    assert values(attempt)["retry_harness.outcome"] == "interrupted"
+    assert values(attempt)["error.type"] == "StoppedError"
+    assert {span.parent_span_id for span in collector.calls} == {attempt.span_id}
+    assert len(collector.calls) == 2
+
+
+@pytest.mark.parametrize("silent", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_collector_that_is_not_there_takes_seconds_at_most(
+    collector: Collector,
+    provider: Provider,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    silent: bool,
+) -> None:
+    provider.will_answer(EDIT)
+    run("--help")  # the first command waits for imports
+    started = time.monotonic()
+    run("--run", "untraced")
+    usual = time.monotonic() - started
+    started = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv(
+            "OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}"
+        )
+        if not silent:
+            server.close()
+        done = run("--trace", "otel")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("note: --trace: not all spans were sent in time") == 1
+    assert "Traceback" not in done.stdout
+    assert time.monotonic() - started < usual + 8
+
+
+def test_spans_go_to_several_services(
+    collector: Collector, provider: Provider, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Langfuse takes OTLP at an address of its own, with a login that is no span's."""
+    provider.will_answer(EDIT)
+    with Collector() as langfuse:
+        monkeypatch.setenv("LANGFUSE_HOST", langfuse.url)
+        monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-sentinel-0123456789")
+        monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-lf-sentinel-0123456789")
+        done = run("--trace", "otel,langfuse", "--models", "gpt-4o@diff")
+        assert done.returncode == 0, done.stdout
+        for one in (collector, langfuse):
+            (attempt,) = one.attempts
+            assert {span.parent_span_id for span in one.calls} == {attempt.span_id}
+    assert b"authorization" in langfuse.received.lower()
+
+
+@needs_ray
+@pytest.mark.long
+def test_spans_of_ray_workers_arrive_before_their_processes_end(
+    collector: Collector, provider: Provider, words: list[str]
+) -> None:
+    provider.will_answer("textkit/slug.py", EDIT)
+    command = [sys.executable, str(TOP / "harness.py"), *words, "--engine", "ray", "--jobs", "1"]
+    done = subprocess.run(
+        [*command, "--trace", "otel"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [values(one)["retry_harness.outcome"] for one in collector.attempts] == [
+        "plausible_untested"
+    ]
+    assert len(collector.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "endpoint", "said"),
+    [
+        ("otel,nope", True, "--trace nope: litellm makes no spans with it; choose a callback"),
+        ("otel", False, "--trace otel: set OTEL_EXPORTER_OTLP_ENDPOINT (docs"),
+        ("langsmith", True, "--trace langsmith: litellm makes no spans with it; choose"),
+        ("langfuse", True, "--trace langfuse_otel: set LANGFUSE_SECRET_KEY (docs"),
+    ],
+)
+def test_what_cannot_be_traced_is_one_line_before_any_call(
+    collector: Collector,
+    provider: Provider,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    given: str,
+    endpoint: bool,
+    said: str,
+) -> None:
+    if not endpoint:
+        monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+    done = run("--trace", given)
+    assert done.returncode == 2
+    assert done.stdout.startswith(f"error: {said}") and len(done.stdout.splitlines()) == 1
+    assert not provider.requests and not collector.received
+
+
+def test_a_missing_exporter_is_named(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UserError, match=r"--trace otel: .*install requirements-trace\.txt"):
+        module._made.__wrapped__(("otel",), "r", False)
+
+
+def test_without_the_option_nothing_is_imported(words: list[str], provider: Provider) -> None:
+    assert make_tracing(TraceOptions(), "r") == Tracing()
+    provider.will_answer("textkit/slug.py", EDIT)
+    code = (
+        "import sys\nfrom bench.cli.launch import launch\nfrom demo import register\nregister()\n"
+        f"sys.argv = {['harness.py', *words]!r}\n"
+        "code = launch('bench.cli.command_line', 'harness.py')\n"
+        "import litellm\nprint(code, [n for n in sys.modules if n.startswith('opentelemetry')], "
+        "litellm.callbacks, 'llm.tracing' in sys.modules)"
+    )
+    environment = {**os.environ, "OPENAI_API_KEY": KEY}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=TOP, env=environment, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "0 [] [] True", done.stdout + done.stderr
