@@ -18,20 +18,28 @@ from agent.prompts import render
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
 from bench.attempts.attempt import Attempt, Services, ToldOf, linter_for
-from bench.attempts.candidates import AttemptStatus, CandidateChoice, InstanceStatus, choose
+from bench.attempts.candidates import (
+    AttemptStatus,
+    CandidateChoice,
+    InstanceStatus,
+    attempt_status,
+    choose,
+)
 from bench.attempts.evidence import Evidence, choose_by_evidence
 from bench.attempts.gathering import EvidenceGatherer
 from bench.attempts.given import GivenCandidate, GivenModels
+from bench.attempts.predicted import tree_of
 from bench.attempts.records import AttemptRecord, total_cost
 from bench.attempts.scripts import ScriptWriter
 from bench.attempts.stopping import Tried, stop_reason
-from bench.attempts.wholesuite import with_whole_suite
 from bench.config import FullSuite, RunConfig
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.policy import StopRule, ToldHistory
+from bench.regression.baselines import ALL_TESTS
 from bench.regression.lintcommand import CommandLinter, LintCommand
 from bench.regression.suite import RegressionTests, TestLimits
+from bench.regression.testlogs import results_in_words
 from bench.repos.checkout import (
     Checkout,
     LeakError,
@@ -166,7 +174,7 @@ class Solver:
                 return choice
             self.whole.add(place)
             self.context.step(place + 1, self.records[place].model, WorkStep.TESTING)
-            self.records[place] = with_whole_suite(self.records[place], *self.tests)
+            self.records[place] = with_all_tests(self.records[place], *self.tests)
 
     def _gatherer(self, base: Checkout, tests: RegressionTests | None) -> EvidenceGatherer:
         config = self.services.config
@@ -309,6 +317,21 @@ class Solver:
             config, self.instance, session, base, worker.cache, self.context.log
         )
         return replace(tests, check=worker.stop.check, spare=worker.slots.spare)
+
+
+def with_all_tests(record: AttemptRecord, tests: RegressionTests, base: Checkout) -> AttemptRecord:
+    """Return ``record`` with the outcome of all tests on its patch; unknown, its own stays."""
+    whole, candidate = tests.whole, record.candidate
+    report = whole.run(tree_of(base, candidate.submittable_patch) or {})
+    test = candidate.test if report.outcome is None else report.outcome
+    words = f"all tests: {results_in_words(whole.results.get(ALL_TESTS, {}))}"
+    if report.outcome is None:
+        words = f"all tests could not tell: {whole.untested or 'they have no usable baseline'}"
+    notes = "; ".join(filter(None, (candidate.test_note, words, whole.note)))
+    untested = candidate.untested if test is None else ""
+    found = replace(candidate, test=test, untested=untested, test_note=notes)
+    failing = tuple(failure.name for failure in report.failures) or record.failing
+    return replace(record, candidate=found, status=attempt_status(found), failing=failing)
 
 
 def regression_tests(

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from git import GitCommandError, Repo
-from git.exc import GitError as PythonGitError
-from git.exc import InvalidGitRepositoryError, NoSuchPathError, UnsafeProtocolError
+from git import Commit, GitCommandError, Repo
+from git.exc import GitError, InvalidGitRepositoryError, NoSuchPathError
 
+from bench.repos.checkout import BASE_AUTHOR
 from core.address import without_logins
 from core.atomic import write_text_atomic
 from core.errors import InfrastructureError, UserError
@@ -27,19 +27,9 @@ from core.git import git, git_result
 from core.plaintext import one_line, some
 
 CONFIG_FILE = ".retry-harness.toml"
-_URL = re.compile(r"[\w+.-]+://|[\w.-]+@[\w.-]+:")
+_ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+@[\w.-]+:")
 _NAME = re.compile(r"([^/:]+)[/:]([^/:]+?)(?:\.git)?/*$")
 _SHOWN = 5
-# Fixed, so that the same changes are the same base and a stopped run continues.
-_WHO = {
-    f"GIT_{role}_{key}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for key, value in (
-        ("NAME", "changes"),
-        ("EMAIL", "changes@localhost"),
-        ("DATE", "2000-01-01T00:00:00+00:00"),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -48,22 +38,24 @@ class OwnRepository:
 
     Attributes:
         name: ``owner/name``, by its remote ``origin``; ``local/FOLDER`` without one.
-        commit: the base commit; with changes that are included, one that only ``mirror`` has.
-        head: the commit that a branch starts from: the base commit without such changes.
-        mirrors: the folder with ``mirror``, as ``--repos`` takes it.
+        head: the commit that a branch starts from.
+        commit: the base commit: ``head``, or with changes that are included one that only
+            ``mirror`` has.
         mirror: a bare repository with all objects of ``commit``.
         url: where it was cloned from; empty for a repository of this machine.
-        version: the last tag's number; empty without one.
     """
 
     repo: Repo
     name: str
-    commit: str
     head: str
-    mirrors: Path
+    commit: str
     mirror: Path
     url: str = ""
-    version: str = ""
+
+    @property
+    def mirrors(self) -> Path:
+        """The folder with ``mirror``, as ``--repos`` takes it."""
+        return self.mirror.parent
 
     @property
     def tree(self) -> Path | None:
@@ -74,7 +66,16 @@ class OwnRepository:
     @property
     def remote(self) -> str:
         """What a branch is pushed to; empty without one."""
-        return self.url or ("origin" if "origin" in (one.name for one in self.repo.remotes) else "")
+        return self.url or ("origin" if "origin" in self.repo.remotes else "")
+
+    @property
+    def version(self) -> str:
+        """The number of the last tag, for builds that ask git for it; empty without one."""
+        found = git_result(
+            "describe", "--tags", "--abbrev=0", self.head, cwd=Path(self.repo.common_dir)
+        )
+        number = re.search(r"\d+(?:\.\d+)+", found.stdout.decode("utf-8", "replace"))
+        return number.group() if number else ""
 
     @cached_property
     def files(self) -> Collection[str]:
@@ -90,22 +91,14 @@ class OwnRepository:
         return blob.stdout.decode("utf-8", "replace")
 
     def apply(self, patch: str) -> None:
-        """Apply a patch to the work tree.
-
-        Raises:
-            UserError: there is no work tree, or it changed where the patch would write.
-        """
-        if self.tree is None:
-            raise UserError("--apply: the repository has no work tree; use --branch or --patch")
+        """Apply a patch to the work tree; a UserError where that changed in the same places."""
         with _file(patch) as file:
             try:
-                self.repo.git.apply("--check", "--whitespace=nowarn", file)
-                self.repo.git.apply("--whitespace=nowarn", file)
+                self.repo.git.apply("--whitespace=nowarn", file)  # all of it, or nothing
             except GitCommandError as error:
-                why = _said(error).removeprefix("error: ")
                 raise UserError(
-                    f"--apply: the work tree is not as the patch needs it ({why}); nothing is "
-                    "changed: use --branch or --patch"
+                    f"--apply: the work tree is not as the patch needs it ({_said(error)}); "
+                    "nothing is changed: use --branch or --patch"
                 ) from None
 
     def commit_to(self, branch: str, patch: str, message: str) -> str:
@@ -114,29 +107,27 @@ class OwnRepository:
         Raises:
             UserError: there is such a branch, or the patch needs uncommitted changes.
         """
-        repo = self.repo
-        with _file(patch) as file, _index_of_its_own(repo):
+        self.check_branch(branch)
+        with _file(patch) as file, _index_of_its_own(self.repo):
             try:
-                repo.git.read_tree(self.head)
-                repo.git.apply("--cached", "--whitespace=nowarn", file)
-                tree = repo.git.write_tree()
+                self.repo.git.read_tree(self.head)
+                self.repo.git.apply("--cached", "--whitespace=nowarn", file)
+                tree = self.repo.tree(self.repo.git.write_tree())
             except GitCommandError as error:
                 raise UserError(
-                    f"--branch {branch}: the patch needs uncommitted changes "
-                    f"({_said(error)}); commit them first, or use --apply"
+                    f"--branch {branch}: the patch needs uncommitted changes ({_said(error)}); "
+                    "commit them first, or use --apply"
                 ) from None
-        from git import Commit
-
-        parent = repo.commit(self.head)
-        made = Commit.create_from_tree(repo, repo.tree(tree), message, [parent])
-        repo.create_head(branch, made)
+        parent = self.repo.commit(self.head)
+        made = Commit.create_from_tree(self.repo, tree, message, [parent])
+        self.repo.create_head(branch, made)
         return made.hexsha
 
     def check_branch(self, branch: str) -> None:
         """Raise a UserError where ``branch`` cannot be a new branch."""
         if git_result("check-ref-format", "--branch", branch, cwd=self.mirror).returncode:
             raise UserError(f"--branch {branch!r} is not a name for a branch; choose another")
-        if branch in (head.name for head in self.repo.heads):
+        if branch in self.repo.heads:
             raise UserError(f"--branch {branch}: there is such a branch; choose another name")
 
 
@@ -157,136 +148,108 @@ def open_repository(
     # As hooks set them, they would make git act on another repository.
     for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         os.environ.pop(variable, None)
-    try:
-        if _URL.match(given) and not Path(given).expanduser().exists():
-            return _cloned(given, base, cache, include_changes=include_changes)
-        return _local(given, base, cache, include_changes=include_changes)
-    except UnsafeProtocolError:
-        raise UserError(f"--repo {without_logins(given)}: git does not fetch from it") from None
-    except PythonGitError as error:
-        raise UserError(f"--repo {without_logins(given)}: {_said(error)}") from None
-
-
-def _local(given: str, base: str, cache: Path, *, include_changes: bool) -> OwnRepository:
     place = Path(given).expanduser()
     try:
-        repo = Repo(place, search_parent_directories=True)
+        if _ADDRESS.match(given) and not place.exists():
+            if include_changes:
+                raise UserError("--include-changes is for a repository of this machine")
+            return _cloned(given, base, cache)
+        return _local(Repo(place, search_parent_directories=True), base, cache, include_changes)
     except (InvalidGitRepositoryError, NoSuchPathError):
         there = "is not in a git repository" if place.exists() else "does not exist"
         raise UserError(f"--repo {given}: it {there}; give a path or an address") from None
-    head = _commit(repo, base or "HEAD", given)
-    common = Path(repo.common_dir).resolve()
-    remotes = {remote.name: remote.url for remote in repo.remotes}
+    except GitError as error:
+        raise UserError(f"--repo {without_logins(given)}: {_said(error)}") from None
+
+
+def _local(repo: Repo, base: str, cache: Path, include_changes: bool) -> OwnRepository:
+    head, common = _commit(repo, base or "HEAD"), Path(repo.common_dir).resolve()
+    origin = repo.remotes["origin"].url if "origin" in repo.remotes else ""
     folder = common.parent if common.name == ".git" else common
-    origin = remotes.get("origin", "")
-    found = _NAME.search(origin) if _URL.match(origin) else None
-    owner, name = found.groups() if found else ("local", folder.name.removesuffix(".git"))
-    mirrors = cache / "own" / hashlib.sha256(str(common).encode()).hexdigest()[:16]
-    owner, name = _plain(owner), _plain(name)
-    mirror = mirrors / f"{owner}__{name}.git"
-    git("init", "--quiet", "--bare", "--template=", _made(mirror), cwd=mirrors)
-    modules = sorted(common.glob("modules/**/objects/pack"))
-    held = [common / "objects", *(pack.parent for pack in modules)]
-    write_text_atomic(mirror / "objects/info/alternates", "".join(f"{one}\n" for one in held))
+    mirror, name = _mirror(cache, str(common), origin, folder.name)
+    objects = [common / "objects", *sorted(common.glob("modules/**/objects"))]
+    write_text_atomic(mirror / "objects/info/alternates", "".join(f"{one}\n" for one in objects))
     commit = head
-    if head == _commit(repo, "HEAD", given) and not repo.bare:
-        commit = _with_changes(repo, head, mirror, include=include_changes)
+    if not repo.bare and head == _commit(repo, "HEAD"):
+        commit = _with_changes(repo, head, mirror, include_changes)
     elif include_changes:
         raise UserError("--include-changes: they belong to HEAD, which --base does not name")
-    version = _version(repo, head)
-    return OwnRepository(repo, f"{owner}/{name}", commit, head, mirrors, mirror, "", version)
+    return OwnRepository(repo, name, head, commit, mirror)
 
 
-def _with_changes(repo: Repo, head: str, mirror: Path, *, include: bool) -> str:
+def _with_changes(repo: Repo, head: str, mirror: Path, include: bool) -> str:
     """Return ``head``, or where changes are included a commit in ``mirror`` that holds them."""
     listed = repo.git.status("--porcelain", "-z", "--untracked-files=all", "--no-renames")
-    changed = [entry[3:] for entry in listed.split("\0") if entry]
-    changed = [path for path in changed if path != CONFIG_FILE]
-    if not changed:
-        return head
-    if not include:
+    changed = [entry[3:] for entry in listed.split("\0") if entry and entry[3:] != CONFIG_FILE]
+    if changed and not include:
+        names = one_line(some(changed, _SHOWN))
         raise UserError(
-            f"--repo: there are uncommitted changes ({one_line(some(changed, _SHOWN))}); commit "
-            "or stash them, or give --include-changes"
+            f"--repo: there are uncommitted changes ({names}); commit or stash them, or give "
+            "--include-changes"
         )
     objects = {
         "GIT_OBJECT_DIRECTORY": str(mirror / "objects"),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(Path(repo.common_dir).resolve() / "objects"),
     }
-    with _index_of_its_own(repo, **objects, **_WHO):
+    # With a fixed author the same changes are the same base, so that a stopped run continues.
+    with _index_of_its_own(repo, **objects, **BASE_AUTHOR):
+        if not changed:
+            return head
         repo.git.read_tree(head)
         repo.git.add("--all", "--", ":/", f":(exclude,top){CONFIG_FILE}")
-        tree = repo.git.write_tree()
-        return str(repo.git.commit_tree(tree, "-p", head, "-m", "uncommitted changes"))
+        return str(repo.git.commit_tree(repo.git.write_tree(), "-p", head, "-m", "changes"))
 
 
-def _cloned(given: str, base: str, cache: Path, *, include_changes: bool) -> OwnRepository:
-    if include_changes:
-        raise UserError("--include-changes is for a repository of this machine; leave it out")
-    found = _NAME.search(given)
-    owner, name = map(_plain, found.groups() if found else ("local", "clone"))
-    mirrors = cache / "own" / hashlib.sha256(given.encode()).hexdigest()[:16]
-    mirror = mirrors / f"{owner}__{name}.git"
+def _cloned(given: str, base: str, cache: Path) -> OwnRepository:
+    mirror, name = _mirror(cache, given, given, "clone")
+    repo = Repo(mirror)
     try:
-        git("init", "--quiet", "--bare", "--template=", _made(mirror), cwd=mirrors)
-        repo = Repo(mirror)
-        known = re.fullmatch(r"[0-9a-f]{40}", base) and _has(repo, base)
-        if not known:
+        if not (re.fullmatch(r"[0-9a-f]{40}", base) and _has(repo, base)):
             heads = "+refs/heads/*:refs/remotes/origin/*"
             repo.git.fetch("--quiet", "--tags", "--force", "--", given, "HEAD", heads)
             repo.git.update_ref("--no-deref", "HEAD", repo.git.rev_parse("FETCH_HEAD"))
     except GitCommandError as error:
-        place = without_logins(given)
-        raise InfrastructureError(f"cannot clone {place}: {without_logins(_said(error))}") from None
-    named = next((ref for ref in (base, f"origin/{base}") if base and _has(repo, ref)), base)
-    commit = _commit(repo, named or "HEAD", without_logins(given))
-    version = _version(repo, commit)
-    return OwnRepository(repo, f"{owner}/{name}", commit, commit, mirrors, mirror, given, version)
+        words = without_logins(f"cannot clone {given}: {_said(error)}")
+        raise InfrastructureError(words) from None
+    head = _commit(repo, f"origin/{base}" if _has(repo, f"origin/{base}") else base or "HEAD")
+    return OwnRepository(repo, name, head, head, mirror, given)
 
 
-def _made(mirror: Path) -> Path:
-    mirror.parent.mkdir(parents=True, exist_ok=True)
-    return mirror
+def _mirror(cache: Path, place: str, origin: str, folder: str) -> tuple[Path, str]:
+    """Return a bare repository for what lies at ``place``, and the name of that."""
+    found = _NAME.search(origin) if _ADDRESS.match(origin) else None
+    owner, name = found.groups() if found else ("local", folder.removesuffix(".git"))
+    owner, name = (re.sub(r"[^\w.-]+", "-", one, flags=re.ASCII) for one in (owner, name))
+    mirrors = cache / "own" / hashlib.sha256(place.encode()).hexdigest()[:16]
+    mirrors.mkdir(parents=True, exist_ok=True)
+    mirror = mirrors / f"{owner}__{name}.git"
+    git("init", "--quiet", "--bare", "--template=", mirror, cwd=mirrors)
+    return mirror, f"{owner}/{name}"
 
 
 def _has(repo: Repo, name: str) -> bool:
     try:
-        repo.git.rev_parse("--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return bool(repo.git.rev_parse("-q", "--verify", "--end-of-options", f"{name}^{{commit}}"))
     except GitCommandError:
         return False
-    return True
 
 
-def _commit(repo: Repo, name: str, given: str) -> str:
+def _commit(repo: Repo, name: str) -> str:
     if not _has(repo, name):
         where = "it has no commit yet" if name == "HEAD" else f"it has no commit {name!r}"
-        raise UserError(f"--repo {given}: {where}; give another with --base")
-    found = repo.git.rev_parse("--verify", "--end-of-options", f"{name}^{{commit}}")
-    commit = str(found).splitlines()[-1]
-    if len(commit) != 40:
-        raise UserError(f"--repo {given}: repositories with SHA-256 hashes are not supported")
+        raise UserError(f"--repo: {where}; give another with --base")
+    found = str(repo.git.rev_parse("--verify", "--end-of-options", f"{name}^{{commit}}"))
+    if len(commit := found.split()[-1]) != 40:
+        raise UserError("--repo: repositories with SHA-256 hashes are not supported")
     return commit
-
-
-def _version(repo: Repo, commit: str) -> str:
-    try:
-        tag = repo.git.describe("--tags", "--abbrev=0", commit)
-    except GitCommandError:
-        return ""
-    found = re.search(r"\d+(?:\.\d+)+", tag)
-    return found.group() if found else ""
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.") or "repository"
 
 
 def _said(error: Exception) -> str:
     """Return the telling line of what git wrote."""
-    text = getattr(error, "stderr", None) or str(error)
-    lines = [one_line(line) for line in str(text).replace("stderr: '", "").splitlines()]
-    told = [line.rstrip("'") for line in lines if re.search(r"\b(fatal|error):", line)]
-    return (told or [line for line in lines if line] or ["git failed"])[0]
+    text = str(getattr(error, "stderr", None) or error).replace("stderr: '", "").strip("' \n")
+    lines = [one_line(line) for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if re.search(r"\b(fatal|error):", line)]
+    return (told or lines or ["git failed"])[0].removeprefix("error: ")
 
 
 @contextmanager

@@ -16,12 +16,11 @@ from rich.syntax import Syntax
 from bench.attempts.candidates import InstanceStatus
 from bench.attempts.records import AttemptRecord
 from bench.attempts.transcript import attempts_table, fenced
-from bench.attempts.wholesuite import failing_tests, results_in_words
 from bench.own.issues import Issue
 from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository
 from bench.regression.baselines import Baseline
-from bench.regression.testlogs import Results, passing
+from bench.regression.testlogs import Results, failing, passing, results_in_words
 from bench.repos.patches import submittable_patch
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import as_text, in_words
@@ -30,7 +29,7 @@ from runs.calls.ledger import Ledger, total
 from runs.storage.store import RunStore
 
 SUMMARY, PATCH = "summary.md", "candidate.patch"
-_NAMED, _LISTED = 10, 200
+_NAMED = 200
 _LONGEST_SUBJECT = 72
 
 
@@ -60,19 +59,16 @@ class Before:
         untested = "" if passing(found.results) else "no test passes at the base commit"
         return cls(untested, command, found.results)
 
-    @property
-    def failing(self) -> tuple[str, ...]:
-        return tuple(map(one_line, failing_tests(self.results)))
-
-    def lines(self) -> Iterator[str]:
+    def lines(self, most: int) -> Iterator[str]:
+        """Yield what a user should know of it, with at most ``most`` names of tests."""
         if self.results:
-            yield f"before       `{self.command}`: {results_in_words(self.results)}"
-        if self.failing:
-            yield f"             failing, never held against a candidate: {_some(self.failing)}"
+            yield f"Tests before, `{self.command}`: {results_in_words(self.results)}"
+        if names := failing(self.results):
+            yield f"Failing before, so never held against a candidate: {_code(names, most)}"
         if self.note:
-            yield f"note: {self.note}"
+            yield f"Note: {self.note}"
         if self.untested:
-            yield f"note: untested, {self.untested}"
+            yield f"Untested: {one_line(self.untested)}"
 
 
 class OwnOutcome(str, Enum):
@@ -111,17 +107,13 @@ class OwnResult:
         cls, repository: OwnRepository, issue: Issue, store: RunStore, name: str, before: Before
     ) -> OwnResult:
         """Return the result of the instance ``name`` from the files of its run."""
-        cost = total(Ledger.load(store.ledger).lines())
-        path = store.prediction(name)
+        path, cost = store.prediction(name), total(Ledger.load(store.ledger).lines())
         if not path.exists():
             reason = "the attempts did not end; the same command continues"
             none = OwnOutcome.NONE
             return cls(repository, issue, store, before, none, reason, cost)
-        said = store.read_prediction(path)
-        attempts = [
-            AttemptRecord.of_trajectory(one)
-            for one in store.read_trajectory(name).get("attempts") or ()
-        ]
+        said, raw = store.read_prediction(path), store.read_trajectory(name).get("attempts")
+        attempts = [AttemptRecord.of_trajectory(one) for one in raw or ()]
         fit = submittable_patch(str(said["model_patch"]))
         chosen = (one for one in attempts if one.attempt == said.get("attempt"))
         winner = next(chosen, None) if fit.patch.strip() else None
@@ -156,55 +148,38 @@ class OwnResult:
 
     def write(self) -> None:
         """Write the summary and the patch into the folder of the run."""
-        text = self.store.redact("\n".join([*self._document(), ""]))
-        write_text_atomic(self.store.folder / SUMMARY, text)
+        patch = fenced(self.patch, "diff") if self.patch else "None.\n"
+        text = "\n".join([*self._about(), "", "## Patch", "", patch])
+        write_text_atomic(self.store.folder / SUMMARY, self.store.redact(text))
         if self.patch:
-            write_patch(self.store.folder / PATCH, self.patch)
+            _write_patch(self.store.folder / PATCH, self.patch)
 
     def lines(self) -> Iterator[str]:
         """Yield what the user reads in the terminal."""
         yield ""
-        yield from self._about()
-        if self.attempts:
-            yield ""
-            yield from attempts_table(self.attempts, self.winner, markdown=False)
+        yield from map(self.store.redact, self._about())
         yield ""
         if self.patch:
             yield from _coloured(self.patch)
-            yield ""
-            yield f"patch        {self.store.folder / PATCH}"
-        yield f"summary      {self.store.folder / SUMMARY}"
-
-    def _document(self) -> Iterator[str]:
-        first, *others = self._about()
-        about = [f"**{first[:1].upper()}{first[1:]}**", *others]
-        about.append(f"Base: `{self.repository.head}` of {self.repository.name}")
-        about += [f"Issue: {self.issue.url}"] if self.issue.url else []
-        yield f"# {one_line(self.issue.title)}\n"
-        yield from (f"- {line}" for line in about)
-        if self.attempts:
-            yield ""
-            yield from attempts_table(self.attempts, self.winner)
-        if failing := self.before.failing:
-            yield "\n## Tests that failed before\n"
-            yield from (f"- {_code([one])}" for one in failing[:_LISTED])
-            if len(failing) > _LISTED:
-                yield f"- and {len(failing) - _LISTED} more"
-        yield "\n## Patch\n"
-        yield fenced(self.patch, "diff") if self.patch else "None.\n"
+            yield f"\npatch:   {self.store.folder / PATCH}"
+        yield f"summary: {self.store.folder / SUMMARY}"
 
     def _about(self) -> Iterator[str]:
-        before, winner = self.before, self.winner
-        yield f"{self.outcome.value}: {self.reason}"
-        yield f"Cost: {in_words(self.cost)}"
-        if before.results:
-            yield f"Tests before, `{before.command}`: {results_in_words(before.results)}"
-        if before.untested:
-            yield f"Untested: {one_line(before.untested)}"
+        winner, outcome = self.winner, self.outcome.value
+        yield f"# {one_line(self.issue.title)}\n"
+        yield f"- **{outcome[:1].upper()}{outcome[1:]}**: {self.reason}"
+        yield f"- Cost: {in_words(self.cost)}"
+        yield from (f"- {line}" for line in self.before.lines(_NAMED))
         if winner and winner.candidate.test_note:
-            yield f"Tests after: {one_line(winner.candidate.test_note)}"
+            yield f"- Tests after: {one_line(winner.candidate.test_note)}"
         if self.dropped:
-            yield f"Left out, as edits of tests: {_code(self.dropped)}"
+            yield f"- Left out, as edits of tests: {_code(self.dropped)}"
+        yield f"- Base: `{self.repository.head}` of {self.repository.name}"
+        if self.issue.url:
+            yield f"- Issue: {self.issue.url}"
+        if self.attempts:
+            yield ""
+            yield from attempts_table(self.attempts, winner)
 
 
 def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
@@ -215,8 +190,8 @@ def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
     """
     repository, issue, store = result.repository, result.issue, result.store
     if own.patch and result.patch:
-        write_patch(own.patch.expanduser(), result.patch)
-        yield f"wrote        {own.patch}"
+        _write_patch(own.patch.expanduser(), result.patch)
+        yield f"patch:   {own.patch}"
     if not (own.apply or own.branch):
         return
     if not result.patch or not (result.plausible or own.apply_anyway):
@@ -225,45 +200,33 @@ def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
         return
     if own.branch:
         said = [issue.url, ""] if issue.url else []
-        said.append(f"Retry-Harness-Run: {store.run}")
-        said.append(f"Retry-Harness-Cost: {in_words(result.cost)}")
+        said += [f"Retry-Harness-Run: {store.run}", f"Retry-Harness-Cost: {in_words(result.cost)}"]
         subject = shortened(issue.title, _LONGEST_SUBJECT)
-        message = "\n".join([subject, "", *said, ""])
-        made = repository.commit_to(own.branch, result.patch, message)
-        yield f"branch       {own.branch}, one commit: {made[:12]}"
+        made = repository.commit_to(own.branch, result.patch, "\n".join([subject, "", *said, ""]))
+        yield f"branch:  {own.branch}, one commit: {made[:12]}"
         if remote := repository.remote:
-            yield from _push_lines(own.branch, subject, repository, remote, store)
+            place, name = repository.tree or repository.repo.git_dir, repository.name
+            words = ["--repo", name, "--head", own.branch, "--title", subject]
+            words += ["--body-file", str(store.folder / SUMMARY)]
+            yield f"  {shlex.join(['git', '-C', str(place), 'push', remote, own.branch])}"
+            yield f"  {shlex.join(['gh', 'pr', 'create', *words])}"
     if own.apply:
         repository.apply(result.patch)
-        yield f"applied to   {repository.tree}"
+        yield f"applied to {repository.tree}"
 
 
-def write_patch(path: Path, patch: str) -> None:
+def _write_patch(path: Path, patch: str) -> None:
     write_bytes_atomic(path, patch.encode("utf-8", "surrogateescape"))
 
 
-def _push_lines(
-    branch: str, subject: str, repository: OwnRepository, remote: str, store: RunStore
-) -> Iterator[str]:
-    place = repository.tree or Path(repository.repo.git_dir)
-    yield "to publish it:"
-    yield f"  {shlex.join(['git', '-C', str(place), 'push', remote, branch])}"
-    words = ["gh", "pr", "create", "--repo", repository.name, "--head", branch, "--title", subject]
-    yield f"  {shlex.join([*words, '--body-file', str(store.folder / SUMMARY)])}"
-
-
-def _some(names: Sequence[str]) -> str:
-    return some([*map(one_line, names)], _NAMED)
-
-
-def _code(names: Sequence[str]) -> str:
-    return some([f"`{one_line(name).replace('`', chr(39))}`" for name in names], _NAMED)
+def _code(names: Sequence[str], most: int = _NAMED) -> str:
+    return some([f"`{one_line(name).replace('`', chr(39))}`" for name in names], most)
 
 
 def _coloured(patch: str) -> Iterator[str]:
     """Yield the lines of a patch, in colours where standard output is a terminal."""
-    shown = visible(patch)
-    if not (terminal := Console()).is_terminal:
+    shown, terminal = visible(patch), Console()
+    if not terminal.is_terminal:
         yield from shown.splitlines()
         return
     with terminal.capture() as capture:

@@ -1,105 +1,85 @@
-"""The lint command of a repository of one's own, compared with what it says at the base commit."""
+"""The lint command of one's own repository, compared with what it says at the base commit."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from agent.lint import Change, Finding, Linter
 from core.plaintext import one_line
 from core.processes import CommandResult
-from core.worktree import Changes
 from environments.base import Session, run_once
 
 _SECONDS = 600.0
-# What a shell ends with where it cannot start a command.
-_NOT_STARTED = (126, 127)
-_PLACE = re.compile(
-    r"(?:\./)?(?P<path>[^\s:()]+)[:(](?P<line>\d+)(?:[:,]\d+)?\)?:?\s*(?P<words>.*)"
-)
-_NUMBERS = re.compile(r"\d+")
+_NOT_STARTED = (None, 126, 127)  # no end in time, and a shell's codes for no such command
+_NUMBER = re.compile(r"\d+")
 _MOST = 20
 
 
 @dataclass(frozen=True)
 class LintCommand:
-    """Runs a lint command on trees of one project; ``warn`` takes why it cannot be used."""
+    """Runs a lint command; ``warn`` takes why it cannot be used."""
 
     session: Session
     command: str
     warn: Callable[[str], None]
 
-    def run(self, changes: Changes) -> CommandResult:
-        return run_once(self.session, changes, self.command, _SECONDS)
-
     @cached_property
     def base(self) -> CommandResult | None:
         """The result at the base commit; None where the command cannot be used."""
-        result = self.run({})
-        if result.exit_code in (None, *_NOT_STARTED):
-            why = "does not end in time" if result.timed_out else "is not found"
-            self.warn(f"lint: `{self.command}` {why} at the base commit; it is not used")
-            return None
-        return result
+        result = run_once(self.session, {}, self.command, _SECONDS)
+        if result.exit_code not in _NOT_STARTED:
+            return result
+        self.warn(f"lint: `{self.command}` does not run at the base commit; it is not used")
+        return None
 
 
 @dataclass(frozen=True)
 class CommandLinter(Linter):
-    """Finds what ``Linter`` finds, and what a lint command newly complains about."""
+    """Finds what ``Linter`` finds, else what a lint command newly complains about."""
 
     lint: LintCommand | None = None
 
     def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
         found = super().new_findings(changes)
-        if found or not changes or self.lint is None or self.lint.base is None:
+        if found or not changes or self.lint is None or (base := self.lint.base) is None:
             return found
         data = {one.path: one.after.encode("utf-8", "surrogateescape") for one in changes}
-        result = self.lint.run(data)
+        result = run_once(self.lint.session, data, self.lint.command, _SECONDS)
         if result.exit_code == 0:
             return ()
-        complaints = new_complaints(self.lint.base.output, result.output, changes)
-        if complaints or self.lint.base.exit_code != 0:
-            return complaints
-        return (Finding(changes[0].path, 0, f"`{self.lint.command}` fails with these edits"),)
+        new = new_complaints(base.output, result.output, changes)
+        fails = Finding(changes[0].path, 0, f"`{self.lint.command}` fails with these edits")
+        return new or (() if base.exit_code else (fails,))
 
 
 def new_complaints(before: str, after: str, changes: Sequence[Change]) -> tuple[Finding, ...]:
-    """Return the lines of a linter's output that another output lacks, as findings.
+    """Return the lines of a linter's output that it did not print before, as findings.
 
-    Lines move, so a complaint is old when the same was made of an equal line before. One that names
-    no place in a changed file belongs to the first of ``changes``, and counts only without others.
+    Lines move, so numbers do not count, but the text of the line that a complaint is about. What
+    names no place in a changed file belongs to the first of ``changes``, and counts without others.
     """
     old = {one.path: (one.before or "").split("\n") for one in changes}
-    known = Counter(_key(line, old) for line in _lines(before))
     new = {one.path: one.after.split("\n") for one in changes}
-    found: list[Finding] = []
-    for line in _lines(after):
-        key = _key(line, new)
+    known = Counter(key for key, _ in _complaints(before, old))
+    found = []
+    for key, complaint in _complaints(after, new):
         known[key] -= 1
-        if known[key] < 0:
-            path, number, words = _placed(line, new)
-            found.append(Finding(path or changes[0].path, number, words))
+        found += [complaint] if known[key] < 0 else []
     placed = [one for one in found if one.line]
     return tuple(sorted((placed or found)[:_MOST], key=lambda one: (one.path, one.line)))
 
 
-def _lines(output: str) -> list[str]:
-    return [line for line in map(one_line, output.splitlines()) if line]
-
-
-def _key(line: str, texts: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    path, number, _ = _placed(line, texts)
-    source = texts[path][number - 1] if path and number <= len(texts[path]) else ""
-    return _NUMBERS.sub("0", line), source.strip()
-
-
-def _placed(line: str, texts: Mapping[str, Sequence[str]]) -> tuple[str, int, str]:
-    """Return the changed file, the line in it and the words of a complaint; "" and 0 for none."""
-    place = _PLACE.match(line)
-    path = next((p for p in texts if place and place["path"].endswith(p)), "")
-    if place is None or not path:
-        return "", 0, line
-    return path, int(place["line"]), place["words"] or line
+def _complaints(output: str, texts: dict[str, list[str]]) -> list[tuple[tuple[str, str], Finding]]:
+    found = []
+    for line in filter(None, map(one_line, output.splitlines())):
+        path = next((path for path in texts if path in line), "")
+        number = _NUMBER.search(line.partition(path)[2]) if path else None
+        place = int(number[0]) if number else 0
+        about = texts[path][place - 1 : place] if path else []
+        key = (_NUMBER.sub("0", line), "".join(about).strip())
+        found.append((key, Finding(path or next(iter(texts)), place, line)))
+    return found

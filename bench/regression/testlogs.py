@@ -269,6 +269,18 @@ def passing(results: Results) -> frozenset[str]:
     return frozenset(name for name, status in results.items() if status in _PASSING)
 
 
+def failing(results: Results) -> list[str]:
+    """Return the names of the tests that fail, sorted."""
+    return sorted(name for name, status in results.items() if status in ("FAILED", "ERROR"))
+
+
+def results_in_words(results: Results) -> str:
+    """Return how many tests pass, fail and are skipped."""
+    passed, failed = len(passing(results)), len(failing(results))
+    skipped = len(results) - passed - failed
+    return f"{passed} pass, {failed} fail" + (f", {skipped} are skipped" if skipped else "")
+
+
 def broken(before: Results, after: Results) -> tuple[str, ...]:
     """Return the sorted tests that pass in ``before`` and neither pass nor skip in ``after``."""
     fine = {name for name, status in after.items() if status in _MAINTAINED}

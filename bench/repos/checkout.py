@@ -173,7 +173,7 @@ def _write_manifest(mirror: Path, commit: str, folder: Path) -> None:
 
 
 # Fixed, so that each machine makes the same commit.
-_WHO = {
+BASE_AUTHOR = {
     f"GIT_{role}_{key}": value
     for role in ("AUTHOR", "COMMITTER")
     for key, value in {
@@ -201,7 +201,7 @@ def plant(mirror: Path, commit: str, patch: str, repository: Path) -> str:
                 f"the patch of the row fits neither {commit} nor its fix: check `base_commit`"
             )
     tree = git("write-tree", cwd=repository).decode().strip()
-    made = git("commit-tree", tree, "-m", "base", cwd=repository, env=_WHO)
+    made = git("commit-tree", tree, "-m", "base", cwd=repository, env=BASE_AUTHOR)
     return made.decode().strip()
 
 

@@ -51,7 +51,7 @@ def test_tests_decide_between_the_models_and_the_tree_stays(world: World, calc: 
     summary = (world.run / "summary.md").read_text()
     assert (
         "# add subtracts" in summary
-        and "**Plausible: " in summary
+        and "**Plausible**: " in summary
         and "+    return a + b" in (summary)
     )
 
@@ -76,7 +76,7 @@ def test_failures_from_before_never_count(world: World, tmp_path: Path) -> None:
     done = world.start(calc, *PYTEST)
     assert done.returncode == 0, done.stdout
     assert "2 pass, 1 fail" in done.stdout and "tests/test_other.py::test_broken" in done.stdout
-    assert "- `tests/test_other.py::test_broken`" in (world.run / "summary.md").read_text()
+    assert "`tests/test_other.py::test_broken`" in (world.run / "summary.md").read_text()
 
 
 def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_without_tests_a_candidate_is_untested(world: World, tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout
     assert (
         "untested" in done.stdout
-        and "**Plausible, untested: " in (world.run / "summary.md").read_text()
+        and "**Plausible, untested**: " in (world.run / "summary.md").read_text()
     )
     required = world.start(bare, "--environment", "local", "--require-tests", "--run", "other")
     assert required.returncode == 3 and "no model was called" in required.stdout
@@ -139,7 +139,7 @@ def test_a_lint_command_counts_what_it_newly_says(world: World, tmp_path: Path) 
     done = world.start(calc, *PYTEST, "--lint-cmd", "python3 lint.py")
     assert done.returncode == 0, done.stdout
     assert [one["lint_outcome"] for one in world.prediction["all_results"]] == [False, True]
-    assert "calc.py:2: X1 a star" in "".join(p.read_text() for p in world.run.glob("*-*.md"))
+    assert "calc.py:2:1: X1 a star" in "".join(p.read_text() for p in world.run.glob("*-*.md"))
 
 
 def test_a_branch_has_one_commit_of_the_user(world: World, calc: Path) -> None:
@@ -277,7 +277,7 @@ WRONG_STARTS = [
     (("--repo", "{calc}", "--issue", "x y", "--branch", "a..b"), "is not a name for a branch"),
     (("--repo", "{calc}", "--issue", "x y", "--branch", "main"), "there is such a branch"),
     (("--repo", "{calc}", "--issue", "x y", "--image", "i", "--environment", "local"), "--image"),
-    (("--repo", "{calc}", "--issue", "x y", "--environment", "docker"), "give --image"),
+    (("--repo", "{calc}", "--issue", "x y", "--environment", "docker"), "--image"),
     (("--repo", "ext::sh -c true", "--issue", "x y"), "--repo"),
 ]
 
