@@ -13,10 +13,11 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import repeat
 from typing import Any
 
 from core.errors import StoppedError, UserError
@@ -33,6 +34,10 @@ _NEEDED = {
     "otel": ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_ENDPOINT", "OTEL_EXPORTER"),
     "langfuse_otel": ("LANGFUSE_SECRET_KEY",),
 }
+
+
+Spans = tuple[Any, ...]
+"""One for each provider."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +58,10 @@ class Tracing:
     def attempt(self, instance: str, number: int, model: str, agent: str) -> Iterator[AttemptTrace]:
         """Make a span of an attempt, which ends with the block."""
         facts = {"run": self.run, "instance": instance, "attempt": number}
-        attributes = {f"retry_harness.{key}": value for key, value in facts.items()} | {
-            "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.agent.name": agent,
-            "gen_ai.request.model": model,
-            "gen_ai.conversation.id": f"{self.run}/{instance}/{number}",
-        }
-        trace = AttemptTrace(self, self.started(f"invoke_agent {agent}", attributes))
+        own = {f"retry_harness.{key}": value for key, value in facts.items()}
+        name = f"{self.run}/{instance}/{number}"
+        own |= {"gen_ai.agent.name": agent, "gen_ai.conversation.id": name}
+        trace = AttemptTrace(self, self.started("invoke_agent", agent, model, own))
         try:
             yield trace
         except BaseException as error:
@@ -67,43 +69,59 @@ class Tracing:
             trace.ended("interrupted" if stopped else "infra_error", type(error).__name__)
             raise
         finally:
-            for span in trace.spans.values():
+            for span in trace.spans:
                 span.end()
 
     def started(
-        self, name: str, attributes: Mapping[str, Any], above: Mapping[Any, Any] | None = None
-    ) -> dict[Any, Any]:
+        self, operation: str, name: str, model: str, more: dict[str, Any], above: Spans = ()
+    ) -> Spans:
         """Return a new span for each provider; ``above`` are those that it lies below."""
-        spans = {}
-        for provider in self.providers:
-            from opentelemetry.context import Context
-            from opentelemetry.trace import set_span_in_context
+        if not self.providers:
+            return ()
+        from opentelemetry.context import Context
+        from opentelemetry.trace import set_span_in_context
 
-            context = set_span_in_context(above[provider], Context()) if above else Context()
-            tracer = provider.get_tracer("retry_harness")
-            spans[provider] = tracer.start_span(name, context, attributes=attributes)
-        return spans
+        usual = {"gen_ai.operation.name": operation, "gen_ai.request.model": model}
+        places = [set_span_in_context(one, Context()) for one in above]
+        return tuple(
+            provider.get_tracer("retry_harness").start_span(
+                f"{operation} {name}", place, attributes=usual | more
+            )
+            for provider, place in zip(self.providers, places or repeat(Context()), strict=False)
+        )
+
+    def texts(self, messages: Sequence[Message]) -> str:
+        """Return messages in the JSON of the conventions, without secrets."""
+        return self.redact(
+            json.dumps(
+                [
+                    {"role": one.role, "parts": [{"type": "text", "content": one.content}]}
+                    for one in messages
+                ]
+            )
+        )
 
     def send_all(self) -> bool:
         """Wait some seconds until all is sent; return whether it was."""
+
+        def send() -> None:
+            for provider in self.providers:
+                with suppress(Exception):
+                    provider.force_flush()
+
         # No exit of the process waits for such a thread.
-        sending = threading.Thread(target=self._send, daemon=True)
+        sending = threading.Thread(target=send, daemon=True)
         sending.start()
         sending.join(_PATIENCE)
         return not sending.is_alive()
 
-    def _send(self) -> None:
-        for provider in self.providers:
-            with suppress(Exception):
-                provider.force_flush()
-
 
 @dataclass(frozen=True)
 class AttemptTrace:
-    """An attempt and its spans, by provider."""
+    """An attempt and its spans."""
 
     tracing: Tracing
-    spans: Mapping[Any, Any]
+    spans: Spans
 
     def gate(self, gate: Gate) -> Gate:
         """Return ``gate``, whose calls become spans."""
@@ -111,18 +129,10 @@ class AttemptTrace:
 
     def ended(self, outcome: str, error: str = "", said: Sequence[Message] = ()) -> None:
         """Note how the attempt ended; ``error`` is the kind of what broke it."""
-        attributes = {"retry_harness.outcome": outcome}
+        found = {"retry_harness.outcome": outcome}
         if self.tracing.content:
-            attributes["gen_ai.input.messages"] = self.texts(said)
-        set_all(self.spans, attributes, error)
-
-    def texts(self, messages: Sequence[Message]) -> str:
-        """Return messages in the JSON of the conventions, without secrets."""
-        parts = [
-            {"role": one.role, "parts": [{"type": "text", "content": one.content}]}
-            for one in messages
-        ]
-        return self.tracing.redact(json.dumps(parts))
+            found["gen_ai.input.messages"] = self.tracing.texts(said)
+        set_all(self.spans, found, error)
 
 
 @dataclass(frozen=True)
@@ -131,7 +141,7 @@ class TracedGate:
 
     inner: Gate
     trace: AttemptTrace
-    spans: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    open: dict[str, Spans] = field(default_factory=dict)
 
     def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
         return self.inner.recorded(request_sha256, exchange_sha256)
@@ -141,42 +151,36 @@ class TracedGate:
 
     def begin(self, ask: PlannedCall) -> str:
         ticket, name = self.inner.begin(ask), ask.model.removeprefix(f"{ask.provider}/")
-        attributes = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": ask.provider,
-            "gen_ai.request.model": name,
-        }
-        trace = self.trace
-        self.spans[ticket] = trace.tracing.started(f"chat {name}", attributes, trace.spans)
+        by, above = {"gen_ai.provider.name": ask.provider}, self.trace.spans
+        self.open[ticket] = self.trace.tracing.started("chat", name, name, by, above)
         return ticket
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
         found: dict[str, Any] = {}
+        tracing, spans, error = self.trace.tracing, self.open.pop(ticket), type(outcome).__name__
         if isinstance(outcome, Answered):
-            reply, used = outcome.reply, outcome.reply.usage
+            reply, error = outcome.reply, ""
             found["gen_ai.response.model"] = reply.model
             if reply.cost is not None:
                 found["retry_harness.cost_usd"] = float(reply.cost)
-            if used:
+            if used := reply.usage:
                 found["gen_ai.usage.input_tokens"] = used.prompt_tokens
                 found["gen_ai.usage.output_tokens"] = used.completion_tokens
                 found["gen_ai.usage.cache_read.input_tokens"] = used.cached_tokens
-            said = Message("assistant", reply.content, reply.tool_calls)
-            texts = {"gen_ai.output.messages": self.trace.texts([said])}
-        else:
-            # Providers quote prompts in their errors.
-            texts = {"error.message": self.trace.tracing.redact(outcome.error)}
-        spans = self.spans.pop(ticket)
-        error = "" if isinstance(outcome, Answered) else type(outcome).__name__
-        set_all(spans, {**found, **(texts if self.trace.tracing.content else {})}, error)
-        for span in spans.values():
+            if tracing.content:
+                said = Message("assistant", reply.content, reply.tool_calls)
+                found["gen_ai.output.messages"] = tracing.texts([said])
+        elif tracing.content:  # providers quote prompts
+            found["error.message"] = tracing.redact(outcome.error)
+        set_all(spans, found, error)
+        for span in spans:
             span.end()
         return self.inner.end(ticket, outcome)
 
 
-def set_all(spans: Mapping[Any, Any], attributes: Mapping[str, Any], error: str) -> None:
+def set_all(spans: Spans, attributes: dict[str, Any], error: str) -> None:
     """Set attributes of spans, and where there is one the kind of an error."""
-    for span in spans.values():
+    for span in spans:
         span.set_attributes(attributes)
         if error:
             from opentelemetry.trace import StatusCode
