@@ -152,15 +152,18 @@ class Solver:
             self._all_attempts(snapshot, folder, tests, gatherer)
             if gatherer and config.by_evidence:
                 evidence = gatherer.gather(self.records)
-            choice = explained(self._chosen(evidence), self.records)
+            choice = explained(self._chosen(evidence, last=True), self.records)
         finally:
             if tests:
                 tests.session.stop()
         writers = tuple(writer.record for writer in self.writers.values())
         return Solved(instance, tuple(self.records), choice, evidence, writers)
 
-    def _chosen(self, evidence: Evidence | None) -> CandidateChoice:
-        """Choose; where it is asked for, only what passes all tests is chosen as plausible."""
+    def _chosen(self, evidence: Evidence | None, *, last: bool = False) -> CandidateChoice:
+        """Choose; where it is asked for, all tests run on what would be chosen as plausible.
+
+        At the ``last`` choice they run on any winner, because its user wants to know.
+        """
         config = self.services.config
         while True:
             candidates, untested = [r.candidate for r in self.records], config.require_tests
@@ -169,8 +172,9 @@ class Solver:
             else:
                 choice = choose_by_evidence(candidates, evidence, require_tests=untested)
             place = choice.winner.attempt - 1 if choice.winner else -1
-            unknown = choice.status is InstanceStatus.PLAUSIBLE and place not in self.whole
-            if self.tests is None or config.full_suite is not FullSuite.WINNER or not unknown:
+            asked = config.full_suite is FullSuite.WINNER and place not in self.whole
+            taken = choice.status is InstanceStatus.PLAUSIBLE or (last and choice.winner)
+            if not (self.tests and asked and taken):
                 return choice
             self.whole.add(place)
             self.context.step(place + 1, self.records[place].model, WorkStep.TESTING)
@@ -325,13 +329,16 @@ def with_all_tests(record: AttemptRecord, tests: RegressionTests, base: Checkout
     report = whole.run(tree_of(base, candidate.submittable_patch) or {})
     test = candidate.test if report.outcome is None else report.outcome
     words = f"all tests: {results_in_words(whole.results.get(ALL_TESTS, {}))}"
+    failing = tuple(failure.name for failure in report.failures)
+    if failing:
+        words += f", newly failing: {some(failing, _MOST_TESTS)}"
     if report.outcome is None:
         words = f"all tests could not tell: {whole.untested or 'they have no usable baseline'}"
     notes = "; ".join(filter(None, (candidate.test_note, words, whole.note)))
     untested = candidate.untested if test is None else ""
     found = replace(candidate, test=test, untested=untested, test_note=notes)
-    failing = tuple(failure.name for failure in report.failures) or record.failing
-    return replace(record, candidate=found, status=attempt_status(found), failing=failing)
+    status = attempt_status(found) if found.plausible or candidate.plausible else record.status
+    return replace(record, candidate=found, status=status, failing=failing or record.failing)
 
 
 def regression_tests(

@@ -32,7 +32,7 @@ from bench.repos.mirrors import add_submodules
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.plaintext import Say, one_line
-from environments.base import EnvironmentKind, UnavailableError
+from environments.base import EnvironmentKind, UnavailableError, run_once
 from environments.choice import make_environment
 from environments.docker.engine import engine_answers
 from runs.checks import check_models
@@ -42,7 +42,7 @@ from runs.signals import INTERRUPTED, sigterm_as_interrupt
 from runs.storage.store import RunStore
 
 NOTHING_TO_TEST = 3
-_NAMED = 20  # failing tests in the terminal
+_NAMED, _LINES = 20, 12  # failing tests, and lines of output, in the terminal
 _SETS = ("dataset", "instances", "filter", "slice", "repos", "prior", "only-valid")
 
 
@@ -210,6 +210,11 @@ def measured(config: RunConfig, options: Options, instance: Instance, tell: Say)
                 return Before()
             tell("running all tests at the base commit …")
             tests = regression_tests(config, instance, session, base, options.cache, log)
-            return Before.of(tests.baseline(), session.test_command, config.test_timeout)
+            before = Before.of(tests.baseline(), session.test_command, config.test_timeout)
+            if before.untested:  # the user should see why
+                result = run_once(session, {}, before.command, config.test_timeout)
+                for line in result.output.strip().splitlines()[-_LINES:]:
+                    tell(f"  | {one_line(line)}")
+            return before
         finally:
             session.stop()

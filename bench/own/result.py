@@ -38,7 +38,7 @@ class Before:
     """All tests at the base commit.
 
     Attributes:
-        untested: why nothing can be tested; empty where something can.
+        untested: why they have no result that could decide; empty where they have.
         command: runs them; empty where they did not run.
         note: what limits ``results``.
     """
@@ -68,7 +68,7 @@ class Before:
         if self.note:
             yield f"Note: {self.note}"
         if self.untested:
-            yield f"Untested: {one_line(self.untested)}"
+            yield f"No baseline: {one_line(self.untested)}"
 
 
 class OwnOutcome(str, Enum):

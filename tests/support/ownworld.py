@@ -12,7 +12,7 @@ from typing import Any
 
 from core.git import git
 from tests.support import read_json, write_files
-from tests.support.commands import Preloaded
+from tests.support.commands import Preloaded, Started
 
 ISSUE = "add subtracts\n\nadd(2, 3) is -1, should be 5."
 SOURCE = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
@@ -107,13 +107,18 @@ class World:
     def start(
         self, repo: Path | str, *words: str, **given: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Run the command on ``repo`` with the recorded replies."""
+        """Run the command on ``repo``, without ``--api-base`` with the recorded replies."""
+        process = self.begin(repo, *words, **given)
+        said, _ = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.wait(), said, "")
+
+    def begin(self, repo: Path | str, *words: str, **given: Any) -> Started:
         issue = () if "--issue" in words else ("--issue", ISSUE)
         more = () if "--tries" in words else ("--tries", "1")
         live = "--api-base" in words
         replay = () if live else ("--replay", str(self.folder / "replies"), "--models", "a,b")
         places = ("--cache", str(self.cache), "--out", str(self.folder))
-        return self.preloaded.run(
+        return self.preloaded.start(
             "--repo", str(repo), *issue, *more, *replay, *places, *words,
             cwd=self.folder, **given,
         )  # fmt: skip

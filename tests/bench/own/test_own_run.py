@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
+from tests.support import wait_until
 from tests.support.commands import Preloaded
 from tests.support.ownworld import (
     FILES,
@@ -21,6 +23,7 @@ from tests.support.ownworld import (
     run_git,
     state,
 )
+from tests.support.provider import Answer, Provider
 
 PYTEST = ("--environment", "local", "--setup-cmd", "true", "--test-cmd", "pytest")
 UNTESTED = ("--environment", "none")
@@ -264,6 +267,56 @@ def test_commands_are_saved_and_read(world: World, calc: Path) -> None:
     assert "test-cmd = " in (calc / ".retry-harness.toml").read_text()
     second = world.start(calc, "--dry-run", "--environment", "local")
     assert "tests        pytest  (.retry-harness.toml)" in second.stdout, second.stdout
+
+
+def live(provider: Provider) -> tuple[str, ...]:
+    models = ("--models", "gpt-4o@diff", "--call-retries", "0")
+    return (*UNTESTED, "--api-base", provider.url, *models)
+
+
+def test_a_budget_that_allows_no_call_is_exit_code_1(
+    world: World, calc: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    provider.will_answer(*RIGHT)
+    done = world.start(calc, *live(provider), "--budget-usd", "0.01", "--branch", "fix")
+    assert done.returncode == 1 and not provider.requests, done.stdout
+    assert "--budget-usd" in done.stdout and "**No candidate**" in done.stdout
+    assert "**No candidate**" in (world.run / "summary.md").read_text()
+    more = world.start(calc, *live(provider), "--budget-usd", "5", "--branch", "fix")
+    assert more.returncode == 0, more.stdout
+    assert run_git(calc, "show", "fix:calc.py") == FIXED.rstrip("\n")
+
+
+def test_the_same_command_continues_after_ctrl_c(
+    world: World, calc: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    provider.will_answer(RIGHT[0], Answer(RIGHT[1], hang=2))
+    before = state(calc)
+    process = world.begin(calc, *live(provider))
+    wait_until(lambda: len(provider.requests) >= 2)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert (process.returncode, state(calc)) == (130, before), said
+    asked = len(provider.requests)
+    provider.will_answer(RIGHT[1])
+    done = world.start(calc, *live(provider))
+    assert done.returncode == 0, done.stdout
+    assert len(provider.requests) <= asked + 1  # what was paid for is not asked again
+    assert "+    return a + b" in (world.run / "candidate.patch").read_text()
+
+
+def test_the_page_and_a_replay_are_as_of_any_run(world: World, calc: Path) -> None:
+    world.record("local/calc", RIGHT)
+    assert world.start(calc, *UNTESTED).returncode == 0
+    report = world.preloaded.run(str(world.run), script="report.py", cwd=world.folder)
+    assert report.returncode == 0, report.stdout
+    (page,) = (world.run / "report/instances").glob("*.html")
+    assert "add subtracts" in page.read_text() and (world.run / "report/report.html").exists()
+    given = ("--continue", str(world.run), "--cache", str(world.cache))
+    again = world.preloaded.run(*given, cwd=world.folder)
+    assert again.returncode == 0 and "1 done before" in again.stdout, again.stdout
 
 
 WRONG_STARTS = [
