@@ -6,6 +6,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -107,10 +108,10 @@ def read(given: str, stdin: str = "") -> Issue:
     return read_issue(given, io.StringIO(stdin))
 
 
-def error_of(given: str, stdin: str = "") -> str:
+def error_of(given: str, kind: type[Exception] = UserError) -> str:
     """Return the one line of the error that ``given`` causes."""
-    with pytest.raises((UserError, InfrastructureError)) as caught:
-        read(given, stdin)
+    with pytest.raises(kind) as caught:
+        read(given)
     line = str(caught.value)
     assert line.startswith("--issue"), line
     assert "\n" not in line
@@ -119,42 +120,35 @@ def error_of(given: str, stdin: str = "") -> str:
 
 def test_a_text_is_an_issue() -> None:
     issue = read("# f fails for 1.5\r\n\r\nSee https://host/o/r/issues/5 and a/b.py.\n")
-    assert issue == Issue(
-        text="# f fails for 1.5\n\nSee https://host/o/r/issues/5 and a/b.py.",
-        title="f fails for 1.5",
-    )
+    text = "# f fails for 1.5\n\nSee https://host/o/r/issues/5 and a/b.py."
+    assert issue == Issue(text=text, title="f fails for 1.5")
     assert (issue.number, issue.repo, issue.url, issue.note) == (None, "", "", "")
     assert read("crash").text == "crash"
     assert read("x " * 5000).title.endswith("…")
     assert read("a\0b \udcff c").text == "ab ? c"
 
 
-def test_standard_input_and_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_and_files_are_read(tmp_path: Path) -> None:
     assert read("-", "\ufeffIt fails\nbadly\n").text == "It fails\nbadly"
     path = tmp_path / "some issue.md"
     path.write_bytes("\ufeffÄ fails\n".encode())
     assert read(str(path)).text == "Ä fails"
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plain").write_text("from the file")
-    assert read("plain").text == "from the file"
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("", "--issue: the text is empty"),
-        (" \n", "the text is empty"),
-        ("-", "standard input is empty"),
+        ("", "--issue: is empty"),
+        ("-", "--issue -: is empty"),
         ("gone.md", "--issue gone.md: there is no such file"),
         ("docs/gone", "there is no such file"),
         ("ssh://u:secret@h/x", "--issue ssh://***@h/x: there is no such file"),
-        (".", "cannot be read (Is a directory)"),
-        ("https://github.com/o/r", "is no issue; give an issue, as https://github.com/"),
-        ("https://github.com/o/r/pull/5/files", "is a pull request; give an issue"),
-        ("https://gitlab.com/g/o/r/-/merge_requests/5", "is a pull request"),
-        ("https://github.com/../r/issues/5", "is no issue"),
-        ("https://u:secret@github.com/o/r", "--issue https://***@github.com/o/r: is no issue"),
-        ("https://", "give an address"),
+        (".", "cannot be read as UTF-8 of at most 1 MiB: [Errno 21]"),
+        ("https://github.com/o/r", "give an address as https://github.com/OWNER/NAME/issues/5"),
+        ("https://github.com/o/r/pull/5/files", "give an address as"),
+        ("https://github.com/../r/issues/5", "give an address as"),
+        ("https://u:sec'ret@github.com/o/r/issues/5", "without login"),
+        ("https://u:sec/ret@github.com/o/r/issues/5", "give an address"),
         ("http://[::1/o/r/issues/5", "give an address"),
         ("x" * (1 << 20) + " y", "is larger than 1 MiB"),
     ],
@@ -162,18 +156,17 @@ def test_standard_input_and_files_are_read(tmp_path: Path, monkeypatch: pytest.M
 def test_what_is_no_issue_is_named(given: str, words: str) -> None:
     line = error_of(given)
     assert words in line
-    assert "secret" not in line
+    assert "sec" not in line
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    for name, data in {"empty": b"", "bytes": b"\xff\xfe\0", "large": b"a" * (2 << 20)}.items():
+    wrong = {"empty": b"", "bytes": b"\xff\xfe\0", "large": b"a" * (2 << 20)}
+    words = {"empty": "is empty", "bytes": "cannot be read as UTF-8", "large": "larger than 1 MiB"}
+    for name, data in wrong.items():
         (tmp_path / name).write_bytes(data)
-    assert "the file is empty" in error_of(str(tmp_path / "empty"))
-    assert "is not UTF-8" in error_of(str(tmp_path / "bytes"))
-    assert "larger than 1 MiB" in error_of(str(tmp_path / "large"))
-    wrong = io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8")
-    with pytest.raises(UserError, match="standard input is not text"):
-        read_issue("-", wrong)
+        assert words[name] in error_of(str(tmp_path / name))
+    with pytest.raises(UserError, match="cannot be read as UTF-8"):
+        read_issue("-", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
 
 
 def test_gitea_gives_the_issue_with_the_comments_of_its_author(server: Server) -> None:
@@ -185,14 +178,8 @@ def test_gitea_gives_the_issue_with_the_comments_of_its_author(server: Server) -
         assert (issue.title, issue.number, issue.repo) == ("It fails", 5, "o/r")
         assert issue.url == f"{server.url}/o/r/issues/5"
     server.answers[GITEA] = {**POST, "body": None, "user": None}
+    server.answers[f"{GITEA}/comments"] = [{"user": None, "body": "of another deleted account"}]
     assert read(f"{server.url}/o/r/issues/5").text == "It fails"
-
-
-def test_a_server_below_a_folder_and_one_of_github_enterprise(server: Server) -> None:
-    server.answers = {f"/git{GITEA}": POST, f"/git{GITEA}/comments": []}
-    assert read(f"{server.url}/git/o/r/issues/5").repo == "o/r"
-    server.answers = {f"/api/v3{GITHUB}": POST, f"/api/v3{GITHUB}/comments": []}
-    assert read(f"{server.url}/o/r/issues/5").title == "It fails"
 
 
 def test_gitlab_gives_the_issue_with_the_notes_of_its_author(server: Server) -> None:
@@ -203,13 +190,13 @@ def test_gitlab_gives_the_issue_with_the_notes_of_its_author(server: Server) -> 
         {"body": "fix", "author": {"username": "bob"}, "system": False},
     ]
     server.answers[f"{GITLAB}/notes"] = notes
-    issue = read(f"{server.url}/group/sub/project/-/issues/5")
+    issue = read(f"{server.url}/group/sub/project/-/work_items/5")
     assert (issue.text, issue.repo, issue.note) == ("T\n\nD\n\nmore", "group/sub/project", "")
     assert "sort=asc" in server.paths[-1]
     server.answers[f"{GITLAB}/notes"] = (401, {}, {})
     issue = read(f"{server.url}/group/sub/project/-/issues/5")
     assert issue.text == "T\n\nD"
-    assert "its comments were not read: they need a login" in issue.note
+    assert "comments were not read: the server wants a login" in issue.note
 
 
 def test_all_pages_are_read_and_only_the_query_of_the_next_counts(
@@ -219,7 +206,8 @@ def test_all_pages_are_read_and_only_the_query_of_the_next_counts(
     link = {"Link": f'<{other.url}{base}?page=2>; rel="next", <x>; rel="last"'}
     server.answers[base] = (200, link, [comment("ann", "one")])
     server.answers[f"{base}?page=2"] = [comment("ann", "two")]
-    assert read(f"{server.url}/o/r/issues/5").text.endswith("one\n\ntwo")
+    issue = read(f"{server.url}/o/r/issues/5")
+    assert (issue.text.endswith("one\n\ntwo"), issue.note) == (True, "")
     assert not other.asked
 
 
@@ -236,99 +224,79 @@ def test_the_token_goes_to_the_api_of_github_alone(
     assert read(f"{github.url}/o/r/issues/5").title == "It fails"
     assert [headers["Authorization"] for _, headers in github.asked] == [f"Bearer {TOKEN}"] * 2
     other = make_server()
-    other.answers = {GITEA: POST, f"{GITEA}/comments": []}
-    other.answers |= {GITLAB: POST, f"{GITLAB}/notes": []}
+    other.answers = {GITEA: POST, f"{GITEA}/comments": [], GITLAB: POST, f"{GITLAB}/notes": []}
     read(f"{other.url}/o/r/issues/5")
     read(f"{other.url}/group/sub/project/-/issues/5")
     github.answers[GITHUB] = (301, {"Location": f"{other.url}{GITEA}"}, {})
-    assert f"leads to {other.url.rpartition(':')[0]}" in error_of(f"{github.url}/o/r/issues/5")
+    assert "it has moved to another address (HTTP 301)" in error_of(f"{github.url}/o/r/issues/5")
     assert len(other.asked) == 4
     assert not [headers for _, headers in other.asked if TOKEN in str(headers)]
     # A server of GitHub without an address of its API.
     monkeypatch.delenv("GITHUB_API_URL")
     github.answers = {f"/api/v3{GITHUB}": POST, f"/api/v3{GITHUB}/comments": []}
     assert read(f"{github.url}/o/r/issues/5").number == 5
-
-
-def test_a_login_in_the_address_is_sent_and_not_shown(server: Server) -> None:
-    host = server.url.removeprefix("http://")
-    issue = read(f"http://me:secret@{host}/o/r/issues/5")
-    assert issue.url == f"{server.url}/o/r/issues/5"
-    assert all(headers["Authorization"].startswith("Basic ") for _, headers in server.asked)
-    server.answers[GITEA] = (401, {}, {})
-    assert "secret" not in error_of(f"http://me:secret@{host}/o/r/issues/5")
-
-
-def test_a_moved_issue_is_followed_on_its_server(github: Server) -> None:
-    moved = "/repositories/7/issues/5"
-    github.answers[GITHUB] = (301, {"Location": f"{github.url}{moved}"}, {})
-    github.answers[moved] = POST
-    assert read(f"{github.url}/o/r/issues/5").title == "It fails"
-    github.answers[moved] = (302, {"Location": moved}, {})
-    assert "too many redirects" in error_of(f"{github.url}/o/r/issues/5")
+    # What no header can hold is neither sent nor shown.
+    monkeypatch.setenv("GITHUB_TOKEN", f"{TOKEN}\nX: y")
+    read(f"{github.url}/o/r/issues/5")
+    assert TOKEN not in str(github.asked[-1])
 
 
 @pytest.mark.parametrize(
     ("answer", "kind", "words"),
     [
         ((404, {}, {}), UserError, "there is no such issue, or it is not public (HTTP 404)"),
-        ((403, {}, {}), UserError, "(HTTP 403); give its text, or set GITHUB_TOKEN"),
-        ((429, {}, {}), UserError, "or fewer requests (HTTP 429)"),
+        ((401, {}, {}), UserError, "(HTTP 401); set GITHUB_TOKEN, or give the text"),
+        ((403, {}, {}), UserError, "or fewer requests (HTTP 403); set GITHUB_TOKEN"),
+        ((301, {"Location": "http://[x"}, {}), UserError, "it has moved"),
         ((500, {}, {}), InfrastructureError, "the server answers HTTP 500"),
         ((204, {}, {}), InfrastructureError, "the server answers HTTP 204"),
-        (b"<html>", InfrastructureError, "not that of a known server of issues: line 1"),
+        (b"<html>", InfrastructureError, "line 1, column 1: Expecting value"),
         (b"\xff", InfrastructureError, "it is not UTF-8"),
         (b"[" * 10_000, InfrastructureError, "nested more than"),
-        ([], InfrastructureError, "not that of a known server"),
-        ({"message": "hello"}, InfrastructureError, "'title': Field required"),
+        ([], InfrastructureError, "should be a valid dictionary"),
+        ({"message": "hello"}, UserError, "a pull request or another thing"),
         ({**POST, "title": 7}, InfrastructureError, "'title': Input should be a valid string"),
-        ({**POST, "user": "ann"}, InfrastructureError, "'user': Input should be"),
-        ({**POST, "title": " ", "body": ""}, UserError, "the issue is empty"),
-        ({**POST, "body": "x" * (2 << 20)}, UserError, "the issue is larger than 1 MiB"),
-        ({**POST, "body": "x" * (5 << 20)}, InfrastructureError, "is larger than 4 MiB"),
-        ({**POST, "pull_request": {"url": "x"}}, UserError, "is a pull request"),
+        ({**POST, "title": " ", "body": ""}, UserError, "is empty"),
+        ({**POST, "body": "x" * (2 << 20)}, UserError, "is larger than 1 MiB"),
+        ({**POST, "body": "x" * (5 << 20)}, InfrastructureError, "more than 4 MiB"),
+        ({**POST, "pull_request": {"url": "x"}}, UserError, "it is a pull request"),
         (lambda handler: None, InfrastructureError, "cannot be read"),
         (lambda handler: handler.wfile.write(b"SSH-2.0\r\n"), InfrastructureError, "cannot be"),
-        ((301, {"Location": "http://[x"}, {}), UserError, "leads to http://"),
     ],
 )
 def test_a_server_that_does_not_help_is_one_line(
     server: Server, answer: object, kind: type[Exception], words: str
 ) -> None:
     server.answers[GITEA] = answer
-    with pytest.raises(kind):
-        read(f"{server.url}/o/r/issues/5")
-    line = error_of(f"{server.url}/o/r/issues/5")
+    line = error_of(f"{server.url}/o/r/issues/5", kind)
     assert line.startswith(f"--issue {server.url}/o/r/issues/5: ")
     assert words in line
+
+
+@pytest.mark.parametrize("comments", [None, {"message": "x"}, [{"body": 1}]])
+def test_comments_of_another_shape_are_one_line(server: Server, comments: object) -> None:
+    server.answers[f"{GITEA}/comments"] = comments
+    assert "cannot be read" in error_of(f"{server.url}/o/r/issues/5", InfrastructureError)
 
 
 def test_a_slow_server_and_a_missing_one_are_one_line(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(issues, "_TIMEOUT", 0.3)
-    server.answers[GITEA] = lambda _: time.sleep(2)
-    assert "cannot be read: timed out" in error_of(f"{server.url}/o/r/issues/5")
+    address = f"{server.url}/o/r/issues/5"
+    monkeypatch.setattr(issues, "_TIMEOUT", 0.2)
+    server.answers[GITEA] = lambda _: time.sleep(1)
+    assert "cannot be read: timed out" in error_of(address, InfrastructureError)
 
     def drip(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
-        for _ in range(40):
-            handler.wfile.write(b" ")
-            time.sleep(0.1)
+        with suppress(OSError):
+            for _ in range(40):
+                handler.wfile.write(b" ")
+                time.sleep(0.05)
 
     server.answers[GITEA] = drip
-    monkeypatch.setattr(issues, "_ALL_SECONDS", 0.5)
-    assert "took longer than" in error_of(f"{server.url}/o/r/issues/5")
+    monkeypatch.setattr(issues, "_ALL_SECONDS", 0.3)
+    assert "takes more than 60 s" in error_of(address, InfrastructureError)
     server.server.shutdown()
     server.server.server_close()
-    assert "cannot be read" in error_of(f"{server.url}/o/r/issues/5")
-
-
-def test_a_token_that_no_header_can_hold_is_not_shown(
-    github: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_TOKEN", f"{TOKEN}\nX: y")
-    with pytest.raises(UserError, match="GITHUB_TOKEN: has characters") as caught:
-        read(f"{github.url}/o/r/issues/5")
-    assert TOKEN not in str(caught.value)
-    assert not github.asked
+    assert "cannot be read" in error_of(address, InfrastructureError)
