@@ -32,6 +32,8 @@ _SLOWEST = (
     "runs/engines/test_own_ray.py",
     "runs/test_stopping.py",
     "demo/test_demo.py",
+    "bench/own/test_own_run.py",
+    "bench/test_tracing.py",
     "bench/regression/test_suite.py",
     "bench/cli/test_options.py",
     "reports/pages/test_pages_browser.py",

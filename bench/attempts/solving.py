@@ -37,7 +37,7 @@ from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.policy import StopRule, ToldHistory
 from bench.regression.baselines import ALL_TESTS
-from bench.regression.lintcommand import CommandLinter, LintCommand
+from bench.regression.lintcommand import CommandLinter
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.regression.testlogs import results_in_words
 from bench.repos.checkout import (
@@ -52,8 +52,9 @@ from bench.repos.mirrors import add_submodules
 from core.errors import InfrastructureError
 from core.money import as_number
 from core.plaintext import counted, some
-from core.processes import remove_tree
-from environments.base import Session, UnavailableError
+from core.processes import CommandResult, remove_tree
+from core.worktree import Changes
+from environments.base import Session, UnavailableError, run_once
 from llm.chat import BudgetUsedError, ReplayExhaustedError, RequestRefusedError
 from runs.jobs import End, JobContext
 from runs.modelsource import NotRecordedError, ReplayedModels
@@ -300,8 +301,12 @@ class Solver:
         linter, own = linter_for(self.instance), self.instance.commands
         if tests is None or own is None or not own.lint:
             return linter
-        lint = LintCommand(tests.session, own.lint, self.context.worker.warn_once)
-        return CommandLinter(linter.compiler, linter.own, lint)
+
+        def run(changes: Changes) -> CommandResult:
+            return run_once(tests.session, changes, own.lint, _LINT_SECONDS)
+
+        warn, command = self.context.worker.warn_once, own.lint
+        return CommandLinter(linter.compiler, linter.own, run=run, command=command, warn=warn)
 
     def _tests(self, base: Checkout) -> RegressionTests | None:
         config, instance = self.services.config, self.instance
@@ -364,6 +369,7 @@ def regression_tests(
 
 
 _NAMED = 3
+_LINT_SECONDS = 600.0
 _MOST_TESTS = 20
 _NO_SUMMARY = (BudgetUsedError, NotRecordedError, ReplayExhaustedError, RequestRefusedError)
 

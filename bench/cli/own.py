@@ -19,8 +19,9 @@ from bench.benchmark import make_mirrors
 from bench.cli.commands import run_command
 from bench.config import FullSuite, RunConfig, validated
 from bench.instances.adapters.own import COMMANDS
-from bench.instances.instance import Commands, Instance, split_row
+from bench.instances.instance import Instance, split_row
 from bench.instances.project import project_of, snapshot_of
+from bench.instances.shape import Commands
 from bench.options import Options
 from bench.own.discovery import discover, read_saved, saved_text
 from bench.own.issues import Issue, read_issue

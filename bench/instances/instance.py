@@ -16,21 +16,13 @@ from typing import Any
 
 from bench.instances.adapters import ADAPTERS, adapter_of, nearest
 from bench.instances.adapters.base import TEST_SETUP, SetAdapter, own_id
-from bench.instances.shape import (
-    Commands,
-    ImagePlace,
-    Instance,
-    Spec,
-    TestSetup,
-    bare_setup,
-    derived_image,
-)
+from bench.instances.shape import ImagePlace, Instance, Spec, TestSetup, bare_setup, derived_image
 from bench.repos.patches import patch_paths
 from core.errors import UserError
 from runs.storage.store import is_safe_key
 
 __all__ = [
-    "Commands", "Evaluation", "ImagePlace", "Instance", "Spec", "TestSetup",
+    "Evaluation", "ImagePlace", "Instance", "Spec", "TestSetup",
     "derived_image", "instance_id_of", "split_row",
 ]  # fmt: skip
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from agent.workspace import Workspace
-from bench.instances.instance import Commands, ImagePlace, Instance, Spec
+from bench.instances.instance import ImagePlace, Instance, Spec
+from bench.instances.shape import Commands
 from bench.regression.runners.shell import Read
 from bench.repos.checkout import Checkout, Snapshot, Snapshots
 from bench.repos.mirrors import Mirrors

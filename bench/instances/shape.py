@@ -166,22 +166,13 @@ class ImagePlace:
     removed: tuple[str, ...] = ()
 
 
-def _lines(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
 class Commands(BaseModel, frozen=True, extra="forbid"):
-    """How a repository of one's own is set up, tested and linted; empty where nothing is known.
+    """How one's own repository is set up, tested and linted; empty where nothing is known."""
 
-    Attributes:
-        setup: shell lines that install it and what its tests need; they may use the network.
-        test: runs all tests.
-        lint: checks the tree; it fails where it ends with another code than 0.
-        image: a container image with its tools.
-        python: version of the interpreter; empty for any.
-    """
-
-    setup: Annotated[tuple[str, ...], BeforeValidator(_lines)] = ()
+    # Shell lines, with a network; a single one may be a text.
+    setup: Annotated[
+        tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)
+    ] = ()
     test: str = ""
     lint: str = ""
     image: str = ""

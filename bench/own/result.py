@@ -50,14 +50,14 @@ class Before:
 
     @classmethod
     def of(cls, found: Baseline, command: str, seconds: float) -> Before:
+        untested, note = "", ""
         if found.timed_out or found.died:
-            why = f"did not end within {seconds:.0f} seconds" if found.timed_out else "were killed"
+            why = f"did not end within {seconds:.0f} s" if found.timed_out else "were killed"
             note = f"all tests {why}: related tests alone decide; see --test-timeout"
-            return cls("", command, found.results, note)
-        if not found.results:
-            return cls(f"no result of a test in the output of `{command}`", command)
-        untested = "" if passing(found.results) else "no test passes at the base commit"
-        return cls(untested, command, found.results)
+        elif not passing(found.results):
+            none = "no test passes at the base commit"
+            untested = none if found.results else f"no result of a test in the output of {command}"
+        return cls(untested, command, found.results, note)
 
     def lines(self, most: int) -> Iterator[str]:
         """Yield what a user should know of it, with at most ``most`` names of tests."""
@@ -65,10 +65,9 @@ class Before:
             yield f"Tests before, `{self.command}`: {results_in_words(self.results)}"
         if names := failing(self.results):
             yield f"Failing before, so never held against a candidate: {_code(names, most)}"
-        if self.note:
-            yield f"Note: {self.note}"
-        if self.untested:
-            yield f"No baseline: {one_line(self.untested)}"
+        for name, words in (("Note", self.note), ("No baseline", self.untested)):
+            if words:
+                yield f"{name}: {one_line(words)}"
 
 
 class OwnOutcome(str, Enum):
@@ -132,19 +131,13 @@ class OwnResult:
 
     def as_json(self, branch: str, exit_code: int) -> str:
         """Return one line for programs."""
-        folder = self.store.folder
-        return json.dumps(
-            {
-                "run": self.store.run,
-                "outcome": self.outcome.value,
-                "reason": self.reason,
-                "exit_code": exit_code,
-                "cost_usd": as_text(self.cost),
-                "patch": str(folder / PATCH) if self.patch else None,
-                "branch": branch or None,
-                "summary": str(folder / SUMMARY),
-            }
-        )
+        folder, cost = self.store.folder, as_text(self.cost)
+        patch = str(folder / PATCH) if self.patch else None
+        return json.dumps({
+            "run": self.store.run, "outcome": self.outcome.value, "reason": self.reason,
+            "exit_code": exit_code, "cost_usd": cost, "patch": patch, "branch": branch or None,
+            "summary": str(folder / SUMMARY),
+        })  # fmt: skip
 
     def write(self) -> None:
         """Write the summary and the patch into the folder of the run."""
@@ -160,8 +153,8 @@ class OwnResult:
         yield from map(self.store.redact, self._about())
         yield ""
         if self.patch:
-            yield from _coloured(self.patch)
-            yield f"\npatch:   {self.store.folder / PATCH}"
+            yield _coloured(self.patch)
+            yield f"patch:   {self.store.folder / PATCH}"
         yield f"summary: {self.store.folder / SUMMARY}"
 
     def _about(self) -> Iterator[str]:
@@ -192,23 +185,20 @@ def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
     if own.patch and result.patch:
         _write_patch(own.patch.expanduser(), result.patch)
         yield f"patch:   {own.patch}"
-    if not (own.apply or own.branch):
-        return
-    if not result.patch or not (result.plausible or own.apply_anyway):
-        why = "not applied, because it is not plausible; --apply-anyway applies it"
-        yield why if result.patch else "nothing to apply"
+    if (own.apply or own.branch) and not (result.plausible or (own.apply_anyway and result.patch)):
+        yield "not applied, because it is not plausible; --apply-anyway applies what there is"
         return
     if own.branch:
+        cost, subject = in_words(result.cost), shortened(issue.title, _LONGEST_SUBJECT)
         said = [issue.url, ""] if issue.url else []
-        said += [f"Retry-Harness-Run: {store.run}", f"Retry-Harness-Cost: {in_words(result.cost)}"]
-        subject = shortened(issue.title, _LONGEST_SUBJECT)
-        made = repository.commit_to(own.branch, result.patch, "\n".join([subject, "", *said, ""]))
+        said += [f"Retry-Harness-Run: {store.run}", f"Retry-Harness-Cost: {cost}", ""]
+        made = repository.commit_to(own.branch, result.patch, "\n".join([subject, "", *said]))
         yield f"branch:  {own.branch}, one commit: {made[:12]}"
         if remote := repository.remote:
-            place, name = repository.tree or repository.repo.git_dir, repository.name
-            words = ["--repo", name, "--head", own.branch, "--title", subject]
+            place = str(repository.tree or repository.repo.git_dir)
+            yield f"  {shlex.join(['git', '-C', place, 'push', remote, own.branch])}"
+            words = ["--repo", repository.name, "--head", own.branch, "--title", subject]
             words += ["--body-file", str(store.folder / SUMMARY)]
-            yield f"  {shlex.join(['git', '-C', str(place), 'push', remote, own.branch])}"
             yield f"  {shlex.join(['gh', 'pr', 'create', *words])}"
     if own.apply:
         repository.apply(result.patch)
@@ -223,12 +213,11 @@ def _code(names: Sequence[str], most: int = _NAMED) -> str:
     return some([f"`{one_line(name).replace('`', chr(39))}`" for name in names], most)
 
 
-def _coloured(patch: str) -> Iterator[str]:
-    """Yield the lines of a patch, in colours where standard output is a terminal."""
+def _coloured(patch: str) -> str:
+    """Return a patch, in colours where standard output is a terminal."""
     shown, terminal = visible(patch), Console()
     if not terminal.is_terminal:
-        yield from shown.splitlines()
-        return
+        return shown
     with terminal.capture() as capture:
         terminal.print(Syntax(shown, "diff", background_color="default", word_wrap=True))
-    yield from (line.rstrip() for line in capture.get().splitlines())
+    return capture.get()

@@ -5,55 +5,53 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from agent.lint import Change, Finding, Linter
 from core.plaintext import one_line
 from core.processes import CommandResult
-from environments.base import Session, run_once
+from core.worktree import Changes
 
-_SECONDS = 600.0
 _NOT_STARTED = (None, 126, 127)  # no end in time, and a shell's codes for no such command
 _NUMBER = re.compile(r"\d+")
 _MOST = 20
 
 
 @dataclass(frozen=True)
-class LintCommand:
-    """Runs a lint command; ``warn`` takes why it cannot be used."""
+class CommandLinter(Linter):
+    """Finds what ``Linter`` finds, else what a lint command newly complains about.
 
-    session: Session
-    command: str
-    warn: Callable[[str], None]
+    Attributes:
+        run: runs the command on the base commit with changes.
+        command: for messages.
+        warn: takes why it cannot be used.
+    """
+
+    run: Callable[[Changes], CommandResult] = field(kw_only=True)
+    command: str = field(kw_only=True)
+    warn: Callable[[str], None] = field(kw_only=True)
 
     @cached_property
     def base(self) -> CommandResult | None:
         """The result at the base commit; None where the command cannot be used."""
-        result = run_once(self.session, {}, self.command, _SECONDS)
+        result = self.run({})
         if result.exit_code not in _NOT_STARTED:
             return result
         self.warn(f"lint: `{self.command}` does not run at the base commit; it is not used")
         return None
 
-
-@dataclass(frozen=True)
-class CommandLinter(Linter):
-    """Finds what ``Linter`` finds, else what a lint command newly complains about."""
-
-    lint: LintCommand | None = None
-
     def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
         found = super().new_findings(changes)
-        if found or not changes or self.lint is None or (base := self.lint.base) is None:
+        if found or not changes or self.base is None:
             return found
         data = {one.path: one.after.encode("utf-8", "surrogateescape") for one in changes}
-        result = run_once(self.lint.session, data, self.lint.command, _SECONDS)
+        result = self.run(data)
         if result.exit_code == 0:
             return ()
-        new = new_complaints(base.output, result.output, changes)
-        fails = Finding(changes[0].path, 0, f"`{self.lint.command}` fails with these edits")
-        return new or (() if base.exit_code else (fails,))
+        fails = Finding(changes[0].path, 0, f"`{self.command}` fails with these edits")
+        new = new_complaints(self.base.output, result.output, changes)
+        return new or (() if self.base.exit_code else (fails,))
 
 
 def new_complaints(before: str, after: str, changes: Sequence[Change]) -> tuple[Finding, ...]:

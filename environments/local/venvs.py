@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,8 +51,15 @@ class Built:
     toolchains: tuple[Path, ...] = ()
 
     def variables(self, path: str) -> dict[str, str]:
-        """Return the variables of programs that are not of Python; ``path`` is the PATH."""
-        return tool_variables(self.python.parent.parent, path, self.toolchains)
+        """Return PATH with programs that are not of Python, and where they keep what they fetch.
+
+        Set-up writes that below the environment, and commands without a network read it there.
+        """
+        venv, (own, *system) = self.python.parent.parent, path.split(":")
+        folders = [str(one / "bin" if (one / "bin").is_dir() else one) for one in self.toolchains]
+        homes = {"CARGO_HOME": str(venv / "cargo"), "GOPATH": str(venv / "go")}
+        homes["MAVEN_ARGS"] = f"-Dmaven.repo.local={venv / 'maven'}"
+        return {"PATH": ":".join([own, *folders, *system]), **homes}
 
 
 @dataclass(frozen=True)
@@ -291,52 +298,28 @@ def error_line(output: str) -> str:
 
 
 _SYSTEM = ("/usr/", "/bin/", "/lib/")
-_ASK_SECONDS = 60.0
 # What rustup puts into PATH only starts programs that lie elsewhere.
-_STARTERS = frozenset({"cargo", "rustc"})
-_SYSROOT = ("rustc", "--print", "sysroot")
+_SYSROOT = dict.fromkeys(("cargo", "rustc"), ("rustc", "--print", "sysroot"))
 
 
 def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
-    """Return the folders of the programs named in shell ``commands`` that no sandbox shows.
+    """Return the folders of the programs that shell ``commands`` name and no sandbox shows.
 
-    Those of Python environments are left out, because commands have an environment of their own,
-    and folders that hold more of the user's than programs.
+    Those of Python environments are left out, because commands have one of their own, and folders
+    that hold more of the user's than programs.
     """
-    words = dict.fromkeys(word for line in commands for word in re.findall(r"[\w.+-]+", line))
-    found = dict.fromkeys(root for word in words for root in _roots(word))
-    home = Path.home()
-    private = {home / ".local", *home.parents, home}
-    return tuple(root for root in found if root not in private)
-
-
-def _roots(program: str) -> Iterator[Path]:
-    named = shutil.which(program)
-    if named is None or named.startswith(_SYSTEM) or (Path(named).parent / "python").exists():
-        return
-    if program in _STARTERS:
-        result = run_limited(_SYSROOT, Path("/"), without_secrets(os.environ), _ASK_SECONDS)
-        if result.exit_code == 0 and Path(result.output.strip()).is_dir():
-            yield Path(result.output.strip())
-        return
-    for place in (Path(named), Path(named).resolve()):
-        yield place.parent.parent if place.parent.name == "bin" else place.parent
-
-
-def tool_variables(environment: Path, path: str, roots: Iterable[Path]) -> dict[str, str]:
-    """Return the variables by which programs of ``roots`` are found, and keep what they fetch.
-
-    That lies below ``environment``, where set-up writes it and commands without a network read it.
-    ``path`` is the PATH without them.
-    """
-    folders = [str(root / "bin" if (root / "bin").is_dir() else root) for root in roots]
-    maven = f"-Dmaven.repo.local={environment / 'maven'}"
-    return {
-        "PATH": ":".join([*path.split(":", 1)[:1], *folders, *path.split(":", 1)[1:]]),
-        "CARGO_HOME": str(environment / "cargo"),
-        "GOPATH": str(environment / "go"),
-        "MAVEN_ARGS": maven,
-    }
+    roots: dict[Path, None] = {}
+    for word in dict.fromkeys(re.findall(r"[\w.+-]+", " ".join(commands))):
+        named = Path(shutil.which(word) or "/usr/none")
+        if str(named).startswith(_SYSTEM) or (named.parent / "python").exists():
+            continue
+        found = [place.parent for place in (named, named.resolve())]
+        if word in _SYSROOT:
+            said = run_limited(_SYSROOT[word], Path("/"), without_secrets(os.environ), 60.0)
+            found = [Path(said.output.strip()) / "bin"]
+        roots |= dict.fromkeys(one.parent if one.name == "bin" else one for one in found)
+    private = {Path.home() / ".local", Path.home(), *Path.home().parents}
+    return tuple(root for root in roots if root not in private and root.is_dir())
 
 
 def seal(marker: Path, key: str, folders: Sequence[Path]) -> None:

@@ -11,7 +11,7 @@ from bench.instances.shape import Commands, Instance, TestSetup
 from core.errors import UserError
 
 COMMANDS = "own_repository"
-"""The column with the ``Commands``."""
+"""The column with ``Commands``."""
 
 
 class Own(SetAdapter):
@@ -21,12 +21,8 @@ class Own(SetAdapter):
 
     def read(self, row: Row) -> Instance:
         try:
-            commands = Commands.model_validate(mapping(row, COMMANDS))
+            own = Commands.model_validate(mapping(row, COMMANDS))
         except ValidationError as error:
             raise UserError(f"`{COMMANDS}`: {error.errors()[0]['msg']}") from error
-        return replace(
-            self.common(row),
-            image=commands.image,
-            test_setup=TestSetup((), commands.test) if commands.test and commands.image else None,
-            commands=commands,
-        )
+        setup = TestSetup((), own.test) if own.test and own.image else None
+        return replace(self.common(row), image=own.image, test_setup=setup, commands=own)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.own.discovery import Commands, Found, discover, read_saved, saved_text
@@ -207,6 +207,7 @@ PARTS = [
 TEXTS = st.lists(st.sampled_from(PARTS) | st.text(max_size=9), max_size=9).map("".join)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(NAMES), TEXTS))
 def test_no_content_is_an_error(files: dict[str, str]) -> None:
     found = found_in(files)
