@@ -226,7 +226,7 @@ def installed_image(containers: Containers, spec: ImageSpec, project: Project) -
     made = json.dumps([base, project.revision, spec.folder, lines])
     repository, tag = f"{LABEL}-installed", hashlib.sha256(made.encode()).hexdigest()[:16]
     if not holds(client, f"{repository}:{tag}"):
-        online = replace(containers, user="0:0", home="", options={"network_mode": "bridge"})
+        online = replace(containers, user="0:0", home="", options={"network_mode": "default"})
         with online.started(spec.name) as container:
             _put_tree(container, spec, project.root)
             _run(container, spec, "\n".join(["(set -e", *lines, ":)"]))

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support import wait_until
 from tests.support.commands import Preloaded
+from tests.support.environments import IMAGE
+from tests.support.evaluated import needs_engine
 from tests.support.ownworld import (
     FILES,
     ISSUE,
@@ -250,6 +252,19 @@ def test_submodules_stay_and_are_there_for_tests(world: World, calc: Path, tmp_p
     assert world.prediction["test_outcome"] is True
     assert "Tests after: all tests: 3 pass, 0 fail" in done.stdout
     assert "vendor" not in (world.run / "candidate.patch").read_text()
+
+
+@pytest.mark.docker
+@needs_engine
+def test_containers_of_an_image(world: World, calc: Path) -> None:
+    """The image with the installation stays for the next start."""
+    world.record("local/calc", WRONG, RIGHT)
+    set_up = ("--image", IMAGE, "--setup-cmd", "echo 1 > installed")
+    tests = ("--test-cmd", "test -e installed && python3 -m pytest -p no:cacheprovider")
+    done = world.start(calc, *set_up, *tests)
+    assert done.returncode == 0, done.stdout
+    assert f"environment  docker {IMAGE}" in done.stdout and "2 pass, 0 fail" in done.stdout
+    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
 
 
 def test_edits_of_tests_are_left_out_and_named(world: World, calc: Path) -> None:
