@@ -159,6 +159,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "smith": SMITH,
     "pro": PRO,
     "multi": MULTI,
+    "own": {**COMMON, "version": "1.0", "own_repository": {"test": "pytest -rA"}},
 }
 
 

@@ -24,6 +24,7 @@ LOOKS = {
     "smith": "SWE-smith",
     "pro": "SWE-bench Pro",
     "multi": "Multi-SWE-bench",
+    "own": "one's own repository",
 }
 IMAGES = {
     "classic": "own/thing:latest",
