@@ -1,0 +1,189 @@
+"""The steps of action.yml in a fresh container, with a model on loopback.
+
+ACTION_IMAGE names an image with bash, git, python3 and python3-venv, and ACTION_DOCKER_OPTIONS has
+further options of `docker run`, such as mounts with a package index's configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from environments.docker.engine import engine_answers
+from tests.support import TOP
+from tests.support.action import TOKEN, Runner, run_action
+from tests.support.ownworld import FILES, RIGHT, SOURCE, WRONG, make_repository, run_git
+from tests.support.provider import Provider
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.docker,
+    pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers"),
+]
+KEY = "sk-sentinel-0123456789abcdef"
+ISSUE = "::error::add subtracts $(touch /tmp/pwned)\n\nadd(2, 3) is -1, should be 5."
+JOB = Path("/job")
+# bubblewrap in a container makes namespaces and mounts /proc.
+OPTIONS = (
+    "--network", "host", "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN",
+    *(word for name in ("seccomp", "apparmor", "systempaths")
+      for word in ("--security-opt", f"{name}=unconfined")),
+)  # fmt: skip
+# Fails where a test sees a key, another process, the job's folders or the network. Its own file
+# has the keys' names in two parts, because the search finds them in any file.
+LOOK = f"""
+import os, pathlib, socket
+
+WORDS = ["{KEY[:12]}" "{KEY[12:]}", "{TOKEN[:9]}" "{TOKEN[9:]}"]
+
+
+def seen():
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            yield path.read_text("utf-8", "replace")
+        except OSError:
+            pass
+    yield repr(dict(os.environ))
+
+
+def test_no_key():
+    assert not any(word in text for text in seen() for word in WORDS)
+
+
+def test_no_folder_of_the_job():
+    assert not os.path.exists("{JOB}/files") and not os.path.exists("{JOB}/workspace")
+
+
+def test_no_network():
+    try:
+        socket.create_connection(("127.0.0.1", %d), 2)
+    except OSError:
+        return
+    assert False, "a server on loopback is reached"
+"""
+SETUP = "env >/tmp/seen-by-setup\n\npython --version"
+
+
+def docker(*words: str, **given: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=False, **given)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture
+def container() -> Iterator[str]:
+    image = os.environ.get("ACTION_IMAGE", "python:3.11-slim")
+    more = shlex.split(os.environ.get("ACTION_DOCKER_OPTIONS", ""))
+    made = docker("run", "--detach", "--init", *OPTIONS, *more, image, "sleep", "infinity")
+    assert made.returncode == 0, made.stderr
+    name = made.stdout.strip()
+    try:
+        for need in ("git --version", "python3 -c 'import ensurepip'",
+                     "python3 -m venv /tmp/probe && /tmp/probe/bin/pip install -q hatchling"):
+            found = docker("exec", name, "bash", "-c", need)
+            if found.returncode:
+                last = (found.stderr.strip().splitlines() or [""])[-1]
+                pytest.skip(f"{image}: {need} fails ({last}); set ACTION_IMAGE")
+        yield name
+    finally:
+        docker("rm", "--force", "--volumes", name)
+
+
+def make_job(container: str, user: str, folder: Path, port: int) -> Runner:
+    """Lay out a checkout whose remote is a bare repository, and the project, in the container."""
+    files = {**FILES, "tests/test_look.py": LOOK % port}
+    source = make_repository(folder / "source", files)
+    job = folder / "job"
+    run_git(folder, "clone", "--quiet", "--bare", str(source), str(job / "me/calc.git"))
+    run_git(folder, "clone", "--quiet", str(source), str(job / "workspace"))
+    run_git(job / "workspace", "remote", "set-url", "origin", f"file://{JOB}/me/calc.git")
+    (job / "temp").mkdir()
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=TOP, capture_output=True, check=True, text=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (TOP / name).is_file():
+            (job / "action" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(TOP / name, job / "action" / name)
+    assert docker("cp", str(job), f"{container}:{JOB}").returncode == 0
+    # root gets a checkout of another user, as in the container of a job.
+    prepared = f"""
+        if [ {user} = root ]; then chown -R 1234 {JOB}/workspace; exit; fi
+        command -v sudo >/dev/null || exit 9
+        useradd --create-home {user} && chown -R {user} {JOB}
+        echo '{user} ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/{user}"""
+    done = docker("exec", container, "bash", "-ec", prepared)
+    if done.returncode == 9:
+        pytest.skip("the image has no sudo")
+    assert done.returncode == 0, done.stderr
+    return Runner(JOB, JOB / "action", ("docker", "exec", "--user", user, container))
+
+
+@pytest.mark.parametrize("user", ["root", "runner"])
+def test_the_steps_in_a_fresh_container(container: str, user: str, tmp_path: Path) -> None:
+    with Provider() as provider:
+        provider.will_answer(*RIGHT)
+        job = make_job(container, user, tmp_path, urlsplit(provider.url).port or 0)
+        home = "/root" if user == "root" else f"/home/{user}"
+        keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": provider.url, "HOME": home}
+        given = {"models": "gpt-4o", "budget-usd": "1", "attempts": "1", "issue": ISSUE}
+        given |= {"setup-cmd": SETUP, "test-cmd": "pytest"}
+        done = run_action(job, given, **keys)
+        print(user, done.seconds, done.printed, done.outputs, sep="\n")
+        assert done.code == 0, done.printed
+        assert any(KEY in str(one) for one in provider.headers)
+        git = "git -c safe.directory='*' "
+
+        branch = done.outputs["branch"]
+        assert done.outputs["outcome"] == "plausible" and branch.startswith("retry-harness/text-")
+        assert 0 < float(done.outputs["cost-usd"]) < 1
+        assert "+    return a + b" in job.read(done.outputs["patch"])
+        assert job.read(done.outputs["summary"]) == done.summary
+        # The tests that look for keys pass, before and after; and they do see them otherwise.
+        assert "`python -m pytest`: 5 pass, 0 fail" in done.summary
+        assert "all tests: 5 pass, 0 fail" in done.summary
+        looked = job.command(
+            "for name in no_key no_folder_of_the_job no_network; do PYTHONPATH=tests python3 -c"
+            ' "import test_look; test_look.test_$name()" 2>/dev/null && exit 1; done; true', **keys
+        )
+        assert looked.returncode == 0, "a look outside of the sandbox finds nothing"
+
+        log = job.command(f"{git} log --format='%an|%s|%P' '{branch}' -2").stdout.splitlines()
+        base = job.command(f"{git} rev-parse HEAD").stdout.strip()
+        assert log[0] == f"github-actions[bot]|{ISSUE.splitlines()[0]}|{base}"
+        assert log[1].endswith("|First|")
+        assert job.command(f"{git} show '{branch}:calc.py'").stdout == SOURCE.replace("a - b", "a + b")
+        assert not job.command(f"{git} status --porcelain").stdout
+        pushed = job.command(f"{git} ls-remote origin").stdout
+        assert {line.split()[0] for line in pushed.splitlines()} == {base}
+
+        places = f"{JOB}/workspace {JOB}/temp {JOB}/files {JOB}/me /tmp {home}"
+        for word in (KEY, TOKEN):
+            assert word not in done.printed and word not in str(done.outputs)
+            found = job.command(f"grep -rlF {word} {places}")
+            assert (found.returncode, found.stdout) == (1, ""), found.stdout + found.stderr
+        assert "PATH=" in job.read("/tmp/seen-by-setup")
+        assert job.command("test -e /tmp/pwned").returncode == 1
+
+        # A run without a plausible patch is red, and tells all the same; the venv is there.
+        provider.answers.clear()
+        provider.will_answer(*WRONG)
+        red = run_action(job, given, **keys)
+        print(red.seconds, red.outputs)
+        assert (red.code, red.outputs["outcome"], red.outputs["branch"]) == (1, "not plausible", "")
+        assert "**Not plausible" in red.summary and float(red.outputs["cost-usd"]) > 0
+
+
+def test_without_a_sandbox_nothing_runs(container: str, tmp_path: Path) -> None:
+    job = make_job(container, "root", tmp_path, 9)
+    broken = "printf '#!/bin/sh\\nexit 1\\n' >/usr/local/bin/bwrap; chmod +x /usr/local/bin/bwrap"
+    assert job.command(broken).returncode == 0
+    given = {"models": "gpt-4o", "budget-usd": "1", "issue": "add subtracts"}
+    done = run_action(job, given, OPENAI_API_KEY=KEY, HOME="/root")
+    assert done.code == 1 and len(done.seconds) == 2, done.printed
+    assert done.printed.count("::error::") == 1 and "bubblewrap" in done.printed
+    assert not any(done.outputs.values())
