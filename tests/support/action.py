@@ -107,9 +107,7 @@ class Done:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def run_action(
-    runner: Runner, inputs: Mapping[str, str], only: str = "", **variables: str
-) -> Done:
+def run_action(runner: Runner, inputs: Mapping[str, str], only: str = "", **variables: str) -> Done:
     """Run the steps in order until one fails; ``only`` names the one to run, by its id.
 
     ``variables`` are what the calling workflow sets.

@@ -71,8 +71,8 @@ def test_no_network():
 SETUP = "env >/tmp/seen-by-setup\n\npython --version"
 
 
-def docker(*words: str, **given: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["docker", *words], capture_output=True, text=True, check=False, **given)  # type: ignore[call-overload,no-any-return]
+def docker(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -83,8 +83,11 @@ def container() -> Iterator[str]:
     assert made.returncode == 0, made.stderr
     name = made.stdout.strip()
     try:
-        for need in ("git --version", "python3 -c 'import ensurepip'",
-                     "python3 -m venv /tmp/probe && /tmp/probe/bin/pip install -q hatchling"):
+        for need in (
+            "git --version",
+            "python3 -c 'import ensurepip'",
+            "python3 -m venv /tmp/probe && /tmp/probe/bin/pip install -q hatchling",
+        ):
             found = docker("exec", name, "bash", "-c", need)
             if found.returncode:
                 last = (found.stderr.strip().splitlines() or [""])[-1]
@@ -147,8 +150,9 @@ def test_the_steps_in_a_fresh_container(container: str, user: str, tmp_path: Pat
         assert "`python -m pytest`: 5 pass, 0 fail" in done.summary
         assert "all tests: 5 pass, 0 fail" in done.summary
         looked = job.command(
-            "for name in no_key no_folder_of_the_job no_network; do PYTHONPATH=tests python3 -c"
-            ' "import test_look; test_look.test_$name()" 2>/dev/null && exit 1; done; true', **keys
+            "for name in no_key no_folder_of_the_job no_network; do PYTHONPATH=tests python3 -B -c"
+            ' "import test_look; test_look.test_$name()" 2>/dev/null && exit 1; done; true',
+            **keys,
         )
         assert looked.returncode == 0, "a look outside of the sandbox finds nothing"
 
@@ -156,7 +160,8 @@ def test_the_steps_in_a_fresh_container(container: str, user: str, tmp_path: Pat
         base = job.command(f"{git} rev-parse HEAD").stdout.strip()
         assert log[0] == f"github-actions[bot]|{ISSUE.splitlines()[0]}|{base}"
         assert log[1].endswith("|First|")
-        assert job.command(f"{git} show '{branch}:calc.py'").stdout == SOURCE.replace("a - b", "a + b")
+        fixed = job.command(f"{git} show '{branch}:calc.py'").stdout
+        assert fixed == SOURCE.replace("a - b", "a + b")
         assert not job.command(f"{git} status --porcelain").stdout
         pushed = job.command(f"{git} ls-remote origin").stdout
         assert {line.split()[0] for line in pushed.splitlines()} == {base}
