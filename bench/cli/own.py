@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ class OwnRun:
     def run(self, config: RunConfig, options: Options, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
         own, repository, config = self.own, self.repository, validated(config)
-        tell: Say = (lambda _: None) if options.as_json else say
+        tell: Say = partial(print, file=sys.stderr) if options.as_json else say
         if own.branch:
             repository.check_branch(own.branch)
         if repository.tree is None and (own.apply or own.save_config):
