@@ -332,7 +332,8 @@ def with_all_tests(record: AttemptRecord, tests: RegressionTests, base: Checkout
     """Return ``record`` with the outcome of all tests on its patch; unknown, its own stays."""
     whole, candidate = tests.whole, record.candidate
     report = whole.run(tree_of(base, candidate.submittable_patch) or {})
-    test = candidate.test if report.outcome is None else report.outcome
+    known = candidate.test is False or report.outcome is None
+    test = candidate.test if known else report.outcome
     words = f"all tests: {results_in_words(whole.results.get(ALL_TESTS, {}))}"
     failing = tuple(failure.name for failure in report.failures)
     if failing:

@@ -51,7 +51,8 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     if values["all"] and not values["clean"]:
         raise UserError("--all is for --clean; give both to remove a run")
     own = built(OwnOptions, values)
-    if own.repo or own.issue:
+    named = values["run"] and (values["status"] or values["clean"])
+    if (own.repo or own.issue) and not named:
         raise typer.Exit(_run_own(context, own, values))
     config, options = configured(context, values)
     raise typer.Exit(_run(config, options, values))

@@ -30,6 +30,7 @@ from bench.own.repository import CONFIG_FILE, OwnRepository, open_repository
 from bench.own.result import Before, OwnOutcome, OwnResult, deliver
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import add_submodules
+from core.address import without_logins
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.plaintext import Say, one_line
@@ -70,25 +71,19 @@ class OwnRun:
 
     def recorded(self) -> dict[str, str]:
         """Return the options by which ``--continue`` finds the same repository and issue."""
-        own, issue = self.own, self.own.issue
+        issue, name = self.issue.url or self.own.issue, os.path.expanduser(self.own.issue)  # noqa: PTH111
         if issue == "-":
             issue = self.issue.text
-        elif os.path.exists(place := Path(issue).expanduser()):  # noqa: PTH110 - of any length
-            issue = str(place.resolve())
-        repo = own.repo if self.repository.url else str(Path(own.repo).expanduser().resolve())
-        return {"repo": repo, "issue": issue}
+        elif os.path.exists(name):  # noqa: PTH110 - of any length
+            issue = str(Path(name).resolve())
+        place = self.repository.tree or self.repository.repo.git_dir
+        return {"repo": without_logins(self.repository.url) or str(place), "issue": issue}
 
     def run(self, config: RunConfig, options: Options, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
         own, repository, config = self.own, self.repository, validated(config)
         tell: Say = partial(print, file=sys.stderr) if options.as_json else say
-        if own.branch:
-            repository.check_branch(own.branch)
-        if repository.tree is None and (own.apply or own.save_config):
-            raise UserError("--apply and --save-config: there is no work tree; leave them out")
-        if own.save_config and repository.tree:
-            file = repository.tree / CONFIG_FILE
-            write_text_atomic(file, saved_text(self.commands, self.sources))
+        self._check()
         for line in self._found(config.environment):
             tell(line)
         if options.dry_run:
@@ -99,6 +94,8 @@ class OwnRun:
             tell(line)
         if before.untested and config.require_tests:
             tell("nothing to test, and --require-tests is given: no model was called")
+            if options.as_json:
+                say(json.dumps({"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}))
             return NOTHING_TO_TEST
         if run_command(config, options, say) == INTERRUPTED:
             return INTERRUPTED
@@ -115,6 +112,18 @@ class OwnRun:
             taken = result.patch and (result.plausible or own.apply_anyway)
             say(result.as_json(own.branch if taken else "", code))
         return code
+
+    def _check(self) -> None:
+        own, repository = self.own, self.repository
+        if own.branch:
+            repository.check_branch(own.branch)
+        if repository.tree is None and (own.apply or own.save_config):
+            raise UserError("--apply and --save-config: there is no work tree; leave them out")
+        if own.patch and (own.patch.is_dir() or not own.patch.absolute().parent.is_dir()):
+            raise UserError(f"--patch {own.patch}: a file cannot be written there; give another")
+        if own.save_config and repository.tree:
+            file = repository.tree / CONFIG_FILE
+            write_text_atomic(file, saved_text(self.commands, self.sources))
 
     def _found(self, environment: EnvironmentKind) -> Iterator[str]:
         """Yield what was found, for the user to see before anything costs."""
@@ -179,7 +188,9 @@ def _commands(own: OwnOptions, repository: OwnRepository) -> tuple[Commands, dic
     """Return the commands given, else saved, else found, and where each comes from."""
     found = discover(repository.files, repository.read)
     file = repository.tree / CONFIG_FILE if repository.tree else Path()
-    text = file.read_text("utf-8") if file.is_file() else repository.read(CONFIG_FILE)
+    text = repository.read(CONFIG_FILE)
+    if file.is_file():
+        text = file.read_text("utf-8", "replace")
     saved = read_saved(text) if text is not None else Commands()
     given = Commands(setup=own.setup_cmd, test=own.test_cmd, lint=own.lint_cmd, image=own.image)
     values: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel, BeforeValidator, Field
 
 from bench.regression.runners import OF_PYTHON, runner_of
 from bench.regression.runners.commands import whole_suite
@@ -176,7 +176,7 @@ class Commands(BaseModel, frozen=True, extra="forbid"):
     test: str = ""
     lint: str = ""
     image: str = ""
-    python: str = ""
+    python: Annotated[str, Field(pattern=r"^(3(\.\d{1,2})?)?$")] = ""
 
 
 @dataclass(frozen=True)

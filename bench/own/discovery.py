@@ -39,7 +39,7 @@ _PYTEST |= dict.fromkeys(_OF_PYTHON, r"\bpytest\b")
 _PYTEST_FILE = re.compile(r"(.*/)?(test_[^/]*|[^/]*_test)\.py")
 _RUFF = {"ruff.toml": "", ".ruff.toml": "", "pyproject.toml": r"^\[tool\.ruff\b"}
 _FLAKE8 = {".flake8": "", "setup.cfg": r"^\[flake8\]", "tox.ini": r"^\[flake8\]"}
-_LINTERS = (("lint", "ruff check", _RUFF), ("lint", "flake8", _FLAKE8))
+_LINTERS = (("lint", "ruff check --output-format concise", _RUFF), ("lint", "flake8", _FLAKE8))
 # What pip installs for tests, where it is named, and by what pattern; the group lists packages.
 # NAME is one of these, best first.
 _OF_TESTS = ("test", "tests", "testing", "dev")

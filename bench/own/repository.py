@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from filelock import FileLock
 from git import Commit, GitCommandError, Repo
 from git.exc import GitError, InvalidGitRepositoryError, NoSuchPathError
 
@@ -120,15 +122,16 @@ class OwnRepository:
                 ) from None
         parent = self.repo.commit(self.head)
         made = Commit.create_from_tree(self.repo, tree, message, [parent])
-        self.repo.create_head(branch, made)
+        self.repo.git.update_ref(f"refs/heads/{branch}", made.hexsha, "0" * 40)
         return made.hexsha
 
     def check_branch(self, branch: str) -> None:
         """Raise a UserError where ``branch`` cannot be a new branch."""
         if git_result("check-ref-format", "--branch", branch, cwd=self.mirror).returncode:
             raise UserError(f"--branch {branch!r} is not a name for a branch; choose another")
-        if branch in self.repo.heads:
-            raise UserError(f"--branch {branch}: there is such a branch; choose another name")
+        for head in self.repo.heads:
+            if f"{branch}/".startswith(f"{head.name}/") or head.name.startswith(f"{branch}/"):
+                raise UserError(f"--branch {branch}: there is {head.name}; choose another name")
 
 
 def open_repository(
@@ -146,9 +149,10 @@ def open_repository(
         InfrastructureError: it cannot be cloned.
     """
     # As hooks set them, they would make git act on another repository.
-    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        os.environ.pop(variable, None)
-    place = Path(given).expanduser()
+    for name in ("DIR", "WORK_TREE", "INDEX_FILE", "COMMON_DIR", "NAMESPACE", "OBJECT_DIRECTORY"):
+        os.environ.pop(f"GIT_{name}", None)
+    os.environ["GIT_OPTIONAL_LOCKS"] = "0"  # `git status` would write the user's index
+    place = Path(os.path.expanduser(given))  # noqa: PTH111 - pathlib raises for unknown users
     try:
         if _ADDRESS.match(given) and not place.exists():
             if include_changes:
@@ -163,11 +167,15 @@ def open_repository(
 
 
 def _local(repo: Repo, base: str, cache: Path, include_changes: bool) -> OwnRepository:
+    repo.git.rev_parse("--git-dir")  # git refuses repositories of other users
     head, common = _commit(repo, base or "HEAD"), Path(repo.common_dir).resolve()
+    if "\n" in str(common):
+        raise UserError("--repo: its path has a line break; rename the folder")
     origin = repo.remotes["origin"].url if "origin" in repo.remotes else ""
     folder = common.parent if common.name == ".git" else common
     mirror, name = _mirror(cache, str(common), origin, folder.name)
-    objects = [common / "objects", *sorted(common.glob("modules/**/objects"))]
+    modules = (*common.glob("modules/**/objects"), *common.glob("worktrees/*/modules/**/objects"))
+    objects = [common / "objects", *sorted(modules)]
     write_text_atomic(mirror / "objects/info/alternates", "".join(f"{one}\n" for one in objects))
     commit = head
     if not repo.bare and head == _commit(repo, "HEAD"):
@@ -195,7 +203,8 @@ def _with_changes(repo: Repo, head: str, mirror: Path, include: bool) -> str:
     with _index_of_its_own(repo, **objects, **BASE_AUTHOR):
         if not changed:
             return head
-        repo.git.read_tree(head)
+        # What is staged counts, also where it is ignored.
+        shutil.copyfile(Path(repo.git_dir) / "index", repo.git.environment()["GIT_INDEX_FILE"])
         repo.git.add("--all", "--", ":/", f":(exclude,top){CONFIG_FILE}")
         return str(repo.git.commit_tree(repo.git.write_tree(), "-p", head, "-m", "changes"))
 
@@ -203,15 +212,16 @@ def _with_changes(repo: Repo, head: str, mirror: Path, include: bool) -> str:
 def _cloned(given: str, base: str, cache: Path) -> OwnRepository:
     mirror, name = _mirror(cache, given, given, "clone")
     repo = Repo(mirror)
+    refs = ("+HEAD:refs/retry/HEAD", "+refs/heads/*:refs/remotes/origin/*")
     try:
         if not (re.fullmatch(r"[0-9a-f]{40}", base) and _has(repo, base)):
-            heads = "+refs/heads/*:refs/remotes/origin/*"
-            repo.git.fetch("--quiet", "--tags", "--force", "--", given, "HEAD", heads)
-            repo.git.update_ref("--no-deref", "HEAD", repo.git.rev_parse("FETCH_HEAD"))
+            with FileLock(f"{mirror}.lock"):
+                repo.git.fetch("--quiet", "--prune", "--tags", "--force", "--", given, *refs)
     except GitCommandError as error:
         words = without_logins(f"cannot clone {given}: {_said(error)}")
         raise InfrastructureError(words) from None
-    head = _commit(repo, f"origin/{base}" if _has(repo, f"origin/{base}") else base or "HEAD")
+    named = base or "refs/retry/HEAD"
+    head = _commit(repo, f"origin/{base}" if _has(repo, f"origin/{base}") else named)
     return OwnRepository(repo, name, head, head, mirror, given)
 
 
@@ -263,6 +273,10 @@ def _file(patch: str) -> Iterator[str]:
 @contextmanager
 def _index_of_its_own(repo: Repo, **variables: str) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
-        places = {"GIT_INDEX_FILE": f"{folder}/index", **variables}
+        # A split index would leave files in the repository.
+        at = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+        split = {f"GIT_CONFIG_KEY_{at}": "core.splitIndex", f"GIT_CONFIG_VALUE_{at}": "false"}
+        places = {"GIT_INDEX_FILE": f"{folder}/index", "GIT_CONFIG_COUNT": f"{at + 1}"}
+        places |= {**split, **variables}
         with repo.git.custom_environment(**places):
             yield

@@ -22,6 +22,7 @@ from bench.own.repository import OwnRepository
 from bench.regression.baselines import Baseline
 from bench.regression.testlogs import Results, failing, passing, results_in_words
 from bench.repos.patches import submittable_patch
+from core.address import without_logins
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import as_text, in_words
 from core.plaintext import one_line, shortened, some, visible
@@ -183,7 +184,7 @@ def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
     """
     repository, issue, store = result.repository, result.issue, result.store
     if own.patch and result.patch:
-        _write_patch(own.patch.expanduser(), result.patch)
+        _write_patch(own.patch, result.patch)
         yield f"patch:   {own.patch}"
     if (own.apply or own.branch) and not (result.plausible or (own.apply_anyway and result.patch)):
         yield "not applied, because it is not plausible; --apply-anyway applies what there is"
@@ -196,7 +197,8 @@ def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
         yield f"branch:  {own.branch}, one commit: {made[:12]}"
         if remote := repository.remote:
             place = str(repository.tree or repository.repo.git_dir)
-            yield f"  {shlex.join(['git', '-C', place, 'push', remote, own.branch])}"
+            where = without_logins(remote)
+            yield f"  {shlex.join(['git', '-C', place, 'push', where, own.branch])}"
             words = ["--repo", repository.name, "--head", own.branch, "--title", subject]
             words += ["--body-file", str(store.folder / SUMMARY)]
             yield f"  {shlex.join(['gh', 'pr', 'create', *words])}"

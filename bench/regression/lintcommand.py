@@ -15,6 +15,7 @@ from core.worktree import Changes
 
 _NOT_STARTED = (None, 126, 127)  # no end in time, and a shell's codes for no such command
 _NUMBER = re.compile(r"\d+")
+_PLACE = r"(?<![\w/.-])(?:\./)?%s[:(](\d+)"
 _MOST = 20
 
 
@@ -51,14 +52,15 @@ class CommandLinter(Linter):
             return ()
         fails = Finding(changes[0].path, 0, f"`{self.command}` fails with these edits")
         new = new_complaints(self.base.output, result.output, changes)
-        return new or (() if self.base.exit_code else (fails,))
+        placed = tuple(one for one in new if one.line)
+        return placed or (() if self.base.exit_code else new or (fails,))
 
 
 def new_complaints(before: str, after: str, changes: Sequence[Change]) -> tuple[Finding, ...]:
     """Return the lines of a linter's output that it did not print before, as findings.
 
     Lines move, so numbers do not count, but the text of the line that a complaint is about. What
-    names no place in a changed file belongs to the first of ``changes``, and counts without others.
+    names no place in a changed file has the line 0 of the first of ``changes``.
     """
     old = {one.path: (one.before or "").split("\n") for one in changes}
     new = {one.path: one.after.split("\n") for one in changes}
@@ -67,16 +69,15 @@ def new_complaints(before: str, after: str, changes: Sequence[Change]) -> tuple[
     for key, complaint in _complaints(after, new):
         known[key] -= 1
         found += [complaint] if known[key] < 0 else []
-    placed = [one for one in found if one.line]
-    return tuple(sorted((placed or found)[:_MOST], key=lambda one: (one.path, one.line)))
+    return tuple(sorted(found[:_MOST], key=lambda one: (one.path, one.line)))
 
 
 def _complaints(output: str, texts: dict[str, list[str]]) -> list[tuple[tuple[str, str], Finding]]:
     found = []
     for line in filter(None, map(one_line, output.splitlines())):
-        path = next((path for path in texts if path in line), "")
-        number = _NUMBER.search(line.partition(path)[2]) if path else None
-        place = int(number[0]) if number else 0
+        places = ((path, re.search(_PLACE % re.escape(path), line)) for path in texts)
+        path, named = next((one for one in places if one[1]), ("", None))
+        place = int(named[1]) if named else 0
         about = texts[path][place - 1 : place] if path else []
         key = (_NUMBER.sub("0", line), "".join(about).strip())
         found.append((key, Finding(path or next(iter(texts)), place, line)))

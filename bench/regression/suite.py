@@ -25,7 +25,7 @@ from bench.regression.baselines import ALL_TESTS, Baseline, Baselines, TestFiles
 from bench.regression.failures import failures_of
 from bench.regression.related import RelatedTests, has_convention
 from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, can_take
-from bench.regression.runners.commands import find_runner
+from bench.regression.runners.commands import find_runner, takes_arguments
 from bench.regression.statements import doubt, mark_of, shadowing, split_statements, stating
 from bench.regression.testconfig import tree_under_test
 from bench.regression.testlogs import Results, TestRun, broken
@@ -310,6 +310,8 @@ class RegressionTests:
             # tox hides the variable from its commands that proof and statements need.
             command = "python -m pytest"
         runner = find_runner(command, self.instance.log_parser, self.read)
+        if self.instance.commands and runner in OF_PYTHON and not takes_arguments(command, runner):
+            runner = Runner.SCRIPT
         return TestFiles(self.instance, runner, command, self.files, self.read)
 
     def _wanted(self, edited: Sequence[str]) -> Sequence[str]:
@@ -330,12 +332,13 @@ class RegressionTests:
         return cache(RelatedTests(files, self.read).of)
 
     def _setup(self, changes: Changes, wanted: Sequence[str]) -> ProvenSetup:
-        packages = edited_packages(changes, set(self.files)) if wanted else ()
+        runner = self._tests.runner
+        proves = wanted and not (self.instance.commands and runner is Runner.SCRIPT)
+        packages = edited_packages(changes, set(self.files)) if proves else ()
         rebuild = needs_rebuild(changes, packages)
         key = (rebuild, *(package.file for package in packages))
         if key not in self._setups:
             command = self._tests.command(*wanted)
-            runner = self._tests.runner
             found = find_setup(self.session, packages, self.read, command, runner, rebuild=rebuild)
             self._setups[key] = found
             self.log.info("tests: set up %s %s", found.setup.way.value, found.reason)

@@ -205,12 +205,13 @@ def _make_project(
     steps.run("make a virtual environment", make)
     site = next((venv / "lib").glob("python*")) / "site-packages"
     base_site = next((shared / "lib").glob("python*")) / "site-packages"
-    (site / _BASE_LINK).write_text(f"import site; site.addsitedir({str(base_site)!r})\n")
     shutil.copytree(root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git"))
     path = f"{venv / 'bin'}:{os.environ.get('PATH', '')}"
     variables = {**built.variables(path), "VIRTUAL_ENV": str(venv)}
     for line in spec.setup:
         steps.run("set up the tree", ["bash", "-c", line], built.testbed, variables)
+    # Not before: pip would leave out programs that the shared environment has for itself.
+    (site / _BASE_LINK).write_text(f"import site; site.addsitedir({str(base_site)!r})\n")
     if spec.install:
         command = _install(built.python, spec.install, interpreter)
         steps.run("install the project", command, built.testbed)
@@ -317,8 +318,11 @@ def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
         if word in _SYSROOT:
             said = run_limited(_SYSROOT[word], Path("/"), without_secrets(os.environ), 60.0)
             found = [Path(said.output.strip()) / "bin"]
-        roots |= dict.fromkeys(one.parent if one.name == "bin" else one for one in found)
-    private = {Path.home() / ".local", Path.home(), *Path.home().parents}
+        # A folder such as ~/.cargo holds more than programs.
+        own = [one.name == "bin" and one.parent.parent != Path.home() for one in found]
+        pairs = zip(found, own, strict=True)
+        roots |= dict.fromkeys(one.parent if whole else one for one, whole in pairs)
+    private = {Path.home(), *Path.home().parents}
     return tuple(root for root in roots if root not in private and root.is_dir())
 
 

@@ -129,7 +129,7 @@ def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
     assert KEY.encode() not in collector.received
 
 
-@pytest.mark.parametrize("content", [False, True])
+@pytest.mark.parametrize("content", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_call_that_fails_is_a_span_without_what_the_provider_said(
     collector: Collector, provider: Provider, run: Run, content: bool
 ) -> None:
@@ -167,7 +167,8 @@ def test_ctrl_c_ends_the_spans_and_sends_them(
     assert len(collector.calls) == 2
 
 
-@pytest.mark.parametrize("silent", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("silent", [False, True])
 def test_a_collector_that_is_not_there_takes_seconds_at_most(
     collector: Collector,
     provider: Provider,
@@ -233,7 +234,6 @@ def test_spans_of_ray_workers_arrive_before_their_processes_end(
     [
         ("otel,nope", True, "--trace nope: litellm makes no spans with it; choose a callback"),
         ("otel", False, "--trace otel: set OTEL_EXPORTER_OTLP_ENDPOINT (docs"),
-        ("langsmith", True, "--trace langsmith: litellm makes no spans with it; choose"),
         ("langfuse", True, "--trace langfuse_otel: set LANGFUSE_SECRET_KEY (docs"),
     ],
 )
@@ -261,6 +261,7 @@ def test_a_missing_exporter_is_named(collector: Collector, monkeypatch: pytest.M
         module._made.__wrapped__(("otel",), "r", False)
 
 
+@pytest.mark.long
 def test_without_the_option_nothing_is_imported(words: list[str], provider: Provider) -> None:
     assert make_tracing(TraceOptions(), "r") == Tracing()
     provider.will_answer("textkit/slug.py", EDIT)

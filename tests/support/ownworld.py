@@ -74,7 +74,9 @@ def state(root: Path) -> tuple[str, ...]:
         for path in sorted(root.rglob("*"))
         if path.is_file() and ".git" not in path.relative_to(root).parts
     }
-    return refs, head, run_git(root, "status", "--porcelain"), str(files)
+    index = {path.name: path.read_bytes() for path in sorted((root / ".git").glob("*index*"))}
+    with_locks = run_git(root, "--no-optional-locks", "status", "--porcelain")
+    return refs, head, with_locks, f"{files}{index}"
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,15 @@ def find_runner(command: str, parser: str, read: Read) -> Runner:
     return known or runner_of_parser(parser) or Runner.SCRIPT
 
 
+def takes_arguments(command: str, runner: Runner) -> bool:
+    """Return whether words behind ``command`` reach ``runner``: it is no shell line, no script."""
+    words = [word for word in command.split() if not re.match(r"\w+=", word)]
+    if words and re.fullmatch(r"(.*/)?python[\d.]*", words[0]):
+        words = [word for word in words[1:] if word != "-m"]
+    plain = not re.search(r"[;&|<>`$()\n]", command)
+    return plain and bool(words) and bool(SUPPORT[runner].command.search(words[0]))
+
+
 def file_command(command: str, runner: Runner, path: str, tree: BaseTree) -> str | None:
     """Return the command that runs the tests of the file ``path``; None if only all can be run.
 

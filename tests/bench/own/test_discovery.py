@@ -126,11 +126,20 @@ def test_packages_of_tests_are_found(files: Mapping[str, str], install: list[str
     assert [*found_in({**files, **TEST}).commands.setup] == install
 
 
+RUFF = "ruff check --output-format concise"
+
+
 @pytest.mark.parametrize(
     ("files", "lint"),
     [
-        ({"pyproject.toml": PROJECT + "[tool.ruff]\nline-length = 9\n"}, "ruff check"),
-        ({"setup.py": "", "ruff.toml": "", "Makefile": "lint:\n"}, "ruff check"),
+        (
+            {"pyproject.toml": PROJECT + "[tool.ruff]\nline-length = 9\n"},
+            RUFF,
+        ),
+        (
+            {"setup.py": "", "ruff.toml": "", "Makefile": "lint:\n"},
+            RUFF,
+        ),
         ({"setup.py": "", "tox.ini": "[flake8]\nx = 1\n"}, "flake8"),
         ({"setup.py": "", "Makefile": "lint:\n"}, "make lint"),
         ({"setup.py": ""}, ""),
@@ -191,7 +200,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 @given(st.lists(WORDS, max_size=3), WORDS, WORDS, WORDS)
 def test_a_saved_file_is_read_as_it_was(setup: list[str], test: str, image: str, why: str) -> None:
-    commands = Commands(setup=tuple(setup), test=test + "\x7f\n\\\0", image=image, python=why)
+    commands = Commands(setup=tuple(setup), test=test + "\x7f\n\\\0", image=image, python="3.9")
     assert read_saved(saved_text(commands, {"setup": why, "test": why})) == commands
 
 

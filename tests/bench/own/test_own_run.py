@@ -7,7 +7,12 @@ import signal
 from pathlib import Path
 
 import pytest
+from git import Repo
 
+from bench.cli.own import OwnRun
+from bench.own.issues import Issue
+from bench.own.options import OwnOptions
+from bench.own.repository import OwnRepository, open_repository
 from tests.support import wait_until
 from tests.support.commands import Preloaded
 from tests.support.environments import IMAGE
@@ -100,6 +105,7 @@ def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None
     assert (second["status"], second["test_outcome"]) == ("plausible", True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("how", "suites"), [("never", 0), ("always", 1)])
 def test_when_all_tests_run(world: World, calc: Path, how: str, suites: int) -> None:
     world.record("local/calc", RIGHT)
@@ -134,6 +140,30 @@ def test_tests_whose_output_nobody_knows_decide_by_their_exit_code(
     assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["pytest && true", 'sh -c "pytest -q"'])
+def test_a_shell_line_decides_by_its_exit_code(world: World, calc: Path, command: str) -> None:
+    world.record("local/calc", WRONG, RIGHT)
+    given = ("--environment", "local", "--setup-cmd", "pip install pytest", "--test-cmd", command)
+    done = world.start(calc, *given)
+    assert done.returncode == 0, done.stdout
+    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
+
+
+def test_all_tests_do_not_excuse_a_related_one(world: World, tmp_path: Path) -> None:
+    """In a run of all tests, another test hides what the related one shows alone."""
+    hides = "import os\n\n\ndef test_a():\n    os.environ['HIDDEN'] = '1'\n"
+    zero = "import os\n\nfrom calc import add\n\n\ndef test_zero():\n"
+    zero += "    assert 'HIDDEN' in os.environ or add(2, 0) == 2\n"
+    tests = {"tests/test_aaa.py": hides, "tests/test_calc.py": zero}
+    calc = make_repository(tmp_path / "calc", {"calc.py": SOURCE, "conftest.py": "", **tests})
+    world.record("local/calc", WRONG, WRONG)
+    done = world.start(calc, *PYTEST, "--branch", "bad")
+    assert done.returncode == 1, done.stdout
+    assert world.prediction["all_results"][0]["test_outcome"] is False
+    assert "bad" not in run_git(calc, "branch")
+
+
 def test_a_lint_command_counts_what_it_newly_says(world: World, tmp_path: Path) -> None:
     lint = "import pathlib, sys\n"
     lint += "lines = pathlib.Path('calc.py').read_text().split('\\n')\n"
@@ -162,7 +192,7 @@ def test_a_branch_has_one_commit_of_the_user(world: World, calc: Path) -> None:
     assert (calc / "calc.py").read_text() == tree and not run_git(calc, "status", "--porcelain")
     assert "push origin fix/add" in done.stdout and "gh pr create --repo me/calc" in done.stdout
     again = world.start(calc, *UNTESTED, "--branch", "fix/add")
-    assert again.returncode == 2 and "there is such a branch" in again.stdout
+    assert again.returncode == 2 and "there is fix/add; choose another" in again.stdout
 
 
 def test_apply_never_overwrites(world: World, calc: Path) -> None:
@@ -263,7 +293,7 @@ def test_containers_of_an_image(world: World, calc: Path) -> None:
     tests = ("--test-cmd", "test -e installed && python3 -m pytest -p no:cacheprovider")
     done = world.start(calc, *set_up, *tests)
     assert done.returncode == 0, done.stdout
-    assert f"environment  docker {IMAGE}" in done.stdout and "2 pass, 0 fail" in done.stdout
+    assert f"environment  docker {IMAGE}" in done.stdout and "1 pass, 0 fail" in done.stdout
     assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
 
 
@@ -334,6 +364,30 @@ def test_the_page_and_a_replay_are_as_of_any_run(world: World, calc: Path) -> No
     assert again.returncode == 0 and "1 done before" in again.stdout, again.stdout
 
 
+def test_a_password_of_an_address_is_in_no_file(world: World, calc: Path) -> None:
+    """The server is not there; the login must not be shown either way."""
+    secret = "s3cr3t-of-the-user"
+    given = f"http://bob:{secret}@127.0.0.1:9/me/calc"
+    done = world.start(given, *UNTESTED)
+    assert done.returncode == 1 and secret not in done.stdout, done.stdout
+    repo = OwnRepository(Repo(calc), "me/calc", "", "", calc, given)
+    run = OwnRun(OwnOptions(repo=given, issue="x y"), repo, Issue(text="x", title="x"), *[None] * 4)
+    assert secret not in str(run.recorded())
+
+
+def test_what_is_staged_and_ignored_is_part_of_the_base(world: World, calc: Path) -> None:
+    (calc / ".gitignore").write_text("*.cfg\n")
+    (calc / "x.cfg").write_text("1\n")
+    run_git(calc, "add", "--force", ".gitignore", "x.cfg")
+    run_git(calc, "config", "core.splitIndex", "true")
+    world.record("local/calc", RIGHT)
+    before = state(calc)
+    assert world.start(calc, *UNTESTED, "--include-changes").returncode == 0
+    assert state(calc) == before
+    found = open_repository(str(calc), "", world.cache, include_changes=True)
+    assert {".gitignore", "x.cfg"} <= {*found.files}
+
+
 WRONG_STARTS = [
     (("--repo", "{calc}"), "give both --repo and --issue"),
     (("--repo", "{folder}/none", "--issue", "x y"), "does not exist"),
@@ -343,7 +397,11 @@ WRONG_STARTS = [
     (("--repo", "{calc}", "--issue", "x y", "--dataset", "demo"), "leave --dataset out"),
     (("--repo", "{calc}", "--issue", "{folder}/none.md"), "none.md"),
     (("--repo", "{calc}", "--issue", "x y", "--branch", "a..b"), "is not a name for a branch"),
-    (("--repo", "{calc}", "--issue", "x y", "--branch", "main"), "there is such a branch"),
+    (("--repo", "{calc}", "--issue", "x y", "--branch", "main"), "there is main; choose another"),
+    (("--repo", "{calc}", "--issue", "x y", "--branch", "main/x"), "there is main; choose another"),
+    (("--repo", "{calc}", "--issue", "x y", "--patch", "{folder}"), "a file cannot be written"),
+    (("--repo", "{calc}", "--issue", "x y", "--patch", "/proc/x/y"), "a file cannot be written"),
+    (("--repo", "~nobody-here/calc", "--issue", "~x is broken"), "does not exist"),
     (("--repo", "{calc}", "--issue", "x y", "--image", "i", "--environment", "local"), "--image"),
     (("--repo", "{calc}", "--issue", "x y", "--environment", "docker"), "--image"),
     (("--repo", "ext::sh -c true", "--issue", "x y"), "--repo"),

@@ -15,6 +15,7 @@ from bench.regression.runners.commands import (
     file_command,
     find_runner,
     reporting_command,
+    takes_arguments,
     whole_suite,
 )
 
@@ -236,3 +237,21 @@ def test_an_evaluation_script_gives_set_up_and_whole_suite(
     found = bare_setup(SCRIPT.replace("COMMAND", command), ["src/SecretTest.java"])
     setup = ("cd /testbed", "make build")
     assert found == (TestSetup(setup, expected) if expected else None)
+
+
+@pytest.mark.parametrize(
+    ("command", "reaches"),
+    [
+        ("pytest", True),
+        ("CI=1 python3.9 -m pytest -q tests", True),
+        (".venv/bin/pytest -x", True),
+        ("python manage.py test", False),
+        ("pytest && true", False),
+        ("pytest | tee log", False),
+        ('sh -c "pytest -q"', False),
+        ("make test", False),
+        ("tox", True),
+    ],
+)
+def test_whether_arguments_reach_the_runner(command: str, reaches: bool) -> None:
+    assert takes_arguments(command, Runner.PYTEST) is reaches
