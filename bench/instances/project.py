@@ -142,7 +142,8 @@ def _venv_of(own: Commands) -> VenvSpec | UnavailableError:
         python=own.python or ANY_PYTHON,
         setup=own.setup,
         test_command=local_command(Spec(test_cmd=own.test)),
-        source=own.model_dump(),
+        # Whatever the commands are, the dependencies that are shared are the same.
+        source={"python": own.python, "pytest": bool(re.search(r"\b(pytest|tox)\b", own.test))},
     )
 
 

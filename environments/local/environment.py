@@ -78,7 +78,7 @@ class LocalEnvironment:
             stack.enter_context(waited_for(lock, self.check))
             built = Venvs(root, self.failed, self.check).build(project, spec)
             held = stack.pop_all()
-        identity = f"local:{spec_key(spec)}:{'bubblewrap' if shut_in else 'open'}"
+        identity = f"local:{spec_key(spec, spec.setup)}:{'bubblewrap' if shut_in else 'open'}"
         return LocalSession(built, spec.test_command, identity, shut_in, held, confined)
 
 

@@ -90,7 +90,7 @@ class Venvs:
             testbed=folder / "testbed",
             toolchains=tools,
         )
-        key = f"{shared.name} {project.revision}"
+        key = f"{shared.name} {project.revision} {spec_key(spec, spec.setup)}"
         marker, parts = folder / _MARKER, [folder / "venv", built.template]
         if not unchanged(marker, key, parts):
             shutil.rmtree(folder, ignore_errors=True)

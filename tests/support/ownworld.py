@@ -27,14 +27,14 @@ def test_add_zero():
     assert add(2, 0) == 2
 """
 FILES: dict[str, str | bytes | None] = {
-    "calc.py": SOURCE, "tests/test_calc.py": TESTS, "conftest.py": ""
+    "lib/calc.py": SOURCE, "tests/test_calc.py": TESTS, "pytest.ini": "[pytest]\npythonpath = lib\n"
 }  # fmt: skip
 # The same files are the same commit, whose environment and baselines are kept.
 SAME_TIME = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2026-01-01T00:00:00+00:00")
-LOOK = "calc.py, please."
+LOOK = "lib/calc.py, please."
 
 
-def edit(new: str, path: str = "calc.py", old: str = "    return a - b\n") -> str:
+def edit(new: str, path: str = "lib/calc.py", old: str = "    return a - b\n") -> str:
     """Return a reply that replaces a line."""
     fence = "<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
     return f"Like this:\n\n{path}\n```\n{fence.format(old, new)}```\n"

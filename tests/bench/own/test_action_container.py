@@ -160,7 +160,7 @@ def test_the_steps_in_a_fresh_container(container: str, user: str, tmp_path: Pat
         base = job.command(f"{git} rev-parse HEAD").stdout.strip()
         assert log[0] == f"github-actions[bot]|{ISSUE.splitlines()[0]}|{base}"
         assert log[1].endswith("|First|")
-        fixed = job.command(f"{git} show '{branch}:calc.py'").stdout
+        fixed = job.command(f"{git} show '{branch}:lib/calc.py'").stdout
         assert fixed == SOURCE.replace("a - b", "a + b")
         assert not job.command(f"{git} status --porcelain").stdout
         pushed = job.command(f"{git} ls-remote origin").stdout

@@ -57,7 +57,7 @@ def test_tests_decide_between_the_models_and_the_tree_stays(world: World, calc: 
     assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
     assert state(calc) == before
     run_git(calc, "apply", str(world.folder / "fix.diff"))
-    assert (calc / "calc.py").read_text() == FIXED
+    assert (calc / "lib/calc.py").read_text() == FIXED
     summary = (world.run / "summary.md").read_text()
     assert (
         "# add subtracts" in summary
@@ -76,7 +76,7 @@ def test_no_plausible_candidate_is_exit_code_1_and_not_applied(world: World, cal
     # The same command again has the same result without another attempt.
     again = world.start(calc, *PYTEST, "--apply", "--apply-anyway")
     assert again.returncode == 1 and "1 done before" in again.stdout
-    assert "return a * b" in (calc / "calc.py").read_text().split("mul")[0]
+    assert "return a * b" in (calc / "lib/calc.py").read_text().split("mul")[0]
 
 
 def test_failures_from_before_never_count(world: World, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_failures_from_before_never_count(world: World, tmp_path: Path) -> None:
 def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None:
     """No related test sees the first candidate's fault, because only another part shows it."""
     far = "import pathlib\n\n\ndef test_style():\n    assert '*' not in _body()\n\n\n"
-    far += "def _body():\n    return pathlib.Path('calc.py').read_text().split('def mul')[0]\n"
+    far += "def _body():\n    return pathlib.Path('lib/calc.py').read_text().split('def mul')[0]\n"
     near = "def test_mul():\n    from calc import mul\n\n    assert mul(2, 3) == 6\n"
     files = {**FILES, "tests/test_calc.py": near, "tests/test_zzz.py": far}
     calc = make_repository(tmp_path / "calc", files)
@@ -116,7 +116,7 @@ def test_when_all_tests_run(world: World, calc: Path, how: str, suites: int) -> 
 
 
 def test_without_tests_a_candidate_is_untested(world: World, tmp_path: Path) -> None:
-    bare = make_repository(tmp_path / "calc", {"calc.py": SOURCE})
+    bare = make_repository(tmp_path / "calc", {"lib/calc.py": SOURCE})
     world.record("local/calc", RIGHT)
     done = world.start(bare, "--environment", "local")
     assert done.returncode == 0, done.stdout
@@ -132,8 +132,8 @@ def test_without_tests_a_candidate_is_untested(world: World, tmp_path: Path) -> 
 def test_tests_whose_output_nobody_knows_decide_by_their_exit_code(
     world: World, tmp_path: Path
 ) -> None:
-    script = "#!/bin/sh\npython3 -c 'from calc import add; assert add(2, 0) == 2'\n"
-    calc = make_repository(tmp_path / "calc", {"calc.py": SOURCE, "check.sh": script})
+    script = "#!/bin/sh\nPYTHONPATH=lib python3 -c 'from calc import add; assert add(2, 0) == 2'\n"
+    calc = make_repository(tmp_path / "calc", {"lib/calc.py": SOURCE, "check.sh": script})
     world.record("local/calc", WRONG, RIGHT)
     done = world.start(calc, "--environment", "local", "--test-cmd", "sh check.sh")
     assert done.returncode == 0, done.stdout
@@ -156,7 +156,10 @@ def test_all_tests_do_not_excuse_a_related_one(world: World, tmp_path: Path) -> 
     zero = "import os\n\nfrom calc import add\n\n\ndef test_zero():\n"
     zero += "    assert 'HIDDEN' in os.environ or add(2, 0) == 2\n"
     tests = {"tests/test_aaa.py": hides, "tests/test_calc.py": zero}
-    calc = make_repository(tmp_path / "calc", {"calc.py": SOURCE, "conftest.py": "", **tests})
+    calc = make_repository(
+        tmp_path / "calc",
+        {**FILES, **tests},
+    )
     world.record("local/calc", WRONG, WRONG)
     done = world.start(calc, *PYTEST, "--branch", "bad")
     assert done.returncode == 1, done.stdout
@@ -166,21 +169,21 @@ def test_all_tests_do_not_excuse_a_related_one(world: World, tmp_path: Path) -> 
 
 def test_a_lint_command_counts_what_it_newly_says(world: World, tmp_path: Path) -> None:
     lint = "import pathlib, sys\n"
-    lint += "lines = pathlib.Path('calc.py').read_text().split('\\n')\n"
+    lint += "lines = pathlib.Path('lib/calc.py').read_text().split('\\n')\n"
     lint += "bad = [n for n, line in enumerate(lines, 1) if '* ' in line]\n"
-    lint += "for n in bad:\n    print(f'calc.py:{n}:1: X1 a star')\nsys.exit(bool(bad))\n"
+    lint += "for n in bad:\n    print(f'lib/calc.py:{n}:1: X1 a star')\nsys.exit(bool(bad))\n"
     calc = make_repository(tmp_path / "calc", {**FILES, "lint.py": lint})
     world.record("local/calc", [LOOK, edit("    return b * a\n"), "No."], RIGHT)
     done = world.start(calc, *PYTEST, "--lint-cmd", "python3 lint.py")
     assert done.returncode == 0, done.stdout
     assert [one["lint_outcome"] for one in world.prediction["all_results"]] == [False, True]
-    assert "calc.py:2:1: X1 a star" in "".join(p.read_text() for p in world.run.glob("*-*.md"))
+    assert "lib/calc.py:2:1: X1 a star" in "".join(p.read_text() for p in world.run.glob("*-*.md"))
 
 
 def test_a_branch_has_one_commit_of_the_user(world: World, calc: Path) -> None:
     run_git(calc, "remote", "add", "origin", "https://example.org/me/calc.git")
     world.record("me/calc", RIGHT)
-    tree = (calc / "calc.py").read_text()
+    tree = (calc / "lib/calc.py").read_text()
     done = world.start(calc, *UNTESTED, "--branch", "fix/add")
     assert done.returncode == 0, done.stdout
     assert run_git(calc, "log", "--format=%an|%s|%P", "-1", "fix/add") == (
@@ -188,8 +191,8 @@ def test_a_branch_has_one_commit_of_the_user(world: World, calc: Path) -> None:
     )
     body = run_git(calc, "log", "--format=%b", "-1", "fix/add")
     assert f"Retry-Harness-Run: {world.run.name}" in body and "Retry-Harness-Cost: $0.00" in body
-    assert run_git(calc, "show", "fix/add:calc.py") == FIXED.rstrip("\n")
-    assert (calc / "calc.py").read_text() == tree and not run_git(calc, "status", "--porcelain")
+    assert run_git(calc, "show", "fix/add:lib/calc.py") == FIXED.rstrip("\n")
+    assert (calc / "lib/calc.py").read_text() == tree and not run_git(calc, "status", "--porcelain")
     assert "push origin fix/add" in done.stdout and "gh pr create --repo me/calc" in done.stdout
     again = world.start(calc, *UNTESTED, "--branch", "fix/add")
     assert again.returncode == 2 and "there is fix/add; choose another" in again.stdout
@@ -199,26 +202,26 @@ def test_apply_never_overwrites(world: World, calc: Path) -> None:
     """The user goes on working while the models do."""
     world.record("local/calc", RIGHT)
     assert world.start(calc, *UNTESTED, "--apply").returncode == 0
-    assert (calc / "calc.py").read_text() == FIXED
-    run_git(calc, "checkout", "--quiet", "calc.py")
+    assert (calc / "lib/calc.py").read_text() == FIXED
+    run_git(calc, "checkout", "--quiet", "lib/calc.py")
     run_git(calc, "branch", "old")
     changed = SOURCE.replace("a - b", "a - b  # mine")
-    (calc / "calc.py").write_text(changed)
+    (calc / "lib/calc.py").write_text(changed)
     done = world.start(calc, *UNTESTED, "--apply", "--include-changes", "--run", "two")
     assert done.returncode in (0, 1)
-    (calc / "calc.py").write_text(changed)
+    (calc / "lib/calc.py").write_text(changed)
     run_git(calc, "commit", "--quiet", "--all", "-m", "Mine")
     done = world.start(calc, *UNTESTED, "--apply", "--base", "old")
     assert done.returncode == 2 and "is not as the patch needs it" in done.stdout, done.stdout
-    assert (calc / "calc.py").read_text() == changed
+    assert (calc / "lib/calc.py").read_text() == changed
 
 
 def test_uncommitted_changes_are_refused_or_part_of_the_base(world: World, calc: Path) -> None:
-    (calc / "calc.py").write_text("VERSION = 2\n\n\n" + SOURCE)
+    (calc / "lib/calc.py").write_text("VERSION = 2\n\n\n" + SOURCE)
     (calc / "new.py").write_text("NEW = 1\n")
     world.record("local/calc", RIGHT)
     refused = world.start(calc, *UNTESTED)
-    assert refused.returncode == 2 and "calc.py, new.py" in refused.stdout
+    assert refused.returncode == 2 and "lib/calc.py, new.py" in refused.stdout
     before = state(calc)
     done = world.start(calc, *UNTESTED, "--include-changes")
     assert (done.returncode, state(calc)) == (0, before), done.stdout
@@ -228,7 +231,7 @@ def test_uncommitted_changes_are_refused_or_part_of_the_base(world: World, calc:
     # The same changes are the same base, so the run continues.
     again = world.start(calc, *UNTESTED, "--include-changes", "--apply")
     assert "1 done before" in again.stdout
-    assert (calc / "calc.py").read_text() == "VERSION = 2\n\n\n" + FIXED
+    assert (calc / "lib/calc.py").read_text() == "VERSION = 2\n\n\n" + FIXED
 
 
 @pytest.mark.parametrize("kind", ["worktree", "shallow", "bare", "spaces", "subfolder", "address"])
@@ -264,7 +267,7 @@ def test_kinds_of_repositories(world: World, calc: Path, kind: str) -> None:
         if kind != "address"
         else next((world.cache / "own").glob(f"*/{name.replace('/', '__')}.git"))
     )
-    assert run_git(root, "show", "fix:calc.py") == FIXED.rstrip("\n")
+    assert run_git(root, "show", "fix:lib/calc.py") == FIXED.rstrip("\n")
     assert kind in ("bare", "address") or not run_git(root, "status", "--porcelain")
 
 
@@ -330,7 +333,7 @@ def test_a_budget_that_allows_no_call_is_exit_code_1(
     assert "**No candidate**" in (world.run / "summary.md").read_text()
     more = world.start(calc, *live(provider), "--budget-usd", "5", "--branch", "fix")
     assert more.returncode == 0, more.stdout
-    assert run_git(calc, "show", "fix:calc.py") == FIXED.rstrip("\n")
+    assert run_git(calc, "show", "fix:lib/calc.py") == FIXED.rstrip("\n")
 
 
 def test_the_same_command_continues_after_ctrl_c(
