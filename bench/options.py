@@ -11,8 +11,7 @@ from bench.instances.dataset import BUNDLED, Bundled
 from bench.selection import INSTANCES, Selection
 from core.options import Folder, option, option_group
 from environments.options import AGENT, ImageOptions
-from llm.options import TraceOptions
-from runs.options import RunSettings, Start
+from runs.options import RUN, RunSettings, Start
 
 
 @option_group
@@ -60,7 +59,18 @@ class Options(Start, RunSettings):
         given=Path,
     )
     images: ImageOptions = field(default_factory=ImageOptions)
-    tracing: TraceOptions = field(default_factory=TraceOptions)
+    trace: tuple[str, ...] = option(
+        (),
+        "Report attempts and calls to these callbacks of litellm, as otel,langfuse "
+        "(docs/tracing.md).",
+        "--trace",
+        panel=RUN,
+        given=str,
+        read=lambda _, text, __: tuple(dict.fromkeys(map(str.strip, text.split(",")))),
+    )
+    trace_content: bool = option(
+        False, "With --trace: report prompts and replies too.", "--trace-content", panel=RUN
+    )
     given: Mapping[str, Any] = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
 

@@ -16,7 +16,6 @@ from llm.settings import ModelSettings, SettingsBook, our_settings
 DEFAULT_MODELS = "gpt-4o,opus"
 MODELS = "Models"
 LIMITS = "Limits"
-TRACE = "The run"
 _VERSION_WORDS = ("default", "latest")
 _FORMAT = re.compile(r"^[a-z][a-z-]*$")
 
@@ -167,24 +166,6 @@ class ModelOptions:
     )
     call_timeout: float = option(
         300.0, "Seconds for a call to a model.", "--call-timeout", panel=LIMITS, least=1
-    )
-
-
-@option_group
-class TraceOptions:
-    """To whom attempts and calls are reported; nothing here decides a result."""
-
-    trace: tuple[str, ...] = option(
-        (),
-        "Report attempts and calls to these callbacks of litellm, as otel,langfuse "
-        "(docs/tracing.md).",
-        "--trace",
-        panel=TRACE,
-        given=str,
-        read=lambda _, text, __: tuple(dict.fromkeys(map(str.strip, text.split(",")))),
-    )
-    trace_content: bool = option(
-        False, "With --trace: report prompts and replies too.", "--trace-content", panel=TRACE
     )
 
 

@@ -24,7 +24,6 @@ from core.errors import StoppedError, UserError
 from core.redaction import Redactor
 from llm.chat import Message, Reply
 from llm.gate import Answered, CallOutcome, Gate, PlannedCall
-from llm.options import TraceOptions
 from llm.registry import the_litellm
 
 _PATIENCE = 5.0  # seconds for what was not sent yet
@@ -189,17 +188,15 @@ def set_all(spans: Spans, attributes: dict[str, Any], error: str) -> None:
             span.set_status(StatusCode.ERROR)
 
 
-def make_tracing(options: TraceOptions, run: str) -> Tracing:
-    """Return the one tracing of this process, by ``--trace``.
+@cache
+def make_tracing(names: tuple[str, ...], run: str, *, content: bool) -> Tracing:
+    """Return the one tracing of this process, by the names of ``--trace``.
 
     Raises:
         UserError: litellm has no such callback, or cannot start it here.
     """
-    return _made(options.trace, run, options.trace_content) if options.trace else Tracing()
-
-
-@cache
-def _made(names: Sequence[str], run: str, content: bool) -> Tracing:
+    if not names:
+        return Tracing()
     os.environ.setdefault("OTEL_SERVICE_NAME", "swe-retry-harness")
     providers = tuple(dict.fromkeys(_provider(_ALIASES.get(name, name)) for name in names))
     # What is tried again is not worth a line.

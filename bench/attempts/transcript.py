@@ -60,9 +60,9 @@ def _lines(solved: Solved) -> Iterator[str]:
 
 
 def attempts_table(
-    attempts: Sequence[AttemptRecord], winner: AttemptRecord | None, *, markdown: bool = True
+    attempts: Sequence[AttemptRecord], winner: AttemptRecord | None
 ) -> Iterator[str]:
-    """Yield the lines of a table of attempts; ``winner`` is marked."""
+    """Yield the lines of a table of attempts in Markdown; ``winner`` is marked."""
     costs = column([record.cost for record in attempts])
     rows = []
     for record, cost in zip(attempts, costs, strict=True):
@@ -74,7 +74,7 @@ def attempts_table(
             (record.attempt, record.model, record.try_, status, *outcomes, record.reflections, cost,
              chosen)
         )  # fmt: skip
-    return table(_HEADINGS, rows, numbers=(0, 2), markdown=markdown)
+    return table(_HEADINGS, rows, numbers=(0, 2), markdown=True)
 
 
 def _evidence(evidence: Evidence) -> Iterator[str]:

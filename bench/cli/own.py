@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,10 @@ from bench.instances.instance import Instance, split_row
 from bench.instances.project import project_of, snapshot_of
 from bench.instances.shape import Commands
 from bench.options import Options
-from bench.own.discovery import discover, read_saved, saved_text
+from bench.own.discovery import CONFIG_FILE, discover, read_saved, saved_text
 from bench.own.issues import Issue, read_issue
 from bench.own.options import OwnOptions
-from bench.own.repository import CONFIG_FILE, OwnRepository, open_repository
+from bench.own.repository import OwnRepository, open_repository
 from bench.own.result import Before, OwnOutcome, OwnResult, deliver
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import add_submodules
@@ -40,6 +40,7 @@ from environments.docker.engine import engine_answers
 from runs.checks import check_models
 from runs.leftovers import marked_children, run_key
 from runs.options import default_cache, model_slug
+from runs.session import Once
 from runs.signals import INTERRUPTED, sigterm_as_interrupt
 from runs.storage.store import RunStore
 
@@ -211,8 +212,7 @@ def measured(config: RunConfig, options: Options, instance: Instance, tell: Say)
             mirrors, snapshots = make_mirrors(options), Snapshots(options.cache / "snapshots")
             base = make_checkout(snapshot_of(instance, mirrors, snapshots), Path(folder) / "base")
             add_submodules(mirrors.get(instance.repo, instance.base_commit), base)
-            note = cache(lambda words: tell(f"note: {words}"))
-            environment = make_environment(config.environment, options.cache, note, key)
+            environment = make_environment(config.environment, options.cache, Once(tell), key)
             tell("setting up the repository at its base commit …")
             session = environment.start(project_of(instance, base))
         except UnavailableError as error:

@@ -25,7 +25,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-SAVED = ".retry-harness.toml"
+CONFIG_FILE = ".retry-harness.toml"
 _KEYS = {field: f"{field}-cmd" for field in ("setup", "test", "lint")}
 _KEYS |= {field: field for field in ("image", "python")}
 _MOST = 1 << 18  # characters
@@ -185,7 +185,7 @@ def read_saved(text: str) -> Commands:
     except (ValueError, RecursionError) as error:
         words = fault_of(error) if isinstance(error, ValidationError) else f"is not TOML: {error}"
         keys = ", ".join(_KEYS.values())
-        raise UserError(f"{SAVED}: {shortened(words, 200)}; its keys are {keys}") from error
+        raise UserError(f"{CONFIG_FILE}: {shortened(words, 200)}; its keys are {keys}") from error
     return Commands.model_validate(dict(found))
 
 

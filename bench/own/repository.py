@@ -21,6 +21,7 @@ from filelock import FileLock
 from git import Commit, GitCommandError, Repo
 from git.exc import GitError, InvalidGitRepositoryError, NoSuchPathError
 
+from bench.own.discovery import CONFIG_FILE
 from bench.repos.checkout import BASE_AUTHOR
 from core.address import without_logins
 from core.atomic import write_text_atomic
@@ -28,7 +29,6 @@ from core.errors import InfrastructureError, UserError
 from core.git import git, git_result
 from core.plaintext import one_line, some
 
-CONFIG_FILE = ".retry-harness.toml"
 _ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+@[\w.-]+:")
 _NAME = re.compile(r"([^/:]+)[/:]([^/:]+?)(?:\.git)?/*$")
 _SHOWN = 5
@@ -189,7 +189,9 @@ def _with_changes(repo: Repo, head: str, mirror: Path, include: bool) -> str:
     """Return ``head``, or where changes are included a commit in ``mirror`` that holds them."""
     listed = repo.git.status("--porcelain", "-z", "--untracked-files=all", "--no-renames")
     changed = [entry[3:] for entry in listed.split("\0") if entry and entry[3:] != CONFIG_FILE]
-    if changed and not include:
+    if not changed:
+        return head
+    if not include:
         names = one_line(some(changed, _SHOWN))
         raise UserError(
             f"--repo: there are uncommitted changes ({names}); commit or stash them, or give "
@@ -201,8 +203,6 @@ def _with_changes(repo: Repo, head: str, mirror: Path, include: bool) -> str:
     }
     # With a fixed author the same changes are the same base, so that a stopped run continues.
     with _index_of_its_own(repo, **objects, **BASE_AUTHOR):
-        if not changed:
-            return head
         # What is staged counts, also where it is ignored.
         shutil.copyfile(Path(repo.git_dir) / "index", repo.git.environment()["GIT_INDEX_FILE"])
         repo.git.add("--all", "--", ":/", f":(exclude,top){CONFIG_FILE}")

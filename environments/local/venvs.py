@@ -306,8 +306,8 @@ _SYSROOT = dict.fromkeys(("cargo", "rustc"), ("rustc", "--print", "sysroot"))
 def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
     """Return the folders of the programs that shell ``commands`` name and no sandbox shows.
 
-    Those of Python environments are left out, because commands have one of their own, and folders
-    that hold more of the user's than programs.
+    Those of Python environments are left out, because commands have one of their own. Of a folder
+    in the user's home, such as ~/.cargo, only ``bin`` counts: it holds more than programs.
     """
     roots: dict[Path, None] = {}
     for word in dict.fromkeys(re.findall(r"[\w.+-]+", " ".join(commands))):
@@ -318,7 +318,6 @@ def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
         if word in _SYSROOT:
             said = run_limited(_SYSROOT[word], Path("/"), without_secrets(os.environ), 60.0)
             found = [Path(said.output.strip()) / "bin"]
-        # A folder such as ~/.cargo holds more than programs.
         own = [one.name == "bin" and one.parent.parent != Path.home() for one in found]
         pairs = zip(found, own, strict=True)
         roots |= dict.fromkeys(one.parent if whole else one for one, whole in pairs)

@@ -19,8 +19,6 @@ import pytest
 
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
-from llm import tracing as module
-from llm.options import TraceOptions
 from llm.tracing import Tracing, make_tracing
 from tests.support import TOP, wait_until
 from tests.support.collector import Collector, values
@@ -258,12 +256,12 @@ def test_a_missing_exporter_is_named(collector: Collector, monkeypatch: pytest.M
     name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=r"--trace otel: .*install requirements-trace\.txt"):
-        module._made.__wrapped__(("otel",), "r", False)
+        make_tracing.__wrapped__(("otel",), "r", content=False)
 
 
 @pytest.mark.long
 def test_without_the_option_nothing_is_imported(words: list[str], provider: Provider) -> None:
-    assert make_tracing(TraceOptions(), "r") == Tracing()
+    assert make_tracing((), "r", content=False) == Tracing()
     provider.will_answer("textkit/slug.py", EDIT)
     code = (
         "import sys\nfrom bench.cli.launch import launch\nfrom demo import register\nregister()\n"
