@@ -16,7 +16,6 @@ from core.worktree import Changes
 _NOT_STARTED = (None, 126, 127)  # no end in time, and a shell's codes for no such command
 _NUMBER = re.compile(r"\d+")
 _PLACE = r"(?<![\w/.-])(?:\./)?%s[:(](\d+)"
-_MOST = 20
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def new_complaints(before: str, after: str, changes: Sequence[Change]) -> tuple[
     for key, complaint in _complaints(after, new):
         known[key] -= 1
         found += [complaint] if known[key] < 0 else []
-    return tuple(sorted(found[:_MOST], key=lambda one: (one.path, one.line)))
+    return tuple(sorted(found, key=lambda one: (one.path, one.line)))
 
 
 def _complaints(output: str, texts: dict[str, list[str]]) -> list[tuple[tuple[str, str], Finding]]:

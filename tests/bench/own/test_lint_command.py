@@ -38,6 +38,13 @@ CASES = {
     "no words": ("", 0, "", 1, [("a.py", 0)]),
     "one less": ("a.py:1:1: F401 os\nFound 2 errors.", 1, "Found 1 error.", 1, []),
     "context": ("a.py:1:1: F401 os", 1, "a.py:1:1: F401 os\n3 | x = 2", 1, []),
+    "behind context": (
+        "a.py:1:1: F401 os",
+        1,
+        "\n".join([*map("context {}".format, "abcdefghijklmnopqrstuvwxyz"), "a.py:4:1: E1 bad"]),
+        1,
+        [("a.py", 4)],
+    ),
     "passes": ("a.py:1:1: F401 os", 1, "a.py:4:1: E1 bad", 0, []),
     "not there": ("sh: no such command", 127, "sh: no such command", 127, []),
     "no end": ("", None, "a.py:4:1: E1 bad", 1, []),
