@@ -2,7 +2,9 @@
 
 Runs the demo, and recorded conversations where they are given, in a worktree of BEFORE and in this
 tree, and compares what both write and print. Durations, versions and texts that
-``benchmarks/rewordings.tsv`` maps (old, tab, new) may differ; every other byte counts.
+``benchmarks/rewordings.tsv`` maps (old, tab, new) may differ; every other byte counts. With
+``--by-value`` the files are compared as the values that their JSON holds, in any order of keys.
+``benchmarks/respellings.tsv`` maps the words of command lines of BEFORE to those of today.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from pathlib import Path
 from typing import Annotated
@@ -37,6 +39,7 @@ class Tree:
     name: str
     top: Path
     work: Path
+    respellings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def out(self) -> Path:
@@ -51,7 +54,7 @@ class Tree:
         """Return a command line of this tree."""
         out = ["--out", str(self.out)] if folders and words[0] == "harness.py" else []
         cache = ["--cache", str(self.work / f"cache-{self.name}")] if folders else []
-        return [sys.executable, *words, *out, *cache]
+        return [sys.executable, *respelled([*words, *out, *cache], self.respellings)]
 
     def call(self, *words: str, folders: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command of this tree to its end."""
@@ -79,6 +82,28 @@ def worktree(commit: str, work: Path) -> Iterator[Tree]:
         git("worktree", "remove", "--force", top, cwd=TOP)
 
 
+def respelled(words: Sequence[str], respellings: Mapping[str, str]) -> list[str]:
+    """Return a command line in which each old spelling, of one or several words, is the new one.
+
+    A spelling is looked for at each word, the longest first: ``--select evidence`` goes before
+    ``--select``. An empty new spelling leaves the words out.
+    """
+    line: list[str] = []
+    index = 0
+    while index < len(words):
+        for length in range(len(words) - index, 0, -1):
+            spelling = " ".join(words[index : index + length])
+            if spelling in respellings:
+                line += respellings[spelling].split()
+                break
+        else:
+            length = 1
+            line.append(words[index])
+        index += length
+    return line
+
+
+RESPELLINGS = Path(__file__).with_name("respellings.tsv")
 REWORDINGS = Path(__file__).with_name("rewordings.tsv")
 WRONG = Path(__file__).with_name("wrong_command_lines.txt")
 SAME = ("*.json", "trajectories/*.json", "all_preds.jsonl")
@@ -109,7 +134,7 @@ _VARIES = re.compile(
 )
 
 
-def differences(before: Path, after: Path) -> Iterator[str]:
+def differences(before: Path, after: Path, *, by_value: bool = False) -> Iterator[str]:
     """Yield how the files of two folders of runs differ."""
     names = {name for folder in (before, after) for name in _compared(folder)}
     if not names:
@@ -118,8 +143,11 @@ def differences(before: Path, after: Path) -> Iterator[str]:
         old, new = before / name, after / name
         if not old.is_file() or not new.is_file():
             yield f"{before.name}/{name} is only {'after' if new.is_file() else 'before'}"
-        elif reworded(_plain(old)) != _plain(new):
-            yield f"{before.name}/{name} differs: {_first(reworded(_plain(old)), _plain(new))}"
+            continue
+        expected = reworded(_plain(old, by_value))
+        actual = _plain(new, by_value)
+        if expected != actual:
+            yield f"{before.name}/{name} differs: {_first(expected, actual)}"
     requests = [list(_requests(folder)) for folder in (before, after)]
     print(f"{before.name}: {len(names)} files and {len(requests[1])} requests compared")
     if requests[0] != requests[1]:
@@ -133,9 +161,14 @@ def _compared(folder: Path) -> Iterator[str]:
                 yield path.relative_to(folder).as_posix()
 
 
-def _plain(path: Path) -> str:
+def _plain(path: Path, by_value: bool) -> str:
     """Return a file without what may differ."""
-    return _VARIES.sub(r'"\1\3": …', path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if by_value:
+        documents = text.splitlines() if path.suffix == ".jsonl" else [text]
+        values = [json.loads(document) for document in documents]
+        text = "\n".join(json.dumps(value, indent=1, sort_keys=True) for value in values)
+    return _VARIES.sub(r'"\1\3": …', text)
 
 
 def reworded(text: str) -> str:
@@ -147,12 +180,21 @@ def reworded(text: str) -> str:
 
 def rewordings() -> dict[str, str]:
     """Return the table of reworded messages, which is one to one."""
-    lines = REWORDINGS.read_text(encoding="utf-8").splitlines()
-    pairs = [line.split("\t") for line in lines if line and not line.startswith("#")]
-    table = {pair[0]: pair[1] for pair in pairs}
+    pairs = read_pairs(REWORDINGS)
+    table = dict(pairs)
     if not len(table) == len(set(table.values())) == len(pairs):
         raise SystemExit(f"{REWORDINGS.name} is not one to one")
     return table
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """Return the pairs of a table: old, a tab, new; lines that start with # are comments."""
+    pairs = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            old, _, new = line.partition("\t")
+            pairs.append((old, new))
+    return pairs
 
 
 def _first(old: str, new: str) -> str:
@@ -167,12 +209,13 @@ def _requests(folder: Path) -> Iterator[str]:
             yield from (call["request_sha256"] for call in attempt["calls"])
 
 
-def compare_demo(before: Tree, after: Tree, environment: str) -> Iterator[str]:
+def compare_demo(before: Tree, after: Tree, environment: str, *, by_value: bool) -> Iterator[str]:
     """Run and evaluate the demo in both trees."""
     for tree in (before, after):
         tree.done("harness.py", *DEMO, "--environment", environment, "--run", "demo")
         tree.done("report.py", str(tree.run_folder("demo")), "--evaluator", "local")
-    yield from differences(before.run_folder("demo"), after.run_folder("demo"))
+    folders = [tree.run_folder("demo") for tree in (before, after)]
+    yield from differences(*folders, by_value=by_value)
 
 
 def compare_messages(before: Tree, after: Tree) -> Iterator[str]:
@@ -200,7 +243,14 @@ def _printed(tree: Tree, words: str) -> Iterator[str]:
 
 
 def compare_recorded(
-    before: Tree, after: Tree, recorded: Path, rows: Path, repos: Path, matching: str
+    before: Tree,
+    after: Tree,
+    recorded: Path,
+    rows: Path,
+    repos: Path,
+    matching: str,
+    *,
+    by_value: bool,
 ) -> Iterator[str]:
     """Replay recorded conversations in both trees."""
     run = f"recorded-{matching}"
@@ -213,7 +263,8 @@ def compare_recorded(
     for tree in (before, after):
         tree.done(*words)
         tree.done("report.py", str(tree.run_folder(run)), "--evaluator", "none")
-    yield from differences(before.run_folder(run), after.run_folder(run))
+    folders = [tree.run_folder(run) for tree in (before, after)]
+    yield from differences(*folders, by_value=by_value)
 
 
 def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
@@ -236,7 +287,7 @@ def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
     print(f"{len(lines)} wrong command lines: {counts}")
 
 
-def continued(before: Tree, after: Tree) -> Iterator[str]:
+def continued(before: Tree, after: Tree, *, by_value: bool) -> Iterator[str]:
     """Kill a run of BEFORE after its first prediction and continue it in this tree."""
     words = ("harness.py", *DEMO, "--environment", "none", "--workers", "1", "--run", "killed")
     whole, before = replace(before, name="whole"), replace(before, name="killed")
@@ -259,7 +310,8 @@ def continued(before: Tree, after: Tree) -> Iterator[str]:
     log = (after.run_folder("killed") / "harness.log").read_text(encoding="utf-8")
     if f"{len(done)} done before" not in log:
         yield "the run was not continued"
-    yield from differences(whole.run_folder("killed"), after.run_folder("killed"))
+    folders = [tree.run_folder("killed") for tree in (whole, after)]
+    yield from differences(*folders, by_value=by_value)
 
 
 def older(tree: Tree, after: Tree) -> Iterator[str]:
@@ -298,26 +350,29 @@ def main(
     environment: Annotated[str, typer.Option(help="Where the demo's tests run.")] = "local",
     only: Annotated[str, typer.Option(help="Some of these parts, A,B.")] = ",".join(PARTS),
     work: Annotated[Path | None, typer.Option(help="Folder that keeps runs of BEFORE.")] = None,
+    by_value: Annotated[bool, typer.Option(help="Compare values, not bytes.")] = False,
 ) -> None:
     """Print each difference; exit 1 when there is one."""
     parts = only.split(",")
     found: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
         place = (work or Path(scratch)).resolve()
-        after = Tree("after", TOP, place)
+        after = Tree("after", TOP, place, dict(read_pairs(RESPELLINGS)))
         # Runs of BEFORE may be kept from an earlier comparison; those of this tree may not.
         shutil.rmtree(after.out, ignore_errors=True)
         with worktree(before, place) as tree:
             if "demo" in parts:
-                found += compare_demo(tree, after, environment)
+                found += compare_demo(tree, after, environment, by_value=by_value)
                 found += compare_messages(tree, after)
             if "exits" in parts:
                 found += compare_exit_codes(tree, after)
             if "continued" in parts:
-                found += continued(tree, after)
+                found += continued(tree, after, by_value=by_value)
             if "recorded" in parts and recorded and rows and repos:
                 for matching in ("reference", "tolerant"):
-                    found += compare_recorded(tree, after, recorded, rows, repos, matching)
+                    found += compare_recorded(
+                        tree, after, recorded, rows, repos, matching, by_value=by_value
+                    )
         if "older" in parts and older_commit:
             with worktree(older_commit, place) as tree:
                 found += older(tree, after)

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import compare_versions
 from benchmarks.compare_versions import differences
+from tests.support import write_files
 
 PREDICTION = {"instance_id": "a-1", "reason": "no edits", "seconds": 1.5}
 TRAJECTORY = {
@@ -82,3 +83,21 @@ def test_the_table_is_one_to_one(table: Path) -> None:
     table.write_text("no edits\tno change\nno files edited\tno change\n")
     with pytest.raises(SystemExit, match="not one to one"):
         compare_versions.rewordings()
+
+
+def test_command_lines_are_respelled() -> None:
+    table = {"--select evidence": "--set choice.select=evidence", "--verify": "", "RUN": "X"}
+    words = ["report.py", "RUN", "--select", "evidence", "--select", "plausible", "--verify"]
+    new = "report.py X --set choice.select=evidence --select plausible"
+    assert compare_versions.respelled(words, table) == new.split()
+    assert compare_versions.respelled(words, {}) == words
+
+
+def test_values_are_compared_in_any_order_of_keys(tmp_path: Path) -> None:
+    for name, text in (("before", '{"a": 1, "b": [1, 2]}'), ("after", '{"b": [1, 2], "a": 1}')):
+        write_files(tmp_path / name, {"x.json": text})
+    folders = (tmp_path / "before", tmp_path / "after")
+    assert len(list(differences(*folders))) == 1
+    assert list(differences(*folders, by_value=True)) == []
+    (tmp_path / "after/x.json").write_text('{"a": 1, "b": [2, 1]}')
+    assert len(list(differences(*folders, by_value=True))) == 1
