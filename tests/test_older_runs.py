@@ -66,6 +66,16 @@ def test_verification_finds_nothing(runs: Path, preloaded: Preloaded, name: str)
     assert code == 0, printed
 
 
+@pytest.mark.parametrize("name", ["demo", "own"])
+def test_it_is_not_continued(runs: Path, preloaded: Preloaded, name: str) -> None:
+    words = ("--continue", name, "--out", str(runs), "--cache", str(runs / "cache"))
+    process = preloaded.start(*words, cwd=runs)
+    printed, _ = process.communicate()
+    assert process.wait() == 2
+    (line,) = printed.splitlines()
+    assert "0.12.0" in line
+
+
 def test_the_package_is_built_again(runs: Path, preloaded: Preloaded, tmp_path: Path) -> None:
     package = tmp_path / "package"
     meta = shutil.copytree(RECORDED / "meta", tmp_path / "meta") / "meta.yaml"

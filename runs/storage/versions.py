@@ -9,7 +9,7 @@ from pathlib import Path
 
 from core.git import git_result
 
-HARNESS_VERSION = "0.12.0"
+HARNESS_VERSION = "0.13.0"
 CODE = Path(__file__).resolve().parents[2]
 CHECKOUT = CODE if (CODE / "pyproject.toml").exists() else None
 """The project's folder; None where its packages are installed."""
