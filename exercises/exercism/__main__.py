@@ -1,4 +1,4 @@
-"""The Exercism benchmark: ``python -m exercises.exercism run|status|report|diff|check``."""
+"""The Exercism benchmark: ``python -m exercises.exercism run|status|report|diff``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ COMMANDS = {
     "status": BenchmarkCommand(f"{_RUNNING}.progress", "Print how far runs are; start nothing."),
     "report": BenchmarkCommand(_READING, "Report on runs: tables, chart, page.", "report"),
     "diff": BenchmarkCommand(_READING, "List exercises whose outcome differs.", "diff"),
-    "check": BenchmarkCommand(_READING, "Check the ratios of published records.", "check"),
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The commands that read results: ``report``, ``diff`` and ``check``."""
+"""The commands that read results: ``report`` and ``diff``."""
 
 from __future__ import annotations
 
@@ -79,13 +79,6 @@ class DiffAsked:
     allow_partial: bool = partial_option("Leave broken results out.")
 
 
-@option_group
-class CheckAsked:
-    files: tuple[Path, ...] = option(
-        (), "Check these files of records (YAML).", "files", argument=True
-    )
-
-
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
 
@@ -110,6 +103,7 @@ def report(context: typer.Context, values: dict[str, Any]) -> None:
         raise UserError(f"--only {' '.join(asked.only)}: no column of the runs fits; see --help")
     for line in _asked_for(asked, columns, published):
         print(line)
+    name_wrong_ratios(published)
     if asked.chart:
         if asked.chart.suffix != ".svg":
             raise UserError(
@@ -145,6 +139,12 @@ def _asked_for(
     return variant_lines(found.variants) if asked.variants else report_lines(found, width)
 
 
+def name_wrong_ratios(records: Sequence[Record]) -> None:
+    for record in records:
+        for fault in ratio_faults(record):
+            _say(f"wrong ratio    {fault.record}: {fault.key} is {fault.written}, but {fault.why}")
+
+
 def write_run_records(columns: Sequence[Column]) -> None:
     for folder in dict.fromkeys(column.folder for column in columns):
         own = [record_of(column) for column in columns if column.folder == folder]
@@ -165,21 +165,6 @@ def diff(context: typer.Context, values: dict[str, Any]) -> None:
         _say(f"only in one run: {name}")
     lines = table(("column", "exercise", "first run", "second run"), found)
     print("\n".join(lines) if found else "no outcome differs")
-    raise typer.Exit(int(bool(found)))
-
-
-@command(CheckAsked)
-def check(context: typer.Context, values: dict[str, Any]) -> None:
-    """Recompute the ratios of records from their own counts, and name each that differs."""
-    files = built(CheckAsked, values).files
-    if not files:
-        raise UserError("check needs a file of records: FILE.yml")
-    every = [(path, record) for path in files for record in read_records(path)]
-    found = [(path, fault) for path, record in every for fault in ratio_faults(record)]
-    for path, fault in found:
-        print(f"{path}: {fault.record}: {fault.key} is {fault.written}, but {fault.why}")
-    faulty = len({(path, fault.record) for path, fault in found})
-    print(f"checked        {counted(len(every), 'record')}, {faulty} with a wrong ratio")
     raise typer.Exit(int(bool(found)))
 
 

@@ -183,6 +183,23 @@ def test_published_rows_stand_beside_ours(
     assert main(["report", str(run), "--published", str(rows), "--json"]) == 0
 
 
+def test_wrong_ratios_of_published_rows_are_named(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.yml"
+    rows.write_text(
+        "- {dirname: first, model: m, test_cases: 225, pass_num_2: 72, pass_rate_2: 32.0}\n"
+        "- {dirname: second, model: m, test_cases: 224, total_tests: 225, pass_num_2: 72,"
+        " pass_rate_2: 32.0}\n"
+        "- {model: n, test_cases: 88, pass_rate_1: 34.0}\n"
+    )
+    assert main(["report", str(run), "--published", str(rows), "--no-page"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "wrong ratio    second: pass_rate_2 is 32.0, but 72 of 224 is 32.1; of all 225 it is 32.0",
+        "wrong ratio    n: pass_rate_1 is 34.0, but no whole number of 88 cases gives it",
+    ]
+
+
 def test_rows_are_chosen(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = tmp_path / "rows.yml"
     rows.write_text(
@@ -246,7 +263,7 @@ def test_the_difference_of_two_runs(
     [
         ([], "no command given"), (["fly"], "no command 'fly'"), (["report"], "needs a run"),
         (["report", "gone"], "there is no run"), (["diff", "gone"], "two runs"),
-        (["check"], "needs a file"), (["check", "gone.yml"], "is missing"),
+        (["report", "gone", "--published", "gone.yml"], "is missing"),
         (["report", "gone", "--csv", "--json"], "exclude each other"),
     ],
 )  # fmt: skip
