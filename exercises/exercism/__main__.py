@@ -1,4 +1,4 @@
-"""The Exercism benchmark: ``python -m exercises.exercism run|status|report|diff``."""
+"""The Exercism benchmark: ``python -m exercises.exercism run|status|report``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ COMMANDS = {
     "run": BenchmarkCommand(f"{_RUNNING}.command", "Run models in edit formats on exercises."),
     "status": BenchmarkCommand(f"{_RUNNING}.progress", "Print how far runs are; start nothing."),
     "report": BenchmarkCommand(_READING, "Report on runs: tables, chart, page.", "report"),
-    "diff": BenchmarkCommand(_READING, "List exercises whose outcome differs.", "diff"),
 }
 
 if __name__ == "__main__":

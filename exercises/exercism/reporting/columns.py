@@ -16,7 +16,6 @@ from exercises.exercism.results import (
     AIDER_CHAT,
     ColumnName,
     ExerciseResult,
-    ExerciseStatus,
     RunFacts,
     aider_folders,
     read_aider_result,
@@ -75,9 +74,6 @@ class Column:
     def solved_after(self, tries: int) -> Share:
         every = self.results.values()
         return Share.made(sum(0 < (r.solved_at or 0) <= tries for r in every), len(every))
-
-    def status(self, key: str) -> ExerciseStatus | None:
-        return self.results[key].status if key in self.results else None
 
     @property
     def series(self) -> tuple[str, str, str]:
@@ -308,28 +304,6 @@ def ranking(columns: Sequence[Column]) -> tuple[RankedExercise, ...]:
             found[key].append(solved)
     ranked = (RankedExercise(key, sum(every), len(every)) for key, every in found.items())
     return tuple(sorted(ranked, key=lambda one: (one.solved / one.completed, one.exercise)))
-
-
-def outcome_differences(
-    a: Sequence[Column], b: Sequence[Column]
-) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Compare the columns of two runs, and name those that only one of them has.
-
-    A difference is the column, the exercise, and its outcome in each run. Solved at another try
-    counts as the same outcome.
-    """
-    of_a, of_b = (
-        {f"{c.name.model}@{c.name.edit_format} #{c.name.repeat}": c for c in columns}
-        for columns in (a, b)
-    )
-    found = [
-        (name, key, *("not completed" if one is None else one.value for one in (left, right)))
-        for name in of_a
-        if name in of_b
-        for key in sorted({*of_a[name].facts.exercises} | {*of_b[name].facts.exercises})
-        if (left := of_a[name].status(key)) != (right := of_b[name].status(key))
-    ]
-    return found, sorted({*of_a} ^ {*of_b})
 
 
 def variants(columns: Sequence[Column]) -> Variants:

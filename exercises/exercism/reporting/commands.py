@@ -1,4 +1,4 @@
-"""The commands that read results: ``report`` and ``diff``."""
+"""The command that reads results: ``report``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ import typer
 from core.atomic import write_text_atomic
 from core.errors import UserError
 from core.options import built, command, option, option_group
-from core.plaintext import counted, table
+from core.plaintext import counted
 from core.redaction import Redactor
-from exercises.exercism.reporting.columns import Column, outcome_differences, read_columns
+from exercises.exercism.reporting.columns import Column, read_columns
 from exercises.exercism.reporting.records import (
     RECORD,
     Record,
@@ -44,8 +44,6 @@ from exercises.exercism.reporting.report import (
 from exercises.reporting import write_chart
 from reports.cli.options import csv_option, json_option, partial_option
 from reports.pages.overview import Table
-
-_RUNS = "give folders under predictions/"
 
 
 @option_group
@@ -73,12 +71,6 @@ class ReportAsked:
     allow_partial: bool = partial_option("Leave broken results out; exit 0 if some are missing.")
 
 
-@option_group
-class DiffAsked:
-    runs: tuple[Path, ...] = option((), "Compare these two runs.", "runs", argument=True)
-    allow_partial: bool = partial_option("Leave broken results out.")
-
-
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
 
@@ -88,7 +80,7 @@ def report(context: typer.Context, values: dict[str, Any]) -> None:
     """Report on runs: tables, chart, matrix, published records beside them."""
     asked = built(ReportAsked, values)
     if not asked.runs:
-        raise UserError(f"report needs a run: {_RUNS}")
+        raise UserError("report needs a run: give folders under predictions/")
     alone = asked.as_json + asked.as_csv + asked.variants
     if alone > 1:
         raise UserError("--json, --csv and --variants exclude each other; give one")
@@ -149,23 +141,6 @@ def write_run_records(columns: Sequence[Column]) -> None:
     for folder in dict.fromkeys(column.folder for column in columns):
         own = [record_of(column) for column in columns if column.folder == folder]
         write_records(folder / RECORD, own)
-
-
-@command(DiffAsked)
-def diff(context: typer.Context, values: dict[str, Any]) -> None:
-    """List the exercises whose outcome differs between two runs."""
-    asked = built(DiffAsked, values)
-    if len(asked.runs) != 2:
-        raise UserError(f"diff compares two runs: {_RUNS}")
-    a, b = (read_columns([run], _say, allow_partial=asked.allow_partial) for run in asked.runs)
-    found, alone = outcome_differences(a, b)
-    if len(alone) == len(a) + len(b):
-        raise UserError("the runs have no column in common: their models or formats differ")
-    for name in alone:
-        _say(f"only in one run: {name}")
-    lines = table(("column", "exercise", "first run", "second run"), found)
-    print("\n".join(lines) if found else "no outcome differs")
-    raise typer.Exit(int(bool(found)))
 
 
 def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Record]) -> Path:

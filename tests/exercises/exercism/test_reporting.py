@@ -247,22 +247,11 @@ def test_a_reader_that_leaves_costs_no_file(run: Path, tmp_path: Path, unbuffere
     assert (run / "report" / "report.html").is_file()
 
 
-def test_the_difference_of_two_runs(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = write_run(tmp_path / "s", column([YES, NO, YES, NO]))
-    assert main(["diff", str(run), str(other)]) == 1
-    shown = capsys.readouterr()
-    assert re.findall(r"(python/e\d)\s+(\w+)\s+(\w+)", shown.out) == [(KEYS[1], "solved", "failed")]
-    assert shown.err == "only in one run: gpt-4o@whole #1\n"
-    assert main(["diff", str(run), str(run)]) == 0
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "no command given"), (["fly"], "no command 'fly'"), (["report"], "needs a run"),
-        (["report", "gone"], "there is no run"), (["diff", "gone"], "two runs"),
+        (["report", "gone"], "there is no run"),
         (["report", "gone", "--published", "gone.yml"], "is missing"),
         (["report", "gone", "--csv", "--json"], "exclude each other"),
     ],

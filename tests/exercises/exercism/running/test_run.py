@@ -152,7 +152,7 @@ def test_transcript_and_trajectory(late: tuple[ExerciseRun, ExerciseProvider]) -
     assert "| 1 | failed | 0 |" in text and "## 5. ASSISTANT" in text
 
 
-def test_status_report_and_diff_read_the_run(
+def test_status_and_report_read_the_run(
     late: tuple[ExerciseRun, ExerciseProvider], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, _ = late
@@ -162,7 +162,6 @@ def test_status_report_and_diff_read_the_run(
     assert "solved          3         5" in said
     assert main(["report", run.folder, "--no-page"]) == 0
     assert "gpt-4o@diff 3 of 3 33.3 %" in " ".join(capsys.readouterr().out.split())
-    assert main(["diff", run.folder, run.folder]) == 0
     # Nothing is left to do, and nothing is asked.
     assert run.run(None) == 0
     assert "this start: nothing to do" in capsys.readouterr().out
