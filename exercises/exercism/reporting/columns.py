@@ -225,23 +225,6 @@ class RankedExercise:
     completed: int
 
 
-@dataclass(frozen=True)
-class Variants:
-    """What differs between results although nothing that was sent does.
-
-    Attributes:
-        requests: distinct requests that were sent more than once.
-        varied: those of them that received different replies.
-        replies: distinct replies to these.
-        bubble: by model and format, exercises whose verdict is not the same in all repeats.
-    """
-
-    requests: int
-    varied: int
-    replies: int
-    bubble: Mapping[str, tuple[str, ...]]
-
-
 def series_of(columns: Sequence[Column]) -> dict[str, list[Column]]:
     """Return the repeats of each run, model and format, by their common label."""
     found: dict[tuple[str, str, str], list[Column]] = defaultdict(list)
@@ -304,23 +287,3 @@ def ranking(columns: Sequence[Column]) -> tuple[RankedExercise, ...]:
             found[key].append(solved)
     ranked = (RankedExercise(key, sum(every), len(every)) for key, every in found.items())
     return tuple(sorted(ranked, key=lambda one: (one.solved / one.completed, one.exercise)))
-
-
-def variants(columns: Sequence[Column]) -> Variants:
-    sent: dict[str, list[str]] = defaultdict(list)
-    for column in columns:
-        for result in column.results.values():
-            for request, reply in result.chat_hashes:
-                if request:  # known
-                    sent[request].append(reply)
-    again = [{*replies} for replies in sent.values() if len(replies) > 1]
-    varied = [replies for replies in again if len(replies) > 1]
-    bubble = {}
-    for label, repeats in series_of(columns).items():
-        found: dict[str, set[bool]] = defaultdict(set)
-        for column in repeats:
-            for key, solved in column.verdicts.items():
-                found[key].add(solved)
-        if keys := sorted(key for key, verdicts in found.items() if len(verdicts) > 1):
-            bubble[label] = tuple(keys)
-    return Variants(len(again), len(varied), sum(map(len, varied)), bubble)

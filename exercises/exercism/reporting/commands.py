@@ -39,7 +39,6 @@ from exercises.exercism.reporting.report import (
     matrix_csv,
     report_lines,
     report_of,
-    variant_lines,
 )
 from exercises.reporting import write_chart
 from reports.cli.options import csv_option, json_option, partial_option
@@ -62,9 +61,6 @@ class ReportAsked:
     )
     as_json: bool = json_option("Print everything as JSON alone.")
     as_csv: bool = csv_option("Print the matrix exercise × column as CSV alone.")
-    variants: bool = option(
-        False, "Print which requests received different replies alone.", "--variants"
-    )
     page: bool = option(
         True, "Write the page of the runs into the first one's folder.", "--page/--no-page"
     )
@@ -81,9 +77,8 @@ def report(context: typer.Context, values: dict[str, Any]) -> None:
     asked = built(ReportAsked, values)
     if not asked.runs:
         raise UserError("report needs a run: give folders under predictions/")
-    alone = asked.as_json + asked.as_csv + asked.variants
-    if alone > 1:
-        raise UserError("--json, --csv and --variants exclude each other; give one")
+    if asked.as_json and asked.as_csv:
+        raise UserError("--json and --csv exclude each other; give one")
     every = [record for path in asked.published for record in read_records(path)]
     found = read_columns(asked.runs, _say, allow_partial=asked.allow_partial)
     if not found:
@@ -106,7 +101,7 @@ def report(context: typer.Context, values: dict[str, Any]) -> None:
             raise UserError("--chart: no column has a result; run the exercises first")
         write_chart(asked.chart, partial(draw_chart, bars))
         _say(f"chart          {asked.chart}")
-    if asked.page and not alone:
+    if asked.page and not asked.as_json and not asked.as_csv:
         _say(f"page           {write_page(found[0].folder / 'report', columns, published)}")
     if left := sum(len(column.open) for column in columns):
         fix = "" if asked.allow_partial else "; run the same command again, or pass --allow-partial"
@@ -128,7 +123,7 @@ def _asked_for(
     if asked.as_json:
         return [json.dumps(found.as_json(), indent=1)]
     width = get_terminal_size().columns if sys.stdout.isatty() else None
-    return variant_lines(found.variants) if asked.variants else report_lines(found, width)
+    return report_lines(found, width)
 
 
 def name_wrong_ratios(records: Sequence[Record]) -> None:

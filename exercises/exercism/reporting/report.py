@@ -24,14 +24,12 @@ from exercises.exercism.reporting.columns import (
     ColumnSummary,
     RankedExercise,
     RepeatSpread,
-    Variants,
     by_language,
     column_pairs,
     ranking,
     series_of,
     spreads,
     summary,
-    variants,
 )
 from exercises.exercism.reporting.records import Record
 from exercises.reporting import csv_text
@@ -54,7 +52,6 @@ class ExercismReport:
     pairs: tuple[ColumnPair, ...]
     languages: Mapping[str, Mapping[str, Share]]
     ranking: tuple[RankedExercise, ...]
-    variants: Variants
     open: Mapping[str, tuple[str, ...]]
     published: tuple[Record, ...] = ()
 
@@ -70,7 +67,6 @@ def report_of(columns: Sequence[Column], published: Sequence[Record] = ()) -> Ex
         pairs=column_pairs(columns),
         languages=by_language(columns),
         ranking=ranking(columns),
-        variants=variants(columns),
         open={column.label: column.open for column in columns if column.open},
         published=tuple(published),
     )
@@ -176,15 +172,6 @@ def _seconds(each: float | None) -> str:
 def _plain_percent(value: object) -> str:
     rate = number(value)
     return NONE if rate is None else f"{rate:.1f} %"
-
-
-def variant_lines(found: Variants) -> Iterator[str]:
-    yield f"requests sent more than once   {found.requests}"
-    yield f"with different replies         {found.varied} ({found.replies} replies)"
-    for name, keys in found.bubble.items():
-        yield f"on the bubble: {name}: {len(keys)}: {', '.join(keys)}"
-    if not found.bubble:
-        yield "on the bubble: none"
 
 
 def matrix_csv(columns: Sequence[Column]) -> str:

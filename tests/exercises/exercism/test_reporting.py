@@ -141,18 +141,6 @@ def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
         (1, 0.375, 0.25, 0.5), (2, 0.5, 0.25, 0.75),
     ]  # fmt: skip
     assert [one.exercise for one in report.ranking] == [KEYS[1], KEYS[2], KEYS[3], KEYS[0]]
-    assert report.variants.bubble == {"gpt-4o@diff": (KEYS[1], KEYS[2])}
-
-
-def test_variants_are_requests_with_different_replies(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = [(("q1", "a"), ("q2", "a")), (("q1", "b"), ("q2", "a"), ("q3", "z"))]
-    results = [result(KEYS[0], repeat=n, chat_hashes=c) for n, c in enumerate(told, 1)]
-    assert main(["report", str(write_run(tmp_path / "r", results)), "--variants"]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0].endswith(" 2") and shown[1].endswith(" 1 (2 replies)")
-    assert shown[2] == "on the bubble: none"
 
 
 def test_the_report_as_csv_and_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
