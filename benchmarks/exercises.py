@@ -136,7 +136,7 @@ def replay(run: Path, exercises: Path, workers: int, rounds: int) -> Iterator[Bo
             )
         ]
         words = _words(facts, run, exercises, workers, Path(name))
-        # Counts the examples' tests, and judges each solution by altered tests, for later runs.
+        # Counts the examples' tests, and proves for later runs that each solution's tests ran.
         _python("exercises.exercism", *words, "--run", "warm")
         bare, replayed = list[float](), list[float]()
         cpu = list[float]()

@@ -24,24 +24,24 @@ from exercises.exercism.results import TryResult
 from exercises.exercism.testing.toolchains import LanguagePlaces, prepared_folder
 from exercises.exercism.testing.verdict import (
     TestCounts,
-    altered,
     counts_of,
     failing_tests,
     is_solved,
     printed_counts,
     test_names,
+    with_comparisons,
 )
 
 _MOST_BYTES = 10_000
 # The example may take longer than a short limit allows, on a busy machine too.
 _LEAST_EXAMPLE_SECONDS = 600.0
-_LEAST_ALTERED_SECONDS = 60.0
+_LEAST_PROOF_SECONDS = 60.0
 _VERSION_SECONDS = 60.0
 _SHOWN = 200
 _CHANCE = SystemRandom()
 # Solutions that were judged by other rules are judged again.
 _JUDGING = hashlib.sha256(Path(__file__).with_name("verdict.py").read_bytes()).hexdigest()
-_NOT_KNOWN = "error: the tests do not fail as they must where a false value is expected"
+_NOT_CARRIED_OUT = "error: the tests do not fail as they must where a comparison is false"
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class ExerciseTester:
         solved = is_solved(run, counts, expected)
         if len(run.output.encode("utf-8", "replace")) > most:
             output, solved = f"{output}\nerror: the output has more than {most:,} bytes\n", False
-        if solved and exercise.rules.reports and not self._knows(exercise, solution):
-            output, solved = f"{output}\n{_NOT_KNOWN}\n", False
+        if solved and exercise.rules.reports and not self._carries_out_tests(exercise, solution):
+            output, solved = f"{output}\n{_NOT_CARRIED_OUT}\n", False
         return TryResult(
             solved=solved,
             output=output,
@@ -93,11 +93,11 @@ class ExerciseTester:
             seconds=seconds,
         )
 
-    def _knows(self, exercise: Exercise, solution: Mapping[str, bytes]) -> bool:
-        """Return whether each test fails when, and only when, it expects a false value.
+    def _carries_out_tests(self, exercise: Exercise, solution: Mapping[str, bytes]) -> bool:
+        """Return whether each test fails when, and only when, a comparison at its end is false.
 
-        Half of the tests do at first, and then the others: which ones is not to be seen inside.
-        What was seen to be right is right, in a later run too.
+        It is false in half of the tests at first, and then in the others. What was seen to be right
+        is right, in a later run too.
         """
         kept = self._kept("right", exercise, tree_hash(solution), _JUDGING)
         if kept.exists():
@@ -107,17 +107,17 @@ class ExerciseTester:
         half = {*_CHANCE.sample(sorted(names), len(names) // 2)}
         halves = [part for part in (half, names - half) if part]
         for false in halves:
-            tests = {path: altered(text, false, _CHANCE).encode() for path, text in texts.items()}
-            found = self._failing(exercise, exercise.tested_files(solution) | tests)
+            tests = {path: with_comparisons(text, false).encode() for path, text in texts.items()}
+            failing = self._failing(exercise, exercise.tested_files(solution) | tests)
             example = exercise.example_files() | tests
-            # A value may be so large that neither ends in time.
-            if found != false and found != self._failing(exercise, example):
+            # A test may end before its last line, with the example too.
+            if failing != false and failing != self._failing(exercise, example):
                 return False
         write_json_atomic(kept, {"exercise": exercise.key})
         return True
 
     def _failing(self, exercise: Exercise, files: Mapping[str, bytes]) -> set[str] | None:
-        run = self._run(exercise, files, max(2 * self.settings.timeout, _LEAST_ALTERED_SECONDS))
+        run = self._run(exercise, files, max(2 * self.settings.timeout, _LEAST_PROOF_SECONDS))
         return failing_tests(run, files, self.settings.unittest)
 
     def _kept(self, folder: str, exercise: Exercise, *more: str) -> Path:

@@ -27,6 +27,7 @@ from exercises.exercism.testing.verdict import (
     is_solved,
     pytest_counts,
     unittest_counts,
+    with_comparisons,
 )
 from llm.chat import Reply, ToolCall
 from llm.options import ModelChoice
@@ -160,6 +161,30 @@ def test_counts_that_are_not_credible() -> None:
         assert unittest_counts(output) is None
     assert pytest_counts("<testsuites><testsuite><testcase", ["a_test.py"]) is None
     assert pytest_counts('<!DOCTYPE a [<!ENTITY b "c">]><testsuites/>', []) is None
+
+
+def test_each_test_ends_with_a_comparison() -> None:
+    source = (
+        "def test_line(): x = 'é'\n"
+        "class Tests:\n"
+        "    def test_block(self):\n"
+        "        with self:\n"
+        "            f(\n)\n"
+        "    async def test_two(self):\n"
+        "        f(); g()  # both\n"
+        "    def helper(self): pass\n"
+    )
+    assert with_comparisons(source, {"test_block"}) == (
+        "def test_line(): x = 'é'; assert 1 == 1\n"
+        "class Tests:\n"
+        "    def test_block(self):\n"
+        "        with self:\n"
+        "            f(\n)\n        assert 1 == 2\n"
+        "    async def test_two(self):\n"
+        "        f(); g()\n        assert 1 == 1  # both\n"
+        "    def helper(self): pass\n"
+    )
+    assert with_comparisons("def test_(", ()) == "def test_("
 
 
 def test_counters() -> None:

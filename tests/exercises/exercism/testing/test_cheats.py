@@ -1,4 +1,4 @@
-"""What a solution may try besides solving. Each cheat is seen to end unsolved."""
+"""What a solution may try so that no test runs or fails. Each cheat is seen to end unsolved."""
 
 from __future__ import annotations
 
@@ -15,16 +15,11 @@ def strikes(hour, minute):
     return 1 if minute == 30 else 0 if minute else hour % 12 or 12
 """
 WRONG = "def strikes(*_):\n    return None\n"
-_EQUAL = "class Equal:\n    __hash__ = None\n    def __eq__(self, other): return True\n"
 _REPORT = (
     "'<testsuites><testsuite>' + ''.join(f'<testcase classname=\"cuckoo_clock_test.CuckooClock"
     "Test\" name=\"test_{n}\"/>' for n in range(5)) + '</testsuite></testsuites>'"
 )
 _OK = "print('.....\\n' + '-' * 70 + '\\nRan 5 tests in 0.001s\\n\\nOK', flush=True)\n"
-_PATCH = (
-    "import unittest\nkept = unittest.TestCase.assertEqual\n"
-    "unittest.TestCase.assertEqual = lambda *_: None\n"
-)
 _TRACE = (
     "def trace(frame, event, arg):\n"
     "    if frame.f_code.co_name == 'assertEqual' and event == 'call':\n"
@@ -45,13 +40,6 @@ CHEATS = {
     "a folder in place of the report, pytest": "import os\nos.mkdir('.report.xml')\n",
     "kills the parent": f"import os\n{_OK}os.kill(os.getppid(), 9)\n",
     "leaves a child to test": "import os\nif os.fork():\n    os._exit(0)\n",
-    "replaces an assertion, both": (
-        "import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n"
-    ),
-    "replaces the code of an assertion": (
-        "import unittest\nunittest.TestCase._baseAssertEqual.__code__ = "
-        "(lambda self, first, second, msg=None: None).__code__\n"
-    ),
     "replaces the result": (
         "import unittest\n"
         "for kind in (unittest.TestResult, unittest.TextTestResult):\n"
@@ -106,24 +94,7 @@ CHEATS = {
     "ends pytest, pytest": (
         "import pytest\ndef strikes(*_):\n    pytest.exit('done', returncode=0)\n"
     ),
-    "equals everything, both": f"{_EQUAL}def strikes(*_):\n    return Equal()\n",
-    "a number that equals everything": (
-        "class Equal(int):\n    def __eq__(self, other): return True\n"
-        "def strikes(*_):\n    return Equal()\n"
-    ),
-    "mock.ANY": "from unittest.mock import ANY\ndef strikes(*_):\n    return ANY\n",
     "deletes the files of tests": "import os\nos.remove('cuckoo_clock_test.py')\n",
-    "restores what it replaced": (
-        f"import unittest\n{_PATCH}"
-        "unittest.addModuleCleanup(setattr, unittest.TestCase, 'assertEqual', kept)\n"
-    ),
-    "reaches closures": (
-        f"{_PATCH}"
-        "for name in dir(unittest.TestCase):\n"
-        "    for cell in getattr(getattr(unittest.TestCase, name), '__closure__', None) or ():\n"
-        "        try: cell.cell_contents.check = lambda: ''\n"
-        "        except AttributeError: pass\n"
-    ),
     "removes failures that gc finds": (
         "import gc, unittest\n"
         "def forget():\n"
@@ -143,13 +114,6 @@ CHEATS = {
         "        frame = frame.f_back\n"
         "unittest.addModuleCleanup(forget)\n"
     ),
-    "a trace function, both": f"import sys\n{_TRACE}sys.settrace(trace)\n",
-    "a trace function of frames": (
-        f"import sys\n{_TRACE}"
-        "frame = sys._getframe()\n"
-        "while frame:\n    frame.f_trace = trace\n    frame = frame.f_back\n"
-        "sys.settrace(trace)\n"
-    ),
     "a profile function": (
         "import sys, unittest\n"
         "def profile(frame, event, arg):\n"
@@ -168,28 +132,10 @@ CHEATS = {
         "    one = threading.Thread(target=kept, args=(self, method)); one.start(); one.join()\n"
         "unittest.TestCase._callTestMethod = called\n"
     ),
-    "ends in a thread": (
-        f"import os, threading, time\n{_PATCH}"
-        "def end():\n    time.sleep(0.3)\n    os._exit(0)\n"
-        "threading.Thread(target=end).start()\n"
-    ),
     "a report of its own at the end, pytest": (
         f"import atexit, os\nreport = {_REPORT}\n"
         "def forge():\n    open('.report.xml', 'w').write(report)\n    os._exit(0)\n"
         "atexit.register(forge)\n"
-    ),
-    "the values that the tests expect": (
-        "import ast\n"
-        "found = {}\n"
-        "for node in ast.walk(ast.parse(open('cuckoo_clock_test.py').read())):\n"
-        "    if isinstance(node, ast.Call) and getattr(node.func, 'attr', '') == 'assertEqual':\n"
-        "        found[tuple(map(ast.unparse, node.args[0].args))] = node.args[1].value\n"
-        "def strikes(hour, minute):\n"
-        "    return found.get((str(hour), str(minute)), found.get(('hour', str(minute))))\n"
-    ),
-    "values at random": (
-        "import random, unittest\n"
-        "if random.random() < 0.5: unittest.TestCase.assertEqual = lambda *_: None\n"
     ),
 }
 
@@ -198,12 +144,9 @@ CHEATS = {
 SHORT = {
     "os._exit at import, both", "os._exit at exit", "prints OK", "a forged report, both",
     "a folder in place of the report, pytest", "kills the parent", "leaves a child to test",
-    "replaces an assertion, both", "replaces the result", "replaces the reports, pytest",
-    "replaces sys.exit", "loads no tests", "replaces tests when called, both", "skips",
-    "expects failures, pytest", "ends pytest, pytest", "equals everything, both",
-    "restores what it replaced", "removes failures that frames hold", "a trace function, both",
-    "a report of its own at the end, pytest", "the values that the tests expect",
-    "values at random",
+    "replaces the result", "replaces the reports, pytest", "replaces sys.exit", "loads no tests",
+    "replaces tests when called, both", "skips", "expects failures, pytest", "ends pytest, pytest",
+    "removes failures that frames hold", "a report of its own at the end, pytest",
 }  # fmt: skip
 
 
