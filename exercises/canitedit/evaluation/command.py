@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from core.atomic import write_bytes_atomic
 from core.errors import DamagedFileError, StoppedError, UserError
 from core.options import Folder, built, command, option, option_group
 from core.parsing.untrusted import DamagedError, json_of, read_bytes
-from core.plaintext import counted, one_line, some, table
+from core.plaintext import counted, one_line, some
 from core.shutdown import Shutdown
 from environments.base import EnvironmentKind
 from environments.folders import Folders
@@ -41,8 +41,6 @@ from exercises.canitedit.results import (
     EVALUATED,
     EvaluatedProgram,
     ProblemFile,
-    ProgramStatus,
-    file_name,
     read_file,
     write_file,
 )
@@ -144,9 +142,6 @@ class EvaluationOptions:
     problems: str = option(
         "", "Take the problems from these rows, not from the files.", "--problems"
     )
-    against: Folder | None = option(
-        None, "Compare with the recorded evaluation in this folder.", "--against", given=Path
-    )
     allow_missing: bool = option(
         False, "Leave out problems whose libraries cannot be imported.", "--allow-missing"
     )
@@ -172,7 +167,6 @@ def _evaluate(options: EvaluationOptions, stop: Shutdown) -> None:
     output = options.output or folder
     rows = {p.full_name: p for p in load_problems(options.problems)} if options.problems else None
     files = read_completions(folder, output, rows)
-    recorded = recorded_evaluation(options.against, files) if options.against else None
     modules = {file.problem.full_name: needed_modules(file.problem) for file in files}
     source = EnvironmentSource(options.environment, options.interpreter, options.cache)
     wanted = frozenset().union(*modules.values()) - STUBBED
@@ -190,8 +184,6 @@ def _evaluate(options: EvaluationOptions, stop: Shutdown) -> None:
     if unknown := sum(r.passed and r.coverage is None for file in done for r in file.results):
         print(f"{counted(unknown, 'completion')} passed once, and not again for the coverage")
     print(f"{counted(len(done), 'file')} written to {output}")
-    if recorded is not None:
-        print("\n".join(comparison_lines(done, recorded)))
 
 
 def _checked_folder(options: EvaluationOptions) -> Path:
@@ -253,88 +245,6 @@ def _outcomes(
 
 def _say(words: str) -> None:
     print(words, file=sys.stderr)
-
-
-@dataclass(frozen=True)
-class ProgramPair:
-    """A program in two evaluations; ``number`` is that of its first completion, from 1."""
-
-    problem: str
-    file: str
-    number: int
-    recorded: EvaluatedProgram
-    found: EvaluatedProgram
-
-    def differs(self, field: str) -> bool:
-        return bool(getattr(self.recorded, field) != getattr(self.found, field))
-
-
-# Of what a difference is shown, and the words before it.
-_COMPARED = {"status": "", "coverage": "coverage ", "coverage_missing": "missed "}
-
-
-def recorded_evaluation(folder: Path, files: Iterable[ProblemFile]) -> dict[str, ProblemFile]:
-    """Return the recorded evaluations of the same problems and instructions, by file name."""
-    names = {file_name(file.problem, file.kind, evaluated=True) for file in files}
-    found = {name: read_file(folder / name) for name in sorted(names) if (folder / name).exists()}
-    if not found:
-        raise UserError(f"--against {folder} has no file *{EVALUATED} of these problems")
-    return found
-
-
-def comparison_lines(
-    files: Iterable[ProblemFile], recorded: Mapping[str, ProblemFile]
-) -> Iterator[str]:
-    """Compare the distinct programs of each problem: a table of counts, and each difference."""
-    pairs: dict[tuple[str, str], ProgramPair | None] = {}
-    known = {
-        (file.problem.full_name, result.program_no_test): result
-        for file in recorded.values()
-        for result in file.results
-    }
-    for file in files:
-        for number, result in enumerate(file.results, 1):
-            key = file.problem.full_name, result.program_no_test
-            if key not in pairs:
-                was = known.get(key)
-                pairs[key] = ProgramPair(key[0], file.name, number, was, result) if was else None
-    every = [pair for pair in pairs.values() if pair]
-    timed = [pair for pair in every if pair.problem in TIMED]
-    others = [pair for pair in every if pair.problem not in TIMED]
-    headings = ("distinct programs", "compared", "other status", "coverage known in both",
-                "other per cent", "other lines")  # fmt: skip
-    rows = [_counts("all others", others), _counts("tests that compare times", timed)]
-    yield from table(headings, rows, numbers=range(1, len(headings)))
-    if unrecorded := len(pairs) - len(every):
-        yield f"{counted(unrecorded, 'program')} not in the recorded evaluation"
-    for pair in (*others, *timed):
-        changes = [
-            f"{words}{_shown(getattr(pair.recorded, key))} → {_shown(getattr(pair.found, key))}"
-            for key, words in _COMPARED.items()
-            if pair.differs(key)
-        ]
-        if changes:
-            yield f"{pair.file} {pair.number}: {'; '.join(changes)}"
-
-
-def _counts(name: str, pairs: Sequence[ProgramPair]) -> tuple[object, ...]:
-    both = [p for p in pairs if p.recorded.coverage is not None and p.found.coverage is not None]
-    return (
-        name,
-        len(pairs),
-        sum(pair.differs("status") for pair in pairs),
-        len(both),
-        sum(pair.differs("coverage") for pair in both),
-        sum(pair.differs("coverage_missing") for pair in both),
-    )
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "none"
-    if isinstance(value, ProgramStatus):
-        return value.value
-    return "unknown" if value is None else str(value)
 
 
 TIMED = frozenset({"47_merge_sort", "55_bm25", "60_unique_number"})
