@@ -53,7 +53,6 @@ class Completion(Checked):
         reply: as the model sent it; None in files of others.
         truncated: the limit of tokens cut the reply off; None if unknown.
         cost: in dollars, as text; None if unknown.
-        applied: the agent could apply all edits of the reply, which has some; None for prompts.
     """
 
     program: str
@@ -61,7 +60,6 @@ class Completion(Checked):
     truncated: bool | None = None
     tokens: TokenCounts | None = None
     cost: str | None = None
-    applied: bool | None = None
 
 
 class EvaluatedProgram(Checked):
@@ -152,7 +150,7 @@ def write_file(folder: Path, content: ProblemFile) -> Path:
 
 
 # Lists beside ``completions``, which hold one value for each, and the names of the values here.
-_LISTS = {"replies": "reply"} | {key: key for key in ("truncated", "tokens", "cost", "applied")}
+_LISTS = {"replies": "reply"} | {key: key for key in ("truncated", "tokens", "cost")}
 _RESULTS = TypeAdapter(Annotated[tuple[EvaluatedProgram, ...], Field(strict=False)])
 _COMPLETIONS = TypeAdapter(Annotated[tuple[Completion, ...], Field(strict=False)])
 

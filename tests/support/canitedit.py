@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.formats import get_format
 from exercises.canitedit.__main__ import COMMANDS
-from exercises.canitedit.generation.editing import PROGRAM
 from exercises.canitedit.problems import InstructionKind, Problem, load_problems
 from exercises.canitedit.results import (
     Completion,
@@ -147,20 +145,6 @@ class Solver(Provider):
     def text(self, problem: Problem, request: dict[str, Any]) -> str:
         """Return a solution in a fence, and another comment for each seed."""
         return f"Here:\n```py\n# {request['seed']}\n{problem.after}\n```\n"
-
-
-class Editor(Solver):
-    """Writes the solutions as edits in one format."""
-
-    def __init__(self, form: str) -> None:
-        super().__init__()
-        self.form = form
-
-    def answer(self, request: dict[str, Any]) -> Answer:
-        problem = problem_of(request)
-        edit = get_format(self.form).render(PROGRAM, f"{problem.before}\n", f"{problem.after}\n")
-        calls = tuple((call.name, call.arguments) for call in edit.tool_calls)
-        return Answer(edit.content, tool_calls=calls)
 
 
 def by_seed(requests: Sequence[dict[str, Any]]) -> list[int]:

@@ -27,17 +27,17 @@ from exercises.canitedit.generation.config import (
     model_folders,
     problems_identity,
 )
-from exercises.canitedit.generation.editing import completion_of, edit_program
 from exercises.canitedit.problems import InstructionKind, Problem, load_problems
 from exercises.canitedit.prompts import EditRequest, edit_request, program_of
 from exercises.canitedit.results import (
     Completion,
     Decoding,
     ProblemFile,
+    TokenCounts,
     file_name,
     write_file,
 )
-from llm.chat import BudgetUsedError, RequestRefusedError, WindowExceededError
+from llm.chat import BudgetUsedError, Reply, RequestRefusedError, WindowExceededError
 from llm.client import LiteLLMModel
 from llm.options import LIMITS, MODELS, ModelChoice, Sampling, names_of
 from llm.registry import place, takes
@@ -52,7 +52,6 @@ from runs.options import RUN, address_given
 from runs.progress.state import JobStatus, WorkStep
 from runs.progress.summary_json import RunSummary
 from runs.session import start_run
-from runs.slots import WaitingModel
 from runs.storage.store import RunStore
 from runs.upkeep import clean_command, status_command
 
@@ -181,16 +180,14 @@ class CompletionWork:
             top_p=config.top_p if top_p else None,
             max_tokens=config.max_output_tokens,
             stop_tokens=self._request.stop,
-            script_args={"model": self.job.choice.name, "prompt": config.asks},
+            script_args={"model": self.job.choice.name, "prompt": config.prompt.value},
         )
 
     @property
     def _request(self) -> EditRequest:
         config, problem = self.services.config, self.job.problem
-        if config.via:
-            return EditRequest()
         instruction = problem.instruction(self.job.kind)
-        return edit_request(config.whole, problem.before, instruction)
+        return edit_request(config.prompt, problem.before, instruction)
 
     def _model(self, number: int, gate: AttemptGate) -> LiteLLMModel:
         config = self.services.config
@@ -198,23 +195,28 @@ class CompletionWork:
         return self.services.models.model(self.job.choice, config.temperature, gate, sampling)
 
     def _completion(self, number: int) -> Completion:
-        config, problem, choice = self.services.config, self.job.problem, self.job.choice
         model = self._model(number, self.context.gate(number))
-        step = partial(self.context.step, number, choice.name)
-        if not config.via:
-            step(WorkStep.ASKING)
-            request = self._request
-            text = request.text
-            reply = model.complete_text(text) if text else model.complete(request.messages)
-            return completion_of(program_of(config.whole, reply.content), reply)
-        work, instruction = self.context.worker.work, problem.instruction(self.job.kind)
-        work.mkdir(parents=True, exist_ok=True)
-        with self.context.slot as slot:
-            waiting = WaitingModel(model, slot, step, lambda: None)
-            return edit_program(
-                problem.before, instruction, choice, waiting, config.temperature, work,
-                self.context.log.info,
-            )  # fmt: skip
+        self.context.step(number, self.job.choice.name, WorkStep.ASKING)
+        request = self._request
+        text = request.text
+        reply = model.complete_text(text) if text else model.complete(request.messages)
+        return completion_of(program_of(self.services.config.prompt, reply.content), reply)
+
+
+def completion_of(program: str, reply: Reply) -> Completion:
+    tokens = None
+    if reply.usage is not None:
+        tokens = TokenCounts(
+            prompt_tokens=reply.usage.prompt_tokens,
+            completion_tokens=reply.usage.completion_tokens,
+        )
+    return Completion(
+        program=program,
+        reply=reply.content,
+        truncated=reply.truncated,
+        tokens=tokens,
+        cost=as_text(reply.cost),
+    )
 
 
 def make_services(
@@ -233,7 +235,7 @@ def generate(
     problems = load_problems(options.problems)
     check_folders(options)
     check_models(config, options.money)
-    if not config.via and not config.whole.is_chat:
+    if not config.prompt.is_chat:
         for model in config.models:
             place(model.name, config.api_base, config.call_timeout, text=True)
     folders = model_folders(config.models)
@@ -319,7 +321,7 @@ class CompletionBenchmark(Benchmark[Generated]):
             sums = {name: sum(int(one.get(name) or 0) for one in found) for name in _COUNTS}
             first, *others = _COUNTS
             parts = [counted(sums[first], "completion")]
-            parts += [f"{sums[name]:,} {_SHOWN.get(name, name)}" for name in others if sums[name]]
+            parts += [f"{sums[name]:,} {name}" for name in others if sums[name]]
             files = f"{len(found)} of {counted(len(keys), 'file')}"
             yield f"{self.store.folder / folder}: {files}, {', '.join(parts)}"
         yield from super().conclusion(summary)
@@ -349,8 +351,7 @@ class CompletionBenchmark(Benchmark[Generated]):
         self.store.save_instance(finished.key, record, None, None)
 
 
-_COUNTS = ("completions", "truncated", "empty", "unchanged", "not_applied", "refused")
-_SHOWN = {"not_applied": "not applied"}
+_COUNTS = ("completions", "truncated", "empty", "unchanged", "refused")
 
 
 def _counted(content: ProblemFile, refused: int) -> dict[str, int]:
@@ -360,6 +361,5 @@ def _counted(content: ProblemFile, refused: int) -> dict[str, int]:
         "truncated": sum(bool(one.truncated) for one in made),
         "empty": sum(not one.program.strip() for one in made),
         "unchanged": sum(one.program.rstrip("\n") == before for one in made),
-        "not_applied": sum(one.applied is False for one in made),
         "refused": refused,
     }

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.formats import format_names
-from agent.prompts import prompts_hash
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import EnvironmentKind
-from exercises.canitedit.generation.editing import OPENING, SYSTEM
 from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, ProblemSource
 from exercises.canitedit.prompts import Prompt, edit_request
 from exercises.options import listed
@@ -42,8 +40,6 @@ class GenerationConfig(RunBasics):
     """Everything that decides the completions of a run.
 
     Attributes:
-        prompt: how whole programs are asked for; None where ``via`` is given.
-        via: the edit format in which the agent edits the program; empty for a prompt.
         environment, replay, max_seconds_per_attempt: no options here: nothing runs, models are
             called, and a completion is one call.
     """
@@ -51,16 +47,10 @@ class GenerationConfig(RunBasics):
     environment: EnvironmentKind = EnvironmentKind.NONE
     replay: Path | None = None
     max_seconds_per_attempt: float | None = None
-    prompt: Prompt | None = option(
-        None,
-        "How whole programs are asked for (docs/canitedit.md); default: chat.",
+    prompt: Prompt = option(
+        Prompt.CHAT,
+        "How whole programs are asked for (docs/canitedit.md).",
         "--prompt",
-        panel=MODELS,
-    )
-    via: str = option(
-        "",
-        "Instead of --prompt: the agent edits the program as a file, in this edit format.",
-        "--via",
         panel=MODELS,
     )
     kinds: tuple[InstructionKind, ...] = option(
@@ -94,22 +84,12 @@ class GenerationConfig(RunBasics):
     def run_name(self) -> str:
         return self.run or f"canitedit--{model_slug(self.models)}"
 
-    @property
-    def whole(self) -> Prompt:
-        return self.prompt or Prompt.CHAT
-
-    @property
-    def asks(self) -> str:
-        """The prompt or edit format in a word, as files of completions hold it."""
-        return f"via {self.via}" if self.via else self.whole.value
-
     def deciding(self) -> dict[str, Any]:
         """Return what a continued run must repeat; instructions may be added later."""
         prompts = [repr(edit_request(prompt, "{before}", "{instruction}")) for prompt in Prompt]
-        texts = "\0".join([*prompts, SYSTEM, OPENING, prompts_hash()])
-        sha256 = hashlib.sha256(texts.encode()).hexdigest()
+        sha256 = hashlib.sha256("\0".join(prompts).encode()).hexdigest()
         names = [model.name for model in self.models]
-        own = {"models": names, "prompt": self.asks, "prompts_sha256": sha256}
+        own = {"models": names, "prompt": self.prompt.value, "prompts_sha256": sha256}
         return super().deciding() | own
 
 
@@ -132,13 +112,8 @@ def checked_config(config: GenerationConfig) -> GenerationConfig:
         raise UserError(f"--temperature {config.temperature:g}: must lie between 0 and 2")
     if not 0 < config.top_p <= 1:
         raise UserError(f"--top-p {config.top_p:g}: must lie above 0 and up to 1")
-    if config.via and config.prompt:
-        raise UserError("--prompt and --via exclude each other; leave one of them out")
-    if config.via and config.via not in format_names():
-        raise UserError(f"--via {config.via}: give one of {', '.join(format_names())}")
     # A prompt has no edit format, and the models' defaults may need function calls.
-    edit_format = config.via or "whole"
-    models = tuple(replace(model, edit_format=edit_format) for model in config.models)
+    models = tuple(replace(model, edit_format="whole") for model in config.models)
     model_folders(models)
     return replace(config, models=models)
 
@@ -149,7 +124,9 @@ def chosen_models(values: Mapping[str, Any]) -> tuple[ModelChoice, ...]:
     found = models_given(values["models"], book, any_name=any_name, replay=False)
     for text, model in zip((values["models"] or "").split(","), found, strict=False):
         if text and text.strip() != model.given:
-            raise UserError(f"--models {text.strip()}: give the edit format with --via, for all")
+            raise UserError(
+                f"--models {text.strip()}: completions have no edit format; leave it out"
+            )
     return found
 
 

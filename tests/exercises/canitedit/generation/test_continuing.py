@@ -68,7 +68,6 @@ def hashes_with_seed(provider: Provider) -> Counter[tuple[str, int]]:
         (("--temperature", "0.3"), "--temperature 0.2, now 0.3"),
         (("--completions", "3"), "--completions 2, now 3"),
         (("--prompt", "zero-shot"), "--prompt chat, now zero-shot"),
-        (("--via", "diff"), "--prompt chat, now via diff"),
         (("--models", "gpt-4o-mini"), "--models gpt-4o, now gpt-4o-mini"),
         (("--problems", "one.jsonl"), "--problems (its rows)"),
     ],

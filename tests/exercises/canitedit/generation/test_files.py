@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 
 from exercises.canitedit.__main__ import COMMANDS
-from exercises.canitedit.generation.editing import raw_reply
 from exercises.canitedit.problems import InstructionKind, Problem
 from exercises.canitedit.results import write_file
 from exercises.dispatch import dispatch
-from llm.chat import Reply, ToolCall
 from tests.support.canitedit import (
     ROWS,
     Solver,
@@ -95,8 +93,8 @@ def test_what_is_odd_is_counted(
     assert f"{run_folder(varied) / 'gpt-4o'}: 12 of 12 files, {counts}\n" in said
     record = json.loads((run_folder(varied) / f"gpt-4o-{LAZY[:-8]}.json").read_text())
     assert record["status"] == "generated"
-    numbers = ("completions", "truncated", "empty", "unchanged", "refused", "not_applied")
-    assert [record[name] for name in numbers] == [4, 1, 1, 1, 0, 0]
+    numbers = ("completions", "truncated", "empty", "unchanged", "refused")
+    assert [record[name] for name in numbers] == [4, 1, 1, 1, 0]
     assert record["cost"] == pytest.approx(0.0014250)
 
 
@@ -169,11 +167,3 @@ def test_rows_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with Solver() as provider:
         assert generate(monkeypatch, tmp_path, provider.url, *options) == 0
     assert len(files(tmp_path)) == 12
-
-
-def test_function_calls_are_a_part_of_the_raw_reply() -> None:
-    calls = (ToolCall("edit", '{"a": 1}', "id"),)
-    assert json.loads(raw_reply(Reply("é", tool_calls=calls))) == {
-        "content": "é",
-        "tool_calls": [{"name": "edit", "arguments": '{"a": 1}'}],
-    }

@@ -17,7 +17,7 @@ import pytest
 
 from exercises.canitedit.results import read_file
 from runs.calls.journal import EntryKind
-from tests.support.canitedit import Editor, Solver, bytes_of, files, generate, run_folder, words
+from tests.support.canitedit import Solver, bytes_of, files, generate, run_folder, words
 from tests.support.commands import Preloaded
 from tests.support.killing import Ended, Harness, Left, check_ledger, hashes
 from tests.support.provider import Answer, Provider
@@ -122,10 +122,9 @@ def test_a_run_that_is_killed_ends_as_one_undisturbed(tmp_path: Path, command: H
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [(), ("--via", "diff")], ids=["chat", "via"])
-def test_fifty_kills(tmp_path: Path, command: Harness, options: tuple[str, ...]) -> None:
-    with Editor("diff") if options else Solver() as provider:
-        kill_and_continue(tmp_path, command, provider, 50, *options)
+def test_fifty_kills(tmp_path: Path, command: Harness) -> None:
+    with Solver() as provider:
+        kill_and_continue(tmp_path, command, provider, 50)
 
 
 @pytest.mark.long
@@ -133,10 +132,9 @@ def test_fifty_kills(tmp_path: Path, command: Harness, options: tuple[str, ...])
 def test_on_ray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Editor("diff") as provider:
-        options = ("--via", "diff", *LAZY)
-        assert generate(monkeypatch, tmp_path, provider.url, *options, "--engine", "ray") == 0
-        assert generate(monkeypatch, tmp_path / "threads", provider.url, *options) == 0
+    with Solver() as provider:
+        assert generate(monkeypatch, tmp_path, provider.url, *LAZY, "--engine", "ray") == 0
+        assert generate(monkeypatch, tmp_path / "threads", provider.url, *LAZY) == 0
         assert bytes_of(tmp_path) == bytes_of(tmp_path / "threads")
     with Provider() as refusing:
         refusing.will_answer(Answer(status=401))

@@ -87,12 +87,11 @@ def _asks(problem: Problem, request: dict[str, Any]) -> str:
     return next(kind.key for kind in InstructionKind if last.endswith(problem.instruction(kind)))
 
 
-@pytest.mark.parametrize("options", [("--prompt", "chat"), ("--via", "whole")])
 def test_solutions_and_tests_are_never_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Solver() as provider:
-        assert generate(monkeypatch, tmp_path, provider.url, *options) == 0
+        assert generate(monkeypatch, tmp_path, provider.url, "--prompt", "chat") == 0
     assert len(provider.requests) == 24
     for request in provider.requests:
         problem = problem_of(request)
@@ -106,9 +105,7 @@ WRONG = {
     ("--instruction", "rude"): "--instruction rude: there are descriptive, lazy",
     ("--top-p", "0"): "--top-p 0: must lie above 0 and up to 1",
     ("--temperature", "2.5"): "--temperature 2.5: must lie between 0 and 2",
-    ("--via", "sed"): "--via sed: give one of diff",
-    ("--via", "diff", "--prompt", "chat"): "--prompt and --via exclude each other",
-    ("--models", "gpt-4o@diff"): "--models gpt-4o@diff: give the edit format with --via",
+    ("--models", "gpt-4o@diff"): "--models gpt-4o@diff: completions have no edit format",
     ("--models", "gpt-4o,gpt-4o"): "--models names a model twice",
     ("--problems", "gone.jsonl"): "gone.jsonl does not exist",
     ("--run", "../r"): "--run '../r': letters, digits and ._+- only",
