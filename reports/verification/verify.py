@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -321,10 +321,13 @@ def _run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: st
 
 
 def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
-    recorded = described["config"]
+    recorded, deciding = described["config"], described["deciding"]
+    own = mapping(described.get("versions"))
+    other_version = own.get("harness") != HARNESS_VERSION
+    if other_version:  # it had other options
+        recorded = _common(recorded, RunConfig.__dataclass_fields__)
     reflections = Reflections.parse(recorded["max_reflections"])
     config = _CONFIG.validate_python({**recorded, "max_reflections": reflections})
-    deciding, own = described["deciding"], mapping(described.get("versions"))
     # The settings are recorded with what litellm knew of the model.
     unknown = [
         "past_sha256",
@@ -336,13 +339,18 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
     same = {key: deciding.get(key) for key in unknown}
     sha256 = str(mapping(described.get("dataset")).get("sha256"))
     own_facts = {"dataset_sha256": sha256, **same, "harness": own.get("harness")}
+    expected_deciding = {**config.deciding(), **own_facts}
+    if other_version:
+        expected_deciding = _common(expected_deciding, deciding)
+        deciding = _common(deciding, expected_deciding)
     expected = {
         "run": config.run_name,
         "model_name_or_path": config.model_name_or_path,
-        "deciding": {**config.deciding(), **own_facts},
+        "deciding": expected_deciding,
     }
-    yield from all_differences({key: described.get(key) for key in expected}, expected)
-    if own.get("harness") == HARNESS_VERSION:
+    found = {key: described.get(key) for key in expected}
+    yield from all_differences({**found, "deciding": deciding}, expected)
+    if not other_version:
         lacking = sorted(config.as_json().keys() - recorded.keys())
         yield from (f"config.{key} is missing" for key in lacking)
     for option, value in mapping(described.get("options")).items():
@@ -353,6 +361,11 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
             yield from all_differences(given, models, keys)
         elif name in deciding and isinstance(recorded.get(name), (bool, int, float, str)):
             yield from all_differences(str(value), str(recorded[name]), keys)
+
+
+def _common(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the values whose names are among ``names``."""
+    return {name: values[name] for name in sorted(values.keys() & names)}
 
 
 def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:

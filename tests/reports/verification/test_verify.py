@@ -278,6 +278,24 @@ def test_what_another_program_writes_of_its_run_needs_no_more(out: Path, cache: 
     assert [line for line in said if line.startswith(RUN)] == []
 
 
+def test_options_of_another_version_are_no_difference(out: Path, cache: Path) -> None:
+    described = json.loads((out / RUN).read_text())
+    for part in ("versions", "deciding"):
+        described[part]["harness"] = "0.0.1"
+    for part in ("config", "deciding"):
+        described[part]["an_option_that_went"] = ["openai"]
+        del described[part]["map_tokens"]
+    (out / RUN).write_text(json.dumps(described))
+    _, said = verify(out, cache)
+    assert [line for line in said if line.startswith(RUN)] == []
+    described["deciding"]["tries"] = 9
+    (out / RUN).write_text(json.dumps(described))
+    _, said = verify(out, cache)
+    assert [line for line in said if line.startswith(RUN)] == [
+        f"{RUN}: deciding.tries is 9, but should be 3"
+    ]
+
+
 def test_an_output_that_no_evaluation_wrote_is_named(out: Path, cache: Path) -> None:
     store = RunStore.of_folder(out / "predictions/r")
     log = next(eval_log(store, p) for p in read_predictions(store) if p.instance_id == ONE)
