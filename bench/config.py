@@ -191,7 +191,6 @@ class RunConfig(PolicyOptions, RunOptions):
         temperatures = DEFAULT_TEMPERATURES if default else self.temperatures
         return super().deciding() | {
             "agent_allow_web": self.agent_allow_web or None,
-            "agent_translate": sorted(self.agent_translate) or None,
             "agent_api": sorted(self.agent_api) or None,
             "feedback": self.feedback or None,
             "full_suite": None if self.full_suite is FullSuite.NEVER else self.full_suite.value,
@@ -249,7 +248,6 @@ def _check_agent(config: RunConfig) -> None:
         ("agent_api", is_command(config.agent), "--agent command:TEMPLATE alone"),
         ("max_calls_per_attempt", gateway, "named agents and --agent-api"),
         ("agent_allow_web", gateway, "named agents and --agent-api"),
-        ("agent_translate", gateway, "named agents and --agent-api"),
     ):
         if getattr(config, name) and not fits:
             raise UserError(f"--{name.replace('_', '-')} is for {users}; leave it out")
@@ -285,7 +283,7 @@ def _check_gateway(config: RunConfig) -> None:
         if config.replay is None and not config.api_base:
             agent, apis = named_agent(model.edit_format), config.agent_api
             spoken = [d for d in DIALECTS if (d.name == agent.dialect if agent else d.api in apis)]
-            check_dialects(model.name, spoken, config.agent_translate)
+            check_dialects(model.name, spoken)
 
 
 def _check_temperatures(config: RunConfig) -> None:

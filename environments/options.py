@@ -138,16 +138,6 @@ class AgentOptions:
         given=str,
         read=_apis,
     )
-    agent_translate: tuple[str, ...] = option(
-        (),
-        "Providers (litellm's names) for which litellm translates an agent's protocol; what it "
-        "loses is in docs/agents.md.",
-        "--agent-translate",
-        panel=AGENT,
-        decides=True,
-        given=list[str],
-        read=_names,
-    )
     agent_version_check: bool = option(
         False,
         "Refuse to start with another version of a named agent than the one that was tested.",

@@ -92,7 +92,6 @@ class Reply:
             of earlier versions, and for a request that is not known in full.
         body: the provider's whole answer as it came, for a coding agent that reads it itself
             (``agent.gateway``); empty otherwise.
-        translated: ``body`` was made of an answer in another protocol.
     """
 
     content: str
@@ -104,15 +103,13 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
     exchange_sha256: str | None = None
     body: str = ""
-    translated: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the reply for journals and trajectories, which have its exchange beside it."""
         plain = {**asdict(self), "cost": as_number(self.cost)}
         del plain["exchange_sha256"]
-        for name in ("body", "translated"):
-            if not plain[name]:
-                del plain[name]
+        if not self.body:
+            del plain["body"]
         return plain
 
 

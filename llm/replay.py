@@ -197,7 +197,6 @@ def reply_of_json(raw: Mapping[str, Any]) -> Reply:
         tool_calls=tuple(ToolCall(**call) for call in raw.get("tool_calls", ())),
         exchange_sha256=exchange_of(raw),
         body=str(raw.get("body") or ""),
-        translated=raw.get("translated") is True,
     )
 
 

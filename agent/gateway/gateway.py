@@ -84,13 +84,11 @@ class Access:
         apis: the protocols in which it calls its model.
         most_calls: of an attempt; None for no limit.
         allow_web: keep tools that the provider runs, such as a search of the web.
-        translate: let litellm translate where the provider speaks another protocol.
     """
 
     apis: tuple[str, ...]
     most_calls: int | None = None
     allow_web: bool = False
-    translate: bool = False
 
 
 @dataclass
@@ -167,7 +165,7 @@ class Gateway:
 
     async def _start(self) -> None:
         self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        self._provider = Provider(self.model, self._client, self.access.translate)
+        self._provider = Provider(self.model, self._client)
         application = web.Application(client_max_size=_LONGEST_REQUEST)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)

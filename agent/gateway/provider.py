@@ -1,9 +1,4 @@
-"""Call the provider of a model for an agent: as it is, or translated by litellm.
-
-What litellm loses is lost: reasoning tokens and thoughts, cache markers, the order of a text and a
-call in one answer (docs/agents.md). Then the provider is asked for a whole answer, which the agent
-gets in one burst.
-"""
+"""Call the provider of a model for an agent, and pass the answer on as it comes."""
 
 from __future__ import annotations
 
@@ -13,16 +8,15 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import aiohttp
 
-from agent.gateway.dialects.base import AgentRequest, Json, events_of, loaded, object_at
-from agent.gateway.upstream import cost_of_tokens, proxy_of, understands, upstream_of
+from agent.gateway.dialects.base import AgentRequest, Json, events_of, loaded
+from agent.gateway.upstream import cost_of_tokens, proxy_of, upstream_of
 from llm.chat import Reply, RequestRefusedError
 from llm.client import LiteLLMModel
 from llm.gate import Failed
-from llm.provider_errors import TransientError, Wire, meaning, watched
+from llm.provider_errors import TransientError, Wire, meaning
 from llm.registry import the_litellm
 
 STREAM = "text/event-stream"
@@ -84,21 +78,17 @@ class Provider:
     """The provider of an attempt's model.
 
     Attributes:
-        translate: let litellm translate where it speaks another protocol.
         answered: whether it has answered before, so that key and model are right.
     """
 
     model: LiteLLMModel
     client: aiohttp.ClientSession
-    translate: bool
     answered: bool = False
 
     async def send(self, channel: Channel, wire: Wire) -> Reply:
         """Return what the provider answered; ``channel`` gets what the agent can get at once."""
         model, dialect, started = self.model, channel.request.dialect, time.monotonic()
-        translate = self.translate and not understands(model.name, model.api_base, dialect)
-        call = self._translated if translate else self._passed
-        whole, text = await call(channel, wire)
+        whole, text = await self._passed(channel, wire)
         answer = dialect.read(whole)
         if answer.error or not answer.complete:
             raise self._broken(answer.error or "the answer broke off", channel)
@@ -117,7 +107,6 @@ class Provider:
             model=answer.model[:200],
             tool_calls=answer.tool_calls,
             body=text,
-            translated=translate,
         )
 
     async def _passed(self, channel: Channel, wire: Wire) -> tuple[Json, str]:
@@ -155,22 +144,6 @@ class Provider:
             raise RequestRefusedError(f"{model.name}: the answer is not a JSON object", None)
         return answer, text
 
-    async def _translated(self, channel: Channel, wire: Wire) -> tuple[Json, str]:
-        model, request = self.model, channel.request
-        try:
-            call = watched(wire, translated(model.name, request))
-            answer = await asyncio.wait_for(call, model.call_timeout)
-        except (TimeoutError, asyncio.TimeoutError) as error:
-            why = f"no answer within {model.call_timeout:.0f} s"
-            raise TransientError(Failed(why, billed=wire.billed)) from error
-        except Exception as error:
-            raise meaning(the_litellm(), model.name, error, wire) from error
-        kind, data = JSON_TYPE, json.dumps(answer).encode()
-        if request.streamed:
-            kind, data = STREAM, request.dialect.streamed(answer)
-        channel.rest = Piece(data, {"content-type": kind})
-        return answer, data.decode()
-
     def _broken(self, words: str, channel: Channel) -> Exception:
         """Return what an answer that failed means: another try, unless the agent has a part."""
         if channel.started:
@@ -196,44 +169,3 @@ class Provider:
                 channel.give(Piece(bytes(whole[before:given]), headers))
         channel.rest = Piece(bytes(whole[given:]), headers)
         return whole.decode("utf-8", "replace")
-
-
-# litellm takes addresses and keys as parameters too, and the agent writes the body.
-_PARAMETERS = {
-    "messages": (
-        "messages", "max_tokens", "system", "tools", "tool_choice", "temperature", "top_p", "top_k",
-        "stop_sequences", "thinking",
-    ),
-    "chat": (
-        "messages", "max_tokens", "max_completion_tokens", "tools", "tool_choice", "temperature",
-        "top_p", "stop", "seed", "reasoning_effort", "parallel_tool_calls", "response_format",
-    ),
-    "responses": (
-        "input", "instructions", "max_output_tokens", "tools", "tool_choice", "temperature",
-        "top_p", "reasoning", "parallel_tool_calls", "text",
-    ),
-    "generateContent": ("contents", "tools", "systemInstruction"),
-}  # fmt: skip
-
-
-async def translated(name: str, request: AgentRequest) -> Json:
-    """Return the provider's answer to ``request`` in its dialect; ``name`` is litellm's."""
-    litellm, body, kind = the_litellm(), request.body, request.dialect.name
-    calls = {
-        "messages": litellm.anthropic.messages.acreate,
-        "chat": litellm.acompletion,
-        "responses": litellm.aresponses,
-        "generateContent": litellm.google_genai.agenerate_content,
-    }
-    given: Json = {key: body[key] for key in _PARAMETERS[kind] if key in body}
-    given |= {"model": name, "drop_params": True, "num_retries": 0, "max_retries": 0}
-    if kind == "generateContent":
-        given["config"] = object_at(body, "generationConfig")
-    else:
-        given["stream"] = False
-    if kind == "chat":
-        given["_skip_mcp_handler"] = True
-    answer: Any = await calls[kind](**given)
-    plain = answer if isinstance(answer, dict) else answer.model_dump(mode="json")
-    found: Json = json.loads(json.dumps(plain, default=str))
-    return found

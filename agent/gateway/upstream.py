@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from urllib.parse import urlsplit
@@ -47,26 +47,17 @@ class Upstream:
         return self.root + path.removeprefix("/v1")
 
 
-def understands(name: str, api_base: str | None, dialect: Dialect) -> bool:
-    """Return whether the provider of ``name`` speaks ``dialect``; an own server has to."""
-    if api_base:
-        return True
+def check_dialects(name: str, dialects: Sequence[Dialect]) -> None:
+    """Check that the provider of ``name`` speaks one of ``dialects`` and has an address."""
     provider = provider_of(name, None)[1]
-    return provider == dialect.api or (dialect.common and provider not in APIS)
-
-
-def check_dialects(name: str, dialects: Sequence[Dialect], translate: Collection[str]) -> None:
-    """Check that the provider of ``name`` speaks one of ``dialects``, or is in ``translate``."""
-    provider = provider_of(name, None)[1]
-    spoken = [dialect for dialect in dialects if understands(name, None, dialect)]
-    for dialect in spoken:
-        upstream_of(name, None, dialect)
-    if spoken or provider in translate:
-        return
-    known = " and ".join(dialect.name for dialect in dialects)
+    for dialect in dialects:
+        if provider == dialect.api or (dialect.common and provider not in APIS):
+            upstream_of(name, None, dialect)
+            return
+    protocols = " and ".join(dialect.name for dialect in dialects)
     raise UserError(
-        f"--agent speaks the protocol {known}, and {name} is served by {provider}; choose another "
-        f"model or another agent, or give --agent-translate {provider}"
+        f"--agent speaks the protocol {protocols}, and {name} is served by {provider}; choose "
+        "another model or another agent"
     )
 
 

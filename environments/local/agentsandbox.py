@@ -134,7 +134,7 @@ def _made(options: AgentOptions, name: str) -> Agent:
         )
     apis = (recipe.api,) if recipe else options.agent_api
     most, web = options.max_calls_per_attempt, options.agent_allow_web
-    access = Access(apis, most, web, bool(options.agent_translate))
+    access = Access(apis, most, web)
     return replace(agent, access=access if apis else None)
 
 

@@ -424,6 +424,7 @@ def _unasked(
         return
     for attempt in attempts:
         for number, call in enumerate(attempt["calls"], 1):
+            call.pop("translated", None)  # a mark that versions before 0.13 wrote
             key = (attempt["attempt"], attempt["model"], call)
             # A command that calls its models itself has one call, with what it printed.
             if key not in known and ("body" in call or not is_outside(attempt["edit_format"])):

@@ -1,4 +1,4 @@
-"""The protocol of Anthropic."""
+"""Pure: the protocol of Anthropic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from agent.gateway.dialects.base import (
     text_at,
 )
 from llm.chat import Message, ToolCall
-from llm.registry import the_litellm
 
 
 class Messages(Dialect):
@@ -92,14 +91,6 @@ class Messages(Dialect):
             searches=count_at(usage, "server_tool_use", "web_search_requests"),
         )  # fmt: skip
         return objects(answer, "content"), text_at(answer, "stop_reason"), tokens
-
-    def streamed(self, answer: Json) -> bytes:
-        the_litellm()
-        from litellm.llms.anthropic.pass_through.messages.fake_stream_iterator import (
-            FakeAnthropicMessagesStreamIterator,
-        )
-
-        return b"".join(FakeAnthropicMessagesStreamIterator(answer))
 
     def refusal(self, words: str) -> Json:
         return {"type": "error", "error": {"type": "invalid_request_error", "message": words}}

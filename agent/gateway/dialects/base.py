@@ -152,10 +152,6 @@ class Dialect(ABC):
         """Return the parts of an answer, why it ended (empty where it broke off), its tokens."""
 
     @abstractmethod
-    def streamed(self, answer: Json) -> bytes:
-        """Return ``answer`` as the stream that says the same."""
-
-    @abstractmethod
     def refusal(self, words: str) -> Json:
         """Return the body of an error that the agent will not try again."""
 

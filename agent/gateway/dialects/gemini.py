@@ -16,7 +16,6 @@ from agent.gateway.dialects.base import (
     first,
     object_at,
     objects,
-    sse,
     text_at,
 )
 from llm.chat import Message, ToolCall
@@ -75,9 +74,6 @@ class Gemini(Dialect):
         )  # fmt: skip
         end = candidate.get("finishReason") or at(answer, "promptFeedback", "blockReason")
         return objects(candidate, "content", "parts"), text_at(end), tokens
-
-    def streamed(self, answer: Json) -> bytes:
-        return sse(answer)
 
     def refusal(self, words: str) -> Json:
         return {"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}

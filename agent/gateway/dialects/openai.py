@@ -92,15 +92,6 @@ class Chat(_OpenAI):
         tokens = _tokens(answer, "prompt", "completion")
         return parts, text_at(choice, "finish_reason"), tokens
 
-    def streamed(self, answer: Json) -> bytes:
-        choice = first(answer, "choices")
-        delta = {k: v for k, v in object_at(choice, "message").items() if v is not None}
-        if calls := objects(delta, "tool_calls"):
-            delta["tool_calls"] = [{**call, "index": n} for n, call in enumerate(calls)]
-        last = {"index": 0, "delta": delta, "finish_reason": choice.get("finish_reason")}
-        chunk = {**answer, "object": "chat.completion.chunk", "choices": [last]}
-        return sse(chunk) + b"data: [DONE]\n\n"
-
     def _addressed(self, path: str, body: Json, model: str, *, streamed: bool) -> tuple[str, Json]:
         path, asking = super()._addressed(path, body, model, streamed=streamed)
         if streamed:
@@ -160,14 +151,6 @@ class Responses(_OpenAI):
         end = text_at(answer, "status")
         tokens = _tokens(answer, "input", "output")
         return objects(answer, "output"), end if end in self._ENDS else "", tokens
-
-    def streamed(self, answer: Json) -> bytes:
-        opened = {**answer, "output": [], "status": "in_progress"}
-        events: list[Json] = [{"type": "response.created", "response": opened}]
-        for index, item in enumerate(objects(answer, "output")):
-            for kind in ("response.output_item.added", self._DONE):
-                events.append({"type": kind, "output_index": index, "item": item})
-        return b"".join(map(sse, [*events, {"type": "response.completed", "response": answer}]))
 
     def stream_error(self, words: str) -> bytes:
         response = {"status": "failed", **self.refusal(words)}

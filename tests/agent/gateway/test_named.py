@@ -203,7 +203,6 @@ def test_models_and_their_agents_are_chosen_together() -> None:
     with pytest.raises(UserError, match="responses, and deepseek/deepseek-chat"):
         chosen("deepseek/deepseek-chat", agent="codex")
     assert chosen("deepseek/deepseek-chat", agent="goose")
-    assert chosen("gpt-4o", agent="claude-code", agent_translate=("openai",))
     with pytest.raises(UserError, match="give gpt-4o an agent too"):
         chosen("gpt-4o@goose", "gpt-4o@diff")
     with pytest.raises(UserError, match="differ; give one agent"):

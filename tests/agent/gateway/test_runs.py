@@ -154,10 +154,16 @@ def test_reports_read_what_an_agent_did(
     assert [call["arguments"] for call in calls] == [EDIT]
     assert [s["source"] for s in steps] == ["user", "agent", "agent"]
     assert "replaced" in json.dumps(steps[1]["observation"])
+    # Versions before 0.13 marked answers that litellm had translated.
+    path = folder / f"trajectories/{ID}.json"
+    text = path.read_text()
+    path.write_text(text.replace('"body": ', '"translated": true, "body": '))
+    assert path.read_text() != text
+    said.clear()
+    report_command([folder], report_options(cache, verify=True), said.append)
+    assert not [line for line in said if "that of its journal" in line]
 
 
-@needs_bubblewrap
-@pytest.mark.parametrize("words", [("stream",), pytest.param((), marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("dialect", "model"),
     [
@@ -168,25 +174,11 @@ def test_reports_read_what_an_agent_did(
         ("gemini", "chat"),
     ],
 )
-def test_litellm_translates_for_providers_that_are_named(
-    dialect: str,
-    model: str,
-    words: tuple[str, ...],
-    tmp_path: Path,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_model_whose_provider_speaks_another_protocol_is_refused(
+    dialect: str, model: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = (ModelChoice.parse(MODELS[model]),)
-    chosen = agent_of(dialect, *words, models=models)
-    with pytest.raises(UserError, match="give --agent-translate"):
-        solve(chosen, tmp_path, cache)
-    provider = {"messages": "anthropic"}.get(model, APIS[model])
-    with served(monkeypatch) as stub:
-        found = solve(replace(chosen, agent_translate=(provider,)), tmp_path, cache)
-        again = replace(chosen, agent_translate=(provider,), run="again")
-        solve(replace(again, replay=tmp_path / "predictions/r"), tmp_path, cache)
-    assert found["status"] == "plausible", found["reason"]
-    assert stub.billed == len(ledger_of(tmp_path)) == 2
-    assert all(call["translated"] for call in attempt_of(tmp_path)["calls"])
-    replayed = json.loads((tmp_path / f"predictions/again/{ID}.json").read_text())
-    assert replayed["model_patch"] == found["model_patch"]
+    with served(monkeypatch) as stub, pytest.raises(UserError, match="speaks the protocol") as said:
+        solve(agent_of(dialect, models=models), tmp_path, cache)
+    assert str(said.value).endswith("choose another model or another agent")
+    assert not stub.requests
