@@ -138,12 +138,6 @@ class AgentOptions:
         given=str,
         read=_apis,
     )
-    agent_version_check: bool = option(
-        False,
-        "Refuse to start with another version of a named agent than the one that was tested.",
-        "--agent-version-check",
-        panel=AGENT,
-    )
     agent_allow_web: bool = option(
         False,
         "Keep tools that the provider runs for an agent, such as a search of the web; leaderboards "

@@ -118,11 +118,6 @@ def _made(options: AgentOptions, name: str) -> Agent:
     if not isinstance(agent, CommandAgent):
         return agent
     if recipe := agent.recipe:
-        if options.agent_version_check and recipe.tested != (found := recipe.installed()):
-            raise UserError(
-                f"--agent-version-check: {name} {recipe.tested} was tested, and {found or 'none'} "
-                f"is installed; install that one: {recipe.install}"
-            )
         if bubble and (program := shutil.which(recipe.program)):
             agent = replace(agent, surroundings=bubble.showing(str(Path(program).absolute())))
     elif bubble and (missing := bubble.missing(agent.argv[0])):
