@@ -23,7 +23,7 @@ from bench.instances.instance import Instance, split_row
 from bench.instances.project import project_of, snapshot_of
 from bench.instances.shape import Commands
 from bench.options import Options
-from bench.own.discovery import CONFIG_FILE, discover, read_saved, saved_text
+from bench.own.discovery import CONFIG_FILE, discover, read_saved
 from bench.own.issues import Issue, read_issue
 from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository, open_repository
@@ -31,7 +31,7 @@ from bench.own.result import Before, OwnOutcome, OwnResult, deliver
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import add_submodules
 from core.address import without_logins
-from core.atomic import write_json_atomic, write_text_atomic
+from core.atomic import write_json_atomic
 from core.errors import UserError
 from core.plaintext import Say, one_line
 from environments.base import EnvironmentKind, UnavailableError, run_once
@@ -118,13 +118,10 @@ class OwnRun:
         own, repository = self.own, self.repository
         if own.branch:
             repository.check_branch(own.branch)
-        if repository.tree is None and (own.apply or own.save_config):
-            raise UserError("--apply and --save-config: there is no work tree; leave them out")
+        if repository.tree is None and own.apply:
+            raise UserError("--apply: there is no work tree; leave it out")
         if own.patch and (own.patch.is_dir() or not own.patch.absolute().parent.is_dir()):
             raise UserError(f"--patch {own.patch}: a file cannot be written there; give another")
-        if own.save_config and repository.tree:
-            file = repository.tree / CONFIG_FILE
-            write_text_atomic(file, saved_text(self.commands, self.sources))
 
     def _found(self, environment: EnvironmentKind) -> Iterator[str]:
         """Yield what was found, for the user to see before anything costs."""

@@ -5,7 +5,6 @@ The files are not trusted: what cannot be read is as if it were not there.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from bench.instances.shape import Commands
 from core.errors import UserError
 from core.parsing.untrusted import fault_of, object_of
-from core.plaintext import one_line, shortened
+from core.plaintext import shortened
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -187,14 +186,3 @@ def read_saved(text: str) -> Commands:
         keys = ", ".join(_KEYS.values())
         raise UserError(f"{CONFIG_FILE}: {shortened(words, 200)}; its keys are {keys}") from error
     return Commands.model_validate(dict(found))
-
-
-def saved_text(commands: Commands, sources: Mapping[str, str]) -> str:
-    """Return the file that ``read_saved`` reads, with a comment on where each value is from."""
-    lines = ["# How this repository is set up, tested and linted; correct what is wrong."]
-    for field, value in commands:
-        if value:
-            # JSON's strings are TOML's, but for one character.
-            words = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-            lines += [f"# From {one_line(sources.get(field, '-'))}", f"{_KEYS[field]} = {words}"]
-    return "\n".join(lines) + "\n"

@@ -36,9 +36,6 @@ class OwnOptions:
     test_cmd: str = _part("", "Runs all tests. Default: found.", "--test-cmd")
     lint_cmd: str = _part("", "Checks the tree. Default: found.", "--lint-cmd")
     image: str = _part("", "Run tests in containers of this image.", "--image")
-    save_config: bool = _start(
-        False, "Write the commands to .retry-harness.toml, which is read later.", "--save-config"
-    )
     apply: bool = _start(False, "Apply a plausible patch to the work tree.", "--apply")
     apply_anyway: bool = _start(
         False, "--apply and --branch take the least bad patch too.", "--apply-anyway"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.own.discovery import Commands, Found, discover, read_saved, saved_text
+from bench.own.discovery import Commands, Found, discover, read_saved
 from bench.regression.runners import Runner
 from bench.regression.runners.commands import find_runner
 from core.errors import UserError
@@ -169,7 +169,23 @@ def test_sources_name_the_files() -> None:
     found = found_in({"pyproject.toml": PROJECT, "requirements-dev.txt": "pytest", **TEST})
     setup = "pyproject.toml, requirements-dev.txt"
     assert found.sources == {"setup": setup, "test": "tests/test_a.py"}
-    assert f"# From {setup}\nsetup-cmd = [" in saved_text(found.commands, found.sources)
+
+
+def test_commands_are_read_from_a_file() -> None:
+    text = """
+        setup-cmd = ["pip install -r requirements.txt", "make"]
+        test-cmd = "pytest"  # all tests
+        lint-cmd = "ruff check"
+        image = "python:3.12"
+        python = "3.9"
+    """
+    assert read_saved(text) == Commands(
+        setup=("pip install -r requirements.txt", "make"),
+        test="pytest",
+        lint="ruff check",
+        image="python:3.12",
+        python="3.9",
+    )
     assert read_saved("setup-cmd = 'make'").setup == ("make",)
     assert read_saved("") == Commands()
 
@@ -193,15 +209,6 @@ def test_a_wrong_saved_file_is_one_line(text: str, words: str) -> None:
     assert str(caught.value).startswith(".retry-harness.toml: ")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-
-
-@given(st.lists(WORDS, max_size=3), WORDS, WORDS, WORDS)
-def test_a_saved_file_is_read_as_it_was(setup: list[str], test: str, image: str, why: str) -> None:
-    commands = Commands(setup=tuple(setup), test=test + "\x7f\n\\\0", image=image, python="3.9")
-    assert read_saved(saved_text(commands, {"setup": why, "test": why})) == commands
 
 
 NAMES = [

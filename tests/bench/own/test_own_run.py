@@ -305,13 +305,11 @@ def test_edits_of_tests_are_left_out_and_named(world: World, calc: Path) -> None
     assert "test_calc" not in (world.run / "candidate.patch").read_text()
 
 
-def test_commands_are_saved_and_read(world: World, calc: Path) -> None:
+def test_commands_are_read_from_a_file(world: World, calc: Path) -> None:
     world.record("local/calc", RIGHT)
-    first = world.start(calc, *PYTEST, "--save-config", "--dry-run")
-    assert first.returncode == 0, first.stdout
-    assert "test-cmd = " in (calc / ".retry-harness.toml").read_text()
-    second = world.start(calc, "--dry-run", "--environment", "local")
-    assert "tests        pytest  (.retry-harness.toml)" in second.stdout, second.stdout
+    (calc / ".retry-harness.toml").write_text('test-cmd = "pytest"\n')
+    done = world.start(calc, "--dry-run", "--environment", "local")
+    assert "tests        pytest  (.retry-harness.toml)" in done.stdout, done.stdout
 
 
 def live(provider: Provider) -> tuple[str, ...]:
