@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from core.address import login_secrets
 
 DOTENV_VARIABLE = "SWE_RETRY_HARNESS_DOTENV"
 """Names the variables from a file ``.env``, which are secret under any name."""
+_HEADERS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
 _SHORTEST = 8
 # A value with white space is a sentence, unless it is long enough for a PEM or JSON key.
 _LONGEST_SENTENCE = 100
@@ -38,7 +39,7 @@ class Redactor:
 
     Attributes:
         secrets: values by name; empty values are left out.
-        logins: by name, the secret parts of addresses in a value.
+        logins: by name, the secret parts of addresses and headers in a value.
     """
 
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -49,7 +50,8 @@ class Redactor:
         """Return the redactor of the variables whose names and values suggest secrets.
 
         A value counts if it has at least 8 characters, no white space (except above 100 characters)
-        and is not an existing path. In addresses, in any variable, user and password count.
+        and is not an existing path. In addresses, in any variable, user and password count, and
+        keys in the headers of OpenTelemetry.
         """
         of_file = {*environ.get(DOTENV_VARIABLE, "").split(",")}
         secrets = {
@@ -62,6 +64,9 @@ class Redactor:
             for name, value in environ.items()
             if "://" in value
         }
+        for name in _HEADERS:
+            if headers := environ.get(name):
+                logins[name] = (*logins.get(name, ()), *_header_secrets(headers))
         return cls(secrets, logins)
 
     def __call__(self, text: str) -> str:
@@ -125,6 +130,15 @@ def _may_be_secret(value: str) -> bool:
         path = Path(value)
         return not (path.is_absolute() and path.exists())
     return True
+
+
+def _header_secrets(headers: str) -> Iterator[str]:
+    """Yield the keys in ``name=value,name=value``, without a word like ``Basic`` before one."""
+    for header in headers.split(","):
+        name, _, value = unquote(header).partition("=")
+        words = value.split()
+        if words and holds_secret(name.strip().replace("-", "_"), words[-1]):
+            yield words[-1]
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -149,3 +149,14 @@ def test_logins_in_addresses_of_any_variable(value: str, text: str, shown: str) 
 def test_a_login_is_found_as_a_header() -> None:
     redact = Redactor.of_environment({"A_URL": "http://me:a%2Fb@host"})
     assert redact("Basic " + base64.b64encode(b"me:a/b").decode()) == "Basic [A_URL]"
+
+
+@pytest.mark.parametrize("blank", [" ", "%20"])
+def test_keys_in_the_headers_of_opentelemetry(blank: str) -> None:
+    headers = f"Authorization=Basic{blank}cGstbGY6c2stbGY=, x-project-name=astropy-runs,api_key=k-1"
+    redact = Redactor.of_environment({"OTEL_EXPORTER_OTLP_HEADERS": headers})
+    assert redact("Basic cGstbGY6c2stbGY= of astropy-runs, k-1") == (
+        "Basic [OTEL_EXPORTER_OTLP_HEADERS] of astropy-runs, k-1"
+    )
+    redact = Redactor.of_environment({"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x-api-key=0123456789"})
+    assert redact("0123456789") == "[OTEL_EXPORTER_OTLP_TRACES_HEADERS]"
