@@ -101,7 +101,7 @@ def make_services(config: RunConfig, options: Options, worker: WorkerAccess) -> 
         ),
         models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
         agent=make_agent(config),
-        tracing=make_tracing(options.trace, config.run_name, content=options.trace_content),
+        tracing=make_tracing(config.run_name, enabled=options.trace, content=options.trace_content),
         images=image_store(config, options, worker.key, worker.warn_once, worker.stop.check),
     )
 
@@ -202,8 +202,8 @@ class InstanceBenchmark(Benchmark[Solved]):
 
     def finish(self) -> None:
         options, name = self.options, self.config.run_name
-        tracing = make_tracing(options.trace, name, content=options.trace_content)
-        if tracing.providers and not tracing.send_all():
+        tracing = make_tracing(name, enabled=options.trace, content=options.trace_content)
+        if tracing and not tracing.flush():
             self.say("note: --trace: not all spans were sent in time")
         if self.containers:
             shown = {instance.image: instance.shown_image for instance in self.selected}

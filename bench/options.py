@@ -59,17 +59,15 @@ class Options(Start, RunSettings):
         given=Path,
     )
     images: ImageOptions = field(default_factory=ImageOptions)
-    trace: tuple[str, ...] = option(
-        (),
-        "Report attempts and calls to these callbacks of litellm, as otel,langfuse "
+    trace: bool = option(
+        False,
+        "Send attempts and calls as spans of OpenTelemetry to OTEL_EXPORTER_OTLP_ENDPOINT "
         "(docs/tracing.md).",
         "--trace",
         panel=RUN,
-        given=str,
-        read=lambda _, text, __: tuple(dict.fromkeys(map(str.strip, text.split(",")))),
     )
     trace_content: bool = option(
-        False, "With --trace: report prompts and replies too.", "--trace-content", panel=RUN
+        False, "With --trace: send prompts and replies too.", "--trace-content", panel=RUN
     )
     given: Mapping[str, Any] = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)

@@ -1,137 +1,109 @@
-"""Report attempts and their calls as spans of OpenTelemetry (``--trace``).
+"""Send attempts and their calls as spans of OpenTelemetry (``--trace``).
 
-The names are callbacks of litellm, which knows where each service takes spans, and by which
-variables. The spans are ours: one of an attempt, and below it one of each call that passes the
-gate, as those of coding agents of others do. litellm's own logging would not see these, and it
-gets all text. Attributes are those of OpenTelemetry's GenAI conventions, version 0.1.0.
+The exporter speaks OTLP over HTTP. Its address and its headers are OpenTelemetry's own variables.
+An attempt is a span, and below it each call that passes the gate is one, those of coding agents of
+others too. Attributes are those of OpenTelemetry's GenAI conventions, version 0.1.0.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING
 
 from core.errors import StoppedError, UserError
 from core.redaction import Redactor
 from llm.chat import Message, Reply
 from llm.gate import Answered, CallOutcome, Gate, PlannedCall
-from llm.registry import the_litellm
 
-_PATIENCE = 5.0  # seconds for what was not sent yet
-_ALIASES = {"langfuse": "langfuse_otel"}
-# One of these must be set: litellm would send elsewhere without a word.
-_NEEDED = {
-    "otel": ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_ENDPOINT", "OTEL_EXPORTER"),
-    "langfuse_otel": ("LANGFUSE_SECRET_KEY",),
-}
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span
 
-
-Spans = tuple[Any, ...]
-"""One for each provider."""
+Attribute = str | int | float
+_FLUSH_SECONDS = 5.0
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
 @dataclass(frozen=True)
 class Tracing:
-    """Where this process sends spans; nowhere by default.
+    """Where this process sends spans.
 
     Attributes:
         content: with prompts, replies and words of errors, from which secrets are redacted.
-        providers: of tracers.
     """
 
-    run: str = ""
-    content: bool = False
-    providers: tuple[Any, ...] = ()
-    redact: Redactor = field(default_factory=Redactor)
+    run: str
+    content: bool
+    provider: TracerProvider
+    redact: Redactor
 
     @contextmanager
     def attempt(self, instance: str, number: int, model: str, agent: str) -> Iterator[AttemptTrace]:
-        """Make a span of an attempt, which ends with the block."""
-        facts = {"run": self.run, "instance": instance, "attempt": number}
-        own = {f"retry_harness.{key}": value for key, value in facts.items()}
-        name = f"{self.run}/{instance}/{number}"
-        own |= {"gen_ai.agent.name": agent, "gen_ai.conversation.id": name}
-        trace = AttemptTrace(self, self.started("invoke_agent", agent, model, own))
+        """Start the span of an attempt; the caller or an exception ends it."""
+        attributes: dict[str, Attribute] = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": agent,
+            "gen_ai.request.model": model,
+            "gen_ai.conversation.id": f"{self.run}/{instance}/{number}",
+            "retry_harness.run": self.run,
+            "retry_harness.instance": instance,
+            "retry_harness.attempt": number,
+        }
+        trace = AttemptTrace(self, self.start(f"invoke_agent {agent}", attributes))
         try:
             yield trace
         except BaseException as error:
             stopped = isinstance(error, (StoppedError, KeyboardInterrupt))
-            trace.ended("interrupted" if stopped else "infra_error", type(error).__name__)
+            trace.end("interrupted" if stopped else "infra_error", type(error).__name__)
             raise
-        finally:
-            for span in trace.spans:
-                span.end()
 
-    def started(
-        self, operation: str, name: str, model: str, more: dict[str, Any], above: Spans = ()
-    ) -> Spans:
-        """Return a new span for each provider; ``above`` are those that it lies below."""
-        if not self.providers:
-            return ()
-        from opentelemetry.context import Context
-        from opentelemetry.trace import set_span_in_context
+    def start(
+        self, name: str, attributes: Mapping[str, Attribute], parent: Span | None = None
+    ) -> Span:
+        """Return a new span below ``parent``, or of a new trace."""
+        from opentelemetry.trace import INVALID_SPAN, set_span_in_context
 
-        usual = {"gen_ai.operation.name": operation, "gen_ai.request.model": model}
-        places = [set_span_in_context(one, Context()) for one in above]
-        return tuple(
-            provider.get_tracer("retry_harness").start_span(
-                f"{operation} {name}", place, attributes=usual | more
-            )
-            for provider, place in zip(self.providers, places or repeat(Context()), strict=False)
-        )
+        tracer = self.provider.get_tracer("retry_harness")
+        context = set_span_in_context(parent or INVALID_SPAN)
+        return tracer.start_span(name, context, attributes=attributes)
 
-    def texts(self, messages: Sequence[Message]) -> str:
+    def messages_text(self, messages: Sequence[Message]) -> str:
         """Return messages in the JSON of the conventions, without secrets."""
-        return self.redact(
-            json.dumps(
-                [
-                    {"role": one.role, "parts": [{"type": "text", "content": one.content}]}
-                    for one in messages
-                ]
-            )
-        )
+        plain = [
+            {"role": message.role, "parts": [{"type": "text", "content": message.content}]}
+            for message in messages
+        ]
+        return self.redact(json.dumps(plain))
 
-    def send_all(self) -> bool:
-        """Wait some seconds until all is sent; return whether it was."""
-
-        def send() -> None:
-            for provider in self.providers:
-                with suppress(Exception):
-                    provider.force_flush()
-
-        # No exit of the process waits for such a thread.
-        sending = threading.Thread(target=send, daemon=True)
-        sending.start()
-        sending.join(_PATIENCE)
-        return not sending.is_alive()
+    def flush(self) -> bool:
+        """Wait some seconds until all spans are sent; return whether that was enough."""
+        # The SDK's own flush has no limit, and no exit of the process waits for such a thread.
+        thread = threading.Thread(target=self.provider.force_flush, daemon=True)
+        thread.start()
+        thread.join(_FLUSH_SECONDS)
+        return not thread.is_alive()
 
 
 @dataclass(frozen=True)
 class AttemptTrace:
-    """An attempt and its spans."""
+    """An attempt and its span."""
 
     tracing: Tracing
-    spans: Spans
+    span: Span
 
-    def gate(self, gate: Gate) -> Gate:
-        """Return ``gate``, whose calls become spans."""
-        return TracedGate(gate, self) if self.spans else gate
-
-    def ended(self, outcome: str, error: str = "", said: Sequence[Message] = ()) -> None:
-        """Note how the attempt ended; ``error`` is the kind of what broke it."""
-        found = {"retry_harness.outcome": outcome}
+    def end(self, outcome: str, error: str = "", messages: Sequence[Message] = ()) -> None:
+        """End the span; ``error`` is the kind of what broke the attempt."""
+        attributes: dict[str, Attribute] = {"retry_harness.outcome": outcome}
         if self.tracing.content:
-            found["gen_ai.input.messages"] = self.tracing.texts(said)
-        set_all(self.spans, found, error)
+            attributes["gen_ai.input.messages"] = self.tracing.messages_text(messages)
+        end_span(self.span, attributes, error)
 
 
 @dataclass(frozen=True)
@@ -140,7 +112,7 @@ class TracedGate:
 
     inner: Gate
     trace: AttemptTrace
-    open: dict[str, Spans] = field(default_factory=dict)
+    open: dict[str, Span] = field(default_factory=dict)
 
     def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
         return self.inner.recorded(request_sha256, exchange_sha256)
@@ -149,79 +121,81 @@ class TracedGate:
         self.inner.pause(seconds)
 
     def begin(self, ask: PlannedCall) -> str:
-        ticket, name = self.inner.begin(ask), ask.model.removeprefix(f"{ask.provider}/")
-        by, above = {"gen_ai.provider.name": ask.provider}, self.trace.spans
-        self.open[ticket] = self.trace.tracing.started("chat", name, name, by, above)
+        ticket = self.inner.begin(ask)
+        name = ask.model.removeprefix(f"{ask.provider}/")
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": ask.provider,
+            "gen_ai.request.model": name,
+        }
+        self.open[ticket] = self.trace.tracing.start(f"chat {name}", attributes, self.trace.span)
         return ticket
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
-        found: dict[str, Any] = {}
-        tracing, spans, error = self.trace.tracing, self.open.pop(ticket), type(outcome).__name__
+        tracing = self.trace.tracing
+        attributes: dict[str, Attribute] = {}
+        error = ""
         if isinstance(outcome, Answered):
-            reply, error = outcome.reply, ""
-            found["gen_ai.response.model"] = reply.model
-            if reply.cost is not None:
-                found["retry_harness.cost_usd"] = float(reply.cost)
-            if used := reply.usage:
-                found["gen_ai.usage.input_tokens"] = used.prompt_tokens
-                found["gen_ai.usage.output_tokens"] = used.completion_tokens
-                found["gen_ai.usage.cache_read.input_tokens"] = used.cached_tokens
+            attributes = reply_attributes(outcome.reply)
             if tracing.content:
-                said = Message("assistant", reply.content, reply.tool_calls)
-                found["gen_ai.output.messages"] = tracing.texts([said])
-        elif tracing.content:  # providers quote prompts
-            found["error.message"] = tracing.redact(outcome.error)
-        set_all(spans, found, error)
-        for span in spans:
-            span.end()
+                message = Message("assistant", outcome.reply.content)
+                attributes["gen_ai.output.messages"] = tracing.messages_text([message])
+        else:
+            error = type(outcome).__name__
+            if tracing.content:  # providers quote prompts
+                attributes["error.message"] = tracing.redact(outcome.error)
+        end_span(self.open.pop(ticket), attributes, error)
         return self.inner.end(ticket, outcome)
 
 
-def set_all(spans: Spans, attributes: dict[str, Any], error: str) -> None:
-    """Set attributes of spans, and where there is one the kind of an error."""
-    for span in spans:
-        span.set_attributes(attributes)
-        if error:
-            from opentelemetry.trace import StatusCode
+def reply_attributes(reply: Reply) -> dict[str, Attribute]:
+    """Return what a span says of a reply, without its text."""
+    attributes: dict[str, Attribute] = {"gen_ai.response.model": reply.model}
+    if reply.cost is not None:
+        attributes["retry_harness.cost_usd"] = float(reply.cost)
+    if reply.usage:
+        attributes["gen_ai.usage.input_tokens"] = reply.usage.prompt_tokens
+        attributes["gen_ai.usage.output_tokens"] = reply.usage.completion_tokens
+        attributes["gen_ai.usage.cache_read.input_tokens"] = reply.usage.cached_tokens
+    return attributes
 
-            span.set_attribute("error.type", error)
-            span.set_status(StatusCode.ERROR)
+
+def end_span(span: Span, attributes: Mapping[str, Attribute], error: str) -> None:
+    """End a span with its last attributes, and with the kind of an error where there is one."""
+    span.set_attributes(attributes)
+    if error:
+        from opentelemetry.trace import StatusCode
+
+        span.set_attribute("error.type", error)
+        span.set_status(StatusCode.ERROR)
+    span.end()
 
 
 @cache
-def make_tracing(names: tuple[str, ...], run: str, *, content: bool) -> Tracing:
-    """Return the one tracing of this process, by the names of ``--trace``.
+def make_tracing(run: str, *, enabled: bool, content: bool) -> Tracing | None:
+    """Return the one tracing of this process, None without ``--trace``.
 
     Raises:
-        UserError: litellm has no such callback, or cannot start it here.
+        UserError: a package or the address is missing, or a variable of OpenTelemetry is wrong.
     """
-    if not names:
-        return Tracing()
+    if not enabled:
+        return None
+    if not any(map(os.environ.get, _ENDPOINTS)):
+        raise UserError(f"--trace: set {_ENDPOINTS[0]} (docs/tracing.md)")
     os.environ.setdefault("OTEL_SERVICE_NAME", "swe-retry-harness")
-    providers = tuple(dict.fromkeys(_provider(_ALIASES.get(name, name)) for name in names))
-    # What is tried again is not worth a line.
+    # The exporter repeats what fails, and each time would be a line.
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
-    for provider in providers:
-        atexit.unregister(provider.shutdown)  # it would wait for half a minute
-    return Tracing(run, content, providers, Redactor.of_environment(os.environ))
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-
-def _provider(name: str) -> Any:  # noqa: ANN401 - litellm is untyped
-    needed = _NEEDED.get(name, ())
-    if needed and not any(map(os.environ.get, needed)):
-        raise UserError(f"--trace {name}: set {needed[0]} (docs/tracing.md)")
-    the_litellm()
-    from litellm._logging import verbose_logger
-    from litellm.litellm_core_utils import litellm_logging as private
-
-    level = verbose_logger.level
-    verbose_logger.setLevel(logging.CRITICAL)  # it would say over many lines why it has none
-    with suppress(Exception):
-        made = private._init_custom_logger_compatible_class(name, None, None)
-        if provider := getattr(made, "_tracer_provider", None):
-            return provider
-    verbose_logger.setLevel(level)
-    raise UserError(
-        f"--trace {name}: litellm makes no spans with it; choose a callback of litellm that speaks "
-        "OpenTelemetry, install requirements-trace.txt, set its variables (docs/tracing.md)"
-    )
+        # At the exit it would wait for half a minute.
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    except (ImportError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"--trace: {error}; install requirements-trace.txt, or correct the variables of "
+            "OpenTelemetry (docs/tracing.md)"
+        ) from error
+    return Tracing(run, content, provider, Redactor.of_environment(os.environ))

@@ -48,7 +48,7 @@ from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, ChatModel, Message, request_sha256
 from llm.gate import Answered, Failed, Gate, PlannedCall
 from llm.options import ModelChoice
-from llm.tracing import AttemptTrace, Tracing
+from llm.tracing import AttemptTrace, TracedGate, Tracing
 from runs.jobs import JobContext
 from runs.modelsource import ModelSource, NotRecordedError, Turn
 from runs.progress.state import WorkStep
@@ -67,7 +67,7 @@ class Services:
     models: ModelSource
     agent: Agent = field(default_factory=BuiltinAgent)
     images: ImageStore | None = None
-    tracing: Tracing = field(default_factory=Tracing)
+    tracing: Tracing | None = None
 
     def pinned(self, instance: Instance) -> AbstractContextManager[None]:
         """Keep the image of ``instance`` meanwhile; raises as ``ImageStore.pinned``."""
@@ -116,11 +116,14 @@ class Attempt:
         """Let the agent work and return the record; an exception in it is part of the record."""
         config, name = self.services.config, self.instance.instance_id
         choice = config.models[(self.number - 1) % len(config.models)]
+        tracing = self.services.tracing
+        if tracing is None:
+            return self._run(choice)
         agent = choice.edit_format if config.outside_agent else BUILTIN
-        with self.services.tracing.attempt(name, self.number, choice.label, agent) as trace:
+        with tracing.attempt(name, self.number, choice.label, agent) as trace:
             record = replace(self, trace=trace)._run(choice)
             status = record.status
-            trace.ended(status.value, status.value if status in BROKEN else "", record.messages)
+            trace.end(status.value, status.value if status in BROKEN else "", record.messages)
         return record
 
     def _run(self, choice: ModelChoice) -> AttemptRecord:
@@ -152,7 +155,7 @@ class Attempt:
 
     def _gate(self) -> Gate:
         gate = self.context.gate(self.number, self.services.config.max_seconds_per_attempt)
-        return self.trace.gate(gate) if self.trace else gate
+        return TracedGate(gate, self.trace) if self.trace else gate
 
     def _task(self, record: AttemptRecord, turn: Turn) -> Task:
         config = self.services.config

@@ -52,7 +52,7 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
         make_agent(config)
-    make_tracing(options.trace, config.run_name, content=options.trace_content)
+    make_tracing(config.run_name, enabled=options.trace, content=options.trace_content)
     dataset = load_dataset(options.dataset, options.split, options.dataset_config)
     notes = (lambda _: None) if options.dry_run and options.as_json else say
     instances = dated(dataset.instances(), options.since, options.until)

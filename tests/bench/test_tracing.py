@@ -19,7 +19,7 @@ import pytest
 
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
-from llm.tracing import Tracing, make_tracing
+from llm.tracing import make_tracing
 from tests.support import TOP, wait_until
 from tests.support.collector import Collector, values
 from tests.support.commands import Preloaded
@@ -69,7 +69,7 @@ def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
     answers = {"gpt-4o": Answer("nothing"), "gpt-4o-mini": Answer(EDIT)}
     monkeypatch.setattr(provider, "answer", lambda request: answers[request["model"]])
     collector.delay = 1.0  # longer than the process takes to end
-    done = run("--trace", "otel", "--all-attempts", "--temperature", "0.5")
+    done = run("--trace", "--all-attempts", "--temperature", "0.5")
     assert done.returncode == 0 and "note: --trace" not in done.stdout, done.stdout
     first, second = collector.attempts
     assert first.trace_id != second.trace_id and not first.parent_span_id
@@ -115,7 +115,7 @@ def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
     assert ISSUE in statement()
     provider.will_answer("textkit/slug.py", f"The key is {KEY}.\n{EDIT}")
     more = ["--trace-content"] if content else []
-    done = run("--trace", "otel", *more, "--models", "gpt-4o@diff")
+    done = run("--trace", *more, "--models", "gpt-4o@diff")
     assert done.returncode == 0, done.stdout
     assert len(collector.calls) == 2
     # As they stand in JSON, which may escape quotes and ends of lines.
@@ -133,7 +133,7 @@ def test_a_call_that_fails_is_a_span_without_what_the_provider_said(
 ) -> None:
     provider.will_answer(Answer(status=500, error={"message": f"{QUOTED} {KEY}"}))
     more = ["--trace-content"] if content else []
-    done = run("--trace", "otel", *more, "--models", "gpt-4o@diff")
+    done = run("--trace", *more, "--models", "gpt-4o@diff")
     assert done.returncode == 1, done.stdout
     (call,), (attempt,) = failed_of(collector), collector.attempts
     assert (call.parent_span_id, call.trace_id) == (attempt.span_id, attempt.trace_id)
@@ -153,7 +153,7 @@ def test_ctrl_c_ends_the_spans_and_sends_them(
     collector: Collector, provider: Provider, preloaded: Preloaded, words: list[str]
 ) -> None:
     provider.will_answer("textkit/slug.py", Answer(EDIT, hang=2))
-    process = preloaded.start(*words, "--trace", "otel")
+    process = preloaded.start(*words, "--trace")
     wait_until(lambda: len(provider.requests) >= 2)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
@@ -186,40 +186,39 @@ def test_a_collector_that_is_not_there_takes_seconds_at_most(
         )
         if not silent:
             server.close()
-        done = run("--trace", "otel")
+        done = run("--trace")
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("note: --trace: not all spans were sent in time") == 1
     assert "Traceback" not in done.stdout
     assert time.monotonic() - started < usual + 8
 
 
-def test_spans_go_to_several_services(
+def test_the_standard_variables_give_path_and_headers(
     collector: Collector, provider: Provider, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Langfuse takes OTLP at an address of its own, with a login that is no span's."""
+    """As Langfuse wants them: below a path of its own, with a login."""
     provider.will_answer(EDIT)
-    with Collector() as langfuse:
-        monkeypatch.setenv("LANGFUSE_HOST", langfuse.url)
-        monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-sentinel-0123456789")
-        monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-lf-sentinel-0123456789")
-        done = run("--trace", "otel,langfuse", "--models", "gpt-4o@diff")
-        assert done.returncode == 0, done.stdout
-        for one in (collector, langfuse):
-            (attempt,) = one.attempts
-            assert {span.parent_span_id for span in one.calls} == {attempt.span_id}
-    assert b"authorization" in langfuse.received.lower()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{collector.url}/api/public/otel")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic cGs6c2s=,x-version=4")
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "our-team")
+    done = run("--trace", "--models", "gpt-4o@diff")
+    assert done.returncode == 0, done.stdout
+    (attempt,) = collector.attempts
+    assert {span.parent_span_id for span in collector.calls} == {attempt.span_id}
+    received = collector.received.lower()
+    for part in (b"/api/public/otel/v1/traces\n", b"authorization: basic cgs6c2s=", b"our-team"):
+        assert part in received
 
 
 @needs_ray
 @pytest.mark.long
 def test_spans_of_ray_workers_arrive_before_their_processes_end(
-    collector: Collector, provider: Provider, words: list[str]
+    collector: Collector, provider: Provider, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds
     provider.will_answer("textkit/slug.py", EDIT)
     command = [sys.executable, str(TOP / "harness.py"), *words, "--engine", "ray", "--jobs", "1"]
-    done = subprocess.run(
-        [*command, "--trace", "otel"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, "--trace"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [values(one)["retry_harness.outcome"] for one in collector.attempts] == [
         "plausible_untested"
@@ -228,11 +227,10 @@ def test_spans_of_ray_workers_arrive_before_their_processes_end(
 
 
 @pytest.mark.parametrize(
-    ("given", "endpoint", "said"),
+    ("name", "value", "message"),
     [
-        ("otel,nope", True, "--trace nope: litellm makes no spans with it; choose a callback"),
-        ("otel", False, "--trace otel: set OTEL_EXPORTER_OTLP_ENDPOINT (docs"),
-        ("langfuse", True, "--trace langfuse_otel: set LANGFUSE_SECRET_KEY (docs"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "", "set OTEL_EXPORTER_OTLP_ENDPOINT (docs/tracing.md)"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "-1", "max_queue_size must be a positive integer"),
     ],
 )
 def test_what_cannot_be_traced_is_one_line_before_any_call(
@@ -240,28 +238,28 @@ def test_what_cannot_be_traced_is_one_line_before_any_call(
     provider: Provider,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
-    given: str,
-    endpoint: bool,
-    said: str,
+    name: str,
+    value: str,
+    message: str,
 ) -> None:
-    if not endpoint:
-        monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT")
-    done = run("--trace", given)
+    monkeypatch.setenv(name, value)
+    done = run("--trace")
     assert done.returncode == 2
-    assert done.stdout.startswith(f"error: {said}") and len(done.stdout.splitlines()) == 1
+    assert done.stdout.startswith(f"error: --trace: {message}")
+    assert len(done.stdout.splitlines()) == 1
     assert not provider.requests and not collector.received
 
 
 def test_a_missing_exporter_is_named(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(UserError, match=r"--trace otel: .*install requirements-trace\.txt"):
-        make_tracing.__wrapped__(("otel",), "r", content=False)
+    with pytest.raises(UserError, match=r"--trace: .*; install requirements-trace\.txt"):
+        make_tracing.__wrapped__("r", enabled=True, content=False)
 
 
 @pytest.mark.long
 def test_without_the_option_nothing_is_imported(words: list[str], provider: Provider) -> None:
-    assert make_tracing((), "r", content=False) == Tracing()
+    assert make_tracing("r", enabled=False, content=False) is None
     provider.will_answer("textkit/slug.py", EDIT)
     code = (
         "import sys\nfrom bench.cli.launch import launch\nfrom demo import register\nregister()\n"

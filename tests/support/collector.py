@@ -18,7 +18,7 @@ class Collector:
     """Takes OTLP over HTTP.
 
     Attributes:
-        received: bodies and headers of all requests, as they came.
+        received: paths, headers and bodies of all requests, as they came.
         spans: those in them.
         delay: seconds before a request counts as received.
     """
@@ -33,7 +33,7 @@ class Collector:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 time.sleep(collector.delay)
-                collector.received += str(self.headers).encode() + body
+                collector.received += f"{self.path}\n{self.headers}".encode() + body
                 request = ExportTraceServiceRequest.FromString(body)
                 collector.spans += [
                     span
