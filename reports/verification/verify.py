@@ -6,9 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
-from importlib.metadata import version
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -47,12 +45,10 @@ from reports.data.verdicts import (
     read_verdict_file,
     verdict_path,
 )
-from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.choice import make_swebench
-from reports.evaluation.evaluators.grading import CONFIGURED, TIMED_OUT, is_saved
+from reports.evaluation.evaluators.grading import is_saved
 from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.swebench import tests_ended
-from reports.evaluation.requested import Regrading, RequestedEvaluation
+from reports.evaluation.requested import RequestedEvaluation
 from reports.statistics.collect import collect
 from reports.statsfile import stats_json, validity_of
 from reports.verification.difference import (
@@ -178,7 +174,7 @@ class _Verification:
             return
         verdict = known_verdict(self.store, prediction)
         assert verdict is not None
-        instance, evaluation = split_row(row) if row is not None else (None, None)
+        evaluation = split_row(row)[1] if row is not None else None
         facts = {name: getattr(saved, name) for name in ("gold_files", "repo", "created_at")}
         if evaluation and saved.repo is not None:  # else it was evaluated without a row
             facts = facts_of(evaluation)
@@ -190,22 +186,7 @@ class _Verification:
         if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
             yield Difference(path, "image or tool is named, but the local evaluator has neither")
         yield from self._of_output(prediction, verdict)
-        graded = None
-        if instance and evaluation and verdict.swebench == version("swebench"):
-            instance = replace(instance, instance_id=prediction.instance_id)
-            task = EvaluationTask(prediction, instance, evaluation)
-            graded = self._regrading(task, verdict)
-        if graded and verdict.evaluator == EvaluatorKind.LOCAL.value:
-            own = verdict.reason
-            if own != graded.reason and TIMED_OUT not in own and CONFIGURED not in own:
-                yield Difference(
-                    path, f"reason is {own!a}, but graded again it is {graded.reason!a}"
-                )
-        yield from self._against_report(path, prediction, verdict, graded)
-
-    @cached_property
-    def _regrading(self) -> Regrading:
-        return Regrading(self.store, make_swebench(self.store, self.options))
+        yield from self._against_report(path, prediction, verdict)
 
     def _of_output(self, prediction: Prediction, verdict: Verdict) -> Iterator[Difference]:
         log = eval_log(self.store, prediction)
@@ -217,7 +198,7 @@ class _Verification:
             yield Difference(log, "does not begin as the output of a local evaluation")
 
     def _against_report(
-        self, place: Path, prediction: Prediction, verdict: Verdict, graded: Verdict | None
+        self, place: Path, prediction: Prediction, verdict: Verdict
     ) -> Iterator[Difference]:
         path = eval_report(self.store, prediction)
         if not path.is_file():
@@ -236,8 +217,6 @@ class _Verification:
         if (verdict.status is VerdictStatus.RESOLVED) is not own["resolved"]:
             wrong = f"says {verdict.status.value}, but the report in logs/ says the opposite"
             yield Difference(place, wrong)
-        if graded and graded.report and (words := first_difference(report, graded.report)):
-            yield Difference(path, f"graded again: {words}")
 
 
 def _unrelated(

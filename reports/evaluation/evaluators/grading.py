@@ -29,9 +29,6 @@ from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
 
 Statuses = Mapping[str, str]
 """swebench's status of each test, by name."""
-TIMED_OUT = "the tests did not end within"
-CONFIGURED = "its edits of test configuration"
-"""Words of the local evaluator's reasons that no saved output gives: a limit, and a second run."""
 
 
 def grade_output(task: EvaluationTask, output: str, evaluator: str) -> Verdict:

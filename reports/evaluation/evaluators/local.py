@@ -33,7 +33,7 @@ from core.worktree import Changes
 from environments.base import Environment, Session, UnavailableError, run_once
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
-from reports.evaluation.evaluators.grading import CONFIGURED, TIMED_OUT, grade_saved, saved
+from reports.evaluation.evaluators.grading import grade_saved, saved
 
 
 class PatchError(Exception):
@@ -120,7 +120,7 @@ class LocalEvaluator(Evaluator):
         output, stated = split_statements(result.output, token)
         log = saved(output, token, timed_out=result.timed_out)
         if result.timed_out:
-            reason = f"{TIMED_OUT} {self.timeout:.0f} s"
+            reason = f"the tests did not end within {self.timeout:.0f} s"
             name = task.instance.instance_id
             return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, log)
         verdict = grade_saved(task, log, self.name)
@@ -180,9 +180,9 @@ def _both(whole: Verdict, bare: Verdict, edits: Sequence[str]) -> Verdict:
     # ``whole``, with all edits, is resolved.
     files = some([ascii(edit) for edit in edits], 3)
     if bare.status is VerdictStatus.RESOLVED:
-        words = f"with and without {CONFIGURED} in {files}"
+        words = f"with and without its edits of test configuration in {files}"
         return replace(bare, reason="; ".join(filter(None, (whole.reason, words))))
-    return replace(bare, reason=f"resolved only with {CONFIGURED} in {files}")
+    return replace(bare, reason=f"resolved only with its edits of test configuration in {files}")
 
 
 def patched(base: Checkout, patches: Sequence[str]) -> Changes:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,12 @@ from environments.base import EnvironmentKind
 from llm.chat import Call, Message, Reply, request_sha256
 from reports.command_line import report_command
 from reports.data.predictions import read_predictions
-from reports.data.verdicts import eval_log, save_verdict
-from reports.evaluation.evaluators.grading import grade_saved, saved
+from reports.data.verdicts import eval_log
 from reports.verification.difference import first_difference, first_line
 from reports.verification.instances import chosen_again, wrong_request
 from runs.storage.store import RunStore
 from tests.support import runs
-from tests.support.evaluated import PRINTED, junit_report, report_options, task, whole_output
+from tests.support.evaluated import report_options, whole_output
 
 ONE, SIX = "demo__textkit-1", "demo__units-1"
 
@@ -310,24 +307,6 @@ def test_an_output_that_no_evaluation_wrote_is_named(out: Path, cache: Path) -> 
     (out / VERDICT).write_text(json.dumps(changed))
     _, said = verify(out, cache)
     assert f"{name}: does not begin as the output of a local evaluation" in said
-
-
-def test_a_reason_that_the_output_does_not_give_is_named(out: Path, cache: Path) -> None:
-    store = RunStore.of_folder(out / "predictions/r")
-    predicted = next(p for p in read_predictions(store) if p.instance_id == ONE)
-    log = saved(f"{PRINTED}\nTOKEN\n{junit_report()}", "TOKEN")
-    graded = replace(grade_saved(task(ONE), log, "local"), swebench=version("swebench"))
-
-    def reasons(reason: str) -> list[str]:
-        save_verdict(store, predicted, replace(graded, reason=reason), None)
-        _, said = verify(out, cache)
-        return [line for line in said if line.startswith(f"{VERDICT}: reason is")]
-
-    (line,) = reasons("because")
-    assert line == f"{VERDICT}: reason is 'because', but graded again it is ''"
-    assert reasons("") == []
-    assert reasons("with and without its edits of test configuration in 'conftest.py'") == []
-    assert reasons("the tests did not end within 60 s") == []
 
 
 def test_a_report_that_says_otherwise_is_named(out: Path, cache: Path) -> None:
