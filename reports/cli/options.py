@@ -17,7 +17,6 @@ class EvaluatorKind(str, Enum):
     """The evaluators besides official programs of other task sets."""
 
     DOCKER = "docker"
-    MODAL = "modal"
     LOCAL = "local"
     NONE = "none"
 
@@ -105,7 +104,7 @@ class ReportOptions:
 
     evaluator: str | None = option(
         None,
-        "Evaluate with docker, local, none, modal (untested), or the official program of a task "
+        "Evaluate with docker, local, none, or the official program of a task "
         f"set: {', '.join(OFFICIAL_TOOLS)} (default: docker if an engine answers).",
         "--evaluator",
     )

@@ -32,7 +32,7 @@ from runs.storage.store import RunStore, shown
 OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.diff"
 RUN_LOG = "run_instance.log"
 BY_SWEBENCH = ("docker", "modal")
-"""Evaluators that run the installed swebench in its own images."""
+"""Evaluators that run the installed swebench in its own images; version 0.12 also had ``modal``."""
 OFFICIAL_TOOLS = (
     "pro",
     "live",

@@ -175,7 +175,7 @@ def image_batches(
             left = [task for task in left if task.instance.instance_id not in done]
 
 
-# The end of evaluation ids of ``ModalEvaluator``.
+# The end of evaluation ids of version 0.12 with ``--evaluator modal``.
 _MODAL_RUN = re.compile(r"-[0-9a-f]{12}-modal$")
 
 

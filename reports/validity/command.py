@@ -129,7 +129,6 @@ def validity_schema() -> dict[str, Any]:
 
 
 _PATIENCE = 0.5
-_AT_ONCE = (EvaluatorKind.DOCKER, EvaluatorKind.MODAL)
 
 
 def gold_command(options: ReportOptions, repeat: int, selection: Selection, say: Say) -> int:
@@ -152,7 +151,7 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
         content = _content(path, dataset, make(store).name, repeat, [*rows])
         run = GoldRun(path, content, dict(versions()), make, say)
         # Other evaluators work on one prediction at a time, or share a folder of their program.
-        run.measure_all(rows, options.workers if kind in _AT_ONCE else 1)
+        run.measure_all(rows, options.workers if kind == EvaluatorKind.DOCKER else 1)
     found = {name: run.content.instances[name] for name in rows}
     for state in Validity:
         names = [name for name, one in found.items() if one.state is state]

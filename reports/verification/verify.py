@@ -181,7 +181,7 @@ class _Verification:
         expected = VerdictFile.of(prediction, verdict, facts)
         if words := first_difference(read_object(path, FIX), expected.model_dump()):
             yield Difference(path, words)
-        if saved.evaluator not in (*(kind.value for kind in EvaluatorKind), *TOOLS):
+        if saved.evaluator not in (*(kind.value for kind in EvaluatorKind), *BY_SWEBENCH, *TOOLS):
             yield Difference(path, f"evaluator is {saved.evaluator!r}, which is unknown")
         if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
             yield Difference(path, "image or tool is named, but the local evaluator has neither")

@@ -16,7 +16,7 @@ from core.plaintext import Say
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.verdicts import OFFICIAL_TOOLS, Verdict
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
-from reports.evaluation.evaluators.swebench import ModalEvaluator, Swebench
+from reports.evaluation.evaluators.swebench import Swebench
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
@@ -44,11 +44,9 @@ def make_evaluator(
         return NoEvaluator()
     if kind == EvaluatorKind.LOCAL:
         return _local(options, say, dataset)
-    swebench = make_swebench(store, options)
-    if kind == EvaluatorKind.MODAL:
-        return ModalEvaluator(swebench, say)
     from reports.evaluation.evaluators.docker import DockerEvaluator
 
+    swebench = make_swebench(store, options)
     return DockerEvaluator(swebench, _images(options, say, dataset), say)
 
 

@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from reports.data.verdicts import (
     Verdict,
     VerdictStatus,
 )
-from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, verdict_of_report
+from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
 from runs.leftovers import kill_processes
 
 # Errors of the patch, not of the engine, after which swebench writes no report: APPLY_PATCH_FAIL,
@@ -80,7 +80,7 @@ class Swebench:
     timeout: float  # seconds for one instance's tests
     split: str
 
-    def run(self, tasks: Sequence[EvaluationTask], run_id: str, options: Sequence[str] = ()) -> str:
+    def run(self, tasks: Sequence[EvaluationTask], run_id: str) -> str:
         """Evaluate ``tasks`` and return swebench's error; empty if there was none."""
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{run_id}.log"
@@ -117,7 +117,7 @@ class Swebench:
                 sys.executable, "-m", "swebench.harness.run_evaluation",
                 "--dataset_name", dataset, "--split", self.split,
                 "--predictions_path", predictions, "--run_id", run_id,
-                "--max_workers", self.workers, "--timeout", int(self.timeout), *options,
+                "--max_workers", self.workers, "--timeout", int(self.timeout),
             ]  # fmt: skip
             marks = {"HF_HUB_OFFLINE": "1", RUN_VARIABLE: run_id}
             try:
@@ -184,34 +184,6 @@ class Swebench:
     @cached_property
     def _logs(self) -> SwebenchLogs:
         return SwebenchLogs(self.folder)
-
-
-@dataclass(frozen=True)
-class ModalEvaluator(Evaluator):
-    """Passes swebench's option for Modal on. It was never run, because it needs an account."""
-
-    swebench: Swebench
-    say: Callable[[str], None]
-    name: str = field(default="modal", init=False)
-
-    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
-        lacking = check_rows(tasks)
-        self.say("note: --evaluator modal passes swebench's option on and is not tested")
-        try:
-            from swebench.harness.modal_eval.utils import validate_modal_credentials
-
-            validate_modal_credentials()
-        except Exception as error:  # swebench documents no exception
-            reason = str(error).splitlines()[0] if str(error) else repr(error)
-            return {task.instance.instance_id: reason for task in tasks}
-        return lacking
-
-    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
-        # Verdicts of local containers must not be taken for those of Modal.
-        run_id = f"{run_id}-{self.name}"
-        failure = self.swebench.run(tasks, run_id, ["--modal", "true"])
-        for task in tasks:
-            yield self.swebench.verdict(task, run_id, self.name, failure)
 
 
 def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:

@@ -82,15 +82,6 @@ def test_an_engine_that_dies_while_it_pulls_is_named(
     assert reasons == {ENGINE_STOPPED}
 
 
-def test_modal_without_an_account_is_not_evaluated(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    store = make_run(tmp_path, {BANK: WRONG})
-    assert report_command([store.folder], report_options(cache, EvaluatorKind.MODAL), print) == 1
-    assert "modal.toml not found" in on_disk(store, BANK)["reason"]
-
-
 @pytest.mark.docker
 @needs_engine
 def test_in_docker_and_again_from_its_output(tmp_path: Path, cache: Path) -> None:

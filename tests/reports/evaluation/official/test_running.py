@@ -225,6 +225,7 @@ def test_official_verdicts_are_those_of_the_official_tools() -> None:
     for name in OFFICIAL_TOOLS:
         assert TOOLS[name](official.settings(None, "python3")).name == name
         assert Verdict("x", VerdictStatus.RESOLVED, name).final
+    assert Verdict("x", VerdictStatus.RESOLVED, "modal").final, "as version 0.12 wrote it"
     assert not Verdict("x", VerdictStatus.RESOLVED, "local").final
 
 
