@@ -29,7 +29,7 @@ from reports.data.predictions import ALL_PREDS, read_predictions, write_all_pred
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
-from reports.evaluation.requested import RequestedEvaluation, follow
+from reports.evaluation.requested import RequestedEvaluation
 from reports.pages.markdown import comparison_table, percent, run_tables, within
 from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
@@ -46,9 +46,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     if asked.policies and not asked.lab:
         raise UserError("--policy is for --lab; pass both")
     named = asked.runs or tuple(filter(None, [asked.audit]))
-    # A run that has just started may not have made its cache yet.
-    at_once = values["follow"] and _given(named, "cache")
-    values["cache"] = values["cache"] or at_once or _recorded(named, "cache")
+    values["cache"] = values["cache"] or _recorded(named, "cache")
     values["repos"] = values["repos"] or _recorded(named, "repos")
     for option in ("image-disk", "image-prefix"):
         key = option.replace("-", "_")
@@ -87,9 +85,7 @@ def _run(asked: ReportTask, options: ReportOptions, values: dict[str, Any]) -> i
         return export_command(asked.runs[0], *asked.export, print)
     # Standard output has only the result, so that it can be sent to a file.
     alone = options.table or options.as_json or asked.lab
-    # A user who follows a run sees each line at once, also in a file.
-    shown = partial(print, flush=True) if options.follow else print
-    say = partial(print, file=sys.stderr, flush=True) if alone else shown
+    say = partial(print, file=sys.stderr, flush=True) if alone else print
     asked, options = _imported(asked, options, say)
     if asked.validate or asked.submission:
         return _package(asked, built(SubmissionOptions, values | {"cache": options.cache}))
@@ -175,8 +171,6 @@ def report_command(
         from reports.combine.combine import combine
 
         store = combine(stores, options.name, say)
-    if options.follow:
-        follow(store, options, say)
     report = report_on(store, options, say)
     if options.as_json:
         show(_text(stats_json(report.stats)))
@@ -194,11 +188,6 @@ def _check(stores: Sequence[RunStore], options: ReportOptions) -> None:
         raise UserError("--compare takes two runs or more, and no --name")
     if options.name and len(stores) < 2:
         raise UserError("--name is for the combination of several runs; give two runs or more")
-    if options.follow and (len(stores) > 1 or options.only_reads or options.regrade):
-        raise UserError(
-            "--follow evaluates one run; give no second run and no --compare, --table, "
-            "--json or --regrade"
-        )
     if options.table and options.as_json:
         raise UserError("--table and --json exclude each other; give one")
 

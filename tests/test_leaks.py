@@ -165,7 +165,7 @@ def test_the_spy_sees_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_a_run_opens_no_verdict(tmp_path: Path, cache: Path) -> None:
-    """``report.py --follow`` writes verdicts beside a run that goes on."""
+    """``report.py`` may write verdicts beside a run that goes on."""
     opened: list[str] = []
     watching = [True]
 

@@ -148,11 +148,6 @@ class ReportOptions:
         "", "Run the official program with this Python (default: this one).", "--evaluator-python"
     )
     images: ImageOptions = field(default_factory=ImageOptions)
-    follow: bool = option(
-        False,
-        "Evaluate predictions as a running harness.py writes them, until it ends.",
-        "--follow",
-    )
 
     @property
     def only_reads(self) -> bool:

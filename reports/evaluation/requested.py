@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -16,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from bench.instances.dataset import BUNDLED, Dataset, load_dataset
 from bench.instances.instance import split_row
 from core.errors import InfrastructureError, UserError
-from core.plaintext import Say, counted, one_line, some
+from core.plaintext import Say, counted, some
 from environments.docker.engine import connect
-from environments.docker.imagestore.record import ClaimKind
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.jsonvalues import mapping
-from reports.data.predictions import Prediction, read_predictions, run_id
+from reports.data.predictions import Prediction, run_id
 from reports.data.rundata import RunData, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
@@ -39,7 +37,6 @@ from reports.evaluation.evaluators.grading import grade_output, grade_saved, is_
 from reports.evaluation.evaluators.swebench import Swebench, saved_output, tests_ended
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.manifest import timestamp
-from runs.storage.runlock import is_locked
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
@@ -81,13 +78,13 @@ class RequestedEvaluation:
         return make_evaluator(self.kind, self.store, options, self.say, self._dataset_name)
 
     def _batches(self, tasks: Sequence[EvaluationTask]) -> Iterable[Sequence[EvaluationTask]]:
-        store = self.limited_images
+        store = self._limited_images
         # A process of swebench takes seconds to start, and all its images stay until it ends.
         most = self.options.workers * 2
         return image_batches(store, tasks, most) if store else (tasks,)
 
     @cached_property
-    def limited_images(self) -> ImageStore | None:
+    def _limited_images(self) -> ImageStore | None:
         """The images of the engine, where they have limited room; no registry has bundled ones."""
         limited = self.options.images.image_disk is not None
         if not limited or self.kind in _WITHOUT_IMAGES or self._dataset_name in BUNDLED:
@@ -330,97 +327,3 @@ class RunEvaluation:
 def _stamped(verdict: Verdict) -> Verdict:
     grader = "" if verdict.tool else version("swebench")
     return replace(verdict, evaluated=timestamp(), swebench=grader)
-
-
-_POLL = 1.0
-
-
-def follow(store: RunStore, options: ReportOptions, say: Say) -> None:
-    """Evaluate predictions as ``harness.py`` writes them, until no process works on the run.
-
-    The harness reads no verdict. Both share the record of images, in which this process claims
-    those that it will need.
-    """
-    # Each line once, because every evaluation describes the engine again.
-    requested = RequestedEvaluation(store, options, store.read_run() or {}, cache(say))
-    _Follower(store, requested, say).run()
-
-
-@dataclass
-class _Follower:
-    store: RunStore
-    requested: RequestedEvaluation
-    say: Say
-    _done: set[tuple[str, str]] = field(default_factory=set)
-    _finished: set[str] = field(default_factory=set)
-    _claimed: dict[str, ClaimKind] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _ended: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        with self._claiming():
-            while True:
-                running = is_locked(self.store.folder)
-                found = read_predictions(self.store) if any(self.store.prediction_paths()) else ()
-                if new := [p for p in found if (p.instance_id, p.patch_sha256) not in self._done]:
-                    self._evaluate(new)
-                elif not running:
-                    return
-                else:
-                    self._ended.wait(_POLL)
-
-    def _evaluate(self, new: list[Prediction]) -> None:
-        verdicts = self.requested.evaluate(new).verdicts
-        self._done |= {(p.instance_id, p.patch_sha256) for p in new}
-        for name in sorted(verdicts):
-            status = verdicts[name].status.value.replace("_", " ")
-            self.say(one_line(f"{name}: {status}; {verdicts[name].reason}".rstrip("; ")))
-        self._finished |= {*verdicts}
-        for name in verdicts:
-            self._claim(name, None)
-
-    @contextmanager
-    def _claiming(self) -> Iterator[None]:
-        if self.requested.limited_images is None:
-            yield
-            return
-        self._claim_all()
-
-        def claim() -> None:
-            while not self._ended.wait(_POLL):
-                self._claim_all()
-
-        watch = threading.Thread(target=claim, daemon=True)
-        watch.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            watch.join()
-            self.requested.limited_images.leave()
-
-    def _claim_all(self) -> None:
-        described = self.store.read_run() or {}
-        for name in {*described.get("selected", ())} - self._finished:
-            predicted = self.store.prediction(name).exists()
-            self._claim(name, ClaimKind.DUE if predicted else ClaimKind.AFTER)
-
-    def _claim(self, name: str, kind: ClaimKind | None) -> None:
-        store, image = self.requested.limited_images, self._images.get(name)
-        with self._lock:
-            before = self._claimed.get(name)
-            late = kind is not None and name in self._finished
-            if store is None or image is None or before is kind or late:
-                return
-            if kind is not None:
-                store.claim([image], kind)
-                self._claimed[name] = kind
-            if before is not None:
-                store.release([image], before)
-                if kind is None:
-                    del self._claimed[name]
-
-    @cached_property
-    def _images(self) -> Mapping[str, str]:
-        halves = (split_row(row) for row in self.requested.dataset.rows)
-        return {i.instance_id: i.image for i, _ in halves if i.test_setup is not None}

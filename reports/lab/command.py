@@ -26,7 +26,7 @@ _LEVEL = 0.05
 
 def lab_command(asked: ReportTask, options: ReportOptions, say: Say, show: Say) -> int:
     """Print the result in Markdown or as JSON, and write its picture beside the first run."""
-    if options.compare or options.follow or options.verify or options.table:
+    if options.compare or options.verify or options.table:
         raise UserError("--lab takes runs, --policy, --samples and --json; leave the others out")
     if options.evaluator is not None or options.regrade or options.all_attempts:
         raise UserError("--lab evaluates nothing: run report.py RUN --all-attempts first")

@@ -1,4 +1,4 @@
-"""A harness and a report that follows it, with images that do not fit on the disk together."""
+"""A harness and the report after it, with images that do not fit on the disk together."""
 
 from __future__ import annotations
 
@@ -82,12 +82,9 @@ class Both:
             "--cache", str(self.cache), "--image-disk", f"{LIMIT // 1_000_000}MB",
         )  # fmt: skip
 
-    def follower(self) -> Started:
-        wait_until(lambda: (self.place / "predictions/r/run.json").exists(), 1200)
-        return self._start(
-            "report.py", str(self.place / "predictions/r"), "--follow", "--evaluator", "docker",
-            "--no-page",
-        )  # fmt: skip
+    def report(self) -> Started:
+        folder = str(self.place / "predictions/r")
+        return self._start("report.py", folder, "--evaluator", "docker", "--no-page")
 
     def _start(self, script: str, *words: str) -> Started:
         log = self.place / f"{script}.{len([*self.place.glob('*.log')])}.log"
@@ -129,7 +126,7 @@ def make_instances(place: Path, client: Any, proxy: Proxy) -> dict[str, str]:
     return layers
 
 
-def test_all_are_judged_below_the_limit_and_each_image_is_pulled_once(
+def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
     tmp_path: Path, cache: Path, preloaded: Preloaded
 ) -> None:
     client: Any = connect()
@@ -145,26 +142,26 @@ def test_all_are_judged_below_the_limit_and_each_image_is_pulled_once(
                         *[("/large/", Fault(500))] * 3]  # fmt: skip
         try:
             with disk.watched():
-                killed = both.harness(), both.follower()
-                verdicts = tmp_path / "predictions/r/verdicts"
-                wait_until(lambda: len([*verdicts.glob("*.json")]) >= COUNT // 4, 1200)
-                for process in killed:
-                    kill_with_children(process.pid)
+                killed = both.harness()
+                predicted = tmp_path / "predictions/r"
+                wait_until(lambda: len([*predicted.glob("*__*.json")]) >= COUNT // 4, 1200)
+                kill_with_children(killed.pid)
                 harness = both.harness()
-                follower = both.follower()
                 assert harness.wait(1200) == 0, both.said()
-                assert follower.wait(1200) == 0, both.said()
+                report = both.report()
+                assert report.wait(1200) == 0, both.said()
             left = {tag for found in client.api.images() for tag in found["RepoTags"] or ()}
         finally:
             remove_images(client, proxy.host)
+    verdicts = tmp_path / "predictions/r/verdicts"
     found = {path.stem: json.loads(path.read_text())["status"] for path in verdicts.glob("*.json")}
     assert set(found) == set(layers)
     assert set(found.values()) <= {"resolved", "unresolved"}
     assert len(disk.sizes) > COUNT
     assert LIMIT - SIZE <= max(disk.sizes) <= LIMIT + SIZE + _SLACK
-    assert {name: proxy.served[layer] for name, layer in layers.items()} == dict.fromkeys(layers, 1)
-    # One pull may have been in work when the processes were killed.
-    assert sum(proxy.started[layer] for layer in layers.values()) <= COUNT + 1
+    assert {proxy.served[layer] for layer in layers.values()} <= {1, 2}
+    # One pull may have been in work when the harness was killed.
+    assert sum(proxy.started[layer] for layer in layers.values()) <= 2 * COUNT + 1
     assert there <= left
     assert not proxy.faults
     said = both.said()
