@@ -129,9 +129,6 @@ class ReportOptions:
     table: bool = option(False, "Print only the tables, in Markdown.", "--table")
     as_json: bool = json_option("Print only the statistics, as JSON.")
     page: bool = option(True, "Write the page of the run with its pictures.", "--page/--no-page")
-    regrade: bool = option(
-        False, "Grade saved test output again without running tests.", "--regrade"
-    )
     verify: bool = verify_option("Compute derived files again and say what differs.")
     all_attempts: bool = option(
         False, "Evaluate the patches of all attempts, for pass@k.", "--all-attempts"
@@ -152,7 +149,7 @@ class ReportOptions:
     @property
     def only_reads(self) -> bool:
         """Whether files are only read: tables, JSON and comparisons evaluate on request alone."""
-        asked = self.evaluator is not None or self.regrade or self.all_attempts
+        asked = self.evaluator is not None or self.all_attempts
         return (self.table or self.as_json or self.compare) and not asked
 
 

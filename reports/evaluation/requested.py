@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,19 +21,15 @@ from reports.data.jsonvalues import mapping
 from reports.data.predictions import Prediction, run_id
 from reports.data.rundata import RunData, rounds
 from reports.data.verdicts import (
-    BY_SWEBENCH,
     Verdict,
     VerdictStatus,
-    eval_log,
     forget_others,
     known_verdict,
     presumed,
     save_verdict,
 )
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
-from reports.evaluation.evaluators.choice import make_evaluator, make_images, make_swebench
-from reports.evaluation.evaluators.grading import grade_output, grade_saved, is_saved
-from reports.evaluation.evaluators.swebench import Swebench, saved_output, tests_ended
+from reports.evaluation.evaluators.choice import make_evaluator, make_images
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.manifest import timestamp
 from runs.storage.store import RunStore
@@ -68,8 +63,6 @@ class RequestedEvaluation:
 
     def evaluate(self, predictions: Sequence[Prediction]) -> Evaluated:
         work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say, self._batches)
-        if self.options.regrade:
-            return work.regrade(Regrading(self.store, make_swebench(self.store, self.options)))
         return work.evaluate(self._evaluator)
 
     @cached_property
@@ -172,38 +165,6 @@ def image_batches(
             left = [task for task in left if task.instance.instance_id not in done]
 
 
-# The end of evaluation ids of version 0.12 with ``--evaluator modal``.
-_MODAL_RUN = re.compile(r"-[0-9a-f]{12}-modal$")
-
-
-@dataclass(frozen=True)
-class Regrading:
-    """Grades the saved test output of a run; swebench's own logs are preferred to copies."""
-
-    store: RunStore
-    swebench: Swebench
-
-    def __call__(self, task: EvaluationTask, known: Verdict | None) -> Verdict | None:
-        """Return the verdict on the saved output of ``task``; None if there is no output.
-
-        ``known`` is the current verdict. Without it, the copy in ``logs/<run>/`` is not used, for
-        it may be of another patch.
-        """
-        image = known.image if known else ""
-        if folder := self.swebench.saved(task):
-            modal = any(map(_MODAL_RUN.search, folder.parts))
-            verdict = grade_output(task, saved_output(folder), "modal" if modal else "docker")
-            return replace(verdict, image=image)
-        log = eval_log(self.store, task.prediction)
-        if known is None or not known.conclusive or not log.is_file():
-            return None
-        text = log.read_text("utf-8", "replace")
-        if known.evaluator not in BY_SWEBENCH:
-            return grade_saved(task, text, known.evaluator) if is_saved(text) else None
-        graded = replace(grade_output(task, text, known.evaluator), image=image)
-        return graded if tests_ended(text) else None
-
-
 Batches = Callable[[Sequence[EvaluationTask]], Iterable[Sequence[EvaluationTask]]]
 
 
@@ -241,22 +202,6 @@ class RunEvaluation:
             if known is not None and known.conclusive:
                 self.say(f"{name}: the verdict of {known.evaluator} stands")
         return Evaluated(self._merged(given), failed)
-
-    def regrade(
-        self, regrade: Callable[[EvaluationTask, Verdict | None], Verdict | None]
-    ) -> Evaluated:
-        tasks, _ = self._tasks(self.predictions)
-        patched = [task for task in tasks if task.prediction.patch.strip()]
-        given = []
-        for task in patched:
-            if verdict := regrade(task, self._known[task.instance.instance_id]):
-                given.append(self._saved(_stamped(verdict)))
-        self.say(f"graded {len(given)} again; {len(patched) - len(given)} left no test output")
-        for verdict in given:
-            before = self._known[verdict.instance_id]
-            if before is not None and before.status is not verdict.status:
-                self.say(f"{verdict.instance_id}: was {before.status.value}")
-        return Evaluated(self._merged(given))
 
     @cached_property
     def _known(self) -> Mapping[str, Verdict | None]:

@@ -28,7 +28,7 @@ def lab_command(asked: ReportTask, options: ReportOptions, say: Say, show: Say) 
     """Print the result in Markdown or as JSON, and write its picture beside the first run."""
     if options.compare or options.verify or options.table:
         raise UserError("--lab takes runs, --policy, --samples and --json; leave the others out")
-    if options.evaluator is not None or options.regrade or options.all_attempts:
+    if options.evaluator is not None or options.all_attempts:
         raise UserError("--lab evaluates nothing: run report.py RUN --all-attempts first")
     stores = [RunStore.of_folder(run) for run in asked.runs]
     if len({store.folder for store in stores}) < len(stores):

@@ -46,8 +46,7 @@ def make_evaluator(
         return _local(options, say, dataset)
     from reports.evaluation.evaluators.docker import DockerEvaluator
 
-    swebench = make_swebench(store, options)
-    return DockerEvaluator(swebench, _images(options, say, dataset), say)
+    return DockerEvaluator(_swebench(store, options), _images(options, say, dataset), say)
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def make_images(
     return make_image_store(client, options.cache, options.images, "report", say)
 
 
-def make_swebench(store: RunStore, options: ReportOptions) -> Swebench:
+def _swebench(store: RunStore, options: ReportOptions) -> Swebench:
     return Swebench(
         folder=store.logs / "evaluation",
         running=options.cache / "evaluations",

@@ -31,23 +31,6 @@ Statuses = Mapping[str, str]
 """swebench's status of each test, by name."""
 
 
-def grade_output(task: EvaluationTask, output: str, evaluator: str) -> Verdict:
-    """Return swebench's verdict on ``output``, which its own script printed."""
-    from swebench.harness.grading import get_eval_report
-
-    with tempfile.TemporaryDirectory() as scratch:
-        report: Mapping[str, object] = get_eval_report(
-            test_spec=test_spec(task),
-            prediction={
-                "instance_id": task.instance.instance_id,
-                "model_patch": task.prediction.patch,
-            },
-            test_log_path=_written(output, Path(scratch)),
-            include_tests_status=True,
-        )
-    return verdict_of_report(task, report, output, evaluator)
-
-
 def printed_statuses(task: EvaluationTask, output: str) -> Statuses:
     from swebench.harness.grading import get_logs_eval
 

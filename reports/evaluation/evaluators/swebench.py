@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from bench.instances.shape import END_MARKER, START_MARKER
@@ -24,7 +23,6 @@ from reports.data.verdicts import (
     OUTPUT_FILE,
     REPORT_FILE,
     RUN_LOG,
-    SwebenchLogs,
     Verdict,
     VerdictStatus,
 )
@@ -171,19 +169,8 @@ class Swebench:
         """Delete what swebench keeps of an evaluation, so that it evaluates and grades it again."""
         shutil.rmtree(self._place(task, run_id), ignore_errors=True)
 
-    def saved(self, task: EvaluationTask) -> Path | None:
-        """Return the folder of an evaluation of this patch that saved complete test output."""
-        for folder in self._logs.of(task.instance.instance_id, task.prediction.patch):
-            if folder.parent.name == _model(task) and tests_ended(saved_output(folder)):
-                return folder
-        return None
-
     def _place(self, task: EvaluationTask, run_id: str) -> Path:
         return self.folder / _LOGS / run_id / _model(task) / task.instance.instance_id
-
-    @cached_property
-    def _logs(self) -> SwebenchLogs:
-        return SwebenchLogs(self.folder)
 
 
 def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:

@@ -1,9 +1,8 @@
-"""The evaluators from the command: verdicts, errors of engines, and grading again."""
+"""The evaluators from the command: verdicts, and errors of engines."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -84,7 +83,7 @@ def test_an_engine_that_dies_while_it_pulls_is_named(
 
 @pytest.mark.docker
 @needs_engine
-def test_in_docker_and_again_from_its_output(tmp_path: Path, cache: Path) -> None:
+def test_in_docker(tmp_path: Path, cache: Path) -> None:
     image = "127.0.0.1:9/no/such:image"
     data = [{**rows()[BANK]}, {**rows()[TEXTKIT]}, {**rows()[UNITS], "image": image}]
     (tmp_path / "rows.json").write_text(json.dumps(data))
@@ -111,27 +110,9 @@ def test_in_docker_and_again_from_its_output(tmp_path: Path, cache: Path) -> Non
     report_command([store.folder], chosen, said.append)
     assert "evaluating 1 predictions (docker)" in said
 
-    (kept,) = (store.logs / "evaluation").glob(f"**/{BANK}/test_output.txt")
-    text = kept.read_text().replace("PASSED tests/test_account.py::test_dep", "FAILED tests/test_d")
-    kept.write_text(text)
-    again = report_options(cache, EvaluatorKind.DOCKER, dataset=chosen.dataset, regrade=True)
-    said.clear()
-    assert report_command([store.folder], again, said.append) == 1  # one has no output
-    assert "graded 2 again; 1 left no test output" in said
-    assert f"{BANK}: was resolved" in said
-    assert on_disk(store, BANK)["status"] == "unresolved"
-    assert on_disk(store, BANK)["official"] is True
-    assert on_disk(store, BANK)["image"] == verdict["image"]
 
-    # Without swebench's folder, the copy in logs/<run>/ is read.
-    shutil.rmtree(store.logs / "evaluation")
-    log.write_text(text.replace("FAILED tests/test_d", "PASSED tests/test_account.py::test_dep"))
-    report_command([store.folder], again, lambda _: None)
-    assert on_disk(store, BANK)["status"] == "resolved"
-
-
-def test_locally_and_again_from_its_output(tmp_path: Path, cache: Path) -> None:
-    """A patch that prints a pass for a test that fails is unresolved, now and later."""
+def test_locally(tmp_path: Path, cache: Path) -> None:
+    """A patch that prints a pass for a test that fails is unresolved."""
     gold = rows()["demo__textkit-2"]["patch"]
     store = make_run(tmp_path, {TEXTKIT: FORGED, "demo__textkit-2": gold})
     chosen = report_options(cache, EvaluatorKind.LOCAL)
@@ -141,13 +122,3 @@ def test_locally_and_again_from_its_output(tmp_path: Path, cache: Path) -> None:
     verdict = on_disk(store, TEXTKIT)
     assert (verdict["status"], verdict["official"]) == ("unresolved", False)
     assert on_disk(store, "demo__textkit-2")["status"] == "resolved"
-    store.verdict("demo__textkit-2").write_text(
-        json.dumps({**on_disk(store, "demo__textkit-2"), "status": "unresolved"})
-    )
-    said: list[str] = []
-    again = report_options(cache, EvaluatorKind.LOCAL, regrade=True)
-    assert report_command([store.folder], again, said.append) == 0
-    assert "graded 2 again; 0 left no test output" in said
-    assert "demo__textkit-2: was unresolved" in said
-    assert on_disk(store, "demo__textkit-2")["status"] == "resolved"
-    assert on_disk(store, TEXTKIT)["status"] == "unresolved"

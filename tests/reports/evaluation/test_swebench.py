@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.data.verdicts import Verdict, VerdictStatus, eval_log
+from reports.data.verdicts import SwebenchLogs, VerdictStatus
 from reports.evaluation.evaluators.swebench import Swebench, check_rows
-from reports.evaluation.requested import Regrading
-from tests.support.evaluated import BANK, FORGED, TEXTKIT, WRONG, make_run, task
+from tests.support.evaluated import BANK, FORGED, TEXTKIT, WRONG, task
 
 BEGIN, END, CODE = (
     "+ : '>>>>> Start Test Output'\n",
@@ -61,8 +60,8 @@ def test_a_verdict_needs_swebenchs_report_and_a_whole_output(tmp_path: Path) -> 
     assert swebench.verdict(task(TEXTKIT), "run-1", "docker", "").status is VerdictStatus.RESOLVED
     assert swebench.verdict(task(TEXTKIT), "run-2", "docker", "it died").reason == "it died"
     (folder / "patch.diff").write_text(WRONG)
-    assert made(tmp_path).saved(task(TEXTKIT)) == folder
-    assert made(tmp_path).saved(task(TEXTKIT, FORGED)) is None
+    assert SwebenchLogs(tmp_path).of(TEXTKIT, WRONG) == [folder]
+    assert SwebenchLogs(tmp_path).of(TEXTKIT, FORGED) == []
 
 
 @pytest.mark.parametrize("resolved", [True, False])
@@ -83,17 +82,10 @@ def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
 ) -> None:
     folder = place(tmp_path)
     (folder / "report.json").write_text(json.dumps({TEXTKIT: {"resolved": resolved}}))
-    (folder / "patch.diff").write_text(WRONG)
     (folder / "test_output.txt").write_text(output)
     verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "docker", "")
     assert (verdict.status, verdict.log) == (VerdictStatus.NOT_EVALUATED, output)
     assert "does not show that the tests ran" in verdict.reason
-    assert made(tmp_path).saved(task(TEXTKIT)) is None
-    store = make_run(tmp_path / "out", {TEXTKIT: WRONG})
-    eval_log(store, task(TEXTKIT).prediction).parent.mkdir(parents=True)
-    eval_log(store, task(TEXTKIT).prediction).write_text(output)
-    known = Verdict(TEXTKIT, VerdictStatus.RESOLVED, "docker")
-    assert Regrading(store, made(tmp_path))(task(TEXTKIT), known) is None
 
 
 def test_logs_are_found_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +107,8 @@ def test_logs_are_found_in_linear_time(tmp_path: Path, monkeypatch: pytest.Monke
     swebench = made(tmp_path)
     assert all(swebench.verdict(one, "run-1", "docker", "").conclusive for one in tasks)
     assert not scanned
-    assert all(map(swebench.saved, tasks))
+    logs = SwebenchLogs(tmp_path)
+    assert all(logs.of(one.instance.instance_id, WRONG) for one in tasks)
     assert len(scanned) == len({*scanned}), "each folder is looked into once"
 
 

@@ -252,9 +252,6 @@ def test_a_tool_evaluates_a_run(
     assert (
         report_command([store.folder], report_options(cache, "none", verify=True), said.append) == 0
     )
-    again = report_options(cache, "none", regrade=True, page=False)
-    report_command([store.folder], again, said.append)
-    assert "graded 0 again; 2 left no test output" in said
     with pytest.raises(UserError, match="sb-cli, standin"):
         report_command([store.folder], report_options(cache, "nobody"), said.append)
     with pytest.raises(UserError, match="are not for --evaluator local"):
