@@ -9,7 +9,7 @@ from typing import Any
 
 from core.options import Folder, option, option_group
 from environments.options import ImageOptions
-from reports.data.verdicts import OFFICIAL_TOOLS
+from reports.data.verdicts import MANUAL_TOOLS, OFFICIAL_TOOLS
 from runs.options import cache_option, out_option, workers_option
 
 
@@ -104,8 +104,9 @@ class ReportOptions:
 
     evaluator: str | None = option(
         None,
-        "Evaluate with docker, local, none, or the official program of a task "
-        f"set: {', '.join(OFFICIAL_TOOLS)} (default: docker if an engine answers).",
+        "Evaluate with docker, local, none, or the official program of a task set: "
+        f"{', '.join(OFFICIAL_TOOLS)} (default: docker if an engine answers); or write the "
+        f"predictions for a program that you run: {', '.join(MANUAL_TOOLS)}.",
         "--evaluator",
     )
     dataset: str = option(

@@ -33,21 +33,13 @@ OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.
 RUN_LOG = "run_instance.log"
 BY_SWEBENCH = ("docker", "modal")
 """Evaluators that run the installed swebench in its own images; version 0.12 also had ``modal``."""
-OFFICIAL_TOOLS = (
-    "pro",
-    "live",
-    "live-python",
-    "multi-swe-bench",
-    "rebench",
-    "rebench-v2",
-    "gym",
-    "smith",
-    "sb-cli",
-)
+OFFICIAL_TOOLS = ("multi-swe-bench", "smith", "sb-cli")
 """Evaluators that run the official program of another task set, or swebench's own service.
 
 The classes are in ``reports/evaluation/evaluators/official``, by their ``name``.
 """
+MANUAL_TOOLS = ("pro", "live", "live-python", "rebench", "rebench-v2", "gym")
+"""Official programs that users run themselves; version 0.12 ran them and saved their verdicts."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +91,7 @@ class Verdict:
     @property
     def official(self) -> bool:
         """Whether the official evaluator of the task set gave it."""
-        return self.evaluator in BY_SWEBENCH or self.evaluator in OFFICIAL_TOOLS
+        return self.evaluator in (*BY_SWEBENCH, *OFFICIAL_TOOLS, *MANUAL_TOOLS)
 
     @property
     def conclusive(self) -> bool:

@@ -21,6 +21,7 @@ from reports.data.jsonvalues import mapping
 from reports.data.predictions import Prediction, run_id
 from reports.data.rundata import RunData, rounds
 from reports.data.verdicts import (
+    MANUAL_TOOLS,
     Verdict,
     VerdictStatus,
     forget_others,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from environments.docker.imagestore.store import ImageStore
 
 # Evaluators that use no images of the rows, or fetch them themselves or elsewhere.
-_WITHOUT_IMAGES = (*(set(EvaluatorKind) - {EvaluatorKind.DOCKER}), "smith", "sb-cli")
+_WITHOUT_IMAGES = (EvaluatorKind.LOCAL, EvaluatorKind.NONE, "smith", "sb-cli", *MANUAL_TOOLS)
 
 
 @dataclass(frozen=True)

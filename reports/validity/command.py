@@ -25,6 +25,7 @@ from core.parsing.untrusted import invalid, read_object
 from core.plaintext import Say, counted, one_line
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.predictions import Prediction
+from reports.data.verdicts import MANUAL_TOOLS
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator
 from reports.evaluation.requested import RequestedEvaluation
@@ -137,8 +138,8 @@ def gold_command(options: ReportOptions, repeat: int, selection: Selection, say:
     store = RunStore(path.parent, path.stem)
     requested = RequestedEvaluation(store, options, {}, say)
     kind = requested.kind
-    if kind == EvaluatorKind.NONE:
-        raise UserError("--gold evaluates patches: give another --evaluator than none")
+    if kind == EvaluatorKind.NONE or kind in MANUAL_TOOLS:
+        raise UserError(f"--gold evaluates patches: give another --evaluator than {kind}")
     with _locked(path, store.logs):
         dataset = requested.dataset
         instances = dataset.instances()

@@ -32,6 +32,8 @@ from reports.data.rundata import RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
+    MANUAL_TOOLS,
+    OFFICIAL_TOOLS,
     OTHERS,
     Verdict,
     VerdictFile,
@@ -46,7 +48,6 @@ from reports.data.verdicts import (
     verdict_path,
 )
 from reports.evaluation.evaluators.grading import is_saved
-from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.requested import RequestedEvaluation
 from reports.statistics.collect import collect
@@ -181,7 +182,8 @@ class _Verification:
         expected = VerdictFile.of(prediction, verdict, facts)
         if words := first_difference(read_object(path, FIX), expected.model_dump()):
             yield Difference(path, words)
-        if saved.evaluator not in (*(kind.value for kind in EvaluatorKind), *BY_SWEBENCH, *TOOLS):
+        kinds = [kind.value for kind in EvaluatorKind]
+        if saved.evaluator not in (*kinds, *BY_SWEBENCH, *OFFICIAL_TOOLS, *MANUAL_TOOLS):
             yield Difference(path, f"evaluator is {saved.evaluator!r}, which is unknown")
         if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
             yield Difference(path, "image or tool is named, but the local evaluator has neither")

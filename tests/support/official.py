@@ -91,20 +91,6 @@ def _archive(files: Mapping[str, str]) -> io.BytesIO:
     return stream
 
 
-def base_commit(name: str) -> str:
-    """Return the commit in the image ``name``."""
-    import docker
-
-    client = docker.from_env()
-    try:
-        out = client.containers.run(
-            name, ["-c", "git rev-parse HEAD"], entrypoint="sh", remove=True
-        )
-        return str(out.decode().strip())
-    finally:
-        client.close()
-
-
 def remove_container(name: str) -> None:
     """Remove the container ``name``, if there is one."""
     import docker

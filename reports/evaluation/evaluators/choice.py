@@ -14,7 +14,7 @@ from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.plaintext import Say
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.data.verdicts import OFFICIAL_TOOLS, Verdict
+from reports.data.verdicts import MANUAL_TOOLS, OFFICIAL_TOOLS, Verdict
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.swebench import Swebench
 from runs.storage.store import RunStore
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_evaluator(name: str) -> None:
-    known = [*(kind.value for kind in EvaluatorKind), *OFFICIAL_TOOLS]
+    known = [*(kind.value for kind in EvaluatorKind), *OFFICIAL_TOOLS, *MANUAL_TOOLS]
     if name not in known:
         raise UserError(f"--evaluator {name!r}: give one of {', '.join(known)}")
 
@@ -36,10 +36,12 @@ def make_evaluator(
 ) -> Evaluator:
     """Return the evaluator for the predictions in ``store``, made on ``dataset``."""
     check_evaluator(kind)
-    if kind not in [*EvaluatorKind]:
+    if kind in OFFICIAL_TOOLS:
         return _official(kind, store, options, say, dataset)
     if options.evaluator_dir or options.evaluator_python:
         raise UserError(f"--evaluator-dir and --evaluator-python are not for --evaluator {kind}")
+    if kind in MANUAL_TOOLS:
+        return _manual(kind, store, say)
     if kind == EvaluatorKind.NONE:
         return NoEvaluator()
     if kind == EvaluatorKind.LOCAL:
@@ -104,6 +106,12 @@ def _official(
     folder = store.logs / "evaluation" / name
     images = _images(options, say, dataset)
     return OfficialEvaluator(TOOLS[name](settings), folder, images, say)
+
+
+def _manual(name: str, store: RunStore, say: Say) -> Evaluator:
+    from reports.evaluation.evaluators.official.manual import PROGRAMS, ManualEvaluator
+
+    return ManualEvaluator(PROGRAMS[name], store.logs / "evaluation" / name, say)
 
 
 def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:

@@ -1,20 +1,17 @@
-"""The official programs of other task sets, each with its commands and result files."""
+"""The official programs that the package index has, each with its commands and result files."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from bench.repos.patches import patch_paths
 from core.errors import UserError
-from reports.data.jsonvalues import mapping, objects
-from reports.data.verdicts import REPORT_FILE, VerdictStatus
+from reports.data.jsonvalues import mapping
+from reports.data.verdicts import OUTPUT_FILE, REPORT_FILE, RUN_LOG, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.official import forks
 from reports.evaluation.evaluators.official.tool import (
-    MODEL,
     EvaluationFolder,
     OfficialTool,
     Tasks,
@@ -23,150 +20,12 @@ from reports.evaluation.evaluators.official.tool import (
     read_result,
     read_text,
     resolved_if,
-    revision,
     row_id,
     shows_results,
     tests_status,
     unclear,
 )
-
-
-class ProTool(OfficialTool):
-    """SWE-bench Pro: ``swe_bench_pro_eval.py``, in the images ``jefzda/sweap-images``.
-
-    It writes ``false`` for a wrong patch, for a crash and for an image that cannot be pulled. The
-    parser's ``output.json`` tells them apart: only a test run that reached its end leaves one.
-    """
-
-    texts = ("repo", "base_commit", "before_repo_set_cmd")
-    lists = ("selected_test_files_to_run", "fail_to_pass", "pass_to_pass")
-    name = "pro"
-    repository = "scaleapi/SWE-bench_Pro-os"
-    entry = "swe_bench_pro_eval.py"
-    modules = ("docker", "pandas", "tqdm")
-    needed = (*texts, "selected_test_files_to_run", "fail_to_pass")
-    row_format = "jsonl"
-    # It reads dockerfiles/ below its working folder.
-    links = ("dockerfiles",)
-
-    def lacking(self, task: EvaluationTask) -> str:
-        # Without tests to pass, the tool would call every patch right.
-        row = task.evaluation.row
-        if words := super().lacking(task) or (not names_in(row["fail_to_pass"]) and "tests"):
-            return words
-        scripts = self.checkout / "run_scripts" / row_id(task)
-        return "" if scripts.is_dir() else f"scripts in {scripts}"
-
-    def row(self, task: EvaluationTask) -> Mapping[str, object]:
-        row = task.evaluation.row
-        texts = {key: str(row[key]) for key in self.texts}
-        lists = {key: str(names_in(row.get(key))) for key in self.lists}
-        return {"instance_id": row_id(task), **texts, **lists}
-
-    def prediction(self, task: EvaluationTask) -> Mapping[str, object]:
-        return {"instance_id": row_id(task), "patch": task.prediction.patch, "prefix": MODEL}
-
-    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
-        options = {
-            "--raw_sample_path": folder.rows("jsonl"),
-            "--patch_path": folder.predictions(),
-            "--output_dir": folder.outputs,
-            "--dockerhub_username": "jefzda",
-            "--scripts_dir": self.checkout / "run_scripts",
-            "--num_workers": self.workers(tasks),
-            "--use_local_docker": None,
-            "--redo": None,
-        }
-        return [self.command([self.checkout / self.entry], options)]
-
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        name = row_id(task)
-        own = folder.outputs / name
-        log = "".join(read_text(own / f"{MODEL}_{kind}.log") for kind in ("stdout", "stderr"))
-        output = read_result(own / f"{MODEL}_output.json")
-        given = read_result(folder.outputs / "eval_results.json") or {}
-        if output is None or name not in given:
-            # A test run that was cut short leaves its logs.
-            return unclear(log, "the test run left no result") if log.strip() else None
-        tests = objects(output.get("tests"))
-        passed = {str(test.get("name")) for test in tests if test.get("status") == "PASSED"}
-        outcome = resolved_if(given[name] is True, log, tests_status(task, passed))
-        if outcome.status is VerdictStatus.UNRESOLVED and not output.get("tests"):
-            return unclear(log)
-        return outcome
-
-
-# Its runtime removes all dangling images of the engine after each instance, also those of others.
-_LIVE_PROGRAM = """\
-import os, runpy, sys
-sys.path[:0] = [os.path.join(os.getcwd(), "launch"), os.getcwd()]
-from launch.core.platforms.base import BaseRuntime
-BaseRuntime.cleanup.__defaults__ = (False,)
-runpy.run_module("evaluation.evaluation", run_name="__main__", alter_sys=True)
-"""
-
-
-class LiveTool(OfficialTool):
-    """SWE-bench Live on Linux: ``evaluation.evaluation``, with its submodule ``launch``.
-
-    The tool runs the Python source in a row's ``log_parser`` in its own process on this machine.
-    """
-
-    name = "live"
-    repository = "microsoft/SWE-bench-Live"
-    entry = "evaluation/evaluation.py"
-    modules = ("datasets", "docker")
-    needed = ("test_patch", "test_cmds", "log_parser", "FAIL_TO_PASS")
-    gold = ("patch", "hints_text", "all_hints_text")
-    lists = ("FAIL_TO_PASS", "PASS_TO_PASS", "rebuild_cmds", "test_cmds", "print_cmds")
-    row_format = "jsonl"
-    predictions_by_id = True
-    links = ("evaluation", "launch")
-
-    def check(self) -> str:
-        version = super().check()
-        launch = self.checkout / "launch"
-        if not (launch / "launch").is_dir():
-            raise UserError(
-                f"{launch} is empty; run: git -C {self.checkout} submodule update --init launch"
-            )
-        return f"{version}; launch {revision(launch)}"
-
-    def row(self, task: EvaluationTask) -> Mapping[str, object]:
-        row = {key: value for key, value in task.evaluation.row.items() if key not in self.gold}
-        # An empty list of commands is left out: the Python set has no such column.
-        lists = {key: names for key in self.lists if (names := names_in(row.get(key)))}
-        kept = {k: value for k, value in row.items() if k not in self.lists and value is not None}
-        return {"PASS_TO_PASS": [], **kept, **lists, "instance_id": row_id(task)}
-
-    def prediction(self, task: EvaluationTask) -> Mapping[str, object]:
-        return {"model_patch": task.prediction.patch}
-
-    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
-        options = {
-            "--dataset": folder.rows("jsonl"),
-            "--patch_dir": folder.predictions(),
-            "--platform": "linux",
-            "--workers": self.workers(tasks),
-            "--overwrite": 1,
-            "--output_dir": folder.outputs / "results",
-            "--instance_ids": [row_id(task) for task in tasks],
-        }
-        return [self.command(["-c", _LIVE_PROGRAM], options)]
-
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        # The report of all is written at the end only.
-        own = folder.outputs / "results" / row_id(task)
-        report, log = read_result(own / REPORT_FILE), read_text(own / "post_patch_log.txt")
-        if report is None:
-            return None
-        results = read_result(own / "status.json") or {}
-        passed = {name for name, status in results.items() if "pass" in str(status).lower()}
-        outcome = resolved_if(report.get("resolved") is True, log, tests_status(task, passed))
-        if outcome.status is VerdictStatus.UNRESOLVED and not results:
-            return unclear(log)
-        return outcome
-
+from reports.evaluation.evaluators.swebench import patch_fault
 
 _REPOSITORY_NAME = re.compile(r"[\w-][\w.-]*")
 _TESTS = ("fixed_tests", "p2p_tests", "f2p_tests", "s2p_tests", "n2p_tests")
@@ -271,69 +130,49 @@ def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
     return str(org), str(repo), number
 
 
-_UNAPPLIED = re.compile(r"^error: (?:patch failed: )?(.+?)(?::\d+$|: |$)", re.MULTILINE)
-# The tool removes the durations that some runners print in the names of tests.
-_DURATION = re.compile(
-    r"\s*[\[(]\s*\d+(?:\.\d+)?\s*m?s\s*[\])]\s*$|\s+in\s+\d+(?:\.\d+)?\s+m?sec\b", re.IGNORECASE
-)
+_SMITH_REASON = re.compile(r"(?:FAILED|Error validating [^:]*): ?(.+)")
 
 
-class RebenchV2Tool(OfficialTool):
-    """SWE-rebench V2: ``scripts/eval.py``; its containers use the host's network.
+class SmithTool(OfficialTool):
+    """SWE-smith, of a package or a checkout; its containers fetch the bugs from GitHub."""
 
-    It evaluates the gold patch of each row without a prediction, so rows are written without it.
-    """
-
-    name = "rebench-v2"
-    repository = "SWE-rebench/SWE-rebench-V2"
-    entry = "scripts/eval.py"
-    needed = ("repo", "test_patch", "install_config", "image_name", "FAIL_TO_PASS")
-
-    def prediction(self, task: EvaluationTask) -> Mapping[str, object]:
-        return {"instance_id": row_id(task), "patch": task.prediction.patch}
+    name = "smith"
+    repository = "SWE-bench/SWE-smith"
+    entry = "swesmith/harness/eval.py"
+    package = "swesmith"
+    modules = ("swesmith", "swebench", "datasets", "docker", "dotenv", "ghapi", "unidiff")
+    needed = ("repo", "FAIL_TO_PASS")
+    gold = ()  # its patches make the bugs
+    predictions_by_id = True
+    # It derives the names of images itself, and they have changed since the set was published.
+    names_images = True
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
-            "--json": folder.rows(),
-            "--patches": folder.predictions(),
-            "--instance-ids": ",".join(map(row_id, tasks)),
-            "--max-workers": self.workers(tasks),
-            "--report-json": folder.outputs / "rebench_v2.json",
+            "--dataset_path": folder.rows(),
+            "--predictions_path": folder.predictions(),
+            "--run_id": folder.run_id,
+            "--workers": self.workers(tasks),
+            "--redo_existing": None,
+            "--instance_ids": [row_id(task) for task in tasks],
         }
-        return [self.command([self.checkout / self.entry], options)]
+        return [self.command(["-m", "swesmith.harness.eval"], options)]
 
     def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        # ``passed_match`` also demands that no other test passed, so it is not used.
-        name = row_id(task)
-        report = read_result(folder.outputs / "rebench_v2.json") or {}
-        item = next((i for i in objects(report.get("items")) if i.get("instance_id") == name), None)
-        if item is None:
-            return None
-        log = read_text(folder.outputs / "logs" / f"{name}_log.txt")
-        # 125 is the exit code of `docker run` if no container could be started.
-        if item.get("error") or item.get("exit_code") == 125:
-            words = item.get("error") or log.strip().partition("\n")[0]
-            return ToolResult(VerdictStatus.NOT_EVALUATED, f"{self.name}: {words}"[:300], log)
-        wanted = _names(names_in(task.evaluation.row.get("FAIL_TO_PASS")))
-        passed = _names(names_in(item.get("from_fail_to_pass")))
-        failed = _names(names_in(item.get("failed_from_pass_to_pass")))
-        # The row's names have durations, those of the tool have none.
-        row = task.evaluation
-        own = {n for n in row.fail_to_pass if _names([n]) <= passed}
-        own |= {n for n in row.pass_to_pass if not _names([n]) <= failed}
-        details = tests_status(task, own)
-        if wanted <= passed and not failed:
-            return resolved_if(True, log, details)
-        if shows_results(log):
-            return resolved_if(False, log, details)
-        unapplied = {match[1] for match in _UNAPPLIED.finditer(log)}
-        if unapplied & {*patch_paths(task.prediction.patch)}:
-            return ToolResult(VerdictStatus.UNRESOLVED, "the patch does not apply", log, details)
-        return unclear(log)
-
-
-def _names(names: Iterable[str]) -> set[str]:
-    return {_DURATION.sub("", name).strip() for name in names}
+        own = folder.outputs / "logs" / "run_evaluation" / folder.run_id / row_id(task)
+        report, output = read_result(own / REPORT_FILE), read_text(own / OUTPUT_FILE)
+        if report is None:
+            if fault := patch_fault(own):
+                return ToolResult(VerdictStatus.UNRESOLVED, fault, output)
+            found = _SMITH_REASON.findall(read_text(own / RUN_LOG))
+            words = f"{self.name}: {found[-1]}"[:300] if found else ""
+            return ToolResult(VerdictStatus.NOT_EVALUATED, words) if found else None
+        if report.get("timed_out"):
+            words = f"the tests did not end within {report.get('timeout')} s"
+            return ToolResult(VerdictStatus.UNRESOLVED, words, output, report)
+        if "tests_status" in report and shows_results(output):
+            return resolved_if(report.get("resolved") is True, output, report)
+        return unclear(output)
 
 
 _KEY = "SWEBENCH_API_KEY"
@@ -411,9 +250,9 @@ class HostedTool(OfficialTool):
         return ToolResult(VerdictStatus.NOT_EVALUATED, f"the service lists it {where}")
 
 
-TOOLS: dict[str, type[OfficialTool]] = {
-    tool.name: tool
-    for tool in [*vars(forks).values(), *globals().values()]
-    if isinstance(tool, type) and issubclass(tool, OfficialTool) and tool.name
+TOOLS: Mapping[str, type[OfficialTool]] = {
+    MultiTool.name: MultiTool,
+    SmithTool.name: SmithTool,
+    HostedTool.name: HostedTool,
 }
 """By the value of ``--evaluator``; ``OFFICIAL_TOOLS`` lists these values for the user."""

@@ -73,8 +73,6 @@ class OfficialEvaluator(Evaluator):
         outputs = Path(tempfile.mkdtemp(prefix=f"{run_id}-", dir=self.folder))
         with tempfile.TemporaryDirectory() as scratch:
             folder = EvaluationFolder(Path(scratch), outputs, outputs.name, run_id)
-            for entry in self.tool.links:
-                (outputs / entry).symlink_to(self.tool.checkout / entry)
             self.tool.write(tasks, folder)
             log = outputs / "console.log"
             try:

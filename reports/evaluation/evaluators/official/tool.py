@@ -98,14 +98,13 @@ class OfficialTool(ABC):
     name: ClassVar[str] = ""  # the value of ``--evaluator``
     repository: ClassVar[str] = ""  # OWNER/NAME of the code
     entry: ClassVar[str] = ""  # a file that a checkout has
-    package: ClassVar[str] = ""  # on the package index; empty if it comes as a checkout alone
+    package: ClassVar[str] = ""  # on the package index
     modules: ClassVar[tuple[str, ...]] = ()  # that the interpreter needs
     needed: ClassVar[tuple[str, ...]] = ()  # keys of a row that may not be empty
     gold: ClassVar[tuple[str, ...]] = ("patch",)  # keys of a row that are written empty
     row_format: ClassVar[str] = "json"  # a list of objects; jsonl: an object a line
     prediction_format: ClassVar[str] = "json"
     predictions_by_id: ClassVar[bool] = False  # in one object
-    links: ClassVar[tuple[str, ...]] = ()  # entries of the checkout that the working folder needs
     allowance: ClassVar[float] = 0.0  # seconds that the commands may take beyond the tests
     uses_engine: ClassVar[bool] = True  # whether it runs containers on the local engine
     names_images: ClassVar[bool] = False  # whether it may use other images than the rows name
@@ -166,18 +165,9 @@ class OfficialTool(ABC):
         """Return variables for the commands; rows are given as files, so no hub is asked."""
         return {**self._python_path, "HF_HUB_OFFLINE": "1"}
 
-    @property
-    def checkout(self) -> Path:
-        if self.settings.checkout is None:
-            raise UserError(
-                f"--evaluator {self.name} runs the code of {self.repository}: "
-                "clone it and give the folder with --evaluator-dir"
-            )
-        return self.settings.checkout
-
     def check(self) -> str:
         """Return the version in words: the checkout's revision, or that of the package."""
-        checkout = None if self.package and self.settings.checkout is None else self.checkout
+        checkout = self.settings.checkout
         if checkout is not None and not (checkout / self.entry).exists():
             raise UserError(
                 f"--evaluator-dir {checkout}: it has no {self.entry}; "

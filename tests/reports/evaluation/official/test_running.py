@@ -30,7 +30,15 @@ from reports.evaluation.evaluators.official.tool import (
     write_values,
 )
 from tests.support import official
-from tests.support.evaluated import BANK, TEXTKIT, UNITS, make_run, on_disk, report_options
+from tests.support.evaluated import (
+    BANK,
+    TEXTKIT,
+    UNITS,
+    make_run,
+    needs_engine,
+    on_disk,
+    report_options,
+)
 
 # Prints, writes results, and ends, waits or starts others as the words in the patches say.
 PROGRAM = """\
@@ -51,8 +59,6 @@ if "HANG" in words:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     print("child", child.pid, flush=True)
     time.sleep(600)
-if "LINK" in words:
-    print("linked", Path("shared").resolve().name)
 print("secret", os.environ.get("PLANTED_API_KEY"), os.environ["TMPDIR"])
 sys.exit(3 if "FAIL" in words else 0)
 """
@@ -83,10 +89,17 @@ class StandIn(OfficialTool):
         return resolved_if(found, "the log") if isinstance(found, bool) else None
 
 
-class LinkedStandIn(StandIn):
-    """Needs an entry of its checkout in the working folder."""
+IMAGE = "own/calc:hanging"
 
-    links = ("shared",)
+
+class ContainerStandIn(StandIn):
+    """Starts a container with its folder mounted, and waits for it without a limit."""
+
+    uses_engine = True
+
+    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
+        mount = f"{folder.outputs}:/outputs"
+        return [["docker", "run", "--rm", "--volume", mount, IMAGE, "sleep", "600"]]
 
 
 ROW = {"repo": "own/calc"}
@@ -100,13 +113,11 @@ def tasks(*words: str) -> list[Any]:
     return [official.task({**ROW, "instance_id": f"own__calc-{w}"}, patch(w), w, "") for w in words]
 
 
-def evaluate(
-    place: Path, *words: str, kind: type[StandIn] = StandIn, **changes: Any
-) -> tuple[dict[str, Verdict], list[str]]:
+def evaluate(place: Path, *words: str, **changes: Any) -> tuple[dict[str, Verdict], list[str]]:
     said: list[str] = []
     chosen = official.settings(changes.pop("checkout", None), sys.executable, **changes)
     images = official.preparation(place, said.append)
-    made = OfficialEvaluator(kind(chosen), place, images, said.append)
+    made = OfficialEvaluator(StandIn(chosen), place, images, said.append)
     assert made.prepare(tasks(*words)) == {}
     return {v.instance_id: v for v in made.evaluate(tasks(*words), "run-1")}, said
 
@@ -158,19 +169,34 @@ def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
     assert not state.strip() or state.startswith(b"Z")
 
 
-def test_a_checkout_is_linked_and_its_revision_recorded(tmp_path: Path) -> None:
+@pytest.mark.long
+@pytest.mark.docker
+@needs_engine
+def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
+    """It outlives the process that started it."""
+    said: list[str] = []
+    tool = ContainerStandIn(official.settings(None, sys.executable, timeout=8.0))
+    images = official.preparation(tmp_path, said.append)
+    made = OfficialEvaluator(tool, tmp_path, images, said.append)
+    row = {**ROW, "instance_id": "own__calc-hanging"}
+    with official.image([IMAGE], "/calc"):
+        (verdict,) = made.evaluate([official.task(row, official.GOLD, "hanging", IMAGE)], "run-1")
+    assert verdict.reason.startswith("standin was ended after 17 s; see ")
+    assert sum(line.startswith("removed what the evaluation left: container") for line in said) == 1
+
+
+def test_the_revision_of_a_checkout_is_recorded(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     (checkout / "shared").write_text("x")
     place = tmp_path / "out"
-    found, said = evaluate(place, "RIGHT+LINK", kind=LinkedStandIn, checkout=checkout)
-    assert "standin: linked shared" in said
+    found, _ = evaluate(place, "RIGHT", checkout=checkout)
     (verdict,) = found.values()
     assert verdict.tool == "revision unknown"
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "x")):
         git(*words, cwd=checkout)
     commit = git("rev-parse", "HEAD", cwd=checkout).decode().strip()
-    tool = LinkedStandIn(official.settings(checkout, sys.executable))
+    tool = StandIn(official.settings(checkout, sys.executable))
     assert tool.check() == f"revision {commit}"
     (checkout / "shared").write_text("changed")
     assert tool.check() == f"revision {commit}, with changes"
@@ -179,12 +205,11 @@ def test_a_checkout_is_linked_and_its_revision_recorded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "checkout", "python", "words"),
     [
-        ("pro", None, sys.executable, "clone it and give the folder with --evaluator-dir"),
         (
-            "pro",
+            "smith",
             ".",
             sys.executable,
-            "it has no swe_bench_pro_eval.py; give a checkout of scaleapi",
+            "it has no swesmith/harness/eval.py; give a checkout of SWE-bench/SWE-smith",
         ),
         ("smith", None, sys.executable, "lacks swesmith"),
         ("multi-swe-bench", None, "/no/python", "/no/python does not run"),
@@ -197,15 +222,6 @@ def test_what_is_missing_is_one_clear_line(
     with pytest.raises(UserError) as caught:
         TOOLS[name](chosen).check()
     assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_the_submodule_of_live_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "evaluation").mkdir()
-    (tmp_path / "evaluation/evaluation.py").touch()
-    (tmp_path / "launch").mkdir()
-    tool = TOOLS["live"](official.settings(tmp_path, sys.executable))
-    with pytest.raises(UserError, match="submodule update --init launch"):
-        tool.check()
 
 
 def test_rows_that_lack_something(tmp_path: Path) -> None:
@@ -233,9 +249,9 @@ def test_a_tool_evaluates_a_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(TOOLS, "standin", StandIn)
-    monkeypatch.setattr(
-        "reports.evaluation.evaluators.choice.OFFICIAL_TOOLS", (*OFFICIAL_TOOLS, "standin")
-    )
+    tools = (*OFFICIAL_TOOLS, "standin")
+    monkeypatch.setattr("reports.evaluation.evaluators.choice.OFFICIAL_TOOLS", tools)
+    monkeypatch.setattr("reports.verification.verify.OFFICIAL_TOOLS", tools)
     store = make_run(tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""})
     said: list[str] = []
     chosen = report_options(cache, "standin", page=False)
