@@ -1,7 +1,7 @@
 """The rules of the structure: each is a function from a source tree to its violations.
 
 ``python -m tests.architecture`` prints the violations of this tree, as ``architecture.json`` has
-them: those that are left from before a rule was made.
+them: those that are left from before a rule was made, and the figures that may not get worse.
 """
 
 from __future__ import annotations
@@ -9,28 +9,20 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+
+from tests.measure import Figures, measure
 
 TOP = Path(__file__).resolve().parents[1]
 # From the ground up: a room imports only rooms before it. A room may be absent.
 ROOMS = ("core", "llm", "agent", "environments", "runs", "bench", "reports", "exercises")
 SCRIPTS = ("harness.py", "report.py")
 ABOVE_ALL = ("demo", "benchmarks", "tests")
-MOST_MODULES, MOST_LINES = 20, 500
-# Folders whose modules are alternatives: a table in ``__init__`` or beside them names each.
-ALTERNATIVES = (
-    "agent/formats", "bench/instances/adapters", "bench/regression/runners", "environments",
-    "reports/evaluation/evaluators", "reports/evaluation/evaluators/official",
-    "reports/foreign/readers", "runs/engines",
-)  # fmt: skip
-# Interpreters outside of this program run these files.
-OWN_SCRIPTS = (
-    "exercises/canitedit/evaluation/inside.py", "exercises/exercism/testing/inside.py",
-    "exercises/editpack/parseworker.py",
-)  # fmt: skip
+MAX_MODULES = 20
+MAX_TOKENS = 4_000
 # Files of others, which several modules may name.
 FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml", "preds.json", "result.json"}
 FILE_NAME = re.compile(r"[A-Za-z_][\w-]*\.(jsonl?|ya?ml|log|diff)")
@@ -41,15 +33,27 @@ CLASS_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 HIDDEN = {"Evaluation", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS", "hints_text"}
 # The loader splits a row. Of all that harness.py imports, it alone may name the evaluation half.
-LOADER = (
-    "bench/instances/instance.py", "bench/instances/instance.py", "bench/instances/dataset.py",
-)  # fmt: skip
+LOADER = ("bench/instances/instance.py", "bench/instances/dataset.py")
 BANNED = (
     "mend", "anew", "begun", "whoever", "nobody knows", "blot out", "parcel", "clerks", "crew",
     "flights", "mailbox", "last rites",
 )  # fmt: skip
 PUBLIC = ("not_begun",)  # values and keys that users know
 BANNED_WORD = re.compile(rf"(?<![A-Za-z])({'|'.join(BANNED)})(?![A-Za-z])", re.IGNORECASE)
+SKIP_MARK = re.compile(r"#\s*fmt:\s*(skip|off)\b")
+DISPLAYS = (ast.Tuple, ast.List, ast.Set, ast.Dict)
+DATA = (*DISPLAYS, ast.Constant, ast.Name, ast.Attribute, ast.Starred, ast.expr_context)
+Figure = dict[str, float]
+# The form of a room and its goal: a room at its goal is bounded by the goal, another by its best.
+FORM: dict[str, tuple[Callable[[Figures], float], float]] = {
+    "per row": (lambda figures: round(figures.per_row, 2), 7.0),
+    "p90": (lambda figures: figures.p90, 15),
+    "filler": (lambda figures: round(figures.per_1000_lines("filler"), 1), 5.0),
+    "participles": (lambda figures: round(figures.participles, 1), 0.8),
+    "conditionals": (lambda figures: round(figures.per_1000_lines("conditionals"), 1), 15.0),
+    "comprehensions": (lambda figures: round(figures.per_1000_lines("comprehensions"), 1), 20.0),
+    "tuples": (lambda figures: round(figures.per_1000_lines("tuples"), 1), 6.0),
+}
 TEXTS = {".py", ".md", ".json", ".yaml", ".html", ".js", ".css", ".toml", ".txt", ""}
 # Texts that models read or that a run records, and this list itself.
 NOT_READ = (
@@ -151,45 +155,18 @@ def _reached(arrows: dict[str, set[str]], part: str) -> set[str]:
 
 
 def sizes(top: Path) -> set[str]:
-    """Rule 2: modules in a folder, lines in a module, and neighbours that are one module."""
-    found = set()
-    folders: dict[str, int] = defaultdict(int)
-    importers: dict[str, set[str]] = defaultdict(set)
-    lines = {}
-    for shown, path in sources(top, *SCRIPTS, *ROOMS, *ABOVE_ALL):
-        lines[shown] = len(path.read_text(encoding="utf-8").splitlines())
-        if lines[shown] > MOST_LINES:
-            found.add(f"{shown} is too long")
-        folder = shown.rpartition("/")[0]
-        if path.stem == "__main__" or shown.startswith(("tests/", "benchmarks/", "demo/")):
-            continue
-        if folder and path.stem != "__init__":
+    """Rule 2: bounds on the tokens of a module and on the modules of a folder."""
+    violations = set()
+    folders: Counter[str] = Counter()
+    for name, path in sources(top, *SCRIPTS, *ROOMS, *ABOVE_ALL):
+        if measure(path).tokens > MAX_TOKENS:
+            violations.add(f"{name} is too long")
+        folder = name.rpartition("/")[0]
+        in_room = name.partition("/")[0] in ROOMS
+        if in_room and path.stem not in ("__init__", "__main__"):
             folders[folder] += 1
-        for name in imported(path):
-            if (other := module_of(top, name)) != shown:
-                importers[other or ""].add(shown)
-    found |= {f"{folder} is too full" for folder, n in folders.items() if n > MOST_MODULES}
-    for shown, users in importers.items():
-        folder = shown.rpartition("/")[0]
-        user = next(iter(users))
-        apart = folder in ALTERNATIVES or shown in OWN_SCRIPTS or user.endswith("__init__.py")
-        # What is slow to import may wait in a module of its own.
-        at_once = {module_of(top, name) for name in imported(top / user, late=False)}
-        apart = apart or shown not in at_once
-        neighbours = len(users) == 1 and user.rpartition("/")[0] == folder and not apart
-        if neighbours and lines[shown] + lines[user] <= MOST_LINES:
-            found.add(f"{shown} belongs to {user}")
-    return found
-
-
-def room_sizes(top: Path) -> dict[str, dict[str, int]]:
-    """Return the modules with content and the lines of each room."""
-    found = {}
-    for room in ROOMS:
-        texts = [path.read_text(encoding="utf-8") for _, path in sources(top, room)]
-        count = [len(text.splitlines()) for text in texts if text]
-        found[room] = {"files": len(count), "lines": sum(count)}
-    return found
+    full = {folder for folder, modules in folders.items() if modules > MAX_MODULES}
+    return violations | {f"{folder} is too full" for folder in full}
 
 
 def shared_names(top: Path) -> set[str]:
@@ -299,7 +276,7 @@ def _words(module: ast.Module) -> set[str]:
 
 
 def banned_words(top: Path) -> set[str]:
-    """Rule 6: words that the project does not use, in texts, names and file names."""
+    """Rule 8: words that the project does not use, in texts, names and file names."""
     found = set()
     for path in texts(top):
         shown = path.relative_to(top).as_posix()
@@ -337,6 +314,41 @@ def stale_paths(top: Path) -> set[str]:
     return found
 
 
+def skipped_formatting(top: Path) -> set[str]:
+    """Rule 7: only tables of data are written by hand."""
+    violations = set()
+    for name, path in sources(top, *SCRIPTS, *ROOMS, *ABOVE_ALL):
+        text = path.read_text(encoding="utf-8")
+        marks = {
+            number for number, line in enumerate(text.splitlines(), 1) if SKIP_MARK.search(line)
+        }
+        tables = {node.end_lineno for node in ast.walk(tree(path)) if _is_table(node)}
+        violations |= {f"{name}:{number}" for number in marks - tables}
+    return violations
+
+
+def _is_table(node: ast.AST) -> bool:
+    """Tell whether a node holds nothing but data: constants and names in displays."""
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        return isinstance(node.value, DISPLAYS) and _is_data(node.value)
+    return isinstance(node, DISPLAYS) and _is_data(node)
+
+
+def _is_data(node: ast.AST) -> bool:
+    return all(isinstance(part, DATA) for part in ast.walk(node))
+
+
+def best_figures(top: Path) -> dict[str, Figure]:
+    """Rule 6, a ratchet: the size of all rooms together, and the form of each room."""
+    total = Figures()
+    bounds: dict[str, Figure] = {}
+    for room in ROOMS:
+        figures = measure(top / room)
+        total.add(figures)
+        bounds[room] = {name: max(form(figures), goal) for name, (form, goal) in FORM.items()}
+    return {"all": {"tokens": total.tokens}, **bounds}
+
+
 RULES: dict[str, Callable[[Path], set[str]]] = {
     "1 imports": upward_imports,
     "1 circles": circles,
@@ -344,12 +356,32 @@ RULES: dict[str, Callable[[Path], set[str]]] = {
     "3 class names": shared_names,
     "4 one place": repeated_facts,
     "5 evaluation half": hidden_names,
-    "6 words": banned_words,
+    "7 formatting": skipped_formatting,
+    "8 words": banned_words,
     "documents": stale_paths,
 }
 
 
+def worse_figures(now: dict[str, Figure], bounds: dict[str, Figure]) -> set[str]:
+    """Return the figures of rooms that are worse than their bounds."""
+    violations = set()
+    for room, figures in now.items():
+        for name, value in figures.items():
+            bound = bounds[room][name]
+            if value > bound:
+                violations.add(f"{room}: {name} is {value:g}, at most {bound:g} is allowed")
+    return violations
+
+
+def main() -> None:
+    """Print the violations and the figures, as architecture.json has them."""
+    rest: dict[str, object] = {}
+    for name, rule in RULES.items():
+        violations = rule(TOP)
+        if violations:
+            rest[name] = sorted(violations)
+    print(json.dumps({**rest, "figures": best_figures(TOP)}, indent=1, ensure_ascii=False))
+
+
 if __name__ == "__main__":
-    left = {name: sorted(found) for name, rule in RULES.items() if (found := rule(TOP))}
-    left |= {"rooms": room_sizes(TOP)}
-    print(json.dumps(left, indent=1, ensure_ascii=False))
+    main()
