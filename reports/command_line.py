@@ -45,9 +45,8 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     asked = built(ReportTask, values)
     if asked.policies and not asked.lab:
         raise UserError("--policy is for --lab; pass both")
-    named = asked.runs or tuple(filter(None, [asked.audit]))
-    values["cache"] = values["cache"] or _recorded(named, "cache")
-    values["repos"] = values["repos"] or _recorded(named, "repos")
+    values["cache"] = values["cache"] or _recorded(asked.runs, "cache")
+    values["repos"] = values["repos"] or _recorded(asked.runs, "repos")
     for option in ("image-disk", "image-prefix"):
         key = option.replace("-", "_")
         values[key] = values[key] or _given(asked.runs, option)
@@ -71,12 +70,6 @@ def _run(asked: ReportTask, options: ReportOptions, values: dict[str, Any]) -> i
         return _gold(asked, options, selection)
     if selection != Selection():
         raise UserError("--instances, --filter, --slice and --shuffle are for --gold alone")
-    if asked.audit:
-        from reports.foreign.audit import audit_command
-
-        if asked.runs or asked.export:
-            raise UserError("--audit takes one path, and no other run; audit each by itself")
-        return audit_command(asked.audit, options, print)
     if asked.export:
         from reports.foreign.export import export_command
 

@@ -71,9 +71,6 @@ class ReportTask:
         "", "Evaluate this dataset's gold and empty patches; write --validity.", "--gold"
     )
     repeat: int = option(3, "Evaluate each patch of --gold this often.", "--repeat", least=1)
-    audit: Path | None = option(
-        None, "Search the trajectories of a run of any harness for hidden data.", "--audit"
-    )
     export: tuple[ExportLayout, Path] | None = option(
         None, "Write the run in another layout (atif, mini, swe-agent) into a folder.", "--export"
     )

@@ -70,7 +70,6 @@ class AgentAttempt:
     exit_status: str | None
     seconds: float | None = None
     error: str = ""
-    literal: bool = False  # the model's messages contain all of its edits, as in our edit formats
     source: Path = Path()  # the file that holds it
     # Outcomes and other values of our own attempts, for the way back.
     known: Mapping[str, Any] = field(default_factory=dict)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.named import is_outside
 from reports.data.jsonvalues import mapping, objects, text, whole
 from reports.data.rundata import (
     UNKNOWN_TOTALS,
@@ -80,7 +79,6 @@ def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> 
         exit_status=data.status,
         seconds=data.seconds,
         error=data.error,
-        literal=data.edit_format is not None and not is_outside(data.edit_format),
         source=source,
         known={} if data.totals else known,
     )

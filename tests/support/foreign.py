@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -202,12 +202,6 @@ def atif(talk: Talk, folder: Path) -> Path:
     }
     _write(folder / "trial/agent/trajectory.json", data)
     return folder
-
-
-LAYOUTS: tuple[Callable[[Talk, Path], Path], ...] = (
-    mini, mini_text, sweagent, sweagent_steps, openhands, openhands_old, openhands_pairs,
-    inspect_json, inspect_eval, atif,
-)  # fmt: skip
 
 
 VENVS = "FOREIGN_VENVS"

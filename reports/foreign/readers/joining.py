@@ -19,7 +19,7 @@ from reports.foreign.readers.predictions import plain_of, verdicts_beside
 KEPT = "swe_retry_harness"
 """The key under which our exports keep the values that a format has no place for."""
 
-_OF_ATTEMPT = ("attempt", "model", "exit_status", "seconds", "error", "literal")
+_OF_ATTEMPT = ("attempt", "model", "exit_status", "seconds", "error")
 _FURTHER = re.compile(r"\.attempt-\d{1,4}$")
 
 ReadInstance = Callable[[str, Sequence[Path]], AttemptedInstance]
@@ -133,7 +133,6 @@ def with_kept(attempt: AgentAttempt, kept: Mapping[str, Any]) -> AgentAttempt:
         exit_status=text(kept.get("exit_status")) or None,
         seconds=number(kept.get("seconds")),
         error=text(kept.get("error")),
-        literal=kept.get("literal") is True,
         totals=totals_of(kept.get("totals")),
         known=mapping(kept.get("known")),
     )

@@ -235,18 +235,14 @@ def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:
     ("words", "error"),
     [
         (["--export", "atif", "x"], "writes one run"),
-        (["--audit", "missing", "--dataset", "demo"], "there is no run"),
-        (["--audit", "RUN"], "pass --dataset"),
-        (["--audit", "RUN", "RUN", "--dataset", "demo"], "--audit takes one path"),
         (["FILE"], "known are the layouts"),
     ],
 )
 def test_wrong_requests_give_one_line(
     words: list[str], error: str, report: Report, tmp_path: Path
 ) -> None:
-    run = mini(TALK, tmp_path / "run")
     (tmp_path / "file.json").write_text("[1]")
-    places: dict[str, Any] = {"RUN": run, "FILE": tmp_path / "file.json"}
+    places: dict[str, Any] = {"FILE": tmp_path / "file.json"}
     code, out, said = report(*(places.get(word, word) for word in words))
     assert (code, out) == (2, "")
     assert error in said

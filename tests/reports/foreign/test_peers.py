@@ -19,7 +19,6 @@ from environments.docker.engine import engine_answers
 from reports.cli.options import EvaluatorKind, ExportLayout, ReportOptions
 from reports.command_line import report_command
 from reports.data.rundata import read_run
-from reports.foreign.audit import audit_command
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
 from reports.foreign.recognise import read_any
@@ -116,8 +115,6 @@ def test_mini_swe_agent_for_real(venvs: Path, tmp_path: Path, cache: Path) -> No
     assert by_id[CRASHED].winner is None
     # The samples are what it writes.
     assert [row[:5] for row in figures(run)] == [row[:5] for row in figures(SAMPLES / "mini")]
-    options = ReportOptions(dataset="demo", cache=cache)
-    assert audit_command(run, options, lambda _: None) == 0
     store = import_run(run, tmp_path / "out", "", lambda _: None)
     local = ReportOptions(EvaluatorKind.LOCAL, dataset="demo", cache=cache, page=False)
     assert report_command([store.folder], local, lambda _: None) == 0
@@ -136,8 +133,6 @@ def test_sweagent_for_real(tmp_path: Path, cache: Path) -> None:
     by_id = {i.instance_id: i for i in read_any(tmp_path / "moved").instances}
     assert by_id[RESOLVED].patch == ROWS[RESOLVED]["patch"]
     assert by_id[WRONG].patch not in (None, "", ROWS[WRONG]["patch"])
-    options = ReportOptions(dataset="demo", cache=cache)
-    assert audit_command(tmp_path / "moved", options, lambda _: None) == 0
 
 
 def test_logs_are_read_alike_by_the_reader_of_inspect_ai(venvs: Path, tmp_path: Path) -> None:
