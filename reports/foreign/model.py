@@ -23,7 +23,6 @@ class RunLayout(str, Enum):
     SWE_AGENT = "SWE-agent"
     OPENHANDS = "OpenHands"
     PREDICTIONS = "predictions"
-    INSPECT = "inspect_ai"
     ATIF = "ATIF"
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,45 +146,6 @@ def openhands_pairs(talk: Talk, folder: Path) -> Path:
     return _openhands(talk, folder, _old_events(talk))
 
 
-def _inspected(talk: Talk) -> tuple[dict[str, Any], dict[str, Any]]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": talk.prompt}]
-    for turn in talk.turns:
-        call = {"id": "c", "function": turn.tool, "arguments": turn.arguments}
-        content = [{"type": "text", "text": turn.text}]
-        messages.append({"role": "assistant", "content": content, "tool_calls": [call]})
-        messages.append({"role": "tool", "content": turn.seen, "tool_call_id": "c"})
-    usage = {"input_tokens": 6, "input_tokens_cache_read": 4, "output_tokens": 2}
-    score = {"value": "C", "metadata": {"model_patch": talk.patch}}
-    sample = {
-        "id": talk.name,
-        "epoch": 1,
-        "input": talk.prompt,
-        "target": "",
-        "messages": messages,
-        "scores": {"swe_bench_scorer": score},
-        "model_usage": {"m": {**usage, "total_tokens": 12}},
-    }
-    task = {"task": "swe_bench", "model": "m", "created": "2026-01-01T00:00:00+00:00"}
-    task |= {"dataset": {}, "config": {}}  # type: ignore[dict-item]
-    return {"version": 2, "status": "success", "eval": task}, sample
-
-
-def inspect_json(talk: Talk, folder: Path) -> Path:
-    header, sample = _inspected(talk)
-    path = folder / "log.json"
-    _write(path, {**header, "samples": [sample]})
-    return path
-
-
-def inspect_eval(talk: Talk, folder: Path) -> Path:
-    header, sample = _inspected(talk)
-    folder.mkdir(parents=True)
-    with zipfile.ZipFile(folder / "log.eval", "w") as packed:
-        packed.writestr("header.json", json.dumps(header))
-        packed.writestr(f"samples/{talk.name}_epoch_1.json", json.dumps(sample))
-    return folder
-
-
 def atif(talk: Talk, folder: Path) -> Path:
     steps: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "message": talk.prompt}]
     for number, turn in enumerate(talk.turns, 2):
@@ -205,7 +165,7 @@ def atif(talk: Talk, folder: Path) -> Path:
 
 
 VENVS = "FOREIGN_VENVS"
-"""Names a folder with the virtual environments ``mini``, ``harbor``, ``inspect`` and ``sa``."""
+"""Names a folder with the virtual environments ``mini``, ``harbor`` and ``sa``."""
 
 SWE_AGENT = "SWE_AGENT"
 """Names a checkout of SWE-agent, which the package index does not have."""
@@ -214,7 +174,6 @@ PACKAGES = {
     # litellm imports mcp without requiring it.
     "mini": ("mini-swe-agent==2.4.6", "mcp"),
     "harbor": ("harbor==0.25.0",),
-    "inspect": ("inspect_ai==0.3.285",),
 }
 ROWS = {str(row["instance_id"]): row for row in load_dataset("demo", "test").rows}
 RESOLVED, WRONG, CRASHED = "demo__textkit-1", "demo__bank-1", "demo__units-1"

@@ -24,7 +24,7 @@ from reports.foreign.model import AgentStep, AttemptedInstance
 from reports.foreign.recognise import read_any
 from reports.submission.commands import submission_command
 from runs.storage.store import RunStore
-from tests.reports.foreign.test_reading import SAMPLES, TALK
+from tests.reports.foreign.test_reading import ONE, SAMPLES, TALK, preds
 from tests.support.evaluated import demo, write_meta, write_verdicts
 from tests.support.foreign import (
     CRASHED,
@@ -35,7 +35,6 @@ from tests.support.foreign import (
     Talk,
     Turn,
     atif,
-    inspect_json,
     mini,
 )
 
@@ -203,16 +202,12 @@ def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) 
     run = read_run(RunStore.of_folder(tmp_path / "out/predictions/theirs"))
     assert run.instances[0].patch_known is False
     assert (tmp_path / "out/predictions/theirs/all_preds.jsonl").read_text().strip() == ""
-    log = inspect_json(TALK, tmp_path / "log")
-    _, out, _ = report(log, "--evaluator", "none", "--no-page")
-    assert "cost           unknown" in out
-
-
-def test_the_verdict_in_a_log_is_taken_as_recorded(tmp_path: Path) -> None:
-    store = import_run(inspect_json(TALK, tmp_path / "log"), tmp_path / "out", "", lambda _: None)
-    verdict = read_run(store).instances[0].verdict
+    verdict = run.instances[0].verdict
     assert verdict is not None
     assert (verdict.status, verdict.official) == (VerdictStatus.RESOLVED, False)
+    alone = preds(tmp_path / "alone", [ONE])
+    _, out, _ = report(alone, "--evaluator", "none", "--no-page")
+    assert "cost           unknown" in out
 
 
 def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:

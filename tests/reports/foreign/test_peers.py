@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import site
 import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,17 +21,14 @@ from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
 from reports.foreign.recognise import read_any
 from tests.reports.foreign.test_exchange import plain
-from tests.reports.foreign.test_reading import SAMPLES, TALK
+from tests.reports.foreign.test_reading import SAMPLES
 from tests.support.foreign import (
     CRASHED,
-    PACKAGES,
     RESOLVED,
     ROWS,
     SWE_AGENT,
     VENVS,
     WRONG,
-    inspect_eval,
-    inspect_json,
     python_of,
     run_mini,
     run_sweagent,
@@ -47,18 +42,6 @@ from harbor.models.trajectories import Trajectory
 for path in sorted(Path(sys.argv[1]).rglob("*.json")):
     found = Trajectory.model_validate_json(path.read_text())
     print(path.stem, len(found.subagent_trajectories or ()))
-"""
-READ = """
-import json, sys
-from pathlib import Path
-import inspect_ai
-from reports.foreign.recognise import read_any
-for instance in read_any(Path(sys.argv[1])).instances:
-    attempt = instance.attempts[0]
-    print(json.dumps([instance.instance_id, instance.resolved, attempt.patch, attempt.model,
-                      attempt.totals.counts(), [s.text for s in attempt.steps],
-                      [a.arguments for s in attempt.steps for a in s.actions],
-                      [o.text for s in attempt.steps for o in s.observations]]))
 """
 
 
@@ -133,29 +116,3 @@ def test_sweagent_for_real(tmp_path: Path, cache: Path) -> None:
     by_id = {i.instance_id: i for i in read_any(tmp_path / "moved").instances}
     assert by_id[RESOLVED].patch == ROWS[RESOLVED]["patch"]
     assert by_id[WRONG].patch not in (None, "", ROWS[WRONG]["patch"])
-
-
-def test_logs_are_read_alike_by_the_reader_of_inspect_ai(venvs: Path, tmp_path: Path) -> None:
-    given = os.environ.get(VENVS)
-    python = Path(given or venvs) / "inspect/bin/python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
-        install = [python, "-m", "pip", "install", "-q", *PACKAGES["inspect"]]
-        if subprocess.run(install, capture_output=True, check=False).returncode:
-            pytest.skip("the package index does not give inspect_ai")
-    # Its own packages come first, then those of this environment.
-    paths = [str(Path(__file__).parents[3]), *site.getsitepackages()]
-    program = f"import sys; sys.path += {paths}\n{READ}"
-    for layout in (inspect_json, inspect_eval):
-        log = layout(TALK, tmp_path / layout.__name__)
-        command = [python, "-c", program, log]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        (instance,) = read_any(log).instances
-        attempt = instance.attempts[0]
-        steps = attempt.steps or ()
-        assert json.loads(said) == [
-            instance.instance_id, instance.resolved, attempt.patch, attempt.model,
-            attempt.totals.counts(), [s.text for s in steps],
-            [dict(a.arguments) for s in steps for a in s.actions],
-            [o.text for s in steps for o in s.observations],
-        ]  # fmt: skip
