@@ -21,7 +21,6 @@ class RunLayout(str, Enum):
     OURS = "swe-retry-harness"
     MINI = "mini-swe-agent"
     SWE_AGENT = "SWE-agent"
-    OPENHANDS = "OpenHands"
     PREDICTIONS = "predictions"
     ATIF = "ATIF"
 

@@ -13,7 +13,7 @@ from reports.data.predictions import ALL_PREDS
 from reports.foreign.files import RunFiles, json_at, objects_of_lines
 from reports.foreign.model import AttemptedInstance, AttemptedRun, RunLayout
 from reports.foreign.ours import ours_of
-from reports.foreign.readers import atif, mini, openhands, predictions, sweagent
+from reports.foreign.readers import atif, mini, predictions, sweagent
 from runs.storage.store import RESULTS_FILE, RUN_FILE, STATS_FILE, RunStore
 
 ReadRun = Callable[[RunFiles], Iterator[AttemptedInstance]]
@@ -22,7 +22,6 @@ _LAYOUTS: tuple[tuple[RunLayout, ReadRun, Callable[[object], bool]], ...] = (
     (RunLayout.ATIF, atif.read_atif, atif.is_atif),
     (RunLayout.MINI, mini.read_mini, mini.is_mini),
     (RunLayout.SWE_AGENT, sweagent.read_sweagent, sweagent.is_sweagent),
-    (RunLayout.OPENHANDS, openhands.read_openhands, openhands.is_openhands),
     (RunLayout.PREDICTIONS, predictions.read_predictions_alone, predictions.are_predictions),
 )
 _JSON = (".json", ".jsonl", ".traj")
@@ -60,8 +59,6 @@ def _by_name(files: RunFiles) -> RunLayout | None:
         return RunLayout.MINI
     if files.ending(sweagent.ENDING):
         return RunLayout.SWE_AGENT
-    if files.named(openhands.OUTPUT, openhands.EVALUATED):
-        return RunLayout.OPENHANDS
     return RunLayout.PREDICTIONS if files.named(predictions.PREDS, ALL_PREDS) else None
 
 

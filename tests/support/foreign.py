@@ -99,53 +99,6 @@ def sweagent_steps(talk: Talk, folder: Path) -> Path:
     return sweagent(talk, folder, history=False)
 
 
-def _openhands(talk: Talk, folder: Path, history: list[Any], **more: Any) -> Path:
-    tokens = {"prompt_tokens": 10, "completion_tokens": 2, "cache_read_tokens": 4}
-    line = {
-        "instance_id": talk.name,
-        "test_result": {"git_patch": talk.patch, **more},
-        "instruction": talk.prompt,
-        "metadata": {"llm_config": {"model": "m"}},
-        "history": history,
-        "metrics": {"accumulated_cost": 0.5, "accumulated_token_usage": tokens},
-        "error": None,
-    }
-    folder.mkdir(parents=True)
-    (folder / "output.jsonl").write_text(json.dumps(line) + "\n")
-    return folder
-
-
-def openhands(talk: Talk, folder: Path) -> Path:
-    history: list[Any] = []
-    for number, turn in enumerate(talk.turns):
-        text = [{"type": "text", "text": turn.text}]
-        call = {"id": "c", "name": turn.tool, "arguments": json.dumps(turn.arguments)}
-        asked = {"thought": text, "tool_call": call, "tool_call_id": "c", "tool_name": turn.tool}
-        history.append({"kind": "ActionEvent", "llm_response_id": f"r{number}", **asked})
-        seen = {"kind": "Seen", "content": [{"type": "text", "text": turn.seen}]}
-        history.append({"kind": "ObservationEvent", "tool_call_id": "c", "observation": seen})
-    return _openhands(talk, folder, history)
-
-
-def _old_events(talk: Talk) -> list[list[dict[str, Any]]]:
-    return [
-        [
-            {"source": "agent", "action": t.tool, "args": {**t.arguments, "thought": t.text}},
-            {"source": "environment", "observation": "run", "content": t.seen},
-        ]
-        for t in talk.turns
-    ]
-
-
-def openhands_old(talk: Talk, folder: Path) -> Path:
-    events = [event for pair in _old_events(talk) for event in pair]
-    return _openhands(talk, folder, events, report={"resolved": True})
-
-
-def openhands_pairs(talk: Talk, folder: Path) -> Path:
-    return _openhands(talk, folder, _old_events(talk))
-
-
 def atif(talk: Talk, folder: Path) -> Path:
     steps: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "message": talk.prompt}]
     for number, turn in enumerate(talk.turns, 2):

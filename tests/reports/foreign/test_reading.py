@@ -29,9 +29,6 @@ from tests.support.foreign import (
     atif,
     mini,
     mini_text,
-    openhands,
-    openhands_old,
-    openhands_pairs,
     sweagent,
     sweagent_steps,
 )
@@ -40,16 +37,12 @@ SAMPLES = Path(__file__).parents[2] / "data/foreign"
 """Made by mini-swe-agent 2.4.6 and SWE-agent 1.1.0 against a loopback model (``peers.py``)."""
 
 TALK = Talk((Turn("I look.", "ls", "a.py"), Turn("I edit.", "sed -i s/1/2/ a.py", "")))
-OPENHANDS = StepTotals(None, 10, 4, 2, Decimal("0.5"))
 KNOWN: list[tuple[Callable[[Talk, Path], Path], RunLayout, StepTotals, str | None, bool | None]] = [
     (mini, RunLayout.MINI, StepTotals(2, 20, None, 4, Decimal("0.5")), "Submitted", None),
     (mini_text, RunLayout.MINI, StepTotals(2, 20, None, 4, Decimal("0.5")), "Submitted", None),
     (sweagent, RunLayout.SWE_AGENT, StepTotals(2, 10, None, 2, Decimal("0.5")), "submitted", None),
     (sweagent_steps, RunLayout.SWE_AGENT, StepTotals(2, 10, None, 2, Decimal("0.5")), "submitted",
      None),
-    (openhands, RunLayout.OPENHANDS, OPENHANDS, None, None),
-    (openhands_old, RunLayout.OPENHANDS, OPENHANDS, None, True),
-    (openhands_pairs, RunLayout.OPENHANDS, OPENHANDS, None, None),
     (atif, RunLayout.ATIF, StepTotals(None, 20, None, 4, Decimal("0.5")), None, None),
 ]  # fmt: skip
 
@@ -91,9 +84,7 @@ def _costs_to(value: Any, cost: bool) -> Any:
 
 
 @pytest.mark.parametrize("cost", [True, False])
-@pytest.mark.parametrize(
-    "layout", [mini, mini_text, sweagent, sweagent_steps, openhands, openhands_old, atif]
-)
+@pytest.mark.parametrize("layout", [mini, mini_text, sweagent, sweagent_steps, atif])
 def test_true_and_false_are_not_costs(
     layout: Callable[[Talk, Path], Path], cost: bool, tmp_path: Path
 ) -> None:
@@ -179,17 +170,6 @@ def test_the_file_of_predictions_decides_and_adds_instances(tmp_path: Path) -> N
     assert (bare.instance_id, bare.patch, bare.winner) == ("a__b-1", "", None)
 
 
-def test_attempts_of_one_instance(tmp_path: Path) -> None:
-    path = openhands(TALK, tmp_path / "run") / "output.jsonl"
-    line = json.loads(path.read_text())
-    failed = {**line, "attempt": 1, "test_result": {}, "history": [], "error": "died"}
-    path.write_text("\n".join(map(json.dumps, [{**line, "attempt": 2}, failed])))
-    (instance,) = read_any(path).instances
-    first, second = instance.attempts
-    assert (instance.winner, first.steps, first.patch, first.error) == (2, None, None, "died")
-    assert (second.attempt, instance.patch, instance.cost) == (2, PATCH, Decimal("1.0"))
-
-
 def test_prices_that_were_not_known_are_not_zero(tmp_path: Path) -> None:
     folder = mini(TALK, tmp_path / "run")
     path = next(folder.rglob("*.traj.json"))
@@ -221,9 +201,8 @@ HOSTILE: list[tuple[str, str, Any]] = [
     ("preds.json", '{"a": 1}', "`model_patch`"),
     ("preds.json", "[]", "no instance"),
     ("all_preds.jsonl", '{"instance_id": "a", "model_patch": ""}\n' * 2, "two predictions of a"),
-    ("output.jsonl", '{"instance_id": null}\n', "cannot be an instance id"),
-    ("output.jsonl", '{"instance_id": "a"}\n{"instance_id": "a"}\n', "attempt 1 on a twice"),
-    ("output.jsonl", "\xff{", "line 1"),
+    ("all_preds.jsonl", '{"instance_id": null, "model_patch": ""}\n', "cannot be an instance id"),
+    ("all_preds.jsonl", "\xff{", "line 1"),
     ("t.json", '{"schema_version": "ATIF-v1.8"}', "no `steps`"),
 ]
 
