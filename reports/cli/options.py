@@ -28,7 +28,6 @@ class ExportLayout(str, Enum):
 
     ATIF = "atif"
     MINI = "mini"
-    SWE_AGENT = "swe-agent"
 
 
 def json_option(help: str) -> Any:  # noqa: ANN401 - as of core.options.option
@@ -72,7 +71,7 @@ class ReportTask:
     )
     repeat: int = option(3, "Evaluate each patch of --gold this often.", "--repeat", least=1)
     export: tuple[ExportLayout, Path] | None = option(
-        None, "Write the run in another layout (atif, mini, swe-agent) into a folder.", "--export"
+        None, "Write the run in another layout (atif, mini) into a folder.", "--export"
     )
     lab: bool = option(
         False, "Replay the runs under other policies, without any call (docs/lab.md).", "--lab"

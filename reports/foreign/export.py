@@ -1,7 +1,7 @@
 """``report.py RUN --export LAYOUT DIR``: write a run in the layout of another harness.
 
 The specification of ATIF is that of the ``harbor`` package (``harbor/models/trajectories``,
-ATIF-v1.8); the other layouts are those that ``reports.foreign.readers`` read.
+ATIF-v1.8); the layout of mini-swe-agent is the one that ``reports.foreign.readers.mini`` reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.redaction import Redactor
 from reports.cli.options import ExportLayout
 from reports.foreign.files import as_text
 from reports.foreign.model import ASSISTANT, AgentAttempt, AgentStep, AttemptedInstance
-from reports.foreign.readers import mini, sweagent
+from reports.foreign.readers import mini
 from reports.foreign.readers.atif import NEWEST, made_id
 from reports.foreign.readers.joining import (
     KEPT,
@@ -40,8 +40,8 @@ def export_command(
 ) -> int:
     """Write the run at ``path`` into the new folder ``folder`` and return the exit code.
 
-    The predictions of mini-swe-agent and SWE-agent are in ``preds.json``; ATIF has none, and keeps
-    patches in ``extra``.
+    The predictions of mini-swe-agent are in ``preds.json``; ATIF has none, and keeps patches in
+    ``extra``.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--export {layout.value} {folder}: it exists; delete it or name another")
@@ -58,7 +58,7 @@ def export_command(
                 "instance_id": name,
                 "model_patch": instance.patch if instance.winner is not None else "",
             }
-    if layout is not ExportLayout.ATIF:
+    if layout is ExportLayout.MINI:
         write_json_atomic(folder / PREDS, redact.of(predictions))
     say(f"exported {counted(len(predictions), 'instance')} as {layout.value}: {folder}")
     return 0
@@ -128,61 +128,6 @@ def _messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
     yield message
     for seen in step.observations:
         yield {"role": "tool", "content": seen.text, "tool_call_id": seen.action_id}
-
-
-def _sweagent_files(instance: AttemptedInstance, agent: str) -> Files:
-    """Yield a ``.traj`` of all ``attempts``, and of the predicted one beside them."""
-    name = instance.instance_id
-    tried = [_sweagent_attempt(instance, attempt, agent) for attempt in instance.attempts]
-    chosen = instance.attempts.index(instance.chosen or instance.attempts[-1])
-    best = chosen if instance.winner is not None else None
-    info = {**tried[chosen]["info"], "best_attempt_idx": best}
-    yield f"{name}/{name}{sweagent.ENDING}", {**tried[chosen], "info": info, "attempts": tried}
-
-
-def _sweagent_attempt(
-    instance: AttemptedInstance, attempt: AgentAttempt, agent: str
-) -> dict[str, Any]:
-    steps, totals = attempt.steps or (), attempt.totals
-    types = {"system": "system_prompt", "assistant": "action"}
-
-    def typed(message: dict[str, Any]) -> dict[str, Any]:
-        ids = [message["tool_call_id"]] if "tool_call_id" in message else None
-        kind = types.get(message["role"], "observation")
-        more = {"message_type": kind, "agent": "main"}
-        return {**message, **more, **({} if ids is None else {"tool_call_ids": ids})}
-
-    def taken(step: AgentStep) -> dict[str, Any]:
-        commands = (str(action.arguments.get("command", "")) for action in step.actions)
-        return {
-            "action": "\n".join(filter(None, commands)),
-            "observation": "\n".join(seen.text for seen in step.observations),
-            "response": step.text,
-            "thought": step.text,
-            "state": {},
-            "execution_time": step.seconds or 0.0,
-            "query": [],
-            "extra_info": {},
-        }
-
-    return {
-        "trajectory": [taken(step) for step in steps if step.by_model],
-        "history": [typed(message) for step in steps for message in _messages_of(step)],
-        "info": {
-            "exit_status": attempt.exit_status,
-            "submission": attempt.patch,
-            "model_stats": {
-                "instance_cost": as_number(totals.cost),
-                "tokens_sent": totals.prompt_tokens,
-                "tokens_received": totals.completion_tokens,
-                "api_calls": totals.calls,
-            },
-            "swe_agent_version": agent,
-            KEPT: kept_values(instance, attempt),
-        },
-        "replay_config": None,
-        "environment": "main",
-    }
 
 
 def _atif_files(instance: AttemptedInstance, agent: str) -> Files:
@@ -293,5 +238,4 @@ def _known(values: Mapping[str, Any]) -> dict[str, Any]:
 _WRITERS: Mapping[ExportLayout, Callable[[AttemptedInstance, str], Files]] = {
     ExportLayout.ATIF: _atif_files,
     ExportLayout.MINI: _mini_files,
-    ExportLayout.SWE_AGENT: _sweagent_files,
 }

@@ -20,7 +20,6 @@ class RunLayout(str, Enum):
 
     OURS = "swe-retry-harness"
     MINI = "mini-swe-agent"
-    SWE_AGENT = "SWE-agent"
     PREDICTIONS = "predictions"
     ATIF = "ATIF"
 

@@ -13,7 +13,7 @@ from reports.data.predictions import ALL_PREDS
 from reports.foreign.files import RunFiles, json_at, objects_of_lines
 from reports.foreign.model import AttemptedInstance, AttemptedRun, RunLayout
 from reports.foreign.ours import ours_of
-from reports.foreign.readers import atif, mini, predictions, sweagent
+from reports.foreign.readers import atif, mini, predictions
 from runs.storage.store import RESULTS_FILE, RUN_FILE, STATS_FILE, RunStore
 
 ReadRun = Callable[[RunFiles], Iterator[AttemptedInstance]]
@@ -21,10 +21,9 @@ ReadRun = Callable[[RunFiles], Iterator[AttemptedInstance]]
 _LAYOUTS: tuple[tuple[RunLayout, ReadRun, Callable[[object], bool]], ...] = (
     (RunLayout.ATIF, atif.read_atif, atif.is_atif),
     (RunLayout.MINI, mini.read_mini, mini.is_mini),
-    (RunLayout.SWE_AGENT, sweagent.read_sweagent, sweagent.is_sweagent),
     (RunLayout.PREDICTIONS, predictions.read_predictions_alone, predictions.are_predictions),
 )
-_JSON = (".json", ".jsonl", ".traj")
+_JSON = (".json", ".jsonl")
 # Files of which one shows the layout of a folder; a folder of many JSON files is read only so far.
 _LOOKED_AT = 20
 
@@ -57,8 +56,6 @@ def _is_ours(folder: Path) -> bool:
 def _by_name(files: RunFiles) -> RunLayout | None:
     if files.ending(mini.ENDING):
         return RunLayout.MINI
-    if files.ending(sweagent.ENDING):
-        return RunLayout.SWE_AGENT
     return RunLayout.PREDICTIONS if files.named(predictions.PREDS, ALL_PREDS) else None
 
 
@@ -88,7 +85,8 @@ def is_foreign(path: Path) -> bool:
     if not path.exists():
         return False
     layout = layout_of(path)
-    if layout is None and path.is_file():
+    # A folder without any file may be a run of ours that has just started.
+    if layout is None and RunFiles.below(path).paths:
         raise UserError(unknown(path))
     return layout not in (None, RunLayout.OURS)
 
@@ -111,5 +109,8 @@ def read_any(path: Path, *, labels: bool = True) -> AttemptedRun:
 
 
 def unknown(path: Path) -> str:
-    known = ", ".join(layout.value for layout in RunLayout)
-    return f"{path} is not a run that can be read; known are the layouts of {known}"
+    return (
+        f"{path} is not a run that can be read; give a run of this harness, predictions "
+        f"({predictions.PREDS}, {ALL_PREDS}), trajectories of mini-swe-agent (*{mini.ENDING}) or "
+        "of ATIF (*.json)"
+    )

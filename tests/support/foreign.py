@@ -6,13 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from bench.instances.dataset import load_dataset
 from core.git import git
@@ -29,16 +27,14 @@ class Turn:
     text: str
     command: str
     seen: str
-    tool: str = "bash"
-    key: str = "command"
 
     @property
     def arguments(self) -> dict[str, str]:
-        return {self.key: self.command}
+        return {"command": self.command}
 
     @property
     def call(self) -> dict[str, Any]:
-        function = {"name": self.tool, "arguments": json.dumps(self.arguments)}
+        function = {"name": "bash", "arguments": json.dumps(self.arguments)}
         return {"id": "c", "type": "function", "function": function}
 
 
@@ -81,28 +77,10 @@ def mini_text(talk: Talk, folder: Path) -> Path:
     return mini(talk, folder, tools=False)
 
 
-def sweagent(talk: Talk, folder: Path, *, history: bool = True) -> Path:
-    said: list[dict[str, Any]] = [{"role": "user", "content": talk.prompt, "agent": "main"}]
-    steps = []
-    for turn in talk.turns:
-        said.append({"role": "assistant", "content": turn.text, "tool_calls": [turn.call]})
-        said.append({"role": "tool", "content": turn.seen, "tool_call_ids": ["c"]})
-        steps.append({"action": turn.command, "observation": turn.seen, "response": turn.text})
-    stats = {"instance_cost": 0.5, "tokens_sent": 10, "tokens_received": 2, "api_calls": 2}
-    info = {"exit_status": "submitted", "submission": talk.patch, "model_stats": stats}
-    data = {"trajectory": steps, "history": said if history else said[:1], "info": info}
-    _write(folder / talk.name / f"{talk.name}.traj", {**data, "replay_config": None})
-    return folder
-
-
-def sweagent_steps(talk: Talk, folder: Path) -> Path:
-    return sweagent(talk, folder, history=False)
-
-
 def atif(talk: Talk, folder: Path) -> Path:
     steps: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "message": talk.prompt}]
     for number, turn in enumerate(talk.turns, 2):
-        call = {"tool_call_id": "c", "function_name": turn.tool, "arguments": turn.arguments}
+        call = {"tool_call_id": "c", "function_name": "bash", "arguments": turn.arguments}
         result = {"source_call_id": "c", "content": turn.seen}
         metrics = {"prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.25}
         said = {"step_id": number, "source": "agent", "message": turn.text, "metrics": metrics}
@@ -118,10 +96,7 @@ def atif(talk: Talk, folder: Path) -> Path:
 
 
 VENVS = "FOREIGN_VENVS"
-"""Names a folder with the virtual environments ``mini``, ``harbor`` and ``sa``."""
-
-SWE_AGENT = "SWE_AGENT"
-"""Names a checkout of SWE-agent, which the package index does not have."""
+"""Names a folder with the virtual environments ``mini`` and ``harbor``."""
 
 PACKAGES = {
     # litellm imports mcp without requiring it.
@@ -139,12 +114,6 @@ _ENV = {
     "PATH": os.environ["PATH"], "LITELLM_LOCAL_MODEL_COST_MAP": "True", "MSWEA_CONFIGURED": "true",
     "MSWEA_SILENT_STARTUP": "1", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
 }  # fmt: skip
-_TEMPLATES = {
-    "system_template": "You work in a shell.",
-    "instance_template": "Resolve this issue:\n{{problem_statement}}",
-    "next_step_template": "It printed:\n{{observation}}",
-    "next_step_no_output_template": "It printed nothing.",
-}
 
 
 def python_of(name: str, folder: Path) -> Path:
@@ -179,10 +148,6 @@ def _call(command: str) -> Answer:
     return Answer("I run it.", tool_calls=(call,), tokens=(1000, 50))
 
 
-def _block(command: str) -> Answer:
-    return Answer(f"I run it.\n\n```bash\n{command}\n```", tokens=(1000, 50))
-
-
 def run_mini(python: Path, mirrors: Path, folder: Path) -> Path:
     """Let mini-swe-agent work on three instances: one resolved, one wrong, one crashed."""
     out, program = folder / "mini-run", Path(__file__).with_name("mini_program.py")
@@ -208,62 +173,3 @@ def run_mini(python: Path, mirrors: Path, folder: Path) -> Path:
         environment = {**_ENV, "HOME": str(folder)}
         subprocess.run(command, env=environment, capture_output=True, check=True)
     return out
-
-
-def run_sweagent(place: Path, source: Path, mirrors: Path, folder: Path) -> Path:
-    """Let SWE-agent work on two instances in containers: resolved after a rejected reply, wrong.
-
-    Its local deployment writes into the home folder and the root folder, so it runs in a container.
-    """
-    out = folder / "sweagent-run"
-    config: Mapping[str, Any] = {
-        "agent": {
-            "templates": _TEMPLATES,
-            "tools": {
-                "bundles": [{"path": str(source / "tools/submit")}],
-                "parse_function": {"type": "single_bash_code_block"},
-            },
-            "model": {"name": "gpt-4o", "per_instance_cost_limit": 3, "total_cost_limit": 9},
-        }
-    }
-    (folder / "sweagent.yaml").write_text(yaml.safe_dump(config))
-    gold = ROWS[RESOLVED]["patch"]
-    answers = {
-        RESOLVED: [
-            Answer("I only talk.", tokens=(900, 20)),
-            _block("cat textkit/slug.py"),
-            _block(f"git apply <<'EOF'\n{gold}EOF\ngit diff"),
-            _block("submit"),
-        ],
-        WRONG: [_block(SED), _block("submit")],
-    }
-    for name, said in answers.items():
-        tree = checkout(name, mirrors, folder)
-        (folder / "issue.md").write_text(ROWS[name]["problem_statement"])
-        with Provider() as provider:
-            provider.will_answer(*said)
-            _contained(place, source, folder, tree, name, provider.url, out)
-    merged = [place.parent / "sweagent", "merge-preds", out]
-    subprocess.run(merged, env={**_ENV, "HOME": str(folder)}, capture_output=True, check=True)
-    return out
-
-
-def _contained(
-    python: Path, source: Path, folder: Path, tree: Path, name: str, url: str, out: Path
-) -> None:
-    options = [
-        "--config", f"{folder}/sweagent.yaml", f"--agent.model.api_base={url}",
-        "--agent.model.api_key=none", "--env.deployment.type=local",
-        "--env.repo.type=preexisting", "--env.repo.repo_name=testbed", "--env.repo.reset=false",
-        f"--problem_statement.path={folder}/issue.md", f"--problem_statement.id={name}",
-        f"--output_dir={out}",
-    ]  # fmt: skip
-    real = python.resolve().parents[1]
-    mounts = {str(folder), str(source), str(python.parents[1]), str(real)}
-    script = f"cp -r {tree} /testbed && {python.parent}/sweagent run {' '.join(options)}"
-    command = [
-        "docker", "run", "--rm", "--network", "host", "-e", "LITELLM_LOCAL_MODEL_COST_MAP=True",
-        *(word for mount in sorted(mounts) for word in ("-v", f"{mount}:{mount}")),
-        "python:3.11-slim", "sh", "-c", script,
-    ]  # fmt: skip
-    subprocess.run(command, capture_output=True, check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +149,3 @@ def step_with_kept(step: AgentStep, message: Mapping[str, Any]) -> AgentStep:
         return step
     numbers = totals_of(kept.get("totals"))
     return replace(step, totals=numbers, seconds=number(kept.get("seconds")))
-
-
-def priced(cost: Decimal | None, sent: int | None) -> Decimal | None:
-    """Return dollars; None for 0 dollars of tokens that were sent: no price was known."""
-    return None if not cost and sent else cost

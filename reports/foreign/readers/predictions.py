@@ -20,7 +20,6 @@ from reports.foreign.model import AgentAttempt, AttemptedInstance
 
 PREDS = "preds.json"
 _PATCH = "model_patch"
-_SINGLE = ".pred"
 
 
 def is_prediction(value: object) -> bool:
@@ -72,10 +71,11 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def plain_of(files: RunFiles) -> dict[str, AttemptedInstance]:
-    """Return the predictions of a run; SWE-agent writes ``preds.json`` after the last ``.pred``."""
-    if paths := prediction_files(files):
-        return read_plain(paths[0])
-    return {name: one for path in files.ending(_SINGLE) for name, one in read_plain(path).items()}
+    """Return the predictions of a run by id; none without a file of predictions."""
+    paths = prediction_files(files)
+    if not paths:
+        return {}
+    return read_plain(paths[0])
 
 
 def read_predictions_alone(files: RunFiles) -> Iterator[AttemptedInstance]:

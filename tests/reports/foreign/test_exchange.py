@@ -104,8 +104,8 @@ def test_an_exported_run_comes_back_with_the_same_attempts(
 
 @pytest.mark.parametrize("layout", ExportLayout)
 def test_a_run_of_others_is_exported_too(layout: ExportLayout, tmp_path: Path) -> None:
-    export_command(SAMPLES / "sweagent", layout, tmp_path / "run", lambda _: None)
-    assert plain(tmp_path / "run") == plain(SAMPLES / "sweagent")
+    export_command(SAMPLES / "mini", layout, tmp_path / "run", lambda _: None)
+    assert plain(tmp_path / "run") == plain(SAMPLES / "mini")
 
 
 def test_counts_costs_and_patches_are_those_of_the_originals(
@@ -179,14 +179,14 @@ def test_comparison_with_ours(report: Report, ours: Path, tmp_path: Path) -> Non
     mine = tmp_path / "out/predictions/mine"
     shutil.copytree(ours, mine)
     write_verdicts(mine, [WRONG])
-    theirs = import_run(SAMPLES / "sweagent", tmp_path / "out", "", lambda _: None)
+    theirs = import_run(SAMPLES / "mini", tmp_path / "out", "", lambda _: None)
     write_verdicts(theirs.folder, [RESOLVED])
-    code, out, _ = report(mine, SAMPLES / "sweagent", "--compare", "--no-page")
+    code, out, _ = report(mine, SAMPLES / "mini", "--compare", "--no-page")
     assert code == 0
-    assert "## mine and sweagent" in out
-    assert RESOLVED in out.partition("## mine and sweagent")[2]
+    assert "## mine and mini" in out
+    assert RESOLVED in out.partition("## mine and mini")[2]
     words = ("--evaluator", "none", "--name", "both", "--no-page")
-    assert report(mine, SAMPLES / "sweagent", *words)[0] == 0
+    assert report(mine, SAMPLES / "mini", *words)[0] == 0
 
 
 def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) 
 
 
 def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:
-    store = import_run(SAMPLES / "sweagent", tmp_path / "out", "", lambda _: None)
+    store = import_run(SAMPLES / "mini", tmp_path / "out", "", lambda _: None)
     write_verdicts(store.folder, [RESOLVED])
     meta = write_meta(tmp_path / "meta", {})
     options = SubmissionOptions("lite", meta, dataset="demo", cache=cache, allow_partial=True)
@@ -223,14 +223,14 @@ def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:
     ]
     readme = next((tmp_path / "package").rglob("README.md")).read_text()
     assert "[x]" not in readme
-    assert "another harness (SWE-agent)" in readme
+    assert "another harness (mini-swe-agent)" in readme
 
 
 @pytest.mark.parametrize(
     ("words", "error"),
     [
         (["--export", "atif", "x"], "writes one run"),
-        (["FILE"], "known are the layouts"),
+        (["FILE"], "trajectories of mini-swe-agent"),
     ],
 )
 def test_wrong_requests_give_one_line(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from decimal import Decimal
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from demo.setup import build_mirrors
-from environments.docker.engine import engine_answers
 from reports.cli.options import EvaluatorKind, ExportLayout, ReportOptions
 from reports.command_line import report_command
 from reports.data.rundata import read_run
@@ -26,12 +24,9 @@ from tests.support.foreign import (
     CRASHED,
     RESOLVED,
     ROWS,
-    SWE_AGENT,
-    VENVS,
     WRONG,
     python_of,
     run_mini,
-    run_sweagent,
 )
 
 pytestmark = pytest.mark.long
@@ -103,16 +98,3 @@ def test_mini_swe_agent_for_real(venvs: Path, tmp_path: Path, cache: Path) -> No
     assert report_command([store.folder], local, lambda _: None) == 0
     verdicts = {i.instance_id: i.resolved for i in read_run(store).instances}
     assert verdicts == {RESOLVED: True, WRONG: False, CRASHED: False}
-
-
-def test_sweagent_for_real(tmp_path: Path, cache: Path) -> None:
-    source, given = os.environ.get(SWE_AGENT), os.environ.get(VENVS)
-    if not source or not given or not engine_answers():
-        pytest.skip(f"needs {SWE_AGENT} (its checkout), {VENVS} (with `sa`) and a Docker engine")
-    mirrors = build_mirrors(cache / "demo-mirrors")
-    run = run_sweagent(Path(given) / "sa/bin/python", Path(source), mirrors, tmp_path)
-    shutil.move(run, tmp_path / "moved")
-    assert figures(tmp_path / "moved") == figures(SAMPLES / "sweagent")
-    by_id = {i.instance_id: i for i in read_any(tmp_path / "moved").instances}
-    assert by_id[RESOLVED].patch == ROWS[RESOLVED]["patch"]
-    assert by_id[WRONG].patch not in (None, "", ROWS[WRONG]["patch"])

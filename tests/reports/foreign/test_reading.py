@@ -29,20 +29,15 @@ from tests.support.foreign import (
     atif,
     mini,
     mini_text,
-    sweagent,
-    sweagent_steps,
 )
 
 SAMPLES = Path(__file__).parents[2] / "data/foreign"
-"""Made by mini-swe-agent 2.4.6 and SWE-agent 1.1.0 against a loopback model (``peers.py``)."""
+"""Made by mini-swe-agent 2.4.6 against a loopback model (``test_peers.py``)."""
 
 TALK = Talk((Turn("I look.", "ls", "a.py"), Turn("I edit.", "sed -i s/1/2/ a.py", "")))
 KNOWN: list[tuple[Callable[[Talk, Path], Path], RunLayout, StepTotals, str | None, bool | None]] = [
     (mini, RunLayout.MINI, StepTotals(2, 20, None, 4, Decimal("0.5")), "Submitted", None),
     (mini_text, RunLayout.MINI, StepTotals(2, 20, None, 4, Decimal("0.5")), "Submitted", None),
-    (sweagent, RunLayout.SWE_AGENT, StepTotals(2, 10, None, 2, Decimal("0.5")), "submitted", None),
-    (sweagent_steps, RunLayout.SWE_AGENT, StepTotals(2, 10, None, 2, Decimal("0.5")), "submitted",
-     None),
     (atif, RunLayout.ATIF, StepTotals(None, 20, None, 4, Decimal("0.5")), None, None),
 ]  # fmt: skip
 
@@ -63,7 +58,7 @@ def test_each_layout_is_recognised_and_read(
     assert (instance.instance_id, instance.resolved) == (NAME, resolved)
     assert (attempt.totals, attempt.exit_status) == (totals, status)
     assert attempt.patch == (None if layout is atif else PATCH)
-    assert attempt.model == (None if kind is RunLayout.SWE_AGENT else "m")
+    assert attempt.model == "m"
     steps = [step for step in attempt.steps or () if step.by_model]
     assert [step.text for step in steps] == ["I look.", "I edit."]
     assert [action.arguments["command"] for s in steps for action in s.actions] == [
@@ -84,7 +79,7 @@ def _costs_to(value: Any, cost: bool) -> Any:
 
 
 @pytest.mark.parametrize("cost", [True, False])
-@pytest.mark.parametrize("layout", [mini, mini_text, sweagent, sweagent_steps, atif])
+@pytest.mark.parametrize("layout", [mini, mini_text, atif])
 def test_true_and_false_are_not_costs(
     layout: Callable[[Talk, Path], Path], cost: bool, tmp_path: Path
 ) -> None:
@@ -117,19 +112,6 @@ def test_a_real_run_of_mini_swe_agent() -> None:
     assert found[WRONG][0].totals.cost == Decimal("0.006")
     crashed, winner, _ = found[CRASHED]
     assert (crashed.patch, crashed.exit_status, winner) == ("", "BadRequestError", None)
-
-
-def test_a_real_run_of_sweagent() -> None:
-    found = attempts("sweagent")
-    attempt, winner, label = found[RESOLVED]
-    assert (attempt.patch, winner, label) == (ROWS[RESOLVED]["patch"], 1, "sweagent-run")
-    assert (attempt.model, attempt.exit_status) == ("gpt-4o", "submitted")
-    assert attempt.totals == StepTotals(4, 897, None, 214, Decimal("0.01145"))
-    replies = [step for step in attempt.steps or () if step.by_model]
-    places = [step.place for step in replies]
-    # The rejected reply stands only in `trajectory`, before the others.
-    assert places == ["trajectory[0]", "history[2]", "history[4]", "history[6]"]
-    assert [bool(step.observations) for step in replies] == [False, True, True, True]
 
 
 def preds(folder: Path, value: object, name: str = "preds.json") -> Path:
@@ -197,7 +179,7 @@ HOSTILE: list[tuple[str, str, Any]] = [
     ),
     ("x.traj.json", '{"info": {"submission": 7}}', "is not a text"),
     ("x.traj.json", '{"info": {"submission": "\\ud800"}}', "an unpaired surrogate"),
-    ("x.traj", "{", "line 1"),
+    ("x.traj.json", "{", "line 1"),
     ("preds.json", '{"a": 1}', "`model_patch`"),
     ("preds.json", "[]", "no instance"),
     ("all_preds.jsonl", '{"instance_id": "a", "model_patch": ""}\n' * 2, "two predictions of a"),
@@ -243,8 +225,35 @@ def test_links_and_pipes_are_left_out(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text("{}")
     assert not is_foreign(tmp_path)
     assert not is_foreign(tmp_path / "missing")
-    with pytest.raises(UserError, match="known are the layouts of"):
-        is_foreign(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text("{}")
+    for path in (tmp_path, tmp_path / "x.json"):
+        with pytest.raises(UserError, match="trajectories of mini-swe-agent"):
+            is_foreign(path)
+
+
+OTHERS = {
+    "log.eval": b"PK",
+    "log.json": b'{"version": 2, "status": "success", "eval": {}, "samples": []}',
+    "output.jsonl": b'{"instance_id": "a__b-1", "test_result": {"git_patch": ""}}\n',
+    "a__b-1.traj": b'{"trajectory": [], "info": {}}',
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_layout_that_is_not_read_gives_one_line(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "run" / name
+    file.parent.mkdir()
+    file.write_bytes(OTHERS[name])
+    for path in (file, file.parent):
+        with pytest.raises(UserError, match="of ATIF") as caught:
+            is_foreign(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_predictions_are_read_beside_trajectories_that_are_not(tmp_path: Path) -> None:
+    folder = preds(tmp_path / "run", {"a__b-1": ONE})
+    (folder / "a__b-1.traj").write_text('{"trajectory": [], "info": {}}')
+    assert layout_of(folder) is RunLayout.PREDICTIONS
