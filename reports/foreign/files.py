@@ -27,7 +27,7 @@ from runs.storage.store import is_safe_key, shown
 FIX = "fix it, or move it away"
 _MOST_FILES = 100_000
 _DEEPEST_FOLDER = 8
-# Of one instance with its whole conversation.
+# A line holds one prediction.
 _LONGEST_LINE = 128 * MIB
 
 
@@ -155,9 +155,8 @@ def called(calls: object) -> tuple[Action, ...]:
     found = []
     for call in objects(calls):
         nested = call.get("function")
-        inner = nested if isinstance(nested, Mapping) else call
-        name = nested if isinstance(nested, str) else inner.get("name")
-        found.append(action_of(name, inner.get("arguments"), call.get("id")))
+        function = nested if isinstance(nested, Mapping) else call
+        found.append(action_of(function.get("name"), function.get("arguments"), call.get("id")))
     return tuple(found)
 
 
@@ -172,7 +171,6 @@ def as_text(value: object) -> str:
 
 def message_step(
     message: Mapping[str, Any],
-    place: str,
     *,
     role: str = "",
     actions: Sequence[Action] = (),
@@ -191,6 +189,5 @@ def message_step(
         reasoning=text(message.get(reasoning)),
         actions=answer(message) if role == TOOL else made,
         totals=totals,
-        place=place,
         lane=whole(message.get("lane")) or 0,
     )

@@ -35,7 +35,6 @@ class Action:
 class Observation:
     text: str
     action_id: str = ""  # of the ``Action`` that it answers; empty if unknown
-    place: str = ""  # in its file, such as ``messages[3]``
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,6 @@ class AgentStep:
     observations: tuple[Observation, ...] = ()
     totals: StepTotals = UNKNOWN_TOTALS
     seconds: float | None = None
-    place: str = ""  # in its file
     lane: int = 0  # the number of its conversation in the attempt
 
     @property
@@ -67,7 +65,6 @@ class AgentAttempt:
     exit_status: str | None
     seconds: float | None = None
     error: str = ""
-    source: Path = Path()  # the file that holds it
     # Outcomes and other values of our own attempts, for the way back.
     known: Mapping[str, Any] = field(default_factory=dict)
 
@@ -128,6 +125,6 @@ def folded(steps: Sequence[AgentStep]) -> tuple[AgentStep, ...]:
             found.append(step)
             continue
         action = step.actions[0].id if step.actions else ""
-        seen = Observation(step.text, action, step.place)
+        seen = Observation(step.text, action)
         found[-1] = replace(last, observations=(*last.observations, seen))
     return tuple(found)

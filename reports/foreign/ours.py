@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from reports.data.jsonvalues import mapping, objects, text, whole
@@ -47,11 +46,10 @@ def _instance(store: RunStore, run: RunData, instance: InstanceData) -> Attempte
     name = instance.instance_id
     trajectory = store.read_trajectory(name)
     raw = {whole(a.get("attempt")): a for a in objects(trajectory.get("attempts"))}
-    source = store.trajectory(name) if trajectory else store.prediction(name)
     return AttemptedInstance(
         instance_id=name,
         label=run.model_name_or_path,
-        attempts=tuple(_attempt(a, raw.get(a.attempt), source) for a in instance.attempts),
+        attempts=tuple(_attempt(a, raw.get(a.attempt)) for a in instance.attempts),
         winner=instance.winner,
         resolved=instance.resolved if instance.patch.strip() else None,
         reason=instance.reason,
@@ -59,7 +57,7 @@ def _instance(store: RunStore, run: RunData, instance: InstanceData) -> Attempte
     )
 
 
-def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> AgentAttempt:
+def _attempt(data: AttemptData, raw: Mapping[str, Any] | None) -> AgentAttempt:
     messages = objects(raw.get("messages")) if raw else []
     known = {
         "edit_format": data.edit_format,
@@ -79,7 +77,6 @@ def _attempt(data: AttemptData, raw: Mapping[str, Any] | None, source: Path) -> 
         exit_status=data.status,
         seconds=data.seconds,
         error=data.error,
-        source=source,
         known={} if data.totals else known,
     )
 
@@ -89,9 +86,9 @@ def _steps(messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]) -> 
     replies = sum(message.get("role") == ASSISTANT for message in messages)
     waiting = iter(calls if replies == len(calls) else ())
     found = []
-    for nth, message in enumerate(messages):
+    for message in messages:
         call = next(waiting, None) if message.get("role") == ASSISTANT else None
         totals = totals_of_calls([call]) if call else UNKNOWN_TOTALS
-        step = message_step(message, f"messages[{nth}]", reasoning="reasoning", totals=totals)
+        step = message_step(message, reasoning="reasoning", totals=totals)
         found.append(replace(step, seconds=call.seconds) if call else step)
     yield from folded(found)

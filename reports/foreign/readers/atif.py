@@ -97,7 +97,6 @@ def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
         totals=totals,
         patch=patch_of(path, extra.get("patch")),
         exit_status=None,
-        source=path,
     )
     return with_kept(attempt, kept)
 
@@ -105,8 +104,8 @@ def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
 def _all_steps(path: Path, data: Mapping[str, Any], place: str, depth: int) -> Iterator[AgentStep]:
     if not isinstance(data.get("steps"), list) or depth > _MOST_NESTED:
         raise DamagedFileError(path, f"is broken ({place or 'it'} has no `steps`)", FIX)
-    for nth, step in enumerate(objects(data["steps"])):
-        yield _step(step, f"{place}steps[{nth}]")
+    for step in objects(data["steps"]):
+        yield _step(step)
     for nth, one in enumerate(objects(data.get("subagent_trajectories"))):
         yield from _all_steps(path, one, f"{place}subagent_trajectories[{nth}].", depth + 1)
 
@@ -116,7 +115,7 @@ def made_id(step: object, nth: int) -> str:
     return f"{step}-{nth}"
 
 
-def _step(step: Mapping[str, Any], place: str) -> AgentStep:
+def _step(step: Mapping[str, Any]) -> AgentStep:
     metrics = mapping(step.get("metrics"))
     results = objects(mapping(step.get("observation")).get("results"))
     role = _ROLES.get(text(step.get("source")), "unknown")
@@ -134,12 +133,8 @@ def _step(step: Mapping[str, Any], place: str) -> AgentStep:
             for c, id, made in calls
         ),
         observations=tuple(
-            Observation(
-                content_text(result.get("content")),
-                text(result.get("source_call_id")),
-                f"{place}.observation.results[{nth}]",
-            )
-            for nth, result in enumerate(results)
+            Observation(content_text(result.get("content")), text(result.get("source_call_id")))
+            for result in results
         ),
         totals=StepTotals(
             calls=whole(step.get("llm_call_count")),
@@ -149,5 +144,4 @@ def _step(step: Mapping[str, Any], place: str) -> AgentStep:
             cost=dollars(metrics.get("cost_usd")),
         ),
         seconds=number(extra.get("seconds")),
-        place=place,
     )

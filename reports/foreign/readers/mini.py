@@ -71,7 +71,8 @@ def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:
 def _attempt(path: Path, data: Mapping[str, Any], number: int) -> AgentAttempt:
     info = mapping(data.get("info"))
     model = mapping(mapping(info.get("config")).get("model"))
-    steps = folded([s for n, m in enumerate(objects(data.get("messages"))) for s in _steps(m, n)])
+    messages = objects(data.get("messages"))
+    steps = folded([step for message in messages for step in _steps(message)])
     stats, sums = mapping(info.get("model_stats")), summed(steps)
     cost = dollars(stats.get("instance_cost"))
     if not cost and model.get("cost_tracking") == "ignore_errors":
@@ -84,16 +85,15 @@ def _attempt(path: Path, data: Mapping[str, Any], number: int) -> AgentAttempt:
         patch=patch_of(path, info.get("submission")),
         exit_status=text(info.get("exit_status")) or None,
         error=text(info.get("traceback")),
-        source=path,
     )
     return with_kept(attempt, mapping(info.get(KEPT)))
 
 
-def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
-    extra, place = mapping(message.get("extra")), f"messages[{number}]"
+def _steps(message: Mapping[str, Any]) -> Iterator[AgentStep]:
+    extra = mapping(message.get("extra"))
     role = text(message.get("role"))
     if message.get("object") == "response" or message.get("type") == "function_call_output":
-        yield _of_responses(message, place)
+        yield _of_responses(message)
         return
     if role != ASSISTANT and "response" in extra:
         choices = objects(mapping(extra.get("response")).get("choices"))
@@ -103,7 +103,6 @@ def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
             text=content_text(said.get("content")) or text(extra.get("model_response")),
             actions=called(said.get("tool_calls")),
             totals=_billed(extra),
-            place=f"{place}.extra.response",
         )
     found = extra.get("actions")
     ran = found if isinstance(found, list) else []
@@ -113,17 +112,17 @@ def _steps(message: Mapping[str, Any], number: int) -> Iterator[AgentStep]:
     if role == "user" and any(key in extra for key in _ANSWERED):
         role = TOOL
     totals = _billed(extra) if role == ASSISTANT else UNKNOWN_TOTALS
-    step = message_step(message, place, role=role, actions=actions, totals=totals)
+    step = message_step(message, role=role, actions=actions, totals=totals)
     repeated = ("", text(extra.get("exit_status")), text(extra.get("submission")).strip())
     if role != _EXIT or step.text.strip() not in repeated:
         yield step_with_kept(step, message)
 
 
-def _of_responses(message: Mapping[str, Any], place: str) -> AgentStep:
+def _of_responses(message: Mapping[str, Any]) -> AgentStep:
     """Return a message in the form of OpenAI's responses: its ``output`` has typed parts."""
     if message.get("type") == "function_call_output":
         seen, actions = content_text(message.get("output")), answer(message, "call_id")
-        return AgentStep(TOOL, seen, actions=actions, place=place)
+        return AgentStep(TOOL, seen, actions=actions)
     parts = objects(message.get("output"))
     written = [content_text(p.get("content")) for p in parts if p.get("type") == "message"]
     calls = (p for p in parts if p.get("type") == "function_call")
@@ -134,7 +133,6 @@ def _of_responses(message: Mapping[str, Any], place: str) -> AgentStep:
             action_of(p.get("name"), p.get("arguments"), p.get("call_id")) for p in calls
         ),
         totals=_billed({"response": message, **mapping(message.get("extra"))}),
-        place=place,
     )
 
 

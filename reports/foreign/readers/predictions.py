@@ -48,7 +48,7 @@ def read_plain(path: Path) -> dict[str, AttemptedInstance]:
         if name in found:
             raise DamagedFileError(path, f"has two predictions of {name}", "keep one")
         patch = patch_of(path, value[_PATCH]) or ""
-        attempt = AgentAttempt(1, None, None, StepTotals(), patch, None, source=path)
+        attempt = AgentAttempt(1, None, None, StepTotals(), patch, None)
         label, winner = text(value.get("model_name_or_path")) or None, 1 if patch.strip() else None
         found[name] = AttemptedInstance(name, label, (attempt,), winner)
     return found

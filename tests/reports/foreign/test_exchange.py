@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from reports.data.rundata import read_run
 from reports.data.verdicts import VerdictStatus
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
-from reports.foreign.model import AgentStep, AttemptedInstance
+from reports.foreign.model import AttemptedInstance
 from reports.foreign.recognise import read_any
 from reports.submission.commands import submission_command
 from runs.storage.store import RunStore
@@ -59,22 +58,8 @@ def report(
 
 
 def plain(path: Path) -> dict[str, AttemptedInstance]:
-    """Return the instances of a run without the places in its files."""
-
-    def step(one: AgentStep) -> AgentStep:
-        seen = tuple(replace(o, place="") for o in one.observations)
-        return replace(one, place="", observations=seen)
-
-    return {
-        i.instance_id: replace(
-            i,
-            attempts=tuple(
-                replace(a, source=Path(), steps=a.steps and tuple(map(step, a.steps)))
-                for a in i.attempts
-            ),
-        )
-        for i in read_any(path).instances
-    }
+    """Return the instances of a run by id."""
+    return {instance.instance_id: instance for instance in read_any(path).instances}
 
 
 @pytest.mark.parametrize("layout", ExportLayout)
