@@ -122,7 +122,6 @@ COMMANDS = (
     "report.py RUN --table",
     "report.py RUN --verify",
     "report.py RUN --submission RUN-package",
-    "report.py --validate RUN",
 )
 _SPACES = re.compile(r"[ \t─━]+")
 _TIMES = re.compile(

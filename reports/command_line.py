@@ -80,8 +80,11 @@ def _run(asked: ReportTask, options: ReportOptions, values: dict[str, Any]) -> i
     alone = options.table or options.as_json or asked.lab
     say = partial(print, file=sys.stderr, flush=True) if alone else print
     asked, options = _imported(asked, options, say)
-    if asked.validate or asked.submission:
-        return _package(asked, built(SubmissionOptions, values | {"cache": options.cache}))
+    if asked.submission:
+        from reports.submission.commands import submission_command
+
+        package = built(SubmissionOptions, values | {"cache": options.cache})
+        return submission_command(asked.runs, asked.submission, package, print)
     if not asked.runs:
         raise UserError("no run given; usage: report.py predictions/RUN")
     if asked.lab:
@@ -89,14 +92,6 @@ def _run(asked: ReportTask, options: ReportOptions, values: dict[str, Any]) -> i
 
         return lab_command(asked, options, say, print)
     return report_command(asked.runs, options, say, print)
-
-
-def _package(asked: ReportTask, package: SubmissionOptions) -> int:
-    from reports.submission.commands import submission_command, validate_command
-
-    if asked.validate:
-        return validate_command(asked.validate, package, print)
-    return submission_command(asked.runs, asked.submission or Path(), package, print)
 
 
 def _gold(asked: ReportTask, options: ReportOptions, selection: Selection) -> int:

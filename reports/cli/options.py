@@ -63,9 +63,6 @@ class ReportTask:
     submission: Path | None = option(
         None, "Write the leaderboard's package of one run to this folder.", "--submission"
     )
-    validate: Path | None = option(
-        None, "Check the leaderboard's package in this folder.", "--validate"
-    )
     gold: str = option(
         "", "Evaluate this dataset's gold and empty patches; write --validity.", "--gold"
     )
@@ -154,7 +151,7 @@ class ReportOptions:
 class SubmissionOptions:
     """The options of a package for the leaderboard."""
 
-    split: str  # of the leaderboard; empty when validating by the package's own folders
+    split: str  # of the leaderboard
     meta: Path | None = option(
         None, "Use this meta.yaml for the package (python -m reports.submission).", "--meta"
     )

@@ -1,4 +1,4 @@
-"""The commands ``report.py --submission`` and ``report.py --validate``."""
+"""The command ``report.py --submission``: build a package for the leaderboard."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from reports.data.verdicts import (
     SwebenchLogs,
     log_name,
 )
-from reports.submission.entry import Meta, read_meta, research_notes
+from reports.submission.entry import METADATA, Meta, read_meta, research_notes
 from reports.submission.hidden import mirrors_at_hand
-from reports.submission.package import RESEARCH_NOTICE, PackageFolder, Split, locate
+from reports.submission.package import RESEARCH_NOTICE, PackageFolder, Split
 from reports.submission.readme import (
     BY_REPO_FILE,
     BY_TIME_FILE,
@@ -52,7 +52,10 @@ from runs.storage.store import RESULTS_FILE, RunStore
 def submission_command(
     runs: Sequence[Path], folder: Path, options: SubmissionOptions, say: Say
 ) -> int:
-    """Build the package of one run in ``folder``, validate it, and return the exit code."""
+    """Build the package of one run in ``folder``, validate it, and return the exit code.
+
+    It is 1 if the package has a fault.
+    """
     if len(runs) != 1:
         raise UserError("--submission packages one run: combine several runs first")
     if options.meta is None or not options.split:
@@ -73,36 +76,17 @@ def submission_command(
     most = max((len(instance.attempts) for instance in run.instances), default=0)
     tried = "one attempt each" if most < 2 else f"best of up to {most} attempts each"
     say(f"resolved       {len(lists.resolved)} of {len(dataset.rows)}, {tried}")
-    say(f"artifacts      {folder / ARTIFACTS}: the content of {meta.artifacts}")
+    package = builder.package(folder)
+    say(f"artifacts      {package.artifacts}: the content of {meta.artifacts}")
     say(f"entry          {folder / ENTRY}: add it to a fork of SWE-bench/experiments")
-    return _validated(folder, dataset, options, redact, say)
-
-
-def validate_command(folder: Path, options: SubmissionOptions, say: Say) -> int:
-    """Print every fault of the package in ``folder``; return 1 if there is one, else 0."""
-    if not folder.is_dir():
-        raise UserError(f"--validate {folder} is not a folder: name the folder of a package")
-    split = Split.of(options.split) if options.split else locate(PackageFolder.of(folder)).split
-    if split is not None and split.research_only:
-        say(RESEARCH_NOTICE.format(split=split.value))
-    if split is None and not options.dataset:
-        raise UserError(f"the split of {folder} is unknown: pass --split or --dataset")
-    name = options.dataset or (split.dataset if split else "")
-    dataset = load_dataset(name, "test")
-    return _validated(folder, dataset, options, Redactor.of_environment(os.environ), say)
-
-
-def _validated(
-    folder: Path, dataset: Dataset, options: SubmissionOptions, redact: Redactor, say: Say
-) -> int:
-    for note in research_notes(locate(PackageFolder.of(folder))):
+    for note in research_notes(package, meta, split):
         say(note)
     mirrors = mirrors_at_hand(dataset.name, options.repos, options.cache)
-    found = validate(folder, Against(dataset.rows, date.today(), mirrors, redact))
-    for finding in found:
+    findings = validate(package, Against(dataset.rows, meta, date.today(), mirrors, redact))
+    for finding in findings:
         say(finding.line())
-    say(f"validated      {len(found)} faults, against {dataset.name}")
-    return 1 if found else 0
+    say(f"validated      {len(findings)} faults, against {dataset.name}")
+    return int(bool(findings))
 
 
 def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
@@ -119,7 +103,6 @@ def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
     return load_dataset(name, str(described.get("split") or "test"))
 
 
-ARTIFACTS = "artifacts"
 ENTRY = "entry"
 _COPIED = (REPORT_FILE, OUTPUT_FILE, "eval.sh", RUN_LOG)
 
@@ -160,6 +143,10 @@ class PackageBuilder:
     allow_partial: bool  # count instances without a prediction or a verdict as unresolved
     redact: Redactor  # of everything that is copied
 
+    def package(self, folder: Path) -> PackageFolder:
+        entry = folder / ENTRY / "evaluation" / self.split.value / self.meta.entry_name
+        return PackageFolder(folder, entry)
+
     def build(self, folder: Path) -> Lists:
         """Write the package into the new folder ``folder``; an incomplete one is removed.
 
@@ -179,10 +166,10 @@ class PackageBuilder:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
-            package = scratch / "package"
-            self._write_artifacts(package / ARTIFACTS, patched, evidence)
-            self._write_entry(package / ENTRY / "evaluation" / self.split.value, lists)
-            package.replace(folder)
+            package = self.package(scratch / "package")
+            self._write_artifacts(package, patched, evidence)
+            self._write_entry(package, lists)
+            package.root.replace(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return lists
@@ -243,7 +230,7 @@ class PackageBuilder:
 
     def _write_artifacts(
         self,
-        artifacts: Path,
+        package: PackageFolder,
         patched: Sequence[InstanceData],
         evidence: Mapping[str, Mapping[str, Path]],
     ) -> None:
@@ -251,9 +238,9 @@ class PackageBuilder:
         keys = ("instance_id", "model_name_or_path", "model_patch")
         parts = sorted((i.instance_id, label, i.patch) for i in self.run.instances)
         lines = (f"{json.dumps(dict(zip(keys, p, strict=True)))}\n" for p in parts)
-        _write(artifacts / ALL_PREDS, "".join(lines).encode())
+        _write(package.artifacts / ALL_PREDS, "".join(lines).encode())
         for instance in patched:
-            folder = artifacts / "logs" / instance.instance_id
+            folder = package.logs / instance.instance_id
             _write(folder / PATCH_FILE, instance.patch.encode("utf-8", "surrogateescape"))
             for name, path in evidence[instance.instance_id].items():
                 if name == OUTPUT_FILE:
@@ -267,20 +254,21 @@ class PackageBuilder:
                     raise UserError(
                         f"{path} is missing: a package needs the trajectory of every instance"
                     )
-                _write(artifacts / "trajs" / f"{name}{path.suffix}", self._clean(path))
+                _write(package.trajectories / f"{name}{path.suffix}", self._clean(path))
 
     def _clean(self, path: Path) -> bytes:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
         return self.redact(text).encode("utf-8", "surrogateescape")
 
-    def _write_entry(self, entries: Path, lists: Lists) -> None:
-        meta, rows = self.meta, self.rows
-        folder = entries / f"{meta.date:%Y%m%d}_{meta.folder}"
+    def _write_entry(self, package: PackageFolder, lists: Lists) -> None:
+        meta = self.meta
+        rows = self.rows
+        folder = package.entry
         readme = Readme(meta, self.run, rows, lists, folder.name, self.split.value)
         metadata = meta.metadata(several_attempts=readme.several).model_dump()
         text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=10_000)
-        _write(folder / "metadata.yaml", text.encode())
-        _write(folder / "README.md", self.redact(readme.text()).encode())
+        _write(folder / METADATA, text.encode())
+        _write(package.readme, self.redact(readme.text()).encode())
         _write(folder / meta.logo_name, self.logo.read_bytes())
         results = {
             RESULTS_FILE: lists.model_dump(),

@@ -1,4 +1,4 @@
-"""Check the entry's name, ``metadata.yaml``, README and logo."""
+"""The entry: the user's ``meta.yaml``, the ``metadata.yaml`` made from it, and its check."""
 
 from __future__ import annotations
 
@@ -17,111 +17,32 @@ from reports.submission.package import (
     Kind,
     PackageFinding,
     PackageFolder,
-    PackageHalves,
-    PathType,
     Split,
-    UnusableError,
-    entry_date,
-    findings_of,
 )
 
 METADATA = "metadata.yaml"
-_README = "README.md"
-# The subjects of the leaderboard's checklist, with words that every answer contains.
-_CHECKLIST = {
-    "pass@1 (one prediction per instance)": re.compile(r"pass@1|one prediction", re.I),
-    "test knowledge (PASS_TO_PASS, FAIL_TO_PASS)": re.compile(r"PASS_TO_PASS|FAIL_TO_PASS"),
-    "hints": re.compile(r"hints", re.I),
-    "the results (the output of analysis/get_results.py)": re.compile(r"Resolved \d+ instances \("),
-    "web browsing": re.compile(r"web[- ]brows|brows\w+ the web", re.I),
-}
 _AFFILIATED = re.compile(r"affiliat|universit|institut|research|college|\blab\b", re.IGNORECASE)
 _OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
 
 
-def check_entry(entry: PackageFolder, today: date) -> Iterator[PackageFinding]:
-    """Yield the faults of the entry except those of ``results/``."""
-    yield from _name(entry, today)
-    yield from findings_of(_metadata(entry))
-    try:
-        text = entry.text(_README)
-    except UnusableError as error:
-        yield error.finding
-    else:
-        for subject, words in _CHECKLIST.items():
-            if not words.search(text):
-                problem = f"the checklist's answer on {subject} is missing"
-                yield entry.fault(Kind.README, _README, problem, "add it")
-        if _OPEN_BOX.search(text):
-            yield entry.fault(Kind.README, _README, "a box of the checklist is open", "check it")
-    if not any(name.startswith("logo.") for name in entry.names()):
-        yield entry.fault(Kind.MISSING, "logo.*", "is missing", "add the logo's file")
+def check_entry(package: PackageFolder, meta: Meta, today: date) -> Iterator[PackageFinding]:
+    """Yield the faults of the entry."""
+    if meta.date > today:
+        problem = f"its date {meta.date} is in the future"
+        yield package.fault(Kind.NAME, package.entry, problem, "use the day of the submission")
+    if _OPEN_BOX.search(package.readme.read_text(encoding="utf-8")):
+        problem = "a box of the checklist is open"
+        yield package.fault(Kind.README, package.readme, problem, "check it")
 
 
-def attempts_tag(entry: PackageFolder) -> str:
-    """Return the tag of the metadata, ``1`` or ``2+``; empty if the metadata are not valid."""
-    metadata = _read(entry)
-    return metadata.tags.system.attempts if metadata else ""
-
-
-def research_notes(places: PackageHalves) -> Iterator[str]:
+def research_notes(package: PackageFolder, meta: Meta, split: Split) -> Iterator[str]:
     """Yield notes, not faults: the maintainers decide about the rule."""
-    entry, split = places.entry, places.split
-    if entry is None or split is None or not split.research_only:
+    if not split.research_only or meta.date < RESEARCH_RULE_DAY:
         return
-    if (entry_date(entry.path.name) or RESEARCH_RULE_DAY) < RESEARCH_RULE_DAY:
-        return
-    metadata = _read(entry)
-    if metadata and not metadata.tags.os_system:
+    if not meta.os_system:
         yield f"note: {METADATA} says os_system: false, and {split.value} asks for open methods"
-    try:
-        named = _AFFILIATED.search(entry.text(_README))
-    except UnusableError:
-        return
-    if not named:
-        yield f"note: {_README} names no affiliation, and {split.value} asks for one"
-
-
-def _read(entry: PackageFolder) -> Metadata | None:
-    try:
-        return Metadata.model_validate(yaml_of(entry.text(METADATA)))
-    except (UnusableError, ValueError):
-        return None
-
-
-def _name(entry: PackageFolder, today: date) -> Iterator[PackageFinding]:
-    day, splits = entry_date(entry.path.name), [split.value for split in Split]
-    if day is None:
-        fix = "name it by the date and a name, as 20260930_agent_model"
-        yield entry.fault(Kind.NAME, "", "is not named YYYYMMDD_name", fix)
-    elif day > today:
-        problem = f"its date {day} is in the future"
-        yield entry.fault(Kind.NAME, "", problem, "use the day of the submission")
-    if entry.path.parent.name not in splits:
-        fix = f"use one of: {', '.join(splits)}"
-        yield entry.fault(Kind.NAME, "", "is not in the folder of a split", fix)
-
-
-def _metadata(entry: PackageFolder) -> Iterator[PackageFinding]:
-    place = entry.place(METADATA)
-    text = entry.text(METADATA)
-    try:
-        metadata = Metadata.model_validate(yaml_of(text))
-    except ValidationError as error:
-        for key, words in mistakes(error):
-            problem, _, fix = words.partition(": ")
-            yield PackageFinding(Kind.METADATA, f"{place}: {key}", problem, fix or "fix it")
-        return
-    except ValueError as error:
-        yield PackageFinding(Kind.UNREADABLE, place, f"is not YAML ({error})", "fix it")
-        return
-    if metadata.tags.checked:
-        problem = "checked is true, which only the leaderboard's maintainers may set"
-        yield PackageFinding(Kind.METADATA, f"{place}: tags: checked", problem, "set it to false")
-    logo = metadata.info.logo
-    if "://" not in logo and ("/" in logo or entry.sort(logo) is not PathType.FILE):
-        problem = f"{logo} is not a file of the entry"
-        yield PackageFinding(Kind.METADATA, f"{place}: info: logo", problem, "name the logo's file")
+    if not _AFFILIATED.search(package.readme.read_text(encoding="utf-8")):
+        yield f"note: {package.readme.name} names no affiliation, and {split.value} asks for one"
 
 
 _VERSION = re.compile(r"\bv?\d+\.\d+|\bv\d+\b", re.IGNORECASE)
@@ -135,8 +56,6 @@ def _without_version(name: str) -> str:
 
 Text = Annotated[str, Field(strict=True, min_length=1, pattern=r"\S")]
 Url = Annotated[str, Field(strict=True, pattern=r"^https?://[^\s/]+\.\S+$")]
-# The assets of entries before mid-2026 are in the leaderboard's own bucket.
-AssetUrl = Annotated[str, Field(strict=True, pattern=r"^(?:https?|s3)://[^\s/]+\S+$")]
 Names = Annotated[list[Text], Field(strict=True, min_length=1)]
 AgentName = Annotated[Text, AfterValidator(_without_version)]
 
@@ -160,7 +79,7 @@ class Info(BaseModel):
     name: Text
     site: Url
     report: Url
-    authors: Text | Names
+    authors: Text
     logo: Text
 
 
@@ -177,7 +96,7 @@ class Tags(BaseModel):
 
     checked: StrictBool  # only the maintainers set it to true
     model: Names
-    org: Text | Names
+    org: Text
     os_model: StrictBool
     os_system: StrictBool
     system: System
@@ -189,8 +108,8 @@ class Tags(BaseModel):
 
 class Assets(BaseModel):
     repo: Url
-    logs: AssetUrl
-    trajs: AssetUrl
+    logs: Url
+    trajs: Url
 
 
 class Metadata(BaseModel):
@@ -202,9 +121,7 @@ class Metadata(BaseModel):
 def mistakes(error: ValidationError) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
     for item in error.errors():
-        # pydantic adds the type's name to the place if there is a choice of types.
-        parts = map(str, item["loc"])
-        place = ": ".join(part for part in parts if "[" not in part and part != "constrained-str")
+        place = ": ".join(map(str, item["loc"]))
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "string_pattern_mismatch":
             message = "must be a full URL, as https://…" if "http" in message else "is empty"
@@ -258,6 +175,11 @@ class Meta(BaseModel):
                 trajs=self.trajs or f"{tree}/trajs",
             ),
         )
+
+    @property
+    def entry_name(self) -> str:
+        """The name of the entry's folder."""
+        return f"{self.date:%Y%m%d}_{self.folder}"
 
     @property
     def logo_name(self) -> str:

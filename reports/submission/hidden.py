@@ -20,7 +20,7 @@ from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
 
-_WRITTEN = ("calls", "evidence", "model_patch", "patch", "submission")
+_WRITTEN = ("calls", "evidence", "model_patch", "patch")
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,10 @@ def mirrors_at_hand(dataset: str, repos: Path | None, cache: Path) -> Mirrors:
     return Mirrors(repos or cache / own)
 
 
-def base_lookup(instance: Instance, mirrors: Mirrors | None) -> StandInBase | None:
+def base_lookup(instance: Instance, mirrors: Mirrors) -> StandInBase | None:
     """Return the function for a base commit, which a model may be shown; None without a mirror."""
-    mirror, commit = (mirrors.find(instance.repo) if mirrors else None), instance.base_commit
+    mirror = mirrors.find(instance.repo)
+    commit = instance.base_commit
     if mirror is None or not has_commit(mirror, commit):
         return None
 

@@ -26,7 +26,7 @@ RepoCounts = dict[str, int]
 class Lists(BaseModel):
     """The content of ``results.json``; each list is sorted."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     no_generation: list[str]
     no_logs: list[str]

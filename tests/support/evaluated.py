@@ -33,11 +33,10 @@ from reports.pages.markdown import run_tables
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
-from reports.submission.artifacts import read_lines
-from reports.submission.commands import SubmissionOptions, submission_command, validate_command
-from reports.submission.package import PackageFinding, PackageFolder, SizeLimits, locate
-from reports.submission.readme import by_repo, by_time, lists_of
-from reports.submission.validation import Against, read_verdicts, validate
+from reports.submission.commands import SubmissionOptions, submission_command
+from reports.submission.entry import Meta
+from reports.submission.package import PackageFinding, PackageFolder
+from reports.submission.validation import Against, validate
 from runs.storage.store import RunStore
 from tests.support import read_json
 
@@ -145,7 +144,6 @@ class Made:
 
     out: Path
     run: Path
-    package: Path
     meta: Path
     cache: Path
     dataset: Dataset
@@ -160,7 +158,7 @@ class Made:
 
     @property
     def packaging(self) -> SubmissionOptions:
-        """The options that the package was made with."""
+        """The options of the run's package."""
         return SubmissionOptions("lite", self.meta, dataset="demo", cache=self.cache)
 
 
@@ -174,15 +172,7 @@ def make_evaluated(folder: Path, cache: Path | None = None) -> Made:
     options = ReportOptions(EvaluatorKind.NONE, "", "", 1, 60.0, cache, None)
     report_command([run], options, lambda _: None)
     meta = write_meta(folder / "meta", {})
-    made = Made(folder, run, folder / "package", meta, cache, dataset)
-    _package(made, made.package)
-    return made
-
-
-def _package(made: Made, folder: Path) -> None:
-    said: list[str] = []
-    if submission_command([made.run], folder, made.packaging, said.append):
-        raise AssertionError(f"the package has faults: {said}")
+    return Made(folder, run, meta, cache, dataset)
 
 
 def derived_of_run(made: Made) -> Mapping[str, Any]:
@@ -207,24 +197,6 @@ def _computed_package(made: Made) -> Mapping[str, bytes]:
         submission_command([made.run], folder, made.packaging, lambda _: None)
         paths = sorted(path for name in _COMPUTED for path in folder.rglob(name))
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-
-
-def derived_of_package(made: Made) -> Mapping[str, Any]:
-    """Return a package's results, computed from its predictions and reports."""
-    rows = made.dataset.rows
-    ids = [str(row["instance_id"]) for row in rows]
-    artifacts = locate(PackageFolder.of(made.package)).artifacts
-    if artifacts is None:
-        return {}
-    lines, _ = read_lines(artifacts)
-    verdicts, _ = read_verdicts(artifacts, lines, ids)
-    lists = lists_of(ids, [line.instance_id for line in lines if line.generated], verdicts)
-    return {
-        "lists": lists,
-        "repositories": by_repo(rows, lists.resolved),
-        "years": by_time(rows, lists.resolved),
-        "patches": sorted((line.instance_id, line.model, line.patch) for line in lines),
-    }
 
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
@@ -283,7 +255,6 @@ ID = "demo__bank-1"
 RESOLVED = IDS[:3]
 ROW = next(row for row in ROWS if row["instance_id"] == ID)
 TODAY = date(2026, 6, 1)
-SMALL = SizeLimits(file=300_000, total=2_000_000, unpacked=400_000)
 Change = Callable[[dict[str, Any]], object]
 Build = Callable[..., tuple[int, Path, list[str]]]
 KEY = "sk-ant-" + "a1" * 20
@@ -295,6 +266,7 @@ class Package:
 
     root: Path
     mirrors: Mirrors
+    meta: Meta
 
     @property
     def artifacts(self) -> Path:
@@ -313,21 +285,18 @@ class Package:
         return self.artifacts / f"trajs/{ID}.json"
 
     def findings(self, mirrors: bool = True, **changes: Any) -> list[PackageFinding]:
-        places = self.mirrors if mirrors else None
-        values: dict[str, Any] = {"rows": ROWS, "today": TODAY, "mirrors": places, "limits": SMALL}
-        return validate(self.root, Against(**{**values, **changes}))
+        available = self.mirrors if mirrors else Mirrors(self.root / "no-mirrors")
+        values: dict[str, Any] = {
+            "rows": ROWS, "meta": self.meta, "today": TODAY, "mirrors": available,
+        }  # fmt: skip
+        folder = PackageFolder(self.root, self.entry)
+        return validate(folder, Against(**{**values, **changes}))
 
     def change_prediction(self, change: Change) -> None:
         path = self.artifacts / "all_preds.jsonl"
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         change(next(row for row in rows if row["instance_id"] == ID))
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def change_metadata(self, change: Change) -> None:
-        path = self.entry / "metadata.yaml"
-        data = yaml.safe_load(path.read_text())
-        change(data)
-        path.write_text(yaml.safe_dump(data))
 
     def say(self, text: str, role: str = "user", place: int = 1) -> None:
         """Insert a message into the first attempt's conversation."""
@@ -352,13 +321,6 @@ def diff(path: str, old: str = "", new: str = "added") -> str:
 
 def entry_of(package: Path, split: str = "lite") -> Path:
     return package / f"entry/evaluation/{split}/20260131_retry_scripted"
-
-
-def said_of(folder: Path, split: str = "") -> list[str]:
-    """Return the output of a validation against the demo dataset."""
-    said: list[str] = []
-    validate_command(folder, SubmissionOptions(split, dataset="demo"), said.append)
-    return said
 
 
 TESTS = ("test_lower_case", "test_space_becomes_dash", "test_runs_become_one_dash")

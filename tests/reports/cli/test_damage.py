@@ -1,12 +1,11 @@
-"""Damaged files of runs and packages are reported with their names, without a traceback.
+"""Damaged files of runs are reported with their names, without a traceback.
 
-``python -m tests.reports.cli.test_damage`` makes any number of damages. A demo run with verdicts,
-and a package made from it, are damaged in one place at a time. Then ``report.py --verify`` or
-``--validate`` is called as from the command line. No damage may raise an exception or take long.
-Each damage must be reported, or must not change what is computed from the files: for a run
-``all_preds.jsonl``, ``results.json``, ``stats.json``, the tables and the package's predictions,
-logs and results; for a package its results. Text that a package only copies or generates
-(transcripts, trajectories, test output, the README) is not computed.
+``python -m tests.reports.cli.test_damage`` makes any number of damages. A demo run with verdicts is
+damaged in one place at a time. Then ``report.py --verify`` is called as from the command line. No
+damage may raise an exception or take long. Each damage must be reported, or must not change what is
+computed from the files: ``all_preds.jsonl``, ``results.json``, ``stats.json``, the tables and the
+package's predictions, logs and results. Text that a package only copies or generates (transcripts,
+trajectories, test output, the README) is not computed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 from unittest.mock import patch
 
 import pytest
@@ -37,8 +36,7 @@ from demo import register
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import main as report
 from reports.command_line import report_command
-from reports.submission.commands import validate_command
-from tests.support.evaluated import Made, derived_of_package, derived_of_run, make_evaluated
+from tests.support.evaluated import Made, derived_of_run, make_evaluated
 
 # A value in JSON or YAML.
 _VALUE = re.compile(rb"(?<=[:\[,]) *(\"[^\"\n]*\"|-?\d[\d.e+-]*|true|false|null)")
@@ -149,7 +147,7 @@ class Outcome:
 
 @dataclass
 class Figures:
-    """The results of the damages of a run or a package, by kind."""
+    """The results of the damages of a run, by kind."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     slowest: tuple[float, str] = (0.0, "")
@@ -186,16 +184,6 @@ def run_damages(made: Made, seed: int, numbers: Sequence[int], most: float = 5.0
     arguments = [str(made.run), "--verify", "--cache", str(made.cache)]
     whole = derived_of_run(made)
     return _damages(files, seed, numbers, most, arguments, lambda: derived_of_run(made) != whole)
-
-
-def package_damages(made: Made, seed: int, numbers: Sequence[int], most: float = 5.0) -> Figures:
-    """Damage and validate the package once for each of ``numbers``."""
-    files = [path for path in sorted(made.package.rglob("*")) if path.is_file()]
-    arguments = ["--validate", str(made.package), "--dataset", "demo", "--cache", str(made.cache)]
-    whole = derived_of_package(made)
-    return _damages(
-        files, seed, numbers, most, arguments, lambda: derived_of_package(made) != whole
-    )
 
 
 def _damages(
@@ -247,11 +235,11 @@ def _call(arguments: Sequence[str]) -> tuple[int, str]:
     return code, stream.buffer.getvalue().decode()
 
 
-def lines(name: str, figures: Figures) -> Iterator[str]:
+def lines(figures: Figures) -> Iterator[str]:
     """Yield the table of ``figures``."""
     columns = ("damages", "reported", "with line", "file named", "unchanged")
     rows = [(kind, *(figures.counts[kind, c] for c in columns)) for kind in sorted(KINDS)]
-    yield from table((name, *columns), rows, numbers=range(1, 6))
+    yield from table(("run", *columns), rows, numbers=range(1, 6))
     yield f"slowest: {figures.slowest[0]:.2f} s ({figures.slowest[1]})"
     yield from (f"no line: {said}" for said in figures.without_line)
     for fault in figures.faults:
@@ -259,23 +247,20 @@ def lines(name: str, figures: Figures) -> Iterator[str]:
 
 
 def main(
-    count: Annotated[int, typer.Option(help="Number of damages, half of them to the run.")] = 2000,
+    count: Annotated[int, typer.Option(help="Number of damages.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the damages.")] = 1,
     only: Annotated[int | None, typer.Option(help="Do only this damage.")] = None,
     seconds: Annotated[float, typer.Option(help="Time limit of one command.")] = 5.0,
 ) -> None:
     """Print the results; exit with 1 if a damage raised, took too long or went unnoticed."""
     register()
-    numbers = range(count // 2) if only is None else range(only, only + 1)
+    numbers = range(count) if only is None else range(only, only + 1)
     with TemporaryDirectory() as folder:
         made = make_evaluated(Path(folder))
-        faults = 0
-        for name, damages in (("run", run_damages), ("package", package_damages)):
-            figures = damages(made, seed, numbers, seconds)
-            for line in lines(name, figures):
-                print(line, flush=True)
-            faults += len(figures.faults)
-    raise typer.Exit(int(faults > 0))
+        figures = run_damages(made, seed, numbers, seconds)
+    for line in lines(figures):
+        print(line)
+    raise typer.Exit(int(bool(figures.faults)))
 
 
 ONE, OTHER = "demo__bank-1", "demo__units-1"
@@ -296,18 +281,10 @@ def total(figures: Figures, what: str) -> int:
     return sum(count for (_, column), count in figures.counts.items() if column == what)
 
 
-@pytest.mark.parametrize(
-    ("damages", "count"),
-    [
-        (run_damages, 20),
-        (package_damages, 16),
-        pytest.param(run_damages, 1000, marks=pytest.mark.long),
-        pytest.param(package_damages, 1000, marks=pytest.mark.long),
-    ],
-)
-def test_each_damage_is_reported_or_changes_nothing(made: Made, damages: Any, count: int) -> None:
+@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.long)])
+def test_each_damage_is_reported_or_changes_nothing(made: Made, count: int) -> None:
     # Generous: other processes may keep this one from its processor.
-    figures = damages(made, 7, range(count), most=30.0)
+    figures = run_damages(made, 7, range(count), most=30.0)
     assert figures.faults == []
     assert total(figures, "damages") == count
     # Where two intact files contradict each other, the other one may be named.
@@ -388,38 +365,6 @@ def test_a_damaged_ledger_is_used_without_the_line(run: Path, cache: Path) -> No
     assert [line.split(": ")[:2] for line in said[:2]] == [
         ["predictions/r/ledger.jsonl", "line 1"], ["predictions/r/ledger.jsonl", "line 3"],
     ]  # fmt: skip
-
-
-@pytest.fixture
-def package(made: Made, tmp_path: Path) -> Path:
-    return shutil.copytree(made.package, tmp_path / "package")
-
-
-def validated(package: Path, made: Made) -> list[str]:
-    said: list[str] = []
-    assert validate_command(package, made.packaging, said.append) == 1
-    return said
-
-
-@pytest.mark.parametrize("content", ["[" * 60_000, "[" * 30_000, "a:\n  - " * 8_000])
-def test_metadata_of_brackets_are_refused_at_once(made: Made, package: Path, content: str) -> None:
-    (metadata,) = package.rglob("metadata.yaml")
-    metadata.write_text(content)
-    started = time.process_time()
-    said = validated(package, made)
-    assert time.process_time() - started < 10, "it took more than a minute in version 0.5"
-    assert any("metadata.yaml: is not YAML" in line for line in said)
-
-
-def test_a_package_that_contradicts_itself_names_both_places(made: Made, package: Path) -> None:
-    predictions = package / "artifacts/all_preds.jsonl"
-    predictions.write_text(predictions.read_text() + predictions.read_text().splitlines()[0])
-    rename_within(package / f"artifacts/trajs/{OTHER}.json", ONE)
-    said = validated(package, made)
-    both = "all_preds.jsonl:7: 2 predictions for", "the other is at artifacts/all_preds.jsonl:1"
-    assert any(all(words in line for words in both) for line in said)
-    words = f"{OTHER}.json: instance_id: is the trajectory of '{ONE}', but is named {OTHER}"
-    assert any(words in line for line in said)
 
 
 if __name__ == "__main__":

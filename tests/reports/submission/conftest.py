@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from bench.repos.mirrors import Mirrors
 from demo.setup import build_mirrors
 from reports.submission.commands import SubmissionOptions, submission_command
+from reports.submission.entry import read_meta
 from tests.support.evaluated import (
     IDS,
     RESOLVED,
@@ -63,13 +65,15 @@ def clean(played: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path) -
     run = place / "predictions/r"
     write_verdicts(run, IDS[1:3])
     (place / f"logs/r/{IDS[5]}.report.json").unlink()
-    options = SubmissionOptions("lite", write_meta(place / "meta", {}), cache=cache)
+    meta = write_meta(place / "meta", {})
+    options = SubmissionOptions("lite", meta, cache=cache)
     said: list[str] = []
     assert submission_command([run], place / "package", options, said.append) == 0, said
-    return Package(place / "package", Mirrors(build_mirrors(cache / "demo-mirrors")))
+    mirrors = Mirrors(build_mirrors(cache / "demo-mirrors"))
+    return Package(place / "package", mirrors, read_meta(meta))
 
 
 @pytest.fixture
 def package(clean: Package, tmp_path: Path) -> Package:
     shutil.copytree(clean.root, tmp_path / "package")
-    return Package(tmp_path / "package", clean.mirrors)
+    return replace(clean, root=tmp_path / "package")

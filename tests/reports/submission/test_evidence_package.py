@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from bench.cli.commands import run_command
-from reports.submission.commands import SubmissionOptions, submission_command, validate_command
+from reports.submission.commands import SubmissionOptions, submission_command
 from tests.support.evaluated import write_meta, write_verdicts
 from tests.support.evidence import NAME, OTHER, by_evidence
 from tests.support.runs import options
@@ -31,7 +31,3 @@ def test_scripts_matrix_groups_and_reason_are_in_the_package(tmp_path: Path, cac
     (readme,) = (tmp_path / "package/entry").rglob("README.md")
     assert "select: evidence" in readme.read_text()
     assert "by scripts that models wrote for the issue, without any" in readme.read_text()
-    found: list[str] = []
-    checked = SubmissionOptions("", dataset="demo", cache=cache)
-    validate_command(tmp_path / "package", checked, found.append)
-    assert not [line for line in found if "trajs/" in line], found

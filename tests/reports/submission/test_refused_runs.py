@@ -108,7 +108,7 @@ def test_a_package_that_is_there_is_not_written_over(build: Build) -> None:
     assert (entry_of(path.parents[4] / "package") / "README.md").stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("words", [["--submission", "d"], ["--validate", "/nowhere"], []])
+@pytest.mark.parametrize("words", [["--submission", "d"], []])
 def test_the_command_line_names_what_is_missing(words: list[str], tmp_path: Path) -> None:
     result = run_script(*words, script="report.py", cwd=tmp_path)
     assert result.returncode == 2
