@@ -20,7 +20,6 @@ class StopRule(str, Enum):
     """When an instance has enough attempts; the value is that of ``--stop``."""
 
     PLAUSIBLE = "plausible"
-    AGREEMENT = "agreement"
     VALUE = "value"
     ALL = "all"
 
@@ -111,9 +110,8 @@ class PolicyOptions:
     )
     stop: StopRule = option(
         StopRule.PLAUSIBLE,
-        "End the attempts on an instance when one is plausible; when two models agree and all "
-        "valid scripts pass (agreement); when another is worth less than it costs (value); or "
-        "when all are made (all).",
+        "End the attempts on an instance when one is plausible; when another is worth less than it "
+        "costs (value); or when all are made (all).",
         "--stop",
         panel=CHOICE,
         decides=True,
@@ -163,14 +161,12 @@ class PolicyOptions:
     @property
     def needs_classes(self) -> bool:
         """Whether decisions between attempts need to know which patches are equal."""
-        return self.stop is StopRule.AGREEMENT or self.equal_failures > 0
+        return self.equal_failures > 0
 
     def check_policy(self) -> None:
         """Check that the options fit together."""
         if self.all_attempts and self.stop not in (StopRule.PLAUSIBLE, StopRule.ALL):
             raise UserError(f"--all-attempts and --stop {self.stop.value} differ; give one")
-        if self.stop is StopRule.AGREEMENT and not self.by_evidence:
-            raise UserError("--stop agreement is about scripts; give --select evidence too")
         if self.stop is StopRule.VALUE and (self.value_usd is None or not self.prior_runs):
             raise UserError("--stop value needs --value-usd and --prior-runs; give both")
         if self.stop is not StopRule.VALUE and (self.value_usd is not None or self.prior_runs):

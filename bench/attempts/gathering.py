@@ -50,7 +50,7 @@ Ask = Callable[[int, str], tuple[str, str]]
 
 @dataclass
 class EvidenceGatherer:
-    """Adds to the evidence whatever new attempts bring; what is known stays.
+    """Gathers the evidence about the candidates of an instance, once.
 
     Attributes:
         tests: None where nothing can run.
@@ -71,16 +71,14 @@ class EvidenceGatherer:
     log: Logger
     evidence: Evidence = field(default_factory=Evidence)
     _trees: dict[int, tuple[str, Changes]] = field(default_factory=dict)
-    _looked_at: set[int] = field(default_factory=set)
     _compared: set[tuple[str, str]] = field(default_factory=set)
     _asked: int = 0
     _rounds: int = 0
 
-    def gather(self, records: Sequence[AttemptRecord], *, compare: bool = True) -> Evidence:
+    def gather(self, records: Sequence[AttemptRecord]) -> Evidence:
         """Return what is known of the candidates in ``records``.
 
-        Scripts are only written where there is something to compare: with ``compare`` two classes,
-        else two candidates.
+        Scripts are only written where there are two classes to compare.
         """
         fit = [one for one in records if one.candidate.usable]
         # Outcomes of the others say nothing about their patches, which are never chosen so.
@@ -90,7 +88,7 @@ class EvidenceGatherer:
         failing = {one.attempt: len(one.failing) for one in failed}
         now = {"classes": classes, "failing": failing, "note": ""}
         self.evidence = self.evidence.model_copy(update=now)
-        if len(usable) < 2 or (compare and len(classes) < 2):
+        if len(classes) < 2:
             same = "all candidates are equal" if len(usable) > 1 else "there is one candidate"
             return self._noted(same if usable else "there is no candidate")
         runner = self._runner()
@@ -199,9 +197,7 @@ class EvidenceGatherer:
         """Take scripts and tests that the attempt wrote and that are not predicted."""
         assert self.tests is not None
         own = [one for one in self.evidence.scripts if one.source is ScriptSource.ATTEMPT]
-        new = record.attempt not in self._looked_at
-        self._looked_at.add(record.attempt)
-        if not new or not record.dropped_files or len(own) >= _OWN_SCRIPTS:
+        if not record.dropped_files or len(own) >= _OWN_SCRIPTS:
             return
         tree = tree_of(self.base, record.model_patch) or {}
         for path in record.dropped_files:

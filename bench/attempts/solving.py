@@ -35,7 +35,7 @@ from bench.attempts.stopping import Tried, stop_reason
 from bench.config import FullSuite, RunConfig
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
-from bench.policy import StopRule, ToldHistory
+from bench.policy import ToldHistory
 from bench.regression.baselines import ALL_TESTS
 from bench.regression.lintcommand import CommandLinter
 from bench.regression.suite import RegressionTests, TestLimits
@@ -261,20 +261,16 @@ class Solver:
         return make_checkout(snapshot, root)
 
     def _stop_reason(self, gatherer: EvidenceGatherer | None) -> str:
-        config, valid, known = self.services.config, None, None
+        config = self.services.config
+        known = None
         if gatherer and config.needs_classes:
             known = Evidence(classes=gatherer.classes(self.records))
-            if config.stop is StopRule.AGREEMENT:
-                known = gatherer.gather(self.records, compare=False)
-                valid = frozenset(known.valid)
         tried = []
         for record in self.records:
             same = known.class_of(record.attempt) if known else None
-            passed = known.passed(same.id) if known and same and valid is not None else None
-            tried.append(
-                Tried(record.candidate, record.model, record.cost, same.id if same else "", passed)
-            )
-        return stop_reason(tried, valid, config.stops, require_tests=config.require_tests)
+            equals = same.id if same else ""
+            tried.append(Tried(record.candidate, record.model, record.cost, equals))
+        return stop_reason(tried, None, config.stops, require_tests=config.require_tests)
 
     def _told(self, number: int) -> ToldOf:
         """Return what the attempt ``number`` is told of the others."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import combinations
 
 from bench.attempts.candidates import BROKEN, AttemptStatus, Candidate
 from bench.policy import StopOptions, StopRule
@@ -64,34 +63,12 @@ def stop_reason(
     reason = ""
     if options.rule is StopRule.PLAUSIBLE and good:
         reason = f"attempt {good[0].candidate.attempt} is plausible"
-    elif options.rule is StopRule.AGREEMENT:
-        reason = _agreement(good, valid_scripts)
     elif options.rule is StopRule.VALUE:
         reason = _value(tried, good, options)
     ended = [one for one in tried if one.candidate.status not in _SAYS_NOTHING]
     if not reason and 0 < options.equal_failures <= len(ended):
         return _hopeless(ended[-options.equal_failures :], good, valid_scripts)
     return reason
-
-
-def _agreement(good: Sequence[Tried], valid_scripts: frozenset[str] | None) -> str:
-    for one, two in combinations((t for t in good if _passes(t, valid_scripts)), 2):
-        if one.equals and one.equals == two.equals and one.model != two.model:
-            pair = f"attempts {one.candidate.attempt} and {two.candidate.attempt}"
-            tested = one.candidate.test is True and two.candidate.test is True
-            tests = "no test newly fails" if tested else "no test could speak"
-            scripts = "the run writes no scripts"
-            if valid_scripts:
-                scripts = f"they pass {counted(len(valid_scripts), 'valid script')}"
-            return f"{pair}, of different models, agree: {tests}, and {scripts}"
-    return ""
-
-
-def _passes(one: Tried, valid_scripts: frozenset[str] | None) -> bool:
-    if valid_scripts is None:
-        return True
-    # While no script is valid, nothing shows that the patches solve the issue.
-    return bool(valid_scripts) and valid_scripts <= (one.passed or frozenset())
 
 
 def _value(tried: Sequence[Tried], good: Sequence[Tried], options: StopOptions) -> str:

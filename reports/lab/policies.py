@@ -177,11 +177,9 @@ _PLAIN: dict[str, Decide] = {
     "plausible": plausible,
     "random": plausible,
     "all": partial(until, stop=_ALL),
-    "agreement": partial(until, stop=StopOptions(StopRule.AGREEMENT), select=most_agreed),
     "reversed": reversed_models,
     "evidence": partial(until, stop=_ALL, select=most_agreed),
 }
-_WITH_SCRIPTS = ("agreement", "evidence")
 _WITH_VALUE: dict[str, Callable[[str], Decide]] = {
     "plausible": lambda n: partial(plausible, most=int(n)),
     "give-up": lambda n: partial(until, stop=StopOptions(equal_failures=int(n))),
@@ -208,7 +206,7 @@ def _usual(data: LabData) -> Iterator[str]:
     yield "first"
     yield from (f"only-{model}" for model in models if len(models) > 1)
     yield from (f"plausible-{number}" for number in range(2, min(len(data.turns), 8)))
-    yield from ("plausible", "random", "all", "agreement")
+    yield from ("plausible", "random", "all")
     yield from ["reversed"] * (len(models) > 1)
     yield from ["evidence"] * any(each.valid_scripts is not None for each in data.instances)
     yield from ("give-up-2", "value-1", "value-10")
@@ -219,7 +217,7 @@ def _usual(data: LabData) -> Iterator[str]:
 
 def _named(name: str, data: LabData) -> Policy:
     if name in _PLAIN:
-        any_order, scripts = name == "random", name in _WITH_SCRIPTS
+        any_order, scripts = name == "random", name == "evidence"
         return Policy(name, _PLAIN[name], any_order=any_order, scripts=scripts)
     if name.startswith("only-") and any(turn.model == name[5:] for turn in data.turns):
         return Policy(name, partial(only, model=name[5:]))

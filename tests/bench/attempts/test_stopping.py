@@ -7,8 +7,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bench.attempts.candidates import AttemptStatus, Candidate
 from bench.attempts.records import read_history
 from bench.attempts.stopping import Tried, stop_reason
@@ -16,7 +14,6 @@ from bench.policy import History, StopOptions, StopRule
 from tests.support.rundata import old_prediction, write_run
 
 ONE = frozenset({"s1"})
-AGREEMENT = StopOptions(StopRule.AGREEMENT)
 
 
 def tried(attempt: int, model: str = "a", equals: str = "x", **changes: Any) -> Tried:
@@ -43,41 +40,6 @@ def test_untested_attempts_are_not_enough_where_tests_are_required() -> None:
     one = tried(1, test=None)
     assert reason(one)
     assert stop_reason([one], None, StopOptions(), require_tests=True) == ""
-
-
-@pytest.mark.parametrize(
-    "second",
-    [
-        tried(2, "a", passed=ONE),
-        tried(2, "b", "y", passed=ONE),
-        tried(2, "b", "", passed=ONE),
-        tried(2, "b", test=False, passed=ONE),
-        tried(2, "b", lint=False, passed=ONE),
-        tried(2, "b", passed=frozenset()),
-        tried(2, "b", passed=None),
-    ],
-    ids=["same model", "other patch", "no patch", "new failure", "lint", "fails it", "not run"],
-)
-def test_what_does_not_agree(second: Tried) -> None:
-    assert stop_reason([tried(1, passed=ONE), second], ONE, AGREEMENT) == ""
-
-
-def test_two_models_agree() -> None:
-    pair = [tried(1, "a", passed=ONE), tried(2, "a", "y"), tried(3, "b", passed=ONE)]
-    assert stop_reason(pair, ONE, AGREEMENT) == (
-        "attempts 1 and 3, of different models, agree: no test newly fails, and they pass 1 valid "
-        "script"
-    )
-    untested = [tried(1, test=None), tried(2, "b", test=None)]
-    assert stop_reason(untested, None, AGREEMENT) == (
-        "attempts 1 and 2, of different models, agree: no test could speak, and the run writes no "
-        "scripts"
-    )
-
-
-def test_no_agreement_while_no_script_is_valid() -> None:
-    pair = [tried(1, passed=frozenset()), tried(2, "b", passed=frozenset())]
-    assert stop_reason(pair, frozenset(), AGREEMENT) == ""
 
 
 def past(made: int, plausible: int, cost: str | None = "10") -> History:

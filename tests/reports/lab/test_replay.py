@@ -24,8 +24,8 @@ from tests.support.rundata import a_run, an_attempt, an_instance
 
 WORLD = World(lambda *_: 0.4, shared=0.5, accepted=0.4, scripts=(0.8, 0.6))
 EVERY = (
-    "first", "only-a", "plausible-3", "plausible", "random", "all", "agreement", "reversed",
-    "evidence", "give-up-2", "value-2", "budget-2", "total-20",
+    "first", "only-a", "plausible-3", "plausible", "random", "all", "reversed", "evidence",
+    "give-up-2", "value-2", "budget-2", "total-20",
 )  # fmt: skip
 
 

@@ -267,6 +267,19 @@ def test_notes_of_users_and_leftovers_of_a_start_without_results_are_no_differen
     assert verify(out, cache) == before
 
 
+@pytest.mark.parametrize("removed", [{"stop": "agreement"}])
+def test_options_of_version_0_12_that_are_gone_are_no_difference(
+    out: Path, cache: Path, removed: dict[str, Any]
+) -> None:
+    for path in (out / RUN, *(out / "predictions/r/trajectories").glob("*.json")):
+        content = json.loads(path.read_text())
+        content["config"].update(removed)
+        if "deciding" in content:
+            content["deciding"].update(removed)
+        path.write_text(json.dumps(content))
+    assert verify(out, cache) == (0, [f"{out}/predictions/r: nothing differs"])
+
+
 def test_what_another_program_writes_of_its_run_needs_no_more(out: Path, cache: Path) -> None:
     described = json.loads((out / RUN).read_text())
     kept = {key: described[key] for key in ("run", "model_name_or_path", "dataset", "selected")}
