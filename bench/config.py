@@ -161,7 +161,7 @@ class RunConfig(PolicyOptions, RunOptions):
     @property
     def needs_base(self) -> bool:
         """Whether an instance needs a checkout of its base commit beside those of attempts."""
-        return self.runs_tests or self.by_evidence or self.needs_classes
+        return self.runs_tests or self.by_evidence
 
     @property
     def calls_models(self) -> bool:

@@ -63,13 +63,11 @@ class StopOptions:
     """When to stop.
 
     Attributes:
-        equal_failures: this many attempts in a row in one failing class end the work; 0 for never.
         value_usd: what a further plausible instance is worth; for the rule ``value``.
         history: of earlier runs; for the rule ``value``.
     """
 
     rule: StopRule = StopRule.PLAUSIBLE
-    equal_failures: int = 0
     value_usd: Decimal | None = None
     history: History | None = None
 
@@ -116,14 +114,6 @@ class PolicyOptions:
         panel=CHOICE,
         decides=True,
     )
-    equal_failures: int = option(
-        0,
-        "End the attempts when this many in a row leave the same failing patch, or none; 0: never.",
-        "--equal-failures",
-        panel=CHOICE,
-        least=0,
-        decides=True,
-    )
     value_usd: Decimal | None = option(
         None,
         "Dollars that a plausible patch is worth (with --stop value).",
@@ -156,12 +146,7 @@ class PolicyOptions:
     @property
     def stops(self) -> StopOptions:
         rule = StopRule.ALL if self.all_attempts else self.stop
-        return StopOptions(rule, self.equal_failures, self.value_usd, History(self.past))
-
-    @property
-    def needs_classes(self) -> bool:
-        """Whether decisions between attempts need to know which patches are equal."""
-        return self.equal_failures > 0
+        return StopOptions(rule, self.value_usd, History(self.past))
 
     def check_policy(self) -> None:
         """Check that the options fit together."""
@@ -179,7 +164,6 @@ class PolicyOptions:
             "scripts": self.scripts if self.by_evidence else None,
             "rounds": self.rounds if self.by_evidence else None,
             "stop": None if self.stop in (StopRule.PLAUSIBLE, StopRule.ALL) else self.stop.value,
-            "equal_failures": self.equal_failures or None,
             "history": None if self.history is ToldHistory.NONE else self.history.value,
             "value_usd": None if self.value_usd is None else str(self.value_usd),
             "past_sha256": _sha256(self.past) if self.past else None,

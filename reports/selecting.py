@@ -104,11 +104,11 @@ def _check(runs: Sequence[Path], config: RunConfig, options: Options) -> None:
             "--dry-run, --status, --clean, --redo and --continue are for harness.py; leave them "
             "out: the same command continues a run"
         )
-    changed = config.history is not ToldHistory.NONE or config.equal_failures
-    if config.outside_agent or changed or config.stop not in (StopRule.PLAUSIBLE, StopRule.ALL):
+    told = config.history is not ToldHistory.NONE
+    if config.outside_agent or told or config.stop not in (StopRule.PLAUSIBLE, StopRule.ALL):
         raise UserError(
-            "--agent, --history, --stop and --equal-failures are for attempts that are made; leave "
-            "them out: the candidates are there"
+            "--agent, --history and --stop are for attempts that are made; leave them out: the "
+            "candidates are there"
         )
 
 

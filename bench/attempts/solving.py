@@ -31,7 +31,7 @@ from bench.attempts.given import GivenCandidate, GivenModels
 from bench.attempts.predicted import tree_of
 from bench.attempts.records import AttemptRecord, total_cost
 from bench.attempts.scripts import ScriptWriter
-from bench.attempts.stopping import Tried, stop_reason
+from bench.attempts.stopping import stop_reason
 from bench.config import FullSuite, RunConfig
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
@@ -147,12 +147,11 @@ class Solver:
         base = make_checkout(snapshot, folder / "base") if config.needs_base else None
         tests = self._tests(base) if base else None
         self.tests = (tests, base) if tests and base else None
-        gatherer = self._gatherer(base, tests) if base else None
         evidence = None
         try:
-            self._all_attempts(snapshot, folder, tests, gatherer)
-            if gatherer and config.by_evidence:
-                evidence = gatherer.gather(self.records)
+            self._all_attempts(snapshot, folder, tests)
+            if base and config.by_evidence:
+                evidence = self._gatherer(base, tests).gather(self.records)
             choice = explained(self._chosen(evidence, last=True), self.records)
         finally:
             if tests:
@@ -208,7 +207,6 @@ class Solver:
         snapshot: Snapshot,
         folder: Path,
         tests: RegressionTests | None,
-        gatherer: EvidenceGatherer | None,
     ) -> None:
         config = self.services.config
         index = FileIndex.of(snapshot.blobs)
@@ -236,9 +234,9 @@ class Solver:
             ).run()
             self.records.append(record)
             self.context.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
-            if reason := self._stop_reason(gatherer):
+            if reason := self._stop_reason():
                 self._chosen(None)
-            if reason and (reason := self._stop_reason(gatherer)):
+            if reason and (reason := self._stop_reason()):
                 self.context.log.info("no further attempt: %s", reason)
                 break
             last = self.records[-len(config.models) :]
@@ -260,17 +258,10 @@ class Solver:
             remove_tree(used.root)
         return make_checkout(snapshot, root)
 
-    def _stop_reason(self, gatherer: EvidenceGatherer | None) -> str:
+    def _stop_reason(self) -> str:
         config = self.services.config
-        known = None
-        if gatherer and config.needs_classes:
-            known = Evidence(classes=gatherer.classes(self.records))
-        tried = []
-        for record in self.records:
-            same = known.class_of(record.attempt) if known else None
-            equals = same.id if same else ""
-            tried.append(Tried(record.candidate, record.model, record.cost, equals))
-        return stop_reason(tried, None, config.stops, require_tests=config.require_tests)
+        candidates = [record.candidate for record in self.records]
+        return stop_reason(candidates, config.stops, require_tests=config.require_tests)
 
     def _told(self, number: int) -> ToldOf:
         """Return what the attempt ``number`` is told of the others."""

@@ -22,12 +22,12 @@ from bench.attempts.evidence import (
     Evidence,
     choose_by_evidence,
 )
-from bench.attempts.stopping import Tried, is_enough, stop_reason
+from bench.attempts.stopping import is_enough, stop_reason
 from bench.policy import History, StopOptions, StopRule
 from core.errors import UserError
 from core.money import dollars, known_sum
 from core.plaintext import counted, one_line, shortened
-from reports.lab.recorded import LabData, ModelTurn
+from reports.lab.recorded import LabData, ModelTurn, Tried
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ def until(
     left = [turn for turn in (seen.turns if turns is None else turns) if turn not in seen.made]
     full = most is not None and len(seen.tried) >= most
     poor = usd is not None and known_sum(one.cost for one in seen.tried) >= usd
-    ended = stop_reason(seen.tried, seen.valid_scripts, stop, require_tests=seen.require_tests)
+    candidates = [one.candidate for one in seen.tried]
+    ended = stop_reason(candidates, stop, require_tests=seen.require_tests)
     if left and not (full or poor or ended):
         return left[0]
     best = select(seen.tried, seen.require_tests)
@@ -182,7 +183,6 @@ _PLAIN: dict[str, Decide] = {
 }
 _WITH_VALUE: dict[str, Callable[[str], Decide]] = {
     "plausible": lambda n: partial(plausible, most=int(n)),
-    "give-up": lambda n: partial(until, stop=StopOptions(equal_failures=int(n))),
     "budget": lambda usd: partial(plausible, usd=dollars(usd)),
     "value": lambda usd: partial(value, usd=dollars(usd)),
     "total": lambda usd: plausible,
@@ -209,7 +209,7 @@ def _usual(data: LabData) -> Iterator[str]:
     yield from ("plausible", "random", "all")
     yield from ["reversed"] * (len(models) > 1)
     yield from ["evidence"] * any(each.valid_scripts is not None for each in data.instances)
-    yield from ("give-up-2", "value-1", "value-10")
+    yield from ("value-1", "value-10")
     if cost := data.mean_cost:
         yield from (f"budget-{cost * n:.4f}" for n in (1, 2))
         yield f"total-{cost * len(data.instances):.2f}"
@@ -227,7 +227,7 @@ def _named(name: str, data: LabData) -> Policy:
         return Policy(name, _WITH_VALUE[kind](text), total_usd=total)
     raise UserError(
         f"--policy {one_line(name)!r} is not known; give {', '.join(_PLAIN)}, only-MODEL, "
-        "plausible-N, give-up-N, budget-USD, value-USD, total-USD, or FILE.py:NAME"
+        "plausible-N, budget-USD, value-USD, total-USD, or FILE.py:NAME"
     )
 
 

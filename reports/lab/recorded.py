@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from bench.attempts.stopping import Tried
+from bench.attempts.candidates import Candidate
 from bench.policy import Past
 from core.money import total
 from reports.data.jsonvalues import mapping
@@ -20,6 +20,24 @@ class ModelTurn:
 
     model: str
     try_: int
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An attempt as policies see it.
+
+    Attributes:
+        equals: the key of its class of equal patches; empty without a patch.
+        passed: ids of the valid scripts that it passes; None if none were run.
+        failing: the number of tests that newly fail, where that is recorded.
+    """
+
+    candidate: Candidate
+    model: str
+    cost: Decimal | None
+    equals: str = ""
+    passed: frozenset[str] | None = None
+    failing: int | None = None
 
 
 @dataclass(frozen=True)

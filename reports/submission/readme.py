@@ -101,7 +101,8 @@ def _shares(groups: Iterable[tuple[str, str]], resolved: Iterable[str]) -> dict[
 
 _BUILTIN = "builtin"
 _GROUPS = ("run", "times", IMPORTED, "versions", "dataset", "prices", "models", "evaluation")
-# The parameters that are needed to repeat the run and contain no local path.
+# The parameters that are needed to repeat the run and contain no local path; ``equal_failures`` is
+# one of version 0.12.
 _PARAMETERS = (
     "tries", "temperatures", "environment", "tests", "require_tests", "select", "scripts", "rounds",
     "stop", "all_attempts", "equal_failures", "history",

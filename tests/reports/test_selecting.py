@@ -198,7 +198,6 @@ def test_runs_without_candidates_are_named(
     ("changes", "words"),
     [
         ({"history": ToldHistory.SUMMARY}, "leave them out"),
-        ({"equal_failures": 2}, "leave them out"),
         ({"select": SelectionRule.PLAUSIBLE}, "by evidence alone"),
     ],
 )

@@ -16,7 +16,6 @@ from core.errors import UserError
 from environments.base import EnvironmentKind
 from tests.support.evidence import (
     NAME,
-    RECORDED,
     by_evidence,
     recording,
     verified,
@@ -28,25 +27,6 @@ from tests.support.runs import EDIT, config, live, options, read
 def test_a_black_box_has_no_model_to_ask() -> None:
     with pytest.raises(UserError, match="--select evidence and --history summary ask"):
         validated(by_evidence(replay=None, agent="command:true"))
-
-
-def test_equal_failures_in_a_row_end_the_attempts(tmp_path: Path, cache: Path) -> None:
-    replies = tmp_path / "replies"
-    replies.mkdir()
-    raw = json.loads((RECORDED / f"{NAME}.json").read_text())
-    wrong = raw["attempts"][0]["messages"]
-    before, _, after = wrong[1]["content"].rpartition("return")
-    broken = f"{before}letters.pop()\n    return{after}"
-    for attempt in raw["attempts"]:
-        attempt["messages"] = [wrong[0], {"role": "assistant", "content": broken}]
-    (replies / f"{NAME}.json").write_text(json.dumps(raw))
-    given = {"replay": replies, "environment": EnvironmentKind.LOCAL, "tries": 2}
-    run = config(**given, equal_failures=2)
-    assert run_command(run, options(tmp_path, cache, NAME), lambda _: None) == 0
-    found = read(tmp_path, NAME)
-    assert (found["status"], len(found["all_results"])) == ("fallback", 2)
-    log = (tmp_path / f"logs/r/{NAME}.log").read_text()
-    assert "no further attempt: 2 attempts in a row ended with the same failing patch" in log
 
 
 def test_an_attempt_that_is_not_worth_its_cost_is_not_made(

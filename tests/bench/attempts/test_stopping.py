@@ -7,25 +7,21 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from bench.attempts.candidates import AttemptStatus, Candidate
+from bench.attempts.candidates import Candidate
 from bench.attempts.records import read_history
-from bench.attempts.stopping import Tried, stop_reason
+from bench.attempts.stopping import stop_reason
 from bench.policy import History, StopOptions, StopRule
 from tests.support.rundata import old_prediction, write_run
 
-ONE = frozenset({"s1"})
 
-
-def tried(attempt: int, model: str = "a", equals: str = "x", **changes: Any) -> Tried:
-    """Return an attempt: plausible, and without scripts."""
-    passed = changes.pop("passed", None)
+def tried(attempt: int, **changes: Any) -> Candidate:
+    """Return a plausible candidate."""
     values = {"edit": True, "lint": True, "test": True, **changes}
-    patch = "p" if equals else ""
-    return Tried(Candidate(attempt, patch, **values), model, Decimal(1), equals, passed)
+    return Candidate(attempt, "p", **values)
 
 
-def reason(*attempts: Tried, scripts: frozenset[str] | None = None, **options: Any) -> str:
-    return stop_reason(attempts, scripts, StopOptions(**options))
+def reason(*candidates: Candidate, **options: Any) -> str:
+    return stop_reason(candidates, StopOptions(**options))
 
 
 def test_the_first_plausible_attempt_ends_the_work() -> None:
@@ -39,7 +35,7 @@ def test_the_first_plausible_attempt_ends_the_work() -> None:
 def test_untested_attempts_are_not_enough_where_tests_are_required() -> None:
     one = tried(1, test=None)
     assert reason(one)
-    assert stop_reason([one], None, StopOptions(), require_tests=True) == ""
+    assert stop_reason([one], StopOptions(), require_tests=True) == ""
 
 
 def past(made: int, plausible: int, cost: str | None = "10") -> History:
@@ -57,7 +53,7 @@ def test_a_further_attempt_must_be_worth_its_cost() -> None:
         "attempt 2 is expected to cost $10.00, and its chance to be plausible (2 of 10 recorded) "
         "is worth $9.75"
     )
-    assert "is plausible, and a later one" in reason(tried(1), value_usd=Decimal(99), **dear)
+    assert reason(tried(1), value_usd=Decimal(99), **dear) == "attempt 1 is plausible"
 
 
 def test_nothing_is_guessed_where_the_history_says_nothing() -> None:
@@ -66,29 +62,6 @@ def test_nothing_is_guessed_where_the_history_says_nothing() -> None:
     assert reason(*failed, history=past(10, 2), **rule) == ""
     assert reason(failed[0], history=past(10, 2, None), **rule) == ""
     assert reason(failed[0], history=past(10, 2), **rule)
-
-
-def test_equal_failures_in_a_row_end_the_work() -> None:
-    same = [tried(n, test=False) for n in (1, 2, 3)]
-    assert reason(*same[:2], equal_failures=3) == ""
-    assert (
-        reason(*same, equal_failures=3) == "3 attempts in a row ended with the same failing patch"
-    )
-    assert reason(*same, equal_failures=0) == ""
-    other = tried(2, equals="y", test=False)
-    assert reason(same[0], other, same[2], equal_failures=3) == ""
-    assert reason(other, *same[:2], equal_failures=2)
-    empty = [tried(n, equals="") for n in (1, 2)]
-    assert reason(*empty, equal_failures=2) == "2 attempts in a row ended with no patch"
-
-
-def test_broken_attempts_and_good_ones_are_not_failures_of_a_model() -> None:
-    broken = [tried(n, equals="", status=AttemptStatus.ERROR) for n in (1, 2)]
-    assert reason(*broken, equal_failures=2) == ""
-    good = [tried(n, passed=ONE) for n in (1, 2)]
-    assert reason(*good, scripts=ONE, rule=StopRule.ALL, equal_failures=2) == ""
-    failing = [tried(n, passed=frozenset()) for n in (1, 2)]
-    assert reason(*failing, scripts=ONE, rule=StopRule.ALL, equal_failures=2)
 
 
 def test_the_history_is_read_from_runs(tmp_path: Path) -> None:
@@ -108,5 +81,5 @@ def test_the_history_is_read_from_runs(tmp_path: Path) -> None:
 def test_the_first_attempt_is_always_made() -> None:
     options = StopOptions(StopRule.VALUE, value_usd=Decimal(0), history=past(10, 2))
     first = History((((False, Decimal(1)),),))
-    assert stop_reason([], None, options) == ""
-    assert stop_reason([], None, StopOptions(StopRule.VALUE, 0, Decimal(0), first)) == ""
+    assert stop_reason([], options) == ""
+    assert stop_reason([], StopOptions(StopRule.VALUE, Decimal(0), first)) == ""

@@ -13,11 +13,10 @@ import pytest
 
 from bench.attempts.candidates import AttemptStatus, Candidate, choose
 from bench.attempts.evidence import evidence_of
-from bench.attempts.stopping import Tried
 from reports.data.rundata import RunData
 from reports.data.verdicts import VerdictStatus
 from reports.lab.policies import Chosen, Decision, Policy, Seen, least_bad, policies_of
-from reports.lab.recorded import LabData, ModelTurn, lab_data
+from reports.lab.recorded import LabData, ModelTurn, Tried, lab_data
 from reports.lab.replay import Front, replays, run_lab
 from tests.support.labworld import SAMPLES, World, results
 from tests.support.rundata import a_run, an_attempt, an_instance
@@ -25,7 +24,7 @@ from tests.support.rundata import a_run, an_attempt, an_instance
 WORLD = World(lambda *_: 0.4, shared=0.5, accepted=0.4, scripts=(0.8, 0.6))
 EVERY = (
     "first", "only-a", "plausible-3", "plausible", "random", "all", "reversed", "evidence",
-    "give-up-2", "value-2", "budget-2", "total-20",
+    "value-2", "budget-2", "total-20",
 )  # fmt: skip
 
 

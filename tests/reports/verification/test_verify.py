@@ -267,7 +267,7 @@ def test_notes_of_users_and_leftovers_of_a_start_without_results_are_no_differen
     assert verify(out, cache) == before
 
 
-@pytest.mark.parametrize("removed", [{"stop": "agreement"}])
+@pytest.mark.parametrize("removed", [{"stop": "agreement"}, {"equal_failures": 2}])
 def test_options_of_version_0_12_that_are_gone_are_no_difference(
     out: Path, cache: Path, removed: dict[str, Any]
 ) -> None:
