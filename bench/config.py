@@ -182,10 +182,6 @@ class RunConfig(PolicyOptions, RunOptions):
         """The one model name of the run's predictions, as the leaderboard wants it."""
         return self.label or f"retry--{model_slug(self.models)}"
 
-    def as_json(self) -> dict[str, Any]:
-        # Of many earlier instances; their hash decides.
-        return {key: value for key, value in super().as_json().items() if key != "past"}
-
     def deciding(self) -> dict[str, Any]:
         default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
         temperatures = DEFAULT_TEMPERATURES if default else self.temperatures
@@ -214,7 +210,6 @@ def validated(config: RunConfig) -> RunConfig:
     _check_temperatures(config)
     config = _with_agents(config)
     _check_agent(config)
-    config.check_policy()
     if config.full_suite is FullSuite.ALWAYS and config.tests is TestChoice.RELATED:
         config = replace(config, tests=TestChoice.ALL)
     return replace(config, all_attempts=True) if config.stop is StopRule.ALL else config

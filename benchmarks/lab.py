@@ -21,7 +21,7 @@ from runs.storage.store import RunStore
 from tests.support.rundata import write_generated_run
 
 INSTANCES, ATTEMPTS, POLICIES, SAMPLES, LIMIT = 500, 6, 20, 1000, 30.0
-_MORE = ("plausible-9", "value-5", "budget-0.2", "budget-0.3", "total-99")
+_MORE = ("plausible-9", "plausible-8", "budget-0.2", "budget-0.3", "total-99")
 
 
 def main() -> None:

@@ -104,11 +104,10 @@ def _check(runs: Sequence[Path], config: RunConfig, options: Options) -> None:
             "--dry-run, --status, --clean, --redo and --continue are for harness.py; leave them "
             "out: the same command continues a run"
         )
-    told = config.history is not ToldHistory.NONE
-    if config.outside_agent or told or config.stop not in (StopRule.PLAUSIBLE, StopRule.ALL):
+    if config.outside_agent or config.history is not ToldHistory.NONE:
         raise UserError(
-            "--agent, --history and --stop are for attempts that are made; leave them out: the "
-            "candidates are there"
+            "--agent and --history are for attempts that are made; leave them out: the candidates "
+            "are there"
         )
 
 

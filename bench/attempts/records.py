@@ -15,9 +15,8 @@ from bench.attempts.candidates import (
     Candidate,
     InstanceStatus,
 )
-from bench.policy import History, Past
 from bench.repos.patches import submittable_patch
-from core.money import as_number, dollars_or_none, total
+from core.money import as_number, total
 from llm.chat import Call, Message, ToolCall, Traits
 from llm.replay import reply_of_json, traits_of_json
 from runs.progress.overview import recorded_status
@@ -188,18 +187,6 @@ def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:
             if is_plausible(prediction):
                 found.add(str(prediction["instance_id"]))
     return frozenset(found)
-
-
-def read_history(runs: Iterable[Path]) -> History:
-    """Return what the attempts of ``runs`` say of further ones, for the rule ``value``."""
-    found: list[Past] = []
-    for folder in runs:
-        store = RunStore.of_folder(folder)
-        for path in store.prediction_paths():
-            results = store.read_prediction(path).get("all_results") or ()
-            said = ((is_plausible(one), dollars_or_none(one.get("cost"))) for one in results)
-            found.append(tuple(said))
-    return History(tuple(found))
 
 
 def status_of(prediction: Mapping[str, Any]) -> str:

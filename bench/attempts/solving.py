@@ -261,7 +261,7 @@ class Solver:
     def _stop_reason(self) -> str:
         config = self.services.config
         candidates = [record.candidate for record in self.records]
-        return stop_reason(candidates, config.stops, require_tests=config.require_tests)
+        return stop_reason(candidates, config.stop_rule, require_tests=config.require_tests)
 
     def _told(self, number: int) -> ToldOf:
         """Return what the attempt ``number`` is told of the others."""

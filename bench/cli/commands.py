@@ -13,7 +13,6 @@ from typing import Any
 
 from agent.formats import get_format
 from agent.prompts import render
-from bench.attempts.records import read_history
 from bench.benchmark import InstanceBenchmark, make_mirrors
 from bench.config import ModelChoice, RunConfig, ToldHistory, validated
 from bench.instances.dataset import load_dataset
@@ -45,8 +44,6 @@ from runs.storage.store import RunStore
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
     """Run, or print what a run would do, and return the exit code."""
     config = validated(config)
-    if config.prior_runs:
-        config = replace(config, past=read_history(config.prior_runs).instances)
     if config.replay:
         config = replace(config, label=recorded_label(replay_folder(config.replay)))
     if not options.dry_run:

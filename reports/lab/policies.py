@@ -23,7 +23,7 @@ from bench.attempts.evidence import (
     choose_by_evidence,
 )
 from bench.attempts.stopping import is_enough, stop_reason
-from bench.policy import History, StopOptions, StopRule
+from bench.policy import StopRule
 from core.errors import UserError
 from core.money import dollars, known_sum
 from core.plaintext import counted, one_line, shortened
@@ -39,14 +39,12 @@ class Seen:
         made: the turns so far.
         tried: what they gave; ``candidate.attempt`` is the place in this order, from 1.
         valid_scripts: None if the run has no evidence.
-        history: of the other instances.
     """
 
     turns: tuple[ModelTurn, ...]
     made: tuple[ModelTurn, ...]
     tried: tuple[Tried, ...]
     valid_scripts: frozenset[str] | None
-    history: History
     require_tests: bool
 
     @property
@@ -136,7 +134,7 @@ def _evidence(tried: Sequence[Tried]) -> Evidence:
 
 def until(
     seen: Seen,
-    stop: StopOptions,
+    stop: StopRule,
     *,
     turns: Sequence[ModelTurn] | None = None,
     most: int | None = None,
@@ -155,36 +153,28 @@ def until(
     return Chosen(min((one.candidate.attempt for one in best), default=0))
 
 
-_PLAUSIBLE, _ALL = StopOptions(), StopOptions(StopRule.ALL)
-
-
 def only(seen: Seen, model: str) -> Decision:
-    return until(seen, _PLAUSIBLE, turns=[t for t in seen.turns if t.model == model])
+    return until(seen, StopRule.PLAUSIBLE, turns=[t for t in seen.turns if t.model == model])
 
 
 def reversed_models(seen: Seen) -> Decision:
     models = [*dict.fromkeys(turn.model for turn in seen.turns)]
     turns = sorted(seen.turns, key=lambda turn: (turn.try_, -models.index(turn.model)))
-    return until(seen, _PLAUSIBLE, turns=turns)
+    return until(seen, StopRule.PLAUSIBLE, turns=turns)
 
 
-def value(seen: Seen, usd: Decimal) -> Decision:
-    return until(seen, StopOptions(StopRule.VALUE, value_usd=usd, history=seen.history))
-
-
-plausible = partial(until, stop=_PLAUSIBLE)
+plausible = partial(until, stop=StopRule.PLAUSIBLE)
 _PLAIN: dict[str, Decide] = {
     "first": partial(plausible, most=1),
     "plausible": plausible,
     "random": plausible,
-    "all": partial(until, stop=_ALL),
+    "all": partial(until, stop=StopRule.ALL),
     "reversed": reversed_models,
-    "evidence": partial(until, stop=_ALL, select=most_agreed),
+    "evidence": partial(until, stop=StopRule.ALL, select=most_agreed),
 }
 _WITH_VALUE: dict[str, Callable[[str], Decide]] = {
     "plausible": lambda n: partial(plausible, most=int(n)),
     "budget": lambda usd: partial(plausible, usd=dollars(usd)),
-    "value": lambda usd: partial(value, usd=dollars(usd)),
     "total": lambda usd: plausible,
 }
 
@@ -209,7 +199,6 @@ def _usual(data: LabData) -> Iterator[str]:
     yield from ("plausible", "random", "all")
     yield from ["reversed"] * (len(models) > 1)
     yield from ["evidence"] * any(each.valid_scripts is not None for each in data.instances)
-    yield from ("value-1", "value-10")
     if cost := data.mean_cost:
         yield from (f"budget-{cost * n:.4f}" for n in (1, 2))
         yield f"total-{cost * len(data.instances):.2f}"
@@ -227,7 +216,7 @@ def _named(name: str, data: LabData) -> Policy:
         return Policy(name, _WITH_VALUE[kind](text), total_usd=total)
     raise UserError(
         f"--policy {one_line(name)!r} is not known; give {', '.join(_PLAIN)}, only-MODEL, "
-        "plausible-N, budget-USD, value-USD, total-USD, or FILE.py:NAME"
+        "plausible-N, budget-USD, total-USD, or FILE.py:NAME"
     )
 
 

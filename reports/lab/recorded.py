@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from bench.attempts.candidates import Candidate
-from bench.policy import Past
 from core.money import total
 from reports.data.jsonvalues import mapping
 from reports.data.rundata import AttemptData, CallData, InstanceData, RunData
@@ -68,11 +67,6 @@ class LabInstance:
     own_resolved: bool | None
     valid_scripts: frozenset[str] | None
     writers: tuple[CallData, ...] = ()
-
-    def past(self, turns: Sequence[ModelTurn]) -> Past:
-        """Return what it tells about others."""
-        made = [self.made[turn].tried for turn in turns if turn in self.made]
-        return tuple((one.candidate.plausible, one.cost) for one in made)
 
 
 @dataclass(frozen=True)

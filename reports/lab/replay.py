@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.policy import History
 from reports.data.rundata import CallData
 from reports.lab.policies import Chosen, Policy, Seen, Select, least_bad, most_agreed
 from reports.lab.recorded import LabData, LabInstance, MadeAttempt, ModelTurn
@@ -123,10 +122,9 @@ def run_lab(data: LabData, policies: Sequence[Policy], samples: int) -> LabRepor
 
 def replays(data: LabData, policy: Policy, samples: int) -> Walks:
     """Return the policy's walk through each instance; of random orders the mean."""
-    past, found = [instance.past(data.turns) for instance in data.instances], []
-    for number, instance in enumerate(data.instances):
-        history = History((*past[:number], *past[number + 1 :]))
-        start = Seen(data.turns, (), (), instance.valid_scripts, history, data.require_tests)
+    found = []
+    for instance in data.instances:
+        start = Seen(data.turns, (), (), instance.valid_scripts, data.require_tests)
         orders, dice = [data.turns], _dice(instance)
         if policy.any_order:
             count = _orders(data, samples)

@@ -184,7 +184,6 @@ def recorded_differences(store: RunStore, deciding: Mapping[str, Any]) -> list[s
 
 _OPTIONS = {
     "candidates_sha256": "the runs that are given",
-    "past_sha256": "--prior-runs (their attempts)",
     "dataset_sha256": "--dataset (its rows)",
     "exercises_sha256": "--exercises (its files)",
     "harness": "version of the harness",

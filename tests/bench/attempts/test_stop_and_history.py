@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -27,43 +25,6 @@ from tests.support.runs import EDIT, config, live, options, read
 def test_a_black_box_has_no_model_to_ask() -> None:
     with pytest.raises(UserError, match="--select evidence and --history summary ask"):
         validated(by_evidence(replay=None, agent="command:true"))
-
-
-def test_an_attempt_that_is_not_worth_its_cost_is_not_made(
-    tmp_path: Path, cache: Path, provider: Provider
-) -> None:
-    """Earlier runs say that a second attempt costs ten cents and never was plausible."""
-    prior = tmp_path / "prior/predictions/p"
-    prior.mkdir(parents=True)
-    failed = {"status": "tests_failed", "cost": 0.1, "model_patch": "x"}
-    results = [{**failed, "attempt": number} for number in (1, 2)]
-    for number in range(8):
-        name = f"x__y-{number}"
-        said = {"instance_id": name, "model_patch": "x", "status": "fallback", "attempt": 1}
-        (prior / f"{name}.json").write_text(json.dumps({**said, "all_results": results}))
-    provider.will_answer("textkit/slug.py", "Nothing.")
-    for worth, attempts in ((Decimal("0.5"), 1), (Decimal(5), 2)):
-        out = tmp_path / str(worth)
-        stop = {"stop": StopRule.VALUE, "value_usd": worth, "prior_runs": (prior,)}
-        run_command(live(provider, **stop), options(out, cache, NAME), lambda _: None)
-        assert len(read(out, NAME)["all_results"]) == attempts
-        log = (out / f"logs/r/{NAME}.log").read_text()
-        words = "attempt 2 is expected to cost $0.1000, and its chance to be plausible (0 of 8"
-        assert (words in log) is (attempts == 1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"stop": StopRule.VALUE, "value_usd": Decimal(1)}, "--value-usd and --prior-runs"),
-        ({"value_usd": Decimal(1)}, "are for --stop value"),
-        ({"stop": StopRule.VALUE, "all_attempts": True}, "differ; give one"),
-    ],
-)
-def test_options_that_do_not_fit_together_are_named(changes: dict[str, Any], words: str) -> None:
-    given = {"all_attempts": False, **changes}
-    with pytest.raises(UserError, match=words):
-        validated(by_evidence(**given))
 
 
 def test_the_next_attempt_is_told_what_became_of_the_others(

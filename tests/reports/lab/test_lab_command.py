@@ -53,10 +53,10 @@ def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
     assert (code, said) == (0, "")
     assert text.startswith("# Lab: r\n\n6 instances, 13 attempts of 2 models, at most 6 of an ")
     assert "23 attempts were never made: a policy that asks for one ends." in text
-    for policy in ("recorded", "oracle", "only-scripted-b", "plausible-5", "random", "value-10"):
+    for policy in ("recorded", "oracle", "only-scripted-b", "plausible-5", "random", "all"):
         assert f"\n| {policy} | " in text
     assert "\n| evidence | " not in text, "the run has none"
-    assert "from the run's own (5 %, Holm, 13 policies): none.\n" in text
+    assert "from the run's own (5 %, Holm, 11 policies): none.\n" in text
     assert report(demo, "--no-page")[1] == text, "byte for byte"
     code, text, _ = report(demo, "--no-page", "--json", "--samples", "50")
     found = json.loads(text)
@@ -132,7 +132,7 @@ def test_a_policy_of_a_file_is_added(demo: Path, tmp_path: Path, report: Report)
     assert [*found] == ["recorded", "oracle", "plausible", f"{path}:plain"]
     assert found["plausible"]["resolved"] == found[f"{path}:plain"]["resolved"]
     code, text, _ = report(demo, "--no-page", "--policy", f"{path}:plain")
-    assert code == 0 and "\n| value-1 | " in text, "a file alone is added to all others"
+    assert code == 0 and "\n| plausible-2 | " in text, "a file alone is added to all others"
     code, text, _ = report(demo, "--no-page", "--json", "--policy", f"{path}:for_ever")
     endless = json.loads(text)["policies"][-1]
     assert (endless["resolved"]["low"], endless["resolved"]["high"]) == (0, 1)
@@ -211,7 +211,7 @@ def test_a_wrong_file_is_one_line(
     [
         (["--policy", "best"], "--policy 'best' is not known; give first, plausible, random,"),
         (["--policy", "plausible-x"], "--policy 'plausible-x' is not known"),
-        (["--policy", "value-x"], "--policy 'value-x' is not known"),
+        (["--policy", "budget-x"], "--policy 'budget-x' is not known"),
         (["--policy", "only-gpt-9"], "--policy 'only-gpt-9' is not known"),
         (["--compare"], "--lab takes runs, --policy, --samples and --json"),
         (["--table"], "--lab takes runs, --policy, --samples and --json"),

@@ -24,7 +24,7 @@ from tests.support.rundata import a_run, an_attempt, an_instance
 WORLD = World(lambda *_: 0.4, shared=0.5, accepted=0.4, scripts=(0.8, 0.6))
 EVERY = (
     "first", "only-a", "plausible-3", "plausible", "random", "all", "reversed", "evidence",
-    "value-2", "budget-2", "total-20",
+    "budget-2", "total-20",
 )  # fmt: skip
 
 
@@ -70,13 +70,9 @@ def test_no_policy_is_shown_a_verdict() -> None:
 
 @pytest.mark.parametrize("lost", ["attempts", "verdicts"])
 def test_the_range_holds_the_truth(lost: str) -> None:
-    """Attempts or verdicts are taken out of a complete recording, at random.
-
-    Not for the rule ``value``, which is another policy with another history.
-    """
-    names = [name for name in EVERY if name != "value-2"]
+    """Attempts or verdicts are taken out of a complete recording, at random."""
     run, dice = WORLD.run(40), Random(5)
-    whole = results(run, *names)
+    whole = results(run, *EVERY)
     instances = []
     for one in run.instances:
         attempts = one.attempts
@@ -87,9 +83,9 @@ def test_the_range_holds_the_truth(lost: str) -> None:
                 replace(a, verdict=None if dice.random() < 0.4 else a.verdict) for a in attempts
             )
         instances.append(replace(one, attempts=attempts))
-    part = results(replace(run, instances=tuple(instances)), *names)
+    part = results(replace(run, instances=tuple(instances)), *EVERY)
     ranges = 0
-    for name in names:
+    for name in EVERY:
         true, seen = whole[name], part[name]
         assert seen.resolved.low <= true.resolved.low <= seen.resolved.high, name
         assert seen.dollars.value <= true.dollars.value

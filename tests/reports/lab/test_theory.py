@@ -8,7 +8,7 @@ import pytest
 
 from reports.lab.policies import policies_of
 from reports.lab.recorded import lab_data
-from reports.lab.replay import ExpectedTotal, run_lab
+from reports.lab.replay import run_lab
 from reports.statistics.methods import ShareRange
 from tests.support.labworld import SAMPLES, World, results
 
@@ -77,35 +77,6 @@ def test_scripts_decide_by_their_majority(chance: float) -> None:
     majority = sum(comb(3, n) * chance**n * (1 - chance) ** (3 - n) for n in (2, 3))
     assert_near(found["evidence"].resolved, majority)
     assert found["all"].resolved.high == 0, "the first plausible attempt is the wrong one"
-
-
-def test_the_value_of_another_attempt_finds_where_to_stop() -> None:
-    """Half of the instances are hopeless, so that each failure makes the next success less likely.
-
-    An attempt costs $1. After n failures the chance is 0.3 · 0.4ⁿ / (0.5 · 0.4ⁿ + 0.5): 30, 17, 8
-    and 4 %. For $10 the second attempt is worth it and the third is not; for $20 the third is.
-    """
-    world = World(lambda _, number: 0.6 * (number % 2), accepted=0.0)
-    rules = {"value-10": 2, "value-20": 3, "value-1": 1, "value-1000": 6}
-    names = [*rules, *(f"plausible-{n}" for n in range(1, 7))]
-    found = results(world.run(MANY), *names)
-    for rule, attempts in rules.items():
-        same = found[f"plausible-{attempts}"]
-        assert (found[rule].resolved, found[rule].dollars) == (same.resolved, same.dollars), rule
-
-    def gain(name: str, usd: int) -> float:
-        return usd * MANY * found[name].resolved.low - found[name].dollars.value
-
-    for usd in (10, 20):
-        fixed = [gain(f"plausible-{n}", usd) for n in range(1, 7)]
-        assert gain(f"value-{usd}", usd) == max(fixed)
-
-
-def test_an_instance_says_nothing_about_itself() -> None:
-    """Another attempt is not worth a cent, but one instance alone has no history."""
-    world = World(lambda *_: 0.0, accepted=0.0)
-    attempts = [results(world.run(n), "value-0.01")["value-0.01"].attempts for n in (1, 2)]
-    assert attempts == [ExpectedTotal(6, True), ExpectedTotal(2, True)]
 
 
 def test_all_candidates_and_all_scripts_may_be_wrong() -> None:

@@ -267,7 +267,14 @@ def test_notes_of_users_and_leftovers_of_a_start_without_results_are_no_differen
     assert verify(out, cache) == before
 
 
-@pytest.mark.parametrize("removed", [{"stop": "agreement"}, {"equal_failures": 2}])
+@pytest.mark.parametrize(
+    "removed",
+    [
+        {"stop": "agreement"},
+        {"equal_failures": 2},
+        {"stop": "value", "value_usd": "1", "prior_runs": ["predictions/old"]},
+    ],
+)
 def test_options_of_version_0_12_that_are_gone_are_no_difference(
     out: Path, cache: Path, removed: dict[str, Any]
 ) -> None:
@@ -275,7 +282,7 @@ def test_options_of_version_0_12_that_are_gone_are_no_difference(
         content = json.loads(path.read_text())
         content["config"].update(removed)
         if "deciding" in content:
-            content["deciding"].update(removed)
+            content["deciding"].update(removed, past_sha256="0" * 64)
         path.write_text(json.dumps(content))
     assert verify(out, cache) == (0, [f"{out}/predictions/r: nothing differs"])
 
