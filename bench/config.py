@@ -256,11 +256,10 @@ def _check_agent(config: RunConfig) -> None:
         raise UserError("--agent-sandbox-read is for --agent-sandbox; give it, or leave both out")
     if gateway:
         _check_gateway(config)
-    asks = config.by_evidence or config.history is ToldHistory.SUMMARY
-    if asks and config.outside_agent and not config.has_gateway:
+    if config.by_evidence and config.outside_agent and not config.has_gateway:
         raise UserError(
-            "--select evidence and --history summary ask the models of --models; give --agent-api, "
-            "which says how the command calls them"
+            "--select evidence asks the models of --models; give --agent-api, which says how the "
+            "command calls them"
         )
 
 

@@ -29,7 +29,6 @@ class ToldHistory(str, Enum):
 
     NONE = "none"
     OUTCOMES = "outcomes"
-    SUMMARY = "summary"
 
 
 @option_group
@@ -71,8 +70,8 @@ class PolicyOptions:
     )
     history: ToldHistory = option(
         ToldHistory.NONE,
-        "Tell an attempt what became of those before it: nothing; which files they edited and "
-        "which tests newly failed (outcomes); or a summary of that by its model (summary).",
+        "Tell an attempt what became of those before it: nothing, or which files they edited and "
+        "which tests newly failed (outcomes).",
         "--history",
         panel=CHOICE,
         decides=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from logging import Logger
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 from agent.builtin import BuiltinAgent
 from agent.conversation.mentions import FileIndex
-from agent.formats.reading.fences import shortest_fence
 from agent.lint import Linter
 from agent.prompts import render
 from agent.repomap import RenderedMaps
@@ -55,9 +53,8 @@ from core.plaintext import counted, some
 from core.processes import CommandResult, remove_tree
 from core.worktree import Changes
 from environments.base import Session, UnavailableError, run_once
-from llm.chat import BudgetUsedError, ReplayExhaustedError, RequestRefusedError
 from runs.jobs import End, JobContext
-from runs.modelsource import NotRecordedError, ReplayedModels
+from runs.modelsource import ReplayedModels
 from runs.progress.state import JobStatus, WorkStep
 
 
@@ -230,7 +227,7 @@ class Solver:
                 linter=linter,
                 context=self.context,
                 save=self.records.append,
-                told=self._told(number),
+                told=self._told(),
             ).run()
             self.records.append(record)
             self.context.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
@@ -263,25 +260,13 @@ class Solver:
         candidates = [record.candidate for record in self.records]
         return stop_reason(candidates, config.stop_rule, require_tests=config.require_tests)
 
-    def _told(self, number: int) -> ToldOf:
-        """Return what the attempt ``number`` is told of the others."""
-        config = self.services.config
-        if config.history is ToldHistory.NONE or not self.records:
+    def _told(self) -> ToldOf:
+        """Return what the next attempt is told of the others."""
+        if self.services.config.history is ToldHistory.NONE or not self.records:
             return ToldOf()
         outcomes = [outcome_in_words(record) for record in self.records]
         count = counted(len(outcomes), "attempt was made", "attempts were made")
         words = render("history", count=count, outcomes="\n".join(outcomes))
-        if config.history is ToldHistory.SUMMARY:
-            patches = [record.candidate.submittable_patch for record in self.records]
-            prompt = render(
-                "history_summary",
-                problem=self.instance.problem_statement,
-                attempts=[*zip(outcomes, patches, strict=True)],
-                fence=shortest_fence(patches),
-            )
-            with suppress(*_NO_SUMMARY):
-                _, reply = self._ask((number - 1) % len(config.models), prompt)
-                words = render("history", count=count, outcomes=reply.strip())
         return ToldOf(words, tuple(record.attempt for record in self.records))
 
     def _linter(self, tests: RegressionTests | None) -> Linter:
@@ -359,7 +344,6 @@ def regression_tests(
 _NAMED = 3
 _LINT_SECONDS = 600.0
 _MOST_TESTS = 20
-_NO_SUMMARY = (BudgetUsedError, NotRecordedError, ReplayExhaustedError, RequestRefusedError)
 
 
 def outcome_in_words(record: AttemptRecord) -> str:

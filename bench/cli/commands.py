@@ -14,7 +14,7 @@ from typing import Any
 from agent.formats import get_format
 from agent.prompts import render
 from bench.benchmark import InstanceBenchmark, make_mirrors
-from bench.config import ModelChoice, RunConfig, ToldHistory, validated
+from bench.config import ModelChoice, RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance
 from bench.instances.validity import not_valid
@@ -186,10 +186,8 @@ def _least(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Deci
 
 
 def _extra(config: RunConfig) -> int:
-    """Return the most calls for an instance beside those of attempts: scripts and summaries."""
-    summaries = len(config.models) * config.tries - 1
-    told = summaries if config.history is ToldHistory.SUMMARY else 0
-    return told + (config.scripts + config.rounds if config.by_evidence else 0)
+    """Return the most calls for an instance beside those of attempts: those for scripts."""
+    return config.scripts + config.rounds if config.by_evidence else 0
 
 
 def _most(config: RunConfig, money: Spending, count: int) -> Decimal | None:

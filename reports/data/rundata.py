@@ -263,7 +263,7 @@ class InstanceData:
     test_note: str = ""
     patch_known: bool = True  # False if the files of another harness hold no patch
     evidence: Evidence | None = None
-    writers: tuple[CallData, ...] = ()  # calls for scripts and summaries
+    writers: tuple[CallData, ...] = ()  # calls for scripts; in 0.12 for summaries too
 
     @property
     def may_resolve(self) -> bool:

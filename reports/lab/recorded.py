@@ -58,7 +58,7 @@ class LabInstance:
         own: the turns of the first run.
         own_resolved: whether the first run's prediction resolved it.
         valid_scripts: None if the run has no evidence.
-        writers: calls for scripts and summaries, with their dollars and seconds.
+        writers: calls for scripts, with their dollars and seconds.
     """
 
     instance_id: str

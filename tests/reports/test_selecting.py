@@ -197,7 +197,7 @@ def test_runs_without_candidates_are_named(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"history": ToldHistory.SUMMARY}, "leave them out"),
+        ({"history": ToldHistory.OUTCOMES}, "leave them out"),
         ({"select": SelectionRule.PLAUSIBLE}, "by evidence alone"),
     ],
 )

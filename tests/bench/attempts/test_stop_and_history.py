@@ -23,7 +23,7 @@ from tests.support.runs import EDIT, config, live, options, read
 
 
 def test_a_black_box_has_no_model_to_ask() -> None:
-    with pytest.raises(UserError, match="--select evidence and --history summary ask"):
+    with pytest.raises(UserError, match="--select evidence asks the models"):
         validated(by_evidence(replay=None, agent="command:true"))
 
 
@@ -34,7 +34,6 @@ def test_the_next_attempt_is_told_what_became_of_the_others(
     provider.will_answer("textkit/slug.py", failing, failing, failing, failing, "textkit/slug.py")
     for told, words in (
         (ToldHistory.OUTCOMES, "1 attempt was made on this issue before yours"),
-        (ToldHistory.SUMMARY, "1 attempt was made on this issue before yours"),
         (ToldHistory.NONE, ""),
     ):
         out = tmp_path / told.value
@@ -52,8 +51,6 @@ def test_the_next_attempt_is_told_what_became_of_the_others(
         assert words in openings[1][-1]["content"]
         second = read(out, NAME)["all_results"][1]
         assert second.get("told_of", []) == ([] if told is ToldHistory.NONE else [1])
-        summaries = [said for said in firsts if "Summarize for them" in said[-1]["content"]]
-        assert len(summaries) == (told is ToldHistory.SUMMARY)
         assert verified(out, cache)[-1].endswith("nothing differs")
 
 
