@@ -40,11 +40,10 @@ class TestChoice(str, Enum):
 
 
 class FullSuite(str, Enum):
-    """When all tests run."""
+    """Whether all tests run on the winner."""
 
     NEVER = "never"
     WINNER = "winner"
-    ALWAYS = "always"
 
 
 def _temperatures(option: str, text: str, _: object) -> tuple[float, ...]:
@@ -104,7 +103,7 @@ class RunConfig(PolicyOptions, RunOptions):
     )
     full_suite: FullSuite = option(
         FullSuite.NEVER,
-        "When all tests run: on the candidate that would be chosen, on each, or never; default: "
+        "Whether all tests run on the candidate that would be chosen: winner or never; default: "
         "winner with --repo, else never.",
         "--full-suite",
         panel=TESTS,
@@ -210,8 +209,6 @@ def validated(config: RunConfig) -> RunConfig:
     _check_temperatures(config)
     config = _with_agents(config)
     _check_agent(config)
-    if config.full_suite is FullSuite.ALWAYS and config.tests is TestChoice.RELATED:
-        config = replace(config, tests=TestChoice.ALL)
     return replace(config, all_attempts=True) if config.stop is StopRule.ALL else config
 
 

@@ -97,12 +97,7 @@ class Solved:
 
 @dataclass
 class Solver:
-    """The work on one instance.
-
-    Attributes:
-        tests: of the base checkout beside it.
-        whole: the places in ``records`` on which all tests ran.
-    """
+    """The work on one instance."""
 
     instance: Instance
     services: Services
@@ -110,8 +105,6 @@ class Solver:
     records: list[AttemptRecord] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
     writers: dict[int, ScriptWriter] = field(default_factory=dict)
-    tests: tuple[RegressionTests, Checkout] | None = None
-    whole: set[int] = field(default_factory=set)
 
     def attempts(self, end: End[Any]) -> Sequence[AttemptRecord]:
         return [*self.records, *(writer.record for writer in self.writers.values())]
@@ -143,39 +136,44 @@ class Solver:
         self.folders.append(folder)
         base = make_checkout(snapshot, folder / "base") if config.needs_base else None
         tests = self._tests(base) if base else None
-        self.tests = (tests, base) if tests and base else None
         evidence = None
         try:
             self._all_attempts(snapshot, folder, tests)
             if base and config.by_evidence:
                 evidence = self._gatherer(base, tests).gather(self.records)
-            choice = explained(self._chosen(evidence, last=True), self.records)
+            choice = explained(self._chosen(evidence, tests, base), self.records)
         finally:
             if tests:
                 tests.session.stop()
         writers = tuple(writer.record for writer in self.writers.values())
         return Solved(instance, tuple(self.records), choice, evidence, writers)
 
-    def _chosen(self, evidence: Evidence | None, *, last: bool = False) -> CandidateChoice:
-        """Choose; where it is asked for, all tests run on what would be chosen as plausible.
+    def _chosen(
+        self, evidence: Evidence | None, tests: RegressionTests | None, base: Checkout | None
+    ) -> CandidateChoice:
+        """Choose; where it is asked for, all tests run on the winner before it is final.
 
-        At the ``last`` choice they run on any winner, because its user wants to know.
+        If one newly fails, the winner ranks lower, and the next best is chosen and tested.
         """
-        config = self.services.config
-        while True:
-            candidates, untested = [r.candidate for r in self.records], config.require_tests
-            if evidence is None:
-                choice = choose(candidates, require_tests=untested)
-            else:
-                choice = choose_by_evidence(candidates, evidence, require_tests=untested)
-            place = choice.winner.attempt - 1 if choice.winner else -1
-            asked = config.full_suite is FullSuite.WINNER and place not in self.whole
-            taken = choice.status is InstanceStatus.PLAUSIBLE or (last and choice.winner)
-            if not (self.tests and asked and taken):
-                return choice
-            self.whole.add(place)
-            self.context.step(place + 1, self.records[place].model, WorkStep.TESTING)
-            self.records[place] = with_all_tests(self.records[place], *self.tests)
+        choice = self._choice(evidence)
+        if self.services.config.full_suite is not FullSuite.WINNER or not (tests and base):
+            return choice
+        tested: set[int] = set()
+        while choice.winner and choice.winner.attempt not in tested:
+            tested.add(choice.winner.attempt)
+            index = choice.winner.attempt - 1
+            record = self.records[index]
+            self.context.step(record.attempt, record.model, WorkStep.TESTING)
+            self.records[index] = with_all_tests(record, tests, base)
+            choice = self._choice(evidence)
+        return choice
+
+    def _choice(self, evidence: Evidence | None) -> CandidateChoice:
+        candidates = [record.candidate for record in self.records]
+        require_tests = self.services.config.require_tests
+        if evidence is None:
+            return choose(candidates, require_tests=require_tests)
+        return choose_by_evidence(candidates, evidence, require_tests=require_tests)
 
     def _gatherer(self, base: Checkout, tests: RegressionTests | None) -> EvidenceGatherer:
         config = self.services.config
@@ -231,9 +229,9 @@ class Solver:
             ).run()
             self.records.append(record)
             self.context.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
-            if reason := self._stop_reason():
-                self._chosen(None)
-            if reason and (reason := self._stop_reason()):
+            candidates = [record.candidate for record in self.records]
+            reason = stop_reason(candidates, config.stop_rule, require_tests=config.require_tests)
+            if reason:
                 self.context.log.info("no further attempt: %s", reason)
                 break
             last = self.records[-len(config.models) :]
@@ -254,11 +252,6 @@ class Solver:
         if used:
             remove_tree(used.root)
         return make_checkout(snapshot, root)
-
-    def _stop_reason(self) -> str:
-        config = self.services.config
-        candidates = [record.candidate for record in self.records]
-        return stop_reason(candidates, config.stop_rule, require_tests=config.require_tests)
 
     def _told(self) -> ToldOf:
         """Return what the next attempt is told of the others."""

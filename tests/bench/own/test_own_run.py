@@ -97,22 +97,28 @@ def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None
     files = {**FILES, "tests/test_calc.py": near, "tests/test_zzz.py": far}
     calc = make_repository(tmp_path / "calc", files)
     world.record("local/calc", WRONG, RIGHT)
-    done = world.start(calc, *PYTEST)
+    done = world.start(calc, *PYTEST, "--all-attempts")
     assert done.returncode == 0, done.stdout
+    assert world.prediction["attempt"] == 2
     first, second = world.prediction["all_results"]
     assert (first["status"], first["test_outcome"]) == ("tests_failed", False)
     assert "all tests: 1 pass, 1 fail" in first["test_note"]
     assert (second["status"], second["test_outcome"]) == ("plausible", True)
+    assert "all tests: 2 pass" in second["test_note"]
+    stopped = world.start(calc, *PYTEST, "--run", "stopped")
+    assert stopped.returncode == 1, "the related tests had ended the attempts"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("how", "suites"), [("never", 0), ("always", 1)])
-def test_when_all_tests_run(world: World, calc: Path, how: str, suites: int) -> None:
+@pytest.mark.parametrize(
+    ("options", "suites"), [(["--full-suite", "never"], 0), (["--tests", "all"], 1)]
+)
+def test_when_all_tests_run(world: World, calc: Path, options: list[str], suites: int) -> None:
     world.record("local/calc", RIGHT)
-    done = world.start(calc, *PYTEST, "--full-suite", how)
+    done = world.start(calc, *PYTEST, *options)
     assert done.returncode == 0, done.stdout
     assert ("running all tests" in done.stdout) is bool(suites)
-    assert "all tests" not in world.prediction["test_note"]
+    assert ("all tests" in world.prediction["test_note"]) is bool(suites)
 
 
 def test_without_tests_a_candidate_is_untested(world: World, tmp_path: Path) -> None:

@@ -273,6 +273,7 @@ def test_notes_of_users_and_leftovers_of_a_start_without_results_are_no_differen
         {"stop": "agreement"},
         {"equal_failures": 2},
         {"history": "summary"},
+        {"full_suite": "always"},
         {"stop": "value", "value_usd": "1", "prior_runs": ["predictions/old"]},
     ],
 )
