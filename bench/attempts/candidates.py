@@ -185,7 +185,7 @@ def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> C
 
 def _why_plausible(winner: Candidate) -> str:
     why = f": {winner.untested}" if winner.untested else ""
-    unknown = f"no test could speak (plausible, untested{why})"
+    unknown = f"no test could run (plausible, untested{why})"
     tests = "no test newly fails" if winner.test else unknown
     words = f"attempt {winner.attempt} is plausible: edits applied, lint clean, {tests}"
     return words + _note(winner)

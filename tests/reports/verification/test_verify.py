@@ -289,6 +289,14 @@ def test_options_of_version_0_12_that_are_gone_are_no_difference(
     assert verify(out, cache) == (0, [f"{out}/predictions/r: nothing differs"])
 
 
+def test_a_reason_in_the_words_of_version_0_12_is_no_difference(out: Path, cache: Path) -> None:
+    written = [*(out / "predictions/r").rglob("*.json"), *(out / "predictions/r").rglob("*.md")]
+    assert "no test could run (plausible, untested)" in (out / TRAJECTORY).read_text()
+    for path in written:
+        path.write_text(path.read_text().replace("no test could run", "no test could speak"))
+    assert verify(out, cache) == (0, [f"{out}/predictions/r: nothing differs"])
+
+
 def test_what_another_program_writes_of_its_run_needs_no_more(out: Path, cache: Path) -> None:
     described = json.loads((out / RUN).read_text())
     kept = {key: described[key] for key in ("run", "model_name_or_path", "dataset", "selected")}
