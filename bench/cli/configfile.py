@@ -18,6 +18,7 @@ from environments.options import absolute
 from llm.settings import TextLoader
 from runs.options import TOP
 from runs.storage.store import RUN_FILE, RunStore
+from runs.storage.versions import HARNESS_VERSION
 
 CONTINUE = "continue_"
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -55,7 +56,14 @@ def _of_run(run: str, given: Mapping[str, Any], params: Sequence[Any]) -> dict[s
         top = Path(given.get("out") or TOP)
         folder = top.expanduser().resolve() / "predictions" / run
     store = RunStore.of_folder(folder)
-    recorded = (store.read_run() or {}).get("options")
+    description = store.read_run() or {}
+    versions = description.get("versions")
+    if isinstance(versions, dict) and versions.get("harness") != HARNESS_VERSION:
+        raise UserError(
+            f"--continue {run}: version {versions.get('harness')} of the harness started it, and "
+            f"this is {HARNESS_VERSION}; continue it with that version, or start another --run"
+        )
+    recorded = description.get("options")
     if not isinstance(recorded, dict):
         raise UserError(
             f"--continue {run}: {folder / RUN_FILE} records no options; repeat the command that "

@@ -305,18 +305,19 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
     recorded, deciding = described["config"], described["deciding"]
     own = mapping(described.get("versions"))
     other_version = own.get("harness") != HARNESS_VERSION
-    if other_version:  # it had other options
-        recorded = _common(recorded, RunConfig.__dataclass_fields__)
+    if other_version:
+        recorded = _known_options(recorded)
     reflections = Reflections.parse(recorded["max_reflections"])
     config = _CONFIG.validate_python({**recorded, "max_reflections": reflections})
     # The settings are recorded with what litellm knew of the model.
     unknown = [
-        "past_sha256",
         "replay_sha256",
         *(["model_settings_sha256"] if config.replay is None else []),
     ]
     if not own.get("harness_commit") or own["harness_commit"] != versions()["harness_commit"]:
         unknown.append("prompts_sha256")
+    if other_version:
+        unknown += RunConfig.__dataclass_fields__.keys() - recorded.keys()
     same = {key: deciding.get(key) for key in unknown}
     sha256 = str(mapping(described.get("dataset")).get("sha256"))
     own_facts = {"dataset_sha256": sha256, **same, "harness": own.get("harness")}
@@ -342,6 +343,18 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
             yield from all_differences(given, models, keys)
         elif name in deciding and isinstance(recorded.get(name), (bool, int, float, str)):
             yield from all_differences(str(value), str(recorded[name]), keys)
+
+
+def _known_options(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run of another version that this one has, with values it knows."""
+    options = _common(recorded, RunConfig.__dataclass_fields__)
+    reflections = Reflections.parse(recorded["max_reflections"])
+    try:
+        _CONFIG.validate_python({**options, "max_reflections": reflections})
+    except ValidationError as error:
+        for problem in error.errors():
+            options.pop(str(problem["loc"][0]), None)
+    return options
 
 
 def _common(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -283,8 +283,9 @@ def test_options_of_version_0_12_that_are_gone_are_no_difference(
     for path in (out / RUN, *(out / "predictions/r/trajectories").glob("*.json")):
         content = json.loads(path.read_text())
         content["config"].update(removed)
+        content["versions"]["harness"] = "0.12.0"
         if "deciding" in content:
-            content["deciding"].update(removed, past_sha256="0" * 64)
+            content["deciding"].update(removed, past_sha256="0" * 64, harness="0.12.0")
         path.write_text(json.dumps(content))
     assert verify(out, cache) == (0, [f"{out}/predictions/r: nothing differs"])
 
