@@ -39,7 +39,6 @@ from exercises.editpack.rows import (
     with_content,
 )
 from exercises.editpack.workers import in_processes
-from reports.cli.options import verify_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +94,9 @@ class DuplicateChoice:
     clusters: Folder | None = option(
         None, "Write the clusters here, one JSON object a line.", "--clusters", given=Path
     )
-    verify: bool = verify_option("Join only candidates whose true similarity is as high.")
+    verify: bool = option(
+        False, "Join only candidates whose true similarity is as high.", "--verify"
+    )
     workers: int = row_workers_option()
 
     def __post_init__(self) -> None:

@@ -46,10 +46,6 @@ def timeout_option(default: float | None, help: str) -> Any:  # noqa: ANN401
     return option(default, help, "--timeout", least=1)
 
 
-def verify_option(help: str) -> Any:  # noqa: ANN401
-    return option(False, help, "--verify")
-
-
 @option_group
 class ReportTask:
     """The task of ``report.py``, and its runs."""
@@ -123,7 +119,7 @@ class ReportOptions:
     table: bool = option(False, "Print only the tables, in Markdown.", "--table")
     as_json: bool = json_option("Print only the statistics, as JSON.")
     page: bool = option(True, "Write the page of the run with its pictures.", "--page/--no-page")
-    verify: bool = verify_option("Compute derived files again and say what differs.")
+    verify: bool = option(False, "Compute derived files again and say what differs.", "--verify")
     all_attempts: bool = option(
         False, "Evaluate the patches of all attempts, for pass@k.", "--all-attempts"
     )
