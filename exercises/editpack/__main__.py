@@ -14,7 +14,7 @@ COMMANDS = {
     "decontaminate": BenchmarkCommand(
         f"{_PACKAGE}.decontaminating", "Take out rows that share text with evaluation problems."
     ),
-    "stats": BenchmarkCommand(f"{_PACKAGE}.describing", "Describe rows: a table and pictures."),
+    "stats": BenchmarkCommand(f"{_PACKAGE}.describing", "Describe rows: a table and JSON."),
     "format": BenchmarkCommand(
         f"{_PACKAGE}.shaping", "Add instruction and content; drop nothing.", "format_rows"
     ),

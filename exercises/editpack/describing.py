@@ -1,10 +1,9 @@
-"""``stats``: describe rows by a table, JSON and pictures."""
+"""``stats``: describe rows by a table and JSON."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,12 +94,12 @@ STATS = "table.json"
 class DescriptionOptions:
     given: RowInput
     counting: TokenizerChoice
-    out: Folder = out_option("The folder of table, JSON and pictures.", default=Path("stats"))
+    out: Folder = out_option("The folder of table and JSON.", default=Path("stats"))
 
 
 @command(DescriptionOptions)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Describe rows: a table beside the published ones, JSON, and two pictures."""
+    """Describe rows: a table beside the published ones, and JSON."""
     asked = built(DescriptionOptions, values)
     source, began = asked.given.source(), time.monotonic()
     check_folder("--out", asked.out)
@@ -117,7 +116,6 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     for name, markdown in (("table.txt", False), ("table.md", True)):
         lines = stats_lines(stats, markdown=markdown)
         write_text_atomic(asked.out / name, "\n".join(lines) + "\n")
-    _draw(asked.out, stats, tally)
     plain = TypeAdapter(EditStats).dump_python(stats, mode="json")
     write_json_atomic(asked.out / STATS, plain)
     report = {
@@ -128,24 +126,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         "kept": tally.rows,
         "dropped": {UNREADABLE: unreadable} if unreadable else {},
         "options": {"skip_bad": source.skip_bad, "tokenizer": tokenizer},
-        "versions": used_versions(("rapidfuzz", "matplotlib", "tokenizers")),
+        "versions": used_versions(("rapidfuzz", "tokenizers")),
         "seconds": round(time.monotonic() - began, 3),
     }
     write_json_atomic(report_of(asked.out), report)
     print("\n".join(stats_lines(stats)))
     print(f"\nstatistics of {counted(tally.rows, 'row')} in {asked.out}, the report beside it")
-
-
-def _draw(out: Path, stats: EditStats, tally: EditTally) -> None:
-    from exercises.editpack.pictures import draw_lines, draw_verbs
-    from reports.plots.write import drawn, write_picture
-
-    wanted = {"lines": partial(draw_lines, tally.before, tally.after)}
-    if any(verb.nouns for verb in stats.verbs):
-        wanted["verbs"] = partial(draw_verbs, stats.verbs)
-    for name in ("verbs.svg", "verbs.png", "verbs-dark.svg"):
-        (out / name).unlink(missing_ok=True)  # of other rows
-    for name, draw in wanted.items():
-        picture = drawn(name, "", "", draw)
-        write_picture(picture, out)
-        write_text_atomic(out / f"{name}-dark.svg", picture.dark)

@@ -1,4 +1,4 @@
-"""``stats``: figures as by plain arithmetic, files with schema and hashes, readable pictures."""
+"""``stats``: figures as by plain arithmetic, files with schema and hashes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from matplotlib.text import Text
 
 from exercises.editpack.messages import initial_verb, without_prefix
-from exercises.editpack.pictures import draw_lines, draw_verbs
 from exercises.editpack.stats import (
     Counted,
     Distribution,
@@ -27,7 +25,6 @@ from exercises.editpack.stats import (
     stats_schema,
 )
 from exercises.options import TokenizerChoice
-from reports.plots.style import DARK, LIGHT, Theme, drawing
 from tests.support.editpack import editpack
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.json"
@@ -105,14 +102,13 @@ def given(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_folder_holds_table_json_and_pictures(
+def test_the_folder_holds_table_and_json(
     given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "stats"
     assert editpack("stats", given, "--out", out) == 0
-    pictures = [f"{name}{end}" for name in ("lines", "verbs") for end in (".png", ".svg")]
-    dark, tables = ["lines-dark.svg", "verbs-dark.svg"], ["table.json", "table.md", "table.txt"]
-    assert sorted(path.name for path in out.iterdir()) == sorted([*pictures, *dark, *tables])
+    names = sorted(path.name for path in out.iterdir())
+    assert names == ["table.json", "table.md", "table.txt"]
     said = capsys.readouterr().out
     assert said.startswith((out / "table.txt").read_text().rstrip())
     assert "EditPackFT, published" in said
@@ -135,12 +131,10 @@ def test_the_folder_holds_table_json_and_pictures(
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first
 
 
-def test_stale_pictures_of_verbs_go(given: Path, tmp_path: Path) -> None:
+def test_rows_without_a_verb_and_bad_rows_are_counted(given: Path, tmp_path: Path) -> None:
     out = tmp_path / "stats"
-    assert editpack("stats", given, "--out", out) == 0
     given.write_text(json.dumps(row("a", "b", "Nothing of a verb")) + "\n{}\n")
     assert editpack("stats", given, "--out", out, "--skip-bad") == 0
-    assert not list(out.glob("verbs*"))
     stats = json.loads((out / "table.json").read_text())
     assert (stats["rows"], stats["unreadable"], stats["rows_without_verb"]) == (1, 1, 1)
 
@@ -175,74 +169,3 @@ def test_a_mistake_is_one_line(
     error = capsys.readouterr().err.strip()
     assert said in error
     assert "\n" not in error
-
-
-def verbs() -> tuple[VerbUse, ...]:
-    """Return 20 verbs of falling frequency, each with ten long nouns."""
-    return tuple(
-        VerbUse(
-            f"verbalize{n}",
-            10 * (40 - n),
-            tuple(Counted(f"long_name_of_thing_{k}", (40 - n) // (k + 1)) for k in range(10)),
-        )
-        for n in range(20)
-    )
-
-
-@pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_labels_of_the_sunburst_do_not_overlap(theme: Theme) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    with drawing(theme):
-        figure = draw_verbs(verbs(), theme)
-        canvas = FigureCanvasAgg(figure)
-        canvas.draw()
-        texts: list[Text] = figure.axes[0].texts
-        assert len(texts) > 60
-        assert {text.get_text() for text in texts} >= {f"verbalize{n}" for n in range(20)}
-        boxes = [corners(text, canvas) for text in texts]
-    width, height = canvas.get_width_height()
-    for place, one in enumerate(boxes):
-        assert all(0 <= x <= width and 0 <= y <= height for x, y in one)
-        for other in boxes[place + 1 :]:
-            assert apart(one, other) or apart(other, one)
-
-
-Points = list[tuple[float, float]]
-
-
-def corners(text: Text, canvas: Any) -> Points:
-    """Return the corners of a turned text in pixels."""
-    turn = math.radians(text.get_rotation())
-    x, y = text.get_transform().transform(text.get_position())
-    rotation = text.get_rotation()
-    text.set_rotation(0)
-    box = text.get_window_extent(canvas.get_renderer())
-    text.set_rotation(rotation)
-    flat = [(box.x0, box.y0), (box.x1, box.y0), (box.x1, box.y1), (box.x0, box.y1)]
-    return [
-        (
-            x + (a - x) * math.cos(turn) - (b - y) * math.sin(turn),
-            y + (a - x) * math.sin(turn) + (b - y) * math.cos(turn),
-        )
-        for a, b in flat
-    ]
-
-
-def apart(one: Points, other: Points) -> bool:
-    """Tell whether an edge of ``one`` separates the two (separating axes)."""
-    for (ax, ay), (bx, by) in zip(one, [*one[1:], one[0]], strict=True):
-        axis = (ay - by, bx - ax)
-        spans = [[p[0] * axis[0] + p[1] * axis[1] for p in points] for points in (one, other)]
-        if max(spans[0]) <= min(spans[1]) + 1 or max(spans[1]) <= min(spans[0]) + 1:
-            return True
-    return False
-
-
-def test_the_histogram_leaves_the_highest_hundredth_out() -> None:
-    before = dict.fromkeys(range(1, 100), 1) | {10_000: 1}
-    with drawing(LIGHT):
-        figure = draw_lines(before, {5: 7}, LIGHT)
-    bars = [bar for bar in figure.axes[0].patches if bar.get_height()]
-    assert sum(bar.get_height() for bar in bars) == 99 + 7
-    assert max(bar.get_x() + bar.get_width() for bar in bars) <= 100
