@@ -15,40 +15,24 @@ from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.options import Folder, built, command, option_group
 from core.plaintext import counted, table
 from exercises.editpack.files import RowInput, input_record, report_of, used_versions
-from exercises.editpack.messages import read_verbs
 from exercises.editpack.rows import UNREADABLE, DroppedRow, file_digest
-from exercises.editpack.stats import (
-    Distribution,
-    EditStats,
-    EditTally,
-    PublishedSpread,
-    ruled_noun,
-)
+from exercises.editpack.stats import Distribution, EditStats, EditTally, PublishedSpread
 from exercises.options import WORDS, TokenizerChoice
 from runs.options import out_option
 
 
 def stats_lines(stats: EditStats, *, markdown: bool = False) -> Iterator[str]:
-    """Yield the lines of the table and of that of verbs, with notes on what was counted."""
+    """Yield the lines of the table, with notes on what was counted."""
     published = [f"{one.name}, published" for one in stats.published]
     headings = ("", "", stats.input, *published)
     yield from table(headings, _rows(stats), numbers=range(2, len(headings)), markdown=markdown)
     yield ""
     yield from _notes(stats)
-    if stats.verbs:
-        yield ""
-        rows = [
-            (one.verb, f"{one.rows:,}", ", ".join(f"{n.word} {n.rows:,}" for n in one.nouns))
-            for one in stats.verbs
-        ]
-        yield from table(("verb", "rows", "root nouns"), rows, numbers={1}, markdown=markdown)
 
 
 def _rows(stats: EditStats) -> Iterator[tuple[str, ...]]:
     others = stats.published
     yield "rows", "", f"{stats.rows:,}", *(f"{one.rows:,}" for one in others)
-    verbs = (f"{one.initial_verbs:,}" for one in others)
-    yield "initial verbs", "distinct", f"{stats.initial_verbs:,}", *verbs
     blank = tuple("" for _ in others)
     measures = (
         ("lines before", stats.lines_before, blank),
@@ -81,9 +65,6 @@ def _notes(stats: EditStats) -> Iterator[str]:
         yield f"{stats.unreadable:,} more cannot be read as rows."
     if stats.rows_without_distance:
         yield f"{stats.rows_without_distance:,} have sides too long for a distance."
-    if stats.rows_without_verb:
-        yield f"{stats.rows_without_verb:,} do not begin with a verb of the list."
-    yield "Root nouns are found by a rule."
 
 
 STATS = "table.json"
@@ -104,7 +85,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     source, began = asked.given.source(), time.monotonic()
     check_folder("--out", asked.out)
     tokens_of, tokenizer = asked.counting.counter()
-    tally = EditTally(read_verbs(), tokens_of, ruled_noun)
+    tally = EditTally(tokens_of)
     unreadable = 0
     for row in tqdm(source.rows(), "stats", unit=" rows", disable=None):
         if isinstance(row, DroppedRow):

@@ -15,6 +15,7 @@ from exercises.editpack.messages import (
     MessageStyle,
     RowFault,
     cleaned_message,
+    initial_verb,
     instruction_of,
     read_verbs,
     without_prefix,
@@ -169,6 +170,22 @@ def test_cleaning_leaves_no_address_and_nothing_at_the_ends(text: str) -> None:
     assert not re.search(r"\w@\w+\.\w", cleaned)
     assert cleaned == cleaned.strip()
     assert without_prefix(cleaned) == without_prefix(cleaned).strip()
+
+
+@pytest.mark.parametrize(
+    ("message", "verb"),
+    [
+        ("Fix it", "fix"),
+        ("ui: fix it", "fix"),
+        ("Fixes it", ""),
+        ("fix's", ""),
+        ("Don’t", "don't"),
+        ("", ""),
+        ("1", ""),
+    ],
+)
+def test_the_initial_verb_is_one_of_the_list(message: str, verb: str) -> None:
+    assert initial_verb(without_prefix(message), {"fix", "add", "don't"}) == verb
 
 
 def test_our_verbs_are_imperatives() -> None:

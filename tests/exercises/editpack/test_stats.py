@@ -15,15 +15,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from exercises.editpack.messages import initial_verb, without_prefix
-from exercises.editpack.stats import (
-    Counted,
-    Distribution,
-    EditTally,
-    VerbUse,
-    distance_of,
-    stats_schema,
-)
+from exercises.editpack.stats import Distribution, EditTally, distance_of, stats_schema
 from exercises.options import TokenizerChoice
 from tests.support.editpack import editpack
 
@@ -45,28 +37,12 @@ def test_no_values_give_zeros() -> None:
     assert Distribution.of({}) == Distribution(0.0, 0.0, 0.0, 0)
 
 
-@pytest.mark.parametrize(
-    ("message", "verb"),
-    [
-        ("Fix it", "fix"),
-        ("ui: fix it", "fix"),
-        ("Fixes it", ""),
-        ("fix's", ""),
-        ("Don’t", "don't"),
-        ("", ""),
-        ("1", ""),
-    ],
-)
-def test_the_initial_verb_is_one_of_the_list(message: str, verb: str) -> None:
-    assert initial_verb(without_prefix(message), {"fix", "add", "don't"}) == verb
-
-
 def row(old: str, new: str, message: str) -> dict[str, Any]:
     return {"old_contents": old, "new_contents": new, "message": message}
 
 
 def test_rows_are_counted_as_they_are() -> None:
-    tally = EditTally({"fix", "add"}, lambda text: len(text.split()), lambda _, verb: f"{verb}-it")
+    tally = EditTally(lambda text: len(text.split()))
     rows = [row("a\nb\n", "a\n", "Fix a thing"), row("", "xy", "[x] add two"), row("", "", "Hm")]
     for one in rows:
         tally.add(one)
@@ -74,8 +50,6 @@ def test_rows_are_counted_as_they_are() -> None:
     assert tally.together == Counter({3: 1, 1: 1, 0: 1})
     assert tally.distances == Counter({2: 2, 0: 1})
     assert tally.tokens == Counter({3: 2, 1: 1})
-    uses = tally.top_verbs()
-    assert uses == tuple(VerbUse(v, 1, (Counted(f"{v}-it", 1),)) for v in ("add", "fix"))
 
 
 def test_sides_that_take_minutes_have_no_distance() -> None:
@@ -115,12 +89,7 @@ def test_the_folder_holds_table_and_json(
     assert "counted in words between white space" in said
     stats = json.loads((out / "table.json").read_text())
     Draft202012Validator(stats_schema()).validate(stats)
-    assert (stats["rows"], stats["initial_verbs"]) == (12, 2)
-    assert stats["verbs"][0] == {
-        "verb": "fix",
-        "rows": 8,
-        "nouns": [{"word": "bug", "rows": 4}, {"word": "doc", "rows": 4}],
-    }
+    assert stats["rows"] == 12
     report = json.loads((tmp_path / "stats.report.json").read_text())
     digest = hashlib.sha256(given.read_bytes()).hexdigest()
     assert report["inputs"][0]["sha256"] == stats["input_sha256"] == digest
@@ -131,12 +100,12 @@ def test_the_folder_holds_table_and_json(
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first
 
 
-def test_rows_without_a_verb_and_bad_rows_are_counted(given: Path, tmp_path: Path) -> None:
+def test_bad_rows_are_counted(given: Path, tmp_path: Path) -> None:
     out = tmp_path / "stats"
-    given.write_text(json.dumps(row("a", "b", "Nothing of a verb")) + "\n{}\n")
+    given.write_text(json.dumps(row("a", "b", "Change it")) + "\n{}\n")
     assert editpack("stats", given, "--out", out, "--skip-bad") == 0
     stats = json.loads((out / "table.json").read_text())
-    assert (stats["rows"], stats["unreadable"], stats["rows_without_verb"]) == (1, 1, 1)
+    assert (stats["rows"], stats["unreadable"]) == (1, 1)
 
 
 def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
