@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -34,11 +33,11 @@ from typing import Any, TypeVar
 import typer
 from rapidfuzz.distance import Levenshtein
 
-from core.errors import InfrastructureError, StoppedError, UserError
+from core.errors import InfrastructureError, StoppedError
 from core.options import built, command, option, option_group
 from core.processes import without_secrets
 from exercises.editpack.files import RowFiles, RowInput, Step, row_workers_option
-from exercises.editpack.parseworker import MOST_SECONDS
+from exercises.editpack.parseworker import MOST_SECONDS, READY
 from exercises.editpack.rows import NEW, OLD, DroppedRow, EditRow, with_content
 from exercises.editpack.workers import in_order, parts_of
 
@@ -64,9 +63,6 @@ _WORDS = (*_PAPER_WORDS, *_MORE_WORDS)
 _CODE_WORDS = tuple(dict.fromkeys((*_WORDS, *(word.lower() for word in _WORDS))))
 
 _SCRIPT = Path(__file__).with_name("parseworker.py")
-_VERSION = re.compile(r"\d+\.\d+\.\d+")
-_OLDEST = (3, 6)
-_FIX = "name a Python of 3.6 or newer"
 _END, _TICK = 10.0, 200
 """Seconds for a process that closed its output to end; milliseconds between looks at a stop."""
 _LONGEST_ANSWER = 4096
@@ -107,9 +103,6 @@ class FilterAsked:
         "Clean both sides as published, or by Python's tokens, or not (rows that were cleaned).",
         "--cleanup",
     )
-    python: str = option(
-        "", "The Python, 3.6 or newer, that parses the new side; default: this one.", "--python"
-    )
     workers: int = row_workers_option()
 
 
@@ -118,11 +111,10 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Drop rows that are blank, have certain words, are small or do not parse."""
     asked = built(FilterAsked, values)
     source, files = built(RowInput, values).source(), built(RowFiles, values)
-    with syntax_parser(asked.python, asked.workers) as parser:
+    with syntax_parser(asked.workers) as parser:
         options = {
             "rules": asked.rules.value,
             "cleanup": asked.cleanup.value,
-            "python": parser.version,
             "skip_bad": source.skip_bad,
         }
         # Rows of which the two cleanups give other texts.
@@ -277,16 +269,17 @@ def broken_rule(old: str, new: str, rules: RuleSet) -> tuple[EditRule, str] | No
 
 
 class SyntaxParser:
-    """Parses texts with another Python, in a process for each call; threads may share it.
+    """Parses texts with this Python, in a process for each call; threads may share it.
 
     ``patience`` is in seconds, for an answer of a process that does nothing; one that works is
     ended by its limit of processor time.
     """
 
-    def __init__(self, python: str, workers: int = 1, patience: float = 300.0) -> None:
-        self.python, self.workers, self.patience = python, workers, patience
-        self.threads, self.stopped = ThreadPoolExecutor(workers), Event()
-        self.version = ""
+    def __init__(self, workers: int = 1, patience: float = 300.0) -> None:
+        self.workers = workers
+        self.patience = patience
+        self.threads = ThreadPoolExecutor(workers)
+        self.stopped = Event()
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
         """Return why each text is not Python, in one line; empty for one that is.
@@ -295,7 +288,7 @@ class SyntaxParser:
         """
         found: list[str] = []
         while left := texts[len(found) :]:
-            _, *answers, end = self.run(left)
+            *answers, end = self.run(left)
             for place, answer in enumerate([*answers, end][: len(left)]):
                 # Memory that earlier texts took must change no verdict: ask a new process.
                 if place and answer.startswith(_BY_LIMIT):
@@ -310,7 +303,7 @@ class SyntaxParser:
         return (found for _, found in done)
 
     def run(self, texts: Sequence[str]) -> list[str]:
-        """Return the version, the answers of one process, and why it gave no more."""
+        """Return the answers of one process, and why it gave no more."""
         # A file, because a process that reads nothing must not stop this one.
         with TemporaryFile() as given:
             for text in texts:
@@ -320,24 +313,27 @@ class SyntaxParser:
             try:
                 # In a session of its own: an interrupt of the terminal is for the command alone.
                 process = subprocess.Popen(
-                    [self.python, "-I", "-S", str(_SCRIPT)], env=without_secrets(os.environ),
-                    stdin=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
+                    [sys.executable, "-I", "-S", str(_SCRIPT)],
+                    env=without_secrets(os.environ),
+                    stdin=given,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
                     start_new_session=True,
-                )  # fmt: skip
+                )
             except OSError as error:
-                raise InfrastructureError(f"{self.python} does not start: {error}") from error
+                raise InfrastructureError(f"the parser does not start: {error}") from error
             with process:
                 try:
                     said, end = self._answers(process, len(texts) + 1)
                 finally:
                     if process.poll() is None:
                         os.killpg(process.pid, signal.SIGKILL)
-        version, *answers = said.decode("ascii", "replace").split("\n")
-        if not answers:
-            raise InfrastructureError(f"{self.python} does not start: {end}")
-        if not _VERSION.fullmatch(version):
-            raise InfrastructureError(f"{self.python} does not answer as a Python")
-        return [version, *answers[:-1], end]
+        lines = said.decode("ascii", "replace").split("\n")
+        if lines[0] != READY:
+            # No text is to blame.
+            raise InfrastructureError(f"the parser does not start: {end}")
+        return [*lines[1:-1], end]
 
     def _answers(self, process: subprocess.Popen[bytes], lines: int) -> tuple[bytes, str]:
         assert process.stdout
@@ -365,21 +361,9 @@ class SyntaxParser:
 
 
 @contextmanager
-def syntax_parser(python: str, workers: int) -> Iterator[SyntaxParser]:
-    """Have a parser and threads for it; no process is left at the end.
-
-    ``python`` is the path or the name of an interpreter, empty for the running one.
-    """
-    found = shutil.which(Path(python).expanduser() if python else sys.executable)
-    if not found:
-        raise UserError(f"--python {python}: there is no such program; {_FIX}")
-    parser = SyntaxParser(str(Path(found).absolute()), workers)
-    try:
-        parser.version = parser.run(())[0]
-    except InfrastructureError as error:
-        raise UserError(f"--python: {error}; {_FIX}") from error
-    if tuple(map(int, parser.version.split("."))) < _OLDEST:
-        raise UserError(f"--python: {parser.python} is Python {parser.version}; {_FIX}")
+def syntax_parser(workers: int) -> Iterator[SyntaxParser]:
+    """Have a parser and threads for it; no process is left at the end."""
+    parser = SyntaxParser(workers)
     try:
         yield parser
     finally:

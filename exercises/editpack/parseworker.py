@@ -1,8 +1,8 @@
-"""Parse texts with the Python that runs this file: 3.6 or newer, no packages.
+"""Parse texts in a process that may die: the standard library only.
 
 Standard input has texts, each as eight bytes of length and UTF-8. The answers are lines of ASCII:
-first the version of Python, then why each text is not Python, empty for one that is. A text that
-takes too much ends this process, and ``parsing.py`` starts another.
+first ``ready``, then why each text is not Python, empty for one that is. A text that takes too
+much ends this process, and ``filtering.py`` starts another.
 """
 
 import ast
@@ -11,6 +11,7 @@ import sys
 import warnings
 from contextlib import suppress
 
+READY = "ready"
 MOST_SECONDS = 10
 MOST_BYTES = 1 << 30
 _STACK = 8 << 20
@@ -26,7 +27,7 @@ def main() -> None:
     _limit(resource.RLIMIT_AS, MOST_BYTES)
     _limit(resource.RLIMIT_STACK, _STACK)
     _limit(resource.RLIMIT_CORE, 0)
-    _answer(".".join(map(str, sys.version_info[:3])))
+    _answer(READY)
     texts = sys.stdin.buffer
     while True:
         head = texts.read(8)

@@ -1,19 +1,19 @@
-"""Parsers in processes: any Python, hostile texts, processes that die or hang, and their end."""
+"""Parsers in processes: hostile texts, processes that die or hang, and their end."""
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from core.errors import InfrastructureError, StoppedError, UserError
+from core.errors import InfrastructureError, StoppedError
+from exercises.editpack import filtering
 from exercises.editpack.filtering import SyntaxParser, syntax_parser
 
-MakePython = Callable[[str], str]
+MakeWorker = Callable[[str], Path]
 # Answers as a worker does: `text` is what it is asked about.
 WORKER = """\
 import os, signal, sys, time
@@ -31,26 +31,25 @@ here.with_name(f"{here.name}.{os.getpid()}").touch()
 
 @pytest.fixture
 def parser() -> SyntaxParser:
-    return SyntaxParser(sys.executable)
+    return SyntaxParser()
 
 
 @pytest.fixture
-def make_python(tmp_path: Path) -> MakePython:
-    """Make a program that is started in place of a Python."""
+def make_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeWorker:
+    """Make a script that is started in place of the worker."""
 
-    def make(code: str) -> str:
-        path = tmp_path / f"python{len([*tmp_path.iterdir()])}"
-        path.write_text(f"#!{sys.executable}\n{WORKER}{code}")
-        path.chmod(0o755)
-        return str(path)
+    def make(code: str) -> Path:
+        path = tmp_path / "worker.py"
+        path.write_text(WORKER + code)
+        monkeypatch.setattr(filtering, "_SCRIPT", path)
+        return path
 
     return make
 
 
-def none_left(python: str) -> bool:
-    """Tell whether all processes of a made program have ended; there was one."""
-    place = Path(python)
-    pids = [int(path.suffix[1:]) for path in place.parent.glob(f"{place.name}.*")]
+def none_left(script: Path) -> bool:
+    """Tell whether all processes of a made script have ended; there was one."""
+    pids = [int(path.suffix[1:]) for path in script.parent.glob(f"{script.name}.*")]
     return bool(pids) and not any(map(runs, pids))
 
 
@@ -88,12 +87,6 @@ def test_what_this_python_says(parser: SyntaxParser, text: str, said: str) -> No
     assert again == found
 
 
-def interpreters() -> dict[str, str]:
-    """Return the other Pythons of this machine by their versions."""
-    root = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
-    return {path.parents[1].name: str(path) for path in sorted(root.glob("3.*/bin/python"))}
-
-
 HOSTILE = {
     "brackets": "[" * 1_000_000,
     "closed brackets": "(" * 5000 + ")" * 5000,
@@ -111,10 +104,8 @@ HOSTILE = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", interpreters())
-def test_each_python_gives_each_text_a_verdict(version: str) -> None:
-    with syntax_parser(interpreters()[version], 1) as parser:
-        assert parser.version == version
+def test_each_hostile_text_has_a_verdict() -> None:
+    with syntax_parser(1) as parser:
         found = parser([*HOSTILE.values()])
         for text, problem in zip(HOSTILE.values(), found, strict=True):
             assert parser([text, "print(f'{1}')", text]) == [problem, "", problem]
@@ -122,25 +113,6 @@ def test_each_python_gives_each_text_a_verdict(version: str) -> None:
         assert verdicts["brackets"]
         assert verdicts["null"]
         assert verdicts["a text"] == ""
-
-
-@pytest.mark.skipif(not interpreters(), reason="no other Python is installed by pyenv")
-def test_another_python_parses() -> None:
-    numbered = {tuple(map(int, name.split("."))): name for name in interpreters()}
-    oldest, version = min(numbered.items())
-    with syntax_parser(interpreters()[version], 1) as parser:
-        assert parser.version == version
-        walrus, text = parser(["(x := 1)", "f'{x}'"])
-        assert (bool(walrus), text) == (oldest < (3, 8), "")
-
-
-def test_a_python_of_the_path_is_found_by_its_name(
-    monkeypatch: pytest.MonkeyPatch, make_python: MakePython
-) -> None:
-    python = Path(make_python("say('3.9.1')\nask()\nsay('')\nask()"))
-    monkeypatch.setenv("PATH", str(python.parent))
-    with syntax_parser(python.name, 1) as parser:
-        assert (parser.version, parser(["?"])) == ("3.9.1", [""])
 
 
 @pytest.mark.parametrize(
@@ -155,31 +127,33 @@ def test_a_python_of_the_path_is_found_by_its_name(
     ],
 )
 def test_a_process_that_ends_is_a_verdict_and_is_replaced(
-    make_python: MakePython, dies: str, said: str
+    make_worker: MakeWorker, dies: str, said: str
 ) -> None:
-    code = f"say('3.9.1')\nwhile True:\n    text = ask()\n    if text == 'x':\n        {dies}\n"
+    code = f"say('ready')\nwhile True:\n    text = ask()\n    if text == 'x':\n        {dies}\n"
     if "10000" in dies:  # which is no line
         code = code.replace(
             "say('x' * 10000)", "os.write(1, b'x' * 10000); os.kill(os.getpid(), 9)"
         )
-    parser = SyntaxParser(make_python(code + "    say('' if text == 'good' else 'bad')"))
+    script = make_worker(code + "    say('' if text == 'good' else 'bad')")
+    parser = SyntaxParser()
     if "pause" in dies:
         parser.patience = 2.0
     first, good, second, bad = parser(["x", "good", "x", "bad"])
     assert first.startswith(said)
     assert (good, second, bad) == ("", first, "bad")
-    assert none_left(parser.python)
+    assert none_left(script)
 
 
-def test_a_process_that_reads_nothing_stops_no_one(make_python: MakePython) -> None:
-    parser = SyntaxParser(make_python("say('3.9.1')\nsignal.pause()"), patience=2.0)
+def test_a_process_that_reads_nothing_stops_no_one(make_worker: MakeWorker) -> None:
+    make_worker("say('ready')\nsignal.pause()")
+    parser = SyntaxParser(patience=2.0)
     assert parser(["x" * 1_000_000]) == ["the parser did not answer in time"]
 
 
-def test_a_limit_that_came_of_earlier_texts_is_tried_again(make_python: MakePython) -> None:
+def test_a_limit_that_came_of_earlier_texts_is_tried_again(make_worker: MakeWorker) -> None:
     """A process that served others has no memory left; a new one has."""
-    code = "say('3.9.1')\nask()\nsay('')\nask()\nsay('MemoryError')\nask()"
-    assert SyntaxParser(make_python(code))(["a", "b"]) == ["", ""]
+    make_worker("say('ready')\nask()\nsay('')\nask()\nsay('MemoryError')\nask()")
+    assert SyntaxParser()(["a", "b"]) == ["", ""]
 
 
 @pytest.mark.long
@@ -188,43 +162,26 @@ def test_memory_and_time_are_limited(parser: SyntaxParser) -> None:
     assert parser(["ok = 1", large, "ok = 1"]) == ["", "MemoryError", ""]
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("say('Python')", "does not answer as a Python"),
-        ("sys.exit(2)", "the parser died (exit code 2)"),
-        ("say('2.7.18')", "is Python 2.7.18"),
-        ("say('3.5.10')\nask()", "is Python 3.5.10"),
-        ("os.write(1, b'y\\n' * 10000)", "does not answer as a Python"),
-    ],
-)
-def test_what_is_no_python_is_one_line(make_python: MakePython, code: str, said: str) -> None:
-    python = make_python(code)
-    with pytest.raises(UserError) as error, syntax_parser(python, 1):
-        pass
-    assert said in str(error.value)
-    assert str(error.value).endswith("name a Python of 3.6 or newer")
-    assert none_left(python)
+@pytest.mark.parametrize("code", ["sys.exit(2)", "os.write(1, b'y\\n' * 10000)"])
+def test_a_parser_that_does_not_start_ends_the_command(make_worker: MakeWorker, code: str) -> None:
+    script = make_worker(code)
+    with pytest.raises(InfrastructureError, match="the parser does not start"):
+        SyntaxParser()(["x"])
+    assert none_left(script)
 
 
-def test_a_name_that_is_no_program() -> None:
-    for name in ("no-such-python", "/", __file__):
-        with pytest.raises(UserError, match="there is no such program"), syntax_parser(name, 1):
-            pass
-
-
-def test_a_python_that_goes_away_ends_the_command(make_python: MakePython) -> None:
-    python = make_python("say('3.9.1')\nask()\nhere.unlink()")
-    with syntax_parser(python, 1) as parser:
+def test_a_parser_that_goes_away_ends_the_command(make_worker: MakeWorker) -> None:
+    make_worker("say('ready')\nask()\nhere.unlink()")
+    with syntax_parser(1) as parser:
         [found] = parser(["x"])
         assert found.startswith("the parser died")
         with pytest.raises(InfrastructureError, match="does not start"):
             parser(["y"])
 
 
-def test_the_order_is_kept_and_few_items_are_read_ahead(make_python: MakePython) -> None:
+def test_the_order_is_kept_and_few_items_are_read_ahead(make_worker: MakeWorker) -> None:
     """Items are read only as results are taken."""
-    python = make_python("say('3.9.1')\nwhile True:\n    say(ask())\n")
+    script = make_worker("say('ready')\nwhile True:\n    say(ask())\n")
     taken: list[int] = []
 
     def items() -> Iterator[int]:
@@ -232,31 +189,31 @@ def test_the_order_is_kept_and_few_items_are_read_ahead(make_python: MakePython)
             taken.append(number)
             yield number
 
-    with syntax_parser(python, 3) as parser:
+    with syntax_parser(3) as parser:
         found = parser.map(lambda item: parser([f"{item}"])[0], items())
         first = [next(found) for _ in range(5)]
         assert first == ["0", "1", "2", "3", "4"]
         assert len(taken) < 50
         assert [*found] == [str(number) for number in range(5, 300)]
-    assert none_left(python)
+    assert none_left(script)
 
 
-def test_an_error_leaves_no_process(make_python: MakePython) -> None:
+def test_an_error_leaves_no_process(make_worker: MakeWorker) -> None:
     """Also where the threads wait for processes that hang."""
-    python = make_python("say('3.9.1')\nask()\n(here.parent / 'hangs').touch()\nsignal.pause()")
-    with pytest.raises(KeyError), syntax_parser(python, 2) as parser:
+    script = make_worker("say('ready')\nask()\n(here.parent / 'hangs').touch()\nsignal.pause()")
+    with pytest.raises(KeyError), syntax_parser(2) as parser:
         found = [parser.threads.submit(parser, ["x"]) for _ in range(2)]
-        while not (Path(python).parent / "hangs").exists():
+        while not (script.parent / "hangs").exists():
             time.sleep(0.01)
         raise KeyError
     assert all(one.cancelled() or isinstance(one.exception(), StoppedError) for one in found)
-    assert none_left(python)
+    assert none_left(script)
 
 
 def test_secrets_are_kept_from_the_interpreter(
-    monkeypatch: pytest.MonkeyPatch, make_python: MakePython
+    monkeypatch: pytest.MonkeyPatch, make_worker: MakeWorker
 ) -> None:
     monkeypatch.setenv("OWN_API_KEY", "secret")
-    python = make_python("say('3.9.1')\nask()\nsay(str('OWN_API_KEY' in os.environ))\nask()")
-    with syntax_parser(python, 1) as parser:
+    make_worker("say('ready')\nask()\nsay(str('OWN_API_KEY' in os.environ))\nask()")
+    with syntax_parser(1) as parser:
         assert parser(["x"]) == ["False"]
