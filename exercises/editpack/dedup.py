@@ -3,7 +3,7 @@
 As the published EditPackFT was made (near-deduplication of BigCode, arXiv:2211.15533, on
 CommitPackFT's rows): a text is split at each ``\\W`` and lowered, its 5-grams are a set, and sets
 that agree in one band of their signatures are joined. Adjacent separators leave empty tokens, so
-indentation counts. The rows are read twice: for their signatures, and to be written.
+indentation counts. All rows are held in memory.
 """
 
 from __future__ import annotations
@@ -178,12 +178,12 @@ def _write(command: str, sources: Mapping[str, RowSource], values: dict[str, Any
 def _without_duplicates(
     sources: Mapping[str, RowSource], asked: DuplicateChoice, facts: dict[str, Any]
 ) -> Iterator[EditRow | DroppedRow]:
+    rows = list(_named(sources))
     # Of a cluster the row of most worth stays.
-    names, worth = list[dict[str, Any]](), list[float]()
+    worth: list[float] = []
 
     def texts() -> Iterator[str | None]:
-        for name, row in tqdm(_named(sources), "signatures", unit=" rows", disable=None):
-            names.append(name)
+        for _, row in tqdm(rows, "signatures", unit=" rows", disable=None):
             if isinstance(row, DroppedRow):
                 worth.append(math.nan)
                 yield None
@@ -202,16 +202,14 @@ def _without_duplicates(
             )
     clusters = joined.clusters()
     kept = replaced(clusters, worth)
-    number = -1
-    for number, (_, row) in enumerate(_named(sources)):
+    names = [name for name, _ in rows]
+    for number, (_, row) in enumerate(rows):
         if isinstance(row, DroppedRow):
             yield row
         elif number in kept:
             yield DroppedRow(row, DUPLICATE, f"of {_words(names[kept[number]])}")
         else:
             yield with_content(row)
-    if number + 1 != len(names):
-        raise UserError("the rows changed while they were read; start again when they are there")
     bands, width = banding(asked.threshold, asked.permutations)
     facts |= {"clusters": len(clusters), "largest_cluster": max(map(len, clusters), default=1)}
     facts |= {"bands": bands, "rows_per_band": width, "short": joined.short}
@@ -275,7 +273,6 @@ def join_texts(texts: Iterable[str | None], asked: DuplicateChoice) -> JoinedTex
 
     Memory holds 4 bytes for a value of a signature, and with ``verify`` 8 for a shingle.
     """
-    import numpy as np
     from scipy.cluster.hierarchy import DisjointSet
 
     equal: dict[bytes, list[int]] = defaultdict(list)
@@ -302,7 +299,7 @@ def join_texts(texts: Iterable[str | None], asked: DuplicateChoice) -> JoinedTex
         return similar(grams[one], grams[other], asked.threshold)
 
     compared = 0
-    for bucket in buckets(np.array(signatures), *banding(asked.threshold, asked.permutations)):
+    for bucket in buckets(signatures, *banding(asked.threshold, asked.permutations)):
         numbers = [places[row] for row in bucket]
         if asked.verify:
             compared += join_similar(numbers, sets, alike)
@@ -422,18 +419,15 @@ def similar(one: NDArray[np.uint64], other: NDArray[np.uint64], threshold: float
     return common >= threshold * (small + large - common)
 
 
-def buckets(signatures: NDArray[np.uint32], bands: int, width: int) -> Iterator[list[int]]:
-    """Yield the rows of ``signatures`` (texts × values) that agree in a band, band by band.
-
-    Sorted one band at a time: datasketch's tables of all bands take 24 kB a row, 12 times as much.
-    """
-    import numpy as np
-
-    for start in range(0, bands * width, width) if len(signatures) else ():
-        values = np.ascontiguousarray(signatures[:, start : start + width])
-        order = np.lexsort(values.T)
-        values = values[order]
-        starts = np.flatnonzero(np.r_[True, (values[1:] != values[:-1]).any(axis=1)])
-        sizes = np.diff(np.r_[starts, len(order)])
-        for first, size in zip(starts[sizes > 1], sizes[sizes > 1], strict=True):
-            yield order[first : first + size].tolist()
+def buckets(
+    signatures: Sequence[NDArray[np.uint32]], bands: int, width: int
+) -> Iterator[list[int]]:
+    """Yield the positions of the signatures that agree in a band, band by band."""
+    for start in range(0, bands * width, width):
+        positions: dict[bytes, list[int]] = defaultdict(list)
+        for position, values in enumerate(signatures):
+            key = values[start : start + width].tobytes()
+            positions[key].append(position)
+        for bucket in positions.values():
+            if len(bucket) > 1:
+                yield bucket

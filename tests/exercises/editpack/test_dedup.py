@@ -105,7 +105,7 @@ def test_buckets_are_rows_that_agree_in_a_band(rows: list[list[int]]) -> None:
         for number, row in enumerate(rows):
             found[tuple(row[2 * band : 2 * band + 2])].append(number)
         expected += [tuple(numbers) for numbers in found.values() if len(numbers) > 1]
-    seen = buckets(np.array(rows, dtype=np.uint32), 3, 2)
+    seen = buckets([np.array(row, dtype=np.uint32) for row in rows], 3, 2)
     assert sorted(map(tuple, seen)) == sorted(expected)
 
 
