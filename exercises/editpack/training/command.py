@@ -35,12 +35,7 @@ from exercises.editpack.training.corpus import (
     tokenized,
     windows_of,
 )
-from exercises.editpack.training.record import (
-    CheckpointFolder,
-    finished,
-    rewrite_card,
-    write_record,
-)
+from exercises.editpack.training.record import finished, rewrite_card, write_record
 from runs.options import out_option
 from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
@@ -51,6 +46,7 @@ if TYPE_CHECKING:
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "tokenizers", "safetensors")
 
 
+_CHECKPOINTS = "checkpoints"
 _SEEDS = 1 << 32
 """torch takes so many."""
 
@@ -211,12 +207,12 @@ def train(options: TrainOptions, stop: Shutdown, say: Say) -> None:
     record = checked_record(source, contaminated_anyway=options.contaminated_anyway)
     shape = step_shape(options.recipe, launched_devices() or 1)
     require_packages(deepspeed=options.deepspeed is not None)
-    checkpoints = CheckpointFolder(folder)
+    checkpoints = folder / _CHECKPOINTS
     if not is_first_process():
-        checkpoints.path.mkdir(parents=True, exist_ok=True)
+        checkpoints.mkdir(parents=True, exist_ok=True)
         _train(options, source, record, shape, stop, lambda line: None)
         return
-    with run_lock(checkpoints.path, "--out"):
+    with run_lock(checkpoints, "--out"):
         _train(options, source, record, shape, stop, say)
 
 
@@ -230,36 +226,45 @@ def _train(
 ) -> None:
     from transformers.utils import logging
 
-    from exercises.editpack.training.trainer import TrainingRun, check_devices, train_windows
+    from exercises.editpack.training.trainer import (
+        TrainingRun,
+        check_devices,
+        last_checkpoint,
+        train_windows,
+    )
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    recipe, folder = options.recipe, CheckpointFolder(options.folder)
+    recipe = options.recipe
+    checkpoints = options.folder / _CHECKPOINTS
     if shape.devices == 1:
         check_devices()
+    checkpoint = last_checkpoint(checkpoints)
+    if checkpoint and not options.resume:
+        raise UserError(f"{options.folder} holds a training; give --resume, or another --out")
     tokenizer = load_tokenizer(options.model)
     model = load_model(options.model, recipe.window)
     parameters = model.num_parameters()  # an adapter would be counted later
     deciding = _deciding(options, record, shape, model)
-    begin = folder.start(deciding, resume=options.resume, writes=is_first_process())
     encode, end = encoder(tokenizer), tokenizer.eos_token_id
     documents, said = tokenized(source, encode, end, stop.check)
     data, counts = _packed(documents, options)
     steps = recipe.steps(data.each)
-    start = f"; goes on after step {begin.step}" if begin and begin.step else ""
+    start = f"; goes on from {checkpoint.name}" if checkpoint else ""
     say(
         f"{counted(counts['documents'], 'document')}, {counts['held_out_documents']} of them held "
         f"out; {counted(data.each, 'window')} an epoch, "
         f"{counted(counts['dropped_tokens'], 'token')} dropped; {counted(steps, 'step')}{start}"
     )
     run = TrainingRun(
-        model, tokenizer, recipe, shape, data, steps, folder, begin, options.deepspeed
+        model, tokenizer, recipe, shape, data, steps, checkpoints, checkpoint, options.deepspeed
     )
     trained = train_windows(run, stop, say, options.folder)
     if not is_first_process():
         return
     tokenizer.save_pretrained(str(options.folder))
     seen = recipe.windows_seen(data.each, trained.steps) * recipe.window
+    seen_before = recipe.windows_seen(data.each, trained.first_step) * recipe.window
     facts = {
         # A path of this machine says nothing elsewhere.
         "model": Path(options.model).name if Path(options.model).is_dir() else options.model,
@@ -269,7 +274,7 @@ def _train(
         "corpus": {**counts, **said},
         "versions": used_versions(PACKAGES),
     }
-    say(write_record(options.folder, facts, trained, seen))
+    say(write_record(options.folder, facts, trained, seen, seen - seen_before))
 
 
 def _packed(documents: Documents, options: TrainOptions) -> tuple[TrainingSet, dict[str, int]]:

@@ -1,12 +1,9 @@
-"""What a tuned folder holds besides the model: checkpoints, ``train.json``, the card."""
+"""What a tuned folder holds besides the model: ``train.json`` and the card."""
 
 from __future__ import annotations
 
 import math
-import re
-import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,77 +15,6 @@ from exercises.editpack.rows import file_digest
 
 if TYPE_CHECKING:
     from exercises.editpack.training.trainer import Trained
-
-_FOLDER = "checkpoints"
-_STARTED = "training.json"
-_COMPLETE = "complete.json"
-_NAME = re.compile(r"checkpoint-(\d+)")
-KEPT = 2
-"""Checkpoints kept: a kill while the last one is written leaves the one before."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A complete checkpoint, and the seconds of training up to it, over all starts."""
-
-    path: Path
-    step: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class CheckpointFolder:
-    """Where the checkpoints of the training of a tuned folder lie."""
-
-    tuned: Path
-
-    @property
-    def path(self) -> Path:
-        return self.tuned / _FOLDER
-
-    def start(
-        self, deciding: Mapping[str, Any], *, resume: bool, writes: bool = True
-    ) -> Checkpoint | None:
-        """Return the checkpoint to go on from; None to start at the first step.
-
-        Args:
-            writes: this process is the one that writes; it removes incomplete checkpoints.
-        """
-        found = self._complete(remove=writes)
-        started = self.path / _STARTED
-        if not found:
-            if writes:
-                write_json_atomic(started, dict(deciding))
-            return None
-        if not resume:
-            raise UserError(f"{self.tuned} holds a training; give --resume, or another --out")
-        self._check_equal(read_object(started, "give another --out"), deciding)
-        return max(found, key=lambda one: one.step)
-
-    def _check_equal(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        for key in {**now, **before}:
-            if before.get(key) != now.get(key):
-                raise UserError(
-                    f"{self.tuned} was started with {key} {before.get(key)}, not "
-                    f"{now.get(key)}; give what it was started with, or another --out"
-                )
-
-    def _complete(self, *, remove: bool) -> list[Checkpoint]:
-        found = []
-        for path in self.path.glob("*"):
-            if not (name := _NAME.fullmatch(path.name)):
-                continue
-            if (path / _COMPLETE).is_file():
-                said = read_object(path / _COMPLETE, "remove this checkpoint")
-                found.append(Checkpoint(path, int(name[1]), float(said.get("seconds", 0))))
-            elif remove:
-                shutil.rmtree(path)
-        return found
-
-    def mark_complete(self, step: int, seconds: float) -> None:
-        place = self.path / f"checkpoint-{step}" / _COMPLETE
-        write_json_atomic(place, {"seconds": round(seconds, 3)})
-
 
 _RECORD, _CARD = "train.json", "README.md"
 _LOSS, _HELD_OUT = "loss", "eval_loss"
@@ -112,10 +38,14 @@ def finished(folder: Path) -> bool:
     return (folder / _RECORD).is_file()
 
 
-def write_record(folder: Path, facts: Mapping[str, Any], trained: Trained, tokens: int) -> str:
+def write_record(
+    folder: Path, facts: Mapping[str, Any], trained: Trained, tokens: int, timed_tokens: int
+) -> str:
     """Write card and record, the record last; return a line that says what was done.
 
-    ``tokens`` were trained on, over all epochs.
+    Args:
+        tokens: over all epochs and starts.
+        timed_tokens: since the last start, which ``trained.seconds`` measures.
     """
     record = {
         **facts,
@@ -124,15 +54,16 @@ def write_record(folder: Path, facts: Mapping[str, Any], trained: Trained, token
         "steps": trained.steps,
         "tokens_seen": tokens,
         "seconds": round(trained.seconds, 3),
-        "tokens_a_second": round(tokens / trained.seconds, 1),
+        "tokens_a_second": round(timed_tokens / trained.seconds, 1),
         "loss": _curve(trained.log, _LOSS),
         "held_out_loss": _curve(trained.log, _HELD_OUT),
         "scores": None,
     }
     write_text_atomic(folder / _CARD, card_of(record))
     write_json_atomic(folder / _RECORD, record)
+    timed_steps = trained.steps - trained.first_step
     return (
-        f"{counted(trained.steps, 'step')}, {counted(tokens, 'token')} in "
+        f"{counted(timed_steps, 'step')}, {counted(timed_tokens, 'token')} in "
         f"{record['seconds']:,.0f} s on {trained.device}; the model is in {folder}"
     )
 

@@ -18,19 +18,21 @@ from peft import LoraConfig
 from torch.utils.data import Sampler
 from transformers import TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerState
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTConfig, SFTTrainer
 
 from core.errors import StoppedError, UserError
 from core.shutdown import Shutdown
 from exercises.editpack.training.corpus import TrainingSet, labelled
-from exercises.editpack.training.record import KEPT, Checkpoint, CheckpointFolder
 
 if TYPE_CHECKING:
     from exercises.editpack.training.command import Recipe, StepShape
     from exercises.editpack.training.corpus import Tokens
 
 _NUMBER = "window"
+_KEPT = 2
+"""Checkpoints kept: a kill while the last one is written leaves the one before."""
 # Ours: the paper trains all weights.
 _LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
 
@@ -95,18 +97,13 @@ class WindowTrainer(SFTTrainer):  # type: ignore[misc]
     def _get_train_sampler(self, train_dataset: object = None) -> WindowOrder:
         return self._order
 
-    def take_up(self, checkpoint: Path) -> None:
-        """Take weights and state of a checkpoint, without training."""
-        self._load_from_checkpoint(str(checkpoint))
-        self.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-
     def create_model_card(self, *args: Any, **values: Any) -> None:  # noqa: ANN401
         """Write none: the card of the tuned folder is ours."""
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A training that is about to start, or to go on; it ends at ``steps``."""
+    """A training that is about to start, or to go on from ``checkpoint``; it ends at ``steps``."""
 
     model: Any
     tokenizer: Any
@@ -114,8 +111,8 @@ class TrainingRun:
     shape: StepShape
     data: TrainingSet
     steps: int
-    folder: CheckpointFolder
-    begin: Checkpoint | None
+    checkpoints: Path
+    checkpoint: Path | None
     deepspeed: Path | None
 
 
@@ -125,12 +122,14 @@ class Trained:
 
     Attributes:
         steps: done, over all starts.
+        first_step: the steps that were done before the last start.
         log: of the trainer: losses by step.
-        seconds: of training, over all starts; without what a kill lost.
+        seconds: of training since the last start.
         memory_bytes: the most that an accelerator held; None without one.
     """
 
     steps: int
+    first_step: int
     log: Sequence[Mapping[str, Any]]
     seconds: float
     device: str
@@ -147,23 +146,32 @@ def check_devices() -> None:
         )
 
 
+def last_checkpoint(folder: Path) -> Path | None:
+    """Return the last checkpoint of the trainer in a folder, None without one."""
+    name = get_last_checkpoint(str(folder))
+    if name is None:
+        return None
+    checkpoint = Path(name)
+    # The trainer writes this file last.
+    if not (checkpoint / TRAINER_STATE_NAME).is_file():
+        raise UserError(f"{checkpoint} is incomplete; remove it to go on from the one before")
+    return checkpoint
+
+
 def train_windows(
     run: TrainingRun, stop: Shutdown, say: Callable[[str], None], out: Path
 ) -> Trained:
-    before, began = run.begin.seconds if run.begin else 0.0, time.monotonic()
-    watch = StepWatch(run.folder, stop, lambda: before + time.monotonic() - began, say)
+    began = time.monotonic()
+    watch = StepWatch(stop, say)
     trainer = _trainer(run, watch)
     if trainer.args.world_size != run.shape.devices:
         raise UserError(
             f"WORLD_SIZE says {run.shape.devices} processes, and {trainer.args.world_size} work "
             "together; start them with torchrun or accelerate launch"
         )
-    if run.begin and run.begin.step >= run.steps:
-        # The trainer would do one more step.
-        trainer.take_up(run.begin.path)
-    else:
-        trainer.train(resume_from_checkpoint=str(run.begin.path) if run.begin else None)
-    seconds, state = watch.seconds(), trainer.state
+    trainer.train(resume_from_checkpoint=str(run.checkpoint) if run.checkpoint else None)
+    seconds = time.monotonic() - began
+    state = trainer.state
     if state.global_step < run.steps:
         raise StoppedError("the training was stopped")
     trainer.save_model(str(out))
@@ -172,6 +180,7 @@ def train_windows(
     cuda = torch.cuda.is_available()
     return Trained(
         steps=state.global_step,
+        first_step=watch.first_step,
         log=state.log_history,
         seconds=seconds,
         device=torch.cuda.get_device_name() if cuda else trainer.args.device.type,
@@ -203,7 +212,7 @@ def _arguments(run: TrainingRun) -> dict[str, Any]:
     recipe, held_out = run.recipe, bool(run.data.held_out)
     cuda = torch.cuda.is_available()
     return {
-        "output_dir": str(run.folder.path),
+        "output_dir": str(run.checkpoints),
         "learning_rate": recipe.lr,
         "lr_scheduler_type": "linear",
         "warmup_steps": recipe.warmup,
@@ -222,9 +231,9 @@ def _arguments(run: TrainingRun) -> dict[str, Any]:
         "seed": recipe.seed,
         "deepspeed": str(run.deepspeed) if run.deepspeed else None,
         "eval_strategy": "epoch" if held_out else "no",
-        "eval_on_start": held_out and run.begin is None,
+        "eval_on_start": held_out and run.checkpoint is None,
         "save_strategy": "epoch",
-        "save_total_limit": KEPT,
+        "save_total_limit": _KEPT,
         "logging_steps": 1,
         "report_to": "none",
         "disable_tqdm": False,
@@ -237,17 +246,16 @@ def _arguments(run: TrainingRun) -> dict[str, Any]:
 
 
 class StepWatch(TrainerCallback):  # type: ignore[misc]
-    """Marks checkpoints as complete, says the held-out loss, and ends a training when asked."""
+    """Says the held-out loss, and ends a training when asked."""
 
-    def __init__(
-        self,
-        folder: CheckpointFolder,
-        stop: Shutdown,
-        seconds: Callable[[], float],
-        say: Callable[[str], None],
-    ) -> None:
-        self.folder, self.stop, self.seconds, self.say = folder, stop, seconds, say
+    def __init__(self, stop: Shutdown, say: Callable[[str], None]) -> None:
+        self.stop = stop
+        self.say = say
         self.asked = False
+        self.first_step = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
+        self.first_step = state.global_step
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
         self.asked = self._asked_anywhere(args)
@@ -265,11 +273,6 @@ class StepWatch(TrainerCallback):  # type: ignore[misc]
         """Ask for a checkpoint alone if the training ends within an epoch."""
         if self.asked and state.epoch != int(state.epoch):
             control.should_evaluate = False
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
-        """Mark the checkpoint, of which everything is written, as complete."""
-        if state.is_world_process_zero:
-            self.folder.mark_complete(state.global_step, self.seconds())
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any  # noqa: ANN401

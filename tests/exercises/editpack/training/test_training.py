@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import sha256_of
 from tests.support.editpack import END, SHORT, hashes, record
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
@@ -23,8 +24,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> None:
     data, model = given
     before, tuned = hashes(model), tmp_path / "tuned"
-    words = (data, "--model", model, "--out", tuned, *SHORT)
-    assert train(*words, "--max-steps", 2) == 0
+    words = (data, "--model", model, "--out", tuned, *SHORT, "--max-steps", 2)
+    assert train(*words) == 0
     assert hashes(model) == before
     found = record(tuned)
     assert found["data"]["sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
@@ -42,18 +43,37 @@ def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> No
     assert (tuned / "tokenizer.json").exists()
     weights = "model.safetensors"
     assert hashes(tuned)[weights] != before[weights]
-    # A kill at the very end leaves the last checkpoint.
-    weights_file, written = tuned / weights, hashes(tuned)[weights]
-    weights_file.unlink()
-    (tuned / "train.json").unlink()
-    assert train(*words, "--max-steps", 2, "--resume") == 0
-    assert hashes(tuned)[weights] == written
-    assert record(tuned)["loss"] == found["loss"]
     # A complete training is neither overwritten nor repeated.
     written = hashes(tuned)
     assert train(*words) == 2
     assert train("--out", tuned, "--resume") == 0
     assert hashes(tuned) == written
+
+
+def test_a_kill_at_the_very_end_leaves_the_last_checkpoint(
+    train: Train, tmp_path: Path, given: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, model = given
+    tuned = tmp_path / "tuned"
+    words = (data, "--model", model, "--out", tuned, *SHORT, "--epochs", 1)
+    assert train(*words) == 0
+    weights = tuned / "model.safetensors"
+    before = record(tuned)
+    digest = sha256_of(weights)
+    weights.unlink()
+    (tuned / "train.json").unlink()
+    assert train(*words) == 2
+    assert "holds a training; give --resume, or another --out" in capsys.readouterr().err
+    assert train(*words, "--resume") == 0
+    assert "goes on from checkpoint-3" in capsys.readouterr().out
+    assert sha256_of(weights) == digest
+    for key in ("steps", "tokens_seen", "loss", "held_out_loss"):
+        assert record(tuned)[key] == before[key]
+    # The trainer writes its state last.
+    (tuned / "train.json").unlink()
+    (tuned / "checkpoints/checkpoint-3/trainer_state.json").unlink()
+    assert train(*words, "--resume") == 2
+    assert "checkpoint-3 is incomplete; remove it" in capsys.readouterr().err
 
 
 def test_an_adapter_leaves_the_model_as_it_is(
