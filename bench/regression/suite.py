@@ -258,6 +258,9 @@ class RegressionTests:
         self.tested, self.untested, self.note = tree.changes, "", ""
         self._doubt, self.suspect = "", False
         self.results.clear()
+        if tree.mixed:
+            path = tree.mixed[0]
+            return self._unknown(f"{path} changes test configuration and other things at once")
         # The prediction must install, including edits that the tests run without.
         built = build_files(tree.configuration)
         whole = {**tree.changes, **{path: changes[path] for path in built}}

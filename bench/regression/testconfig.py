@@ -1,22 +1,22 @@
 """The tree under test: a candidate without its changes of tests and of how tests run. Pure.
 
-Settings are put back by our own readers, which refuse what parsers read differently: ConfigUpdater
-takes a section behind a form feed or a lone return, and text behind a section's head; tomlkit takes
-six to thirteen times as long as tomllib.
+The parsers of the test runners decide what their settings are: iniconfig is pytest's, configparser
+is that of coverage, tox and setuptools.
 """
 
 from __future__ import annotations
 
-import copy
+import configparser
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
+
+import iniconfig
 
 from agent.workspace import TextFile
 from bench.regression.runners.shell import Read
@@ -35,10 +35,32 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+
+class FileEdit(Enum):
+    """What an edit changes in a file that holds settings of test runners beside others."""
+
+    OTHERS = "others"
+    SETTINGS = "settings"
+    BOTH = "both"
+
+
+# The name of a value (its tables; its parser, section and option) and the value.
+_Values = Mapping[tuple[str, ...], Any]
+
+
+def _compare(before: _Values, after: _Values, is_setting: Callable[..., bool]) -> FileEdit:
+    names = before.keys() | after.keys()
+    changed = [name for name in names if before.get(name) != after.get(name)]
+    settings = [name for name in changed if is_setting(*name)]
+    if not settings:
+        return FileEdit.OTHERS
+    if len(settings) == len(changed):
+        return FileEdit.SETTINGS
+    return FileEdit.BOTH
+
+
 # Per line: the time of TOML's parser grows with the square of a dotted name's length.
-_MOST_DOTS = 150
-# Elements of arrays look similar, but are indented or end in a comma.
-_TABLE = re.compile(r"\[[^,\n]*\]\s*(#.*)?$")
+_MAX_DOTS = 150
 # As for ini files below; tox's dependencies are in the same tables as its commands.
 _TABLES = (
     ("tool", "pytest"),
@@ -51,72 +73,33 @@ _TABLES = (
 )
 
 
-def with_toml_settings_of(base: str, new: str) -> str:
-    """Return ``new`` with the tables that test runners read taken from ``base``."""
-    if max(line.count(".") for line in [*base.split("\n"), *new.split("\n")]) > _MOST_DOTS:
+def _compare_toml(base: str, new: str) -> FileEdit:
+    return _compare(_toml_values(base), _toml_values(new), _is_in_table)
+
+
+def _toml_values(text: str) -> _Values:
+    if any(line.count(".") > _MAX_DOTS for line in text.split("\n")):
         raise ValueError("a line has too many dots")
-    before, after = tomllib.loads(base), tomllib.loads(new)
-    if _picked(before) == _picked(after):
-        return new
-    taken, left = _parted(base)[0], _parted(new)[1]
-    merged = "\n".join((left.removesuffix("\n"), taken)) if taken else left
-    found = tomllib.loads(merged)
-    if _picked(found) != _picked(before) or _without_picked(found) != _without_picked(after):
-        raise ValueError("the settings cannot be put back")
-    return merged
+    values: dict[tuple[str, ...], Any] = {}
+    _add_values(values, (), tomllib.loads(text))
+    return values
 
 
-def _parted(text: str) -> tuple[str, str]:
-    lines = text.splitlines(keepends=True)
-    starts = [number for number, line in enumerate(lines) if _TABLE.match(line)]
-    ours: list[str] = []
-    others = lines[: starts[0] if starts else len(lines)]
-    for start, end in pairwise([*starts, len(lines)]):
-        names = _table(lines[start])
-        read = any(names[: len(table)] == table for table in _TABLES)
-        (ours if read else others).extend(lines[start:end])
-    return "".join(ours), "".join(others)
+def _add_values(values: dict[tuple[str, ...], Any], name: tuple[str, ...], value: object) -> None:
+    if not isinstance(value, dict) or not value:
+        values[name] = value
+        return
+    for key, inner in value.items():
+        _add_values(values, (*name, key), inner)
 
 
-def _table(line: str) -> tuple[str, ...]:
-    try:
-        found: Any = tomllib.loads(line)
-    except ValueError:
-        return ()
-    names: list[str] = []
-    while found:
-        (name, found) = next(iter(found.items())) if isinstance(found, dict) else ("", found[0])
-        names += [name] if name else []
-    return tuple(names)
+def _is_in_table(*name: str) -> bool:
+    return any(name[: len(table)] == table for table in _TABLES)
 
 
-def _picked(document: Mapping[str, Any]) -> list[Any]:
-    return [_at(document, table) for table in _TABLES]
-
-
-def _at(document: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - whatever TOML has
-    for name in names:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document
-
-
-def _without_picked(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    rest = copy.deepcopy(dict(document))
-    for table in _TABLES:
-        above = _at(rest, table[:-1])
-        if isinstance(above, dict):
-            above.pop(table[-1], None)
-        for depth in range(len(table) - 1, 0, -1):
-            above = _at(rest, table[: depth - 1])
-            if isinstance(above, dict) and above.get(table[depth - 1]) == {}:
-                del above[table[depth - 1]]
-    return rest
-
-
-_HEADER = re.compile(r"\[([^\[\]#;\n]+)\]\s*([#;].*)?$")
-_OPTION = re.compile(r"([^\s\[=:#;][^=:\n]*)[=:]")
-# Some parsers end a line at these.
-_ODD = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff]|\r(?!\n)")
+# Only some parsers end a line at these. The time of configparser grows with the square of a run of
+# spaces.
+_REFUSED = re.compile(r"[\r\v\f\x1c-\x1e\x85\u2028\u2029]|[^\S\n]{100}")
 # Sections of pytest (docs.pytest.org, "Configuration"); configparser adds the options of DEFAULT to
 # every section; coverage imports the plugins in its sections.
 _SECTIONS = frozenset({"pytest", "tool:pytest", "DEFAULT"})
@@ -125,106 +108,39 @@ _COVERAGE = "coverage:"
 _TOX = frozenset({"tox", "tox:tox", "testenv"})
 _TOX_ENVIRONMENT = "testenv:"
 # pytest imports the entry points of the group pytest11 when it starts.
-_KEYS = frozenset({("options.entry_points", "pytest11"), ("options", "entry_points")})
+_ENTRY_POINTS = frozenset({("options.entry_points", "pytest11"), ("options", "entry_points")})
 _DEPENDENCIES = frozenset({"deps", "extras", "requires", "dependency_groups", "constraints"})
-_REFERENCE = re.compile(r"\{\[([^\]\n]+)\]")
+_REFERENCE = re.compile(r"\{\[([^\[\]\n]+)\]")
 
 
-@dataclass(frozen=True)
-class _Block:
-    """The lines of one option, or a section's head with the comments below it.
+def _compare_ini(base: str, new: str) -> FileEdit:
+    referenced = {name.strip() for name in _REFERENCE.findall(base + new)}
 
-    Attributes:
-        section: empty before the first one.
-        key: in lower case; empty for the head.
-    """
+    def is_setting(_parser: str, section: str, option: str) -> bool:
+        if section in _SECTIONS or section.startswith(_COVERAGE):
+            return True
+        if section in _TOX or section.startswith(_TOX_ENVIRONMENT) or section in referenced:
+            return option not in _DEPENDENCIES
+        return (section, option) in _ENTRY_POINTS
 
-    section: str
-    key: str
-    text: str
-
-    @property
-    def setting(self) -> str:
-        lines = (line.strip() for line in self.text.splitlines())
-        return "\n".join(line for line in lines if line and line[0] not in "#;")
+    return _compare(_ini_values(base), _ini_values(new), is_setting)
 
 
-Watched = Callable[[_Block], bool]
-
-
-def with_ini_settings_of(base: str, new: str) -> str:
-    """Return ``new`` with the sections that test runners read taken from ``base``."""
-    before, after = _blocks(base), _blocks(new)
-    referenced = {name.strip() for name in _REFERENCE.findall(base + new)} - {""}
-
-    def watched(block: _Block) -> bool:
-        name, key = block.section, block.key
-        of_tox = name in _TOX or name.startswith(_TOX_ENVIRONMENT) or name in referenced
-        whole = name in _SECTIONS or name.startswith(_COVERAGE)
-        return whole or (of_tox and key not in _DEPENDENCIES) or (name, key) in _KEYS
-
-    settings = _settings(before, watched)
-    if _settings(after, watched) == settings:
-        return new
-    merged = _put_back(before, after, watched)
-    if _settings(_blocks(merged), watched) != settings:
-        raise ValueError("the settings cannot be put back")
-    return merged
-
-
-def _blocks(text: str) -> list[_Block]:
-    if _ODD.search(text):
-        raise ValueError("odd characters")
-    found: list[tuple[str, str, list[str]]] = [("", "", [])]
-    for line in text.splitlines(keepends=True):
-        section, key, lines = found[-1]
-        if line[:1] == "[":
-            head = _HEADER.match(line.rstrip())
-            if not head or head[1] != head[1].strip():
-                raise ValueError(f"not the head of a section: {line[:80]!r}")
-            found.append((head[1], "", [line]))
-        elif not line.strip() or line.lstrip()[0] in "#;" or (line[0].isspace() and key):
-            lines.append(line)
-        elif section and (option := _OPTION.match(line)):
-            found.append((section, option[1].strip().lower(), [line]))
-        else:
-            raise ValueError(f"neither an option nor a section: {line[:80]!r}")
-    names = [(section, key) for section, key, _ in found]
-    if len({*names}) < len(names):
-        raise ValueError("a section or an option stands there twice")
-    return [_Block(section, key, "".join(lines)) for section, key, lines in found]
-
-
-def _settings(blocks: Sequence[_Block], watched: Watched) -> dict[tuple[str, str], str]:
-    return {
-        (block.section, block.key): block.setting if block.key else ""
-        for block in blocks
-        if watched(block)
-    }
-
-
-def _put_back(before: Sequence[_Block], after: Sequence[_Block], watched: Watched) -> str:
-    base = {block.section for block in before}
-    parts: list[str] = []
-    placed: set[str] = set()
-    for block in after:
-        # A new section that a runner reads is removed completely.
-        gone = block.section not in base and _is_read(block.section, watched)
-        if not watched(block) and not gone:
-            parts.append(block.text)
-        if not block.key and not gone:
-            placed.add(block.section)
-            parts += [b.text for b in before if b.section == block.section and watched(b)]
-    for block in before:
-        if watched(block) and block.section not in placed:
-            head = "" if not block.key or _is_read(block.section, watched) else block.section
-            parts += [f"[{head}]\n"] if head else []
-            parts.append(block.text)
-    return "".join(part if part.endswith("\n") else f"{part}\n" for part in parts if part)
-
-
-def _is_read(section: str, watched: Watched) -> bool:
-    return watched(_Block(section, "", ""))
+def _ini_values(text: str) -> _Values:
+    if _REFUSED.search(text):
+        raise ValueError("parsers may read it differently")
+    # pytest's parser comes first: it refuses much on which the other one takes long.
+    pytest_sections = iniconfig.IniConfig("", data=text).sections
+    parser = configparser.RawConfigParser(default_section="")
+    parser.read_string(text)
+    values: dict[tuple[str, ...], Any] = {}
+    for name, sections in (("iniconfig", pytest_sections), ("configparser", parser)):
+        for section, options in sections.items():
+            if not options:
+                values[name, section, ""] = ""  # it may decide where pytest starts
+            for option, value in options.items():
+                values[name, section, option] = value
+    return values
 
 
 # With installed entry points; below, sympy's runner.
@@ -245,15 +161,18 @@ class TreeUnderTest:
     """The tree in which a candidate's tests run.
 
     Attributes:
-        configuration: sorted files whose edits of test configuration were removed.
+        configuration: sorted files whose edits were left out, because of test configuration.
+        mixed: those of them whose edits change other things too, so that tests cannot tell.
     """
 
     changes: Changes
     configuration: tuple[str, ...] = ()
+    mixed: tuple[str, ...] = ()
 
     def edits(self, plugins: Collection[str]) -> ConfigurationEdits:
         """Tell how much of the candidate is test configuration, including its ``plugins``."""
-        if not self.changes.keys() - {*plugins} and (plugins or self.configuration):
+        others = self.mixed or self.changes.keys() - set(plugins)
+        if not others and (plugins or self.configuration):
             return ConfigurationEdits.ALL
         return ConfigurationEdits.SOME if self.configuration else ConfigurationEdits.NONE
 
@@ -283,58 +202,61 @@ def plugins_of(patch: str) -> frozenset[str]:
 
 
 def tree_under_test(changes: Changes, files: Collection[str], read: Read) -> TreeUnderTest:
-    """Return the tree of ``changes`` with the base commit's tests and test configuration."""
-    known = frozenset(files)
-    kept: dict[str, bytes | None] = {}
+    """Return the tree of ``changes`` with the base commit's tests and test configuration.
+
+    A file is taken from the base commit as a whole where one of its settings changes.
+    """
+    base_files = frozenset(files)
+    remaining: dict[str, bytes | None] = {}
     configuration = []
+    mixed = []
     for path, data in changes.items():
-        new = path not in known
+        new = path not in base_files
         if is_excluded(path, new=new):
             continue
         if not may_configure_tests(path) or (new and not is_shared(path)):
-            kept[path] = data
+            remaining[path] = data
             continue
-        file = _kept_file(path, "" if new else read(path), data)
-        kept.update(file)
-        if file != {path: data}:
-            configuration.append(path)
-    return TreeUnderTest(kept, tuple(sorted(configuration)))
+        edit = _edit_of(path, "" if new else read(path), data)
+        if edit is FileEdit.OTHERS:
+            remaining[path] = data
+            continue
+        configuration.append(path)
+        if edit is FileEdit.BOTH:
+            mixed.append(path)
+    return TreeUnderTest(remaining, tuple(sorted(configuration)), tuple(sorted(mixed)))
 
 
-def _kept_file(path: str, base: str | None, data: bytes | None) -> Changes:
-    """Return the change of a file with the base's test configuration; empty if nothing is left."""
+def _edit_of(path: str, base: str | None, data: bytes | None) -> FileEdit:
     if data is not None and TextFile.decode(data).text == base:
-        return {path: data}
+        return FileEdit.OTHERS
+    if base is None or not is_shared(path):
+        return FileEdit.SETTINGS
     try:
         text = "" if data is None else data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
-        return {}
-    if base is None or not is_shared(path):
-        return {}
-    found = with_settings_of(path, base, text)
-    if found == text:
-        return {path: data}
-    # A deleted file can only be restored completely.
-    kept = None not in (found, data) and found != base
-    return {path: found.encode()} if kept and found else {}
+        return FileEdit.SETTINGS
+    return compare_shared(path, base, text)
 
 
 # Characters. Real files have up to 30,000; longer ones could slow down a parser.
-_LARGEST = 100_000
-# Parsers differ in where they see settings, so a change may not add these words anywhere.
-_TELLING = re.compile(r"ini_options|pytest11|tool:pytest|\[pytest\]")
+_MAX_CHARACTERS = 100_000
+# Parsers of other versions may see settings elsewhere, so a change may not add these words.
+_SETTING_WORDS = re.compile(r"ini_options|pytest11|tool:pytest|\[pytest\]")
 
 
-def with_settings_of(path: str, base: str, new: str) -> str | None:
-    """Return ``new`` with the settings that a test runner reads taken from ``base``."""
-    if max(len(base), len(new)) > _LARGEST:
-        return None
+def compare_shared(path: str, base: str, new: str) -> FileEdit:
+    """Return what changes from ``base`` to ``new``; settings, where a parser refuses the file."""
+    if max(len(base), len(new)) > _MAX_CHARACTERS:
+        return FileEdit.SETTINGS
     try:
-        found = _FORMATS[PurePosixPath(path).name](base, new)
-    except (ValueError, RecursionError):
-        return None
-    brought_in = len(_TELLING.findall(found)) > len(_TELLING.findall(base))
-    return None if brought_in else found
+        edit = _FORMATS[PurePosixPath(path).name](base, new)
+    except (ValueError, RecursionError, configparser.Error, iniconfig.ParseError):
+        return FileEdit.SETTINGS
+    added = len(_SETTING_WORDS.findall(new)) > len(_SETTING_WORDS.findall(base))
+    if added and edit is FileEdit.OTHERS:
+        return FileEdit.SETTINGS
+    return edit
 
 
 def is_shared(path: str) -> bool:
@@ -342,10 +264,10 @@ def is_shared(path: str) -> bool:
     return PurePosixPath(path).name in _FORMATS
 
 
-_FORMATS: Mapping[str, Callable[[str, str], str]] = {
-    "pyproject.toml": with_toml_settings_of,
-    "setup.cfg": with_ini_settings_of,
+_FORMATS: Mapping[str, Callable[[str, str], FileEdit]] = {
+    "pyproject.toml": _compare_toml,
+    "setup.cfg": _compare_ini,
     # Code under test, unless its change mentions plugins of pytest.
-    "setup.py": lambda _, new: new,
-    "tox.ini": with_ini_settings_of,
+    "setup.py": lambda _base, _new: FileEdit.OTHERS,
+    "tox.ini": _compare_ini,
 }

@@ -91,6 +91,21 @@ def test_edits_of_tests_alone_leave_the_outcome_unknown(
     assert regression_tests(tmp_path).run(changes).outcome is None
 
 
+def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(tmp_path: Path) -> None:
+    tests = regression_tests(tmp_path)
+    base = "[pytest]\naddopts = -q\n\n[testenv]\ndeps = x\n"
+    tests.files = [*tests.files, "tox.ini"]
+    read = tests.read
+    tests.read = lambda path: base if path == "tox.ini" else read(path)
+    changed = base.replace("-q", "-v")
+    same = edit("def one():\n    return 3 - 2\n")
+    assert tests.run({**same, "tox.ini": changed.encode()}).outcome is True
+    for others in ({}, same, edit("def one():\n    return 2\n")):
+        mixed = {**others, "tox.ini": changed.replace("= x", "= y").encode()}
+        assert tests.run(mixed).outcome is None
+        assert tests.untested == "tox.ini changes test configuration and other things at once"
+
+
 EASY = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
 
 
