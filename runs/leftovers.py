@@ -1,12 +1,19 @@
-"""What a killed process leaves behind: found by the key of its run, and removed."""
+"""What a killed process leaves behind: found by the key of its run, and removed.
+
+Several workers of one run share a node of a cluster. Each has its own key, which marks its
+processes, containers and files, and a lock that the system releases when the worker dies.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import secrets
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.atomic import UNFINISHED
 from core.processes import RUN_VARIABLE, kill_marked, remove_tree
@@ -15,10 +22,21 @@ from environments.leftovers import remove_containers
 from environments.local.confinement import remove_groups
 from runs.storage.store import RunStore
 
+if TYPE_CHECKING:  # it loads asyncio
+    from filelock import FileLock
+
+_SWEEPING = ".sweep.lock"
+
 
 def run_key(folder: Path) -> str:
     """Return the name by which a run's processes, containers and work folders are known."""
     return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+
+
+def clean(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
+    """Remove what killed processes of the run left, and dead Ray workers on this machine."""
+    left = clean_run(store, cache, containers=containers)
+    return left + sweep_here(cache, containers=containers)
 
 
 def clean_run(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
@@ -68,4 +86,77 @@ def remove_files(work: Path, *folders: Path) -> list[str]:
         for path in folder.rglob(f".*{UNFINISHED}"):
             found.append(f"file {path}")
             path.unlink(missing_ok=True)
+    return found
+
+
+def node_cache(cache: Path, name: str) -> Path:
+    """Return the folder of a node's mirrors, snapshots, environments and baselines."""
+    return cache / "nodes" / name
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A worker's key on its node, valid while ``lock`` is held: until the process ends."""
+
+    key: str
+    lock: FileLock
+
+
+def claim(cache: Path, run_key: str) -> Claim:
+    """Take a new key on the node whose folder is ``cache``."""
+    from filelock import FileLock
+
+    work = cache / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    # A sweep must not come between the creation of a lock and its acquisition.
+    with FileLock(work / _SWEEPING):
+        key = f"{run_key}.{secrets.token_hex(8)}"
+        lock = FileLock(work / f"{key}.lock", is_singleton=False)
+        lock.acquire(blocking=False)
+    return Claim(key, lock)
+
+
+def sweep(cache: Path, *, containers: bool) -> list[str]:
+    """Remove what dead workers left on the node whose folder is ``cache``; return what it was.
+
+    Args:
+        containers: look for containers as well.
+    """
+    from filelock import FileLock
+
+    work = cache / "work"
+    if not work.is_dir():
+        return []
+    with FileLock(work / _SWEEPING):
+        return [thing for path in _of_the_dead(work) for thing in _swept(path, containers)]
+
+
+def sweep_here(cache: Path, *, containers: bool) -> list[str]:
+    """Do the same for each node that lives on this machine."""
+    nodes = sorted(node_cache(cache, "").glob("*"))
+    return [thing for node in nodes for thing in sweep(node, containers=containers)]
+
+
+def _of_the_dead(work: Path) -> Iterator[Path]:
+    from filelock import FileLock, Timeout
+
+    for path in sorted(work.glob("[!.]*.lock")):
+        lock = FileLock(path, is_singleton=False)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            continue
+        try:
+            yield path
+        finally:
+            lock.release()
+
+
+def _swept(lock: Path, containers: bool) -> list[str]:
+    found = clean_key(lock.stem, containers=containers)
+    folder = lock.with_suffix("")
+    if folder.exists() and any(folder.iterdir()):
+        found.append(f"folder {folder}")
+    remove_tree(folder)
+    lock.unlink(missing_ok=True)
     return found

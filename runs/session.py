@@ -34,9 +34,8 @@ from runs.calls.ledger import Ledger, ledger_was_damaged, owner_of, set_damage_a
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy
 from runs.checks import assumed
 from runs.engines import Driver, Engine, make_engine
-from runs.engines.ray.nodes import clean
 from runs.jobs import End, Finished, Job, check_keys
-from runs.leftovers import marked_children, run_key
+from runs.leftovers import clean, marked_children, run_key
 from runs.options import RunBasics, Scale, Spending
 from runs.progress.display import Display, make_display, stream_of
 from runs.progress.state import JobStatus, ProgressState

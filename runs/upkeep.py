@@ -14,7 +14,7 @@ import typer
 from core.errors import UserError
 from core.plaintext import Say
 from runs.calls.ledger import by_instance, damaged_lines, read_ledger
-from runs.engines.ray.nodes import clean
+from runs.leftovers import clean
 from runs.progress.overview import StatusOf, lines, overview, recorded_status
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore

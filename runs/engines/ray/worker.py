@@ -25,9 +25,9 @@ from llm.gate import CallOutcome, PlannedCall
 from runs.calls.coordinator import Ticket, Wait
 from runs.calls.journal import JournalEntry
 from runs.engines.ray.actor import DriverAnswer, JobStart, WorkerRequest
-from runs.engines.ray.nodes import claim, node_cache, node_name, sweep
+from runs.engines.ray.nodes import node_name
 from runs.jobs import Finished, Job, JobContext, WorkerAccess, work_on
-from runs.leftovers import mark_children
+from runs.leftovers import claim, mark_children, node_cache, sweep
 from runs.progress.state import WorkStep
 from runs.slots import Slots, prepare_process
 

@@ -1,83 +1,8 @@
-"""A node's workers: what the dead ones left is removed, and what the living use is not."""
+"""The name of a node of a cluster."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
-import pytest
-
-from runs.engines.ray.nodes import NODE_VARIABLE, claim, node_cache, node_name, sweep, sweep_here
-from tests.support import TOP
-
-WORKER = """
-import os, subprocess, sys
-from pathlib import Path
-from runs.leftovers import mark_children
-from runs.engines.ray.nodes import claim
-cache = Path(sys.argv[1])
-own = claim(cache, "run")
-mark_children(own.key)
-(cache / "work" / own.key).mkdir()
-(cache / "work" / own.key / "file").touch()
-child = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
-print(own.key, child.pid, flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def worker(cache: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
-    with subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(cache)],
-        cwd=TOP, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        key, child = process.stdout.readline().split()
-        try:
-            yield process, key, int(child)
-        finally:
-            process.kill()
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found by /proc")
-def test_what_a_dead_worker_left_goes_and_what_a_living_one_uses_stays(tmp_path: Path) -> None:
-    node = node_cache(tmp_path, "a")
-    with worker(node) as (dead, key, orphan), worker(node) as (_, other, child):
-        assert sweep_here(tmp_path, containers=False) == []
-        dead.kill()
-        dead.wait()
-        assert alive(orphan)
-        found = sweep_here(tmp_path, containers=False)
-        assert [thing.split()[0] for thing in found] == ["process", "folder"]
-        assert not alive(orphan)
-        assert alive(child)
-        assert sorted(path.name for path in (node / "work").glob("[!.]*")) == [
-            other,
-            f"{other}.lock",
-        ]
-    assert len(sweep(node, containers=False)) == 2
-    assert not alive(child)
-    assert key != other
-
-
-def test_a_claim_holds_as_long_as_its_process(tmp_path: Path) -> None:
-    own = claim(tmp_path, "run")
-    assert sweep(tmp_path, containers=False) == []
-    own.lock.release()
-    sweep(tmp_path, containers=False)
-    assert list((tmp_path / "work").glob("[!.]*")) == []
+from runs.engines.ray.nodes import NODE_VARIABLE, node_name
 
 
 def test_a_node_is_named_by_its_variable_or_its_address() -> None:
