@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -25,15 +24,14 @@ from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.plaintext import Say, counted
 from environments.base import EnvironmentKind
-from environments.choice import make_environment
+from environments.choice import make_environment, make_image_store
 from environments.docker.engine import connect
-from environments.docker.imagestore.store import ImageStore, make_image_store
+from environments.docker.imagestore import ImageStore
 from environments.local.agentsandbox import make_agent
 from llm.tracing import make_tracing
 from runs.benchmark import Benchmark
 from runs.checks import check_models
 from runs.jobs import Finished, WorkerAccess, longest_first
-from runs.leftovers import run_key
 from runs.modelsource import LiveModels, ReplayedModels, replay_folder
 from runs.options import EngineKind
 from runs.redo import Plan
@@ -53,7 +51,6 @@ def uses_images(config: RunConfig) -> bool:
 def image_store(
     config: RunConfig,
     options: Options,
-    key: str,
     say: Say,
     check: Callable[[], None] = lambda: None,
 ) -> ImageStore | None:
@@ -61,7 +58,7 @@ def image_store(
     client = connect() if uses_images(config) else None
     if client is None:
         return None
-    return make_image_store(client, options.cache, options.images, key, say, check)
+    return make_image_store(client, options.cache, options.images, say, check)
 
 
 def used_images(todo: Sequence[Instance]) -> list[str]:
@@ -102,7 +99,7 @@ def make_services(config: RunConfig, options: Options, worker: WorkerAccess) -> 
         models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
         agent=make_agent(config),
         tracing=make_tracing(config.run_name, enabled=options.trace, content=options.trace_content),
-        images=image_store(config, options, worker.key, worker.warn_once, worker.stop.check),
+        images=image_store(config, options, worker.warn_once, worker.stop.check),
     )
 
 
@@ -168,7 +165,7 @@ class InstanceBenchmark(Benchmark[Solved]):
     def _store_here(self, say: Say) -> ImageStore | None:
         if self.options.scale.engine is not EngineKind.LOCAL:
             return None
-        return image_store(self.config, self.options, run_key(self.store.folder), say)
+        return image_store(self.config, self.options, say)
 
     def prepared(self, jobs: Sequence[InstanceJob], say: Say) -> Sequence[InstanceJob]:
         """Say which images are not used; pull the others unless their room is limited.
@@ -190,15 +187,6 @@ class InstanceBenchmark(Benchmark[Solved]):
     ) -> Sequence[InstanceJob]:
         ordered = longest_first(jobs, seconds)
         return by_layers(ordered) if self._limited else ordered
-
-    @contextmanager
-    def around(self, jobs: Sequence[InstanceJob], say: Say) -> Iterator[None]:
-        """Pull the images of ``jobs`` in their order meanwhile, where their room is limited."""
-        instances = [job.instance for job in jobs]
-        images = used_images(instances) if self._limited else ()
-        found = self._store_here(_shown(instances, say)) if images else None
-        with found.fetching_ahead(images) if found else nullcontext():
-            yield
 
     def finish(self) -> None:
         options, name = self.options, self.config.run_name

@@ -1,4 +1,4 @@
-"""Make the environment of a run."""
+"""Make the environment of a run, and the store of its images."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from environments.base import (
 from environments.docker.engine import connect, engine_answers
 from environments.docker.environment import DockerEnvironment
 from environments.docker.folders import make_docker_folders
+from environments.docker.imagestore import ImageStore, store_folder
 from environments.folders import Folders
 from environments.local.environment import LocalEnvironment
 from environments.local.folders import make_local_folders
+from environments.options import ImageOptions
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,21 @@ def make_folders(
     raise UnavailableError(
         f"--environment {kind.value} runs no commands in folders; use local or docker"
     )
+
+
+def make_image_store(
+    client: Any,  # noqa: ANN401 - the SDK has no types
+    cache: Path,
+    options: ImageOptions,
+    say: Callable[[str], None],
+    check: Callable[[], None] = lambda: None,
+) -> ImageStore:
+    """Return the images of the engine of ``client``, whose record lies in ``cache``.
+
+    ``check`` raises when the work stops.
+    """
+    folder = store_folder(client, cache)
+    return ImageStore(client, folder, options.image_disk, options.image_prefix, say, check)
 
 
 def _engine() -> Any:  # noqa: ANN401 - the SDK has no types

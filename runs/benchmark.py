@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -139,10 +139,6 @@ class Benchmark(ABC, Generic[V]):
     def order(self, jobs: Sequence[Any], seconds: Mapping[str, float]) -> Sequence[Job]:
         """Order the jobs by the seconds that they and others took before."""
         return longest_first(jobs, seconds)
-
-    def around(self, jobs: Sequence[Any], say: Say) -> AbstractContextManager[None]:
-        """Return a context for the jobs in their order; it may show lines to the user."""
-        return nullcontext()
 
     def more(self) -> Sequence[str]:
         """Return lines on the run as a whole, which a terminal shows below the first."""

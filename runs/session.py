@@ -236,7 +236,7 @@ class JobRun:
         timings = Timings(benchmark.options.cache / "timings.json")
         ordered = benchmark.order(jobs, timings.load())
         try:
-            with self.display, benchmark.around(ordered, self.display.note):
+            with self.display:
                 for finished in engine.run(ordered, may_start):
                     # Before it is saved: a finished job is not taken up again after a kill.
                     with suppress(OSError):  # it only decides an order

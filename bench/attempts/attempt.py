@@ -43,7 +43,7 @@ from core.errors import InfrastructureError, StoppedError, UserError
 from core.git import git
 from core.worktree import Changes
 from environments.base import Environment, EnvironmentKind
-from environments.docker.imagestore.store import ImageStore
+from environments.docker.imagestore import ImageStore
 from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, ChatModel, Message, request_sha256
 from llm.gate import Answered, Failed, Gate, PlannedCall

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.instances.dataset import BUNDLED, Dataset, load_dataset
 from bench.instances.instance import split_row
-from core.errors import InfrastructureError, UserError
+from core.errors import UserError
 from core.plaintext import Say, counted, some
 from environments.docker.engine import connect
 from reports.cli.options import EvaluatorKind, ReportOptions
@@ -36,7 +35,7 @@ from runs.storage.manifest import timestamp
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
-    from environments.docker.imagestore.store import ImageStore
+    from environments.docker.imagestore import ImageStore
 
 # Evaluators that use no images of the rows, or fetch them themselves or elsewhere.
 _WITHOUT_IMAGES = (EvaluatorKind.LOCAL, EvaluatorKind.NONE, "smith", "sb-cli", *MANUAL_TOOLS)
@@ -144,26 +143,18 @@ def image_batches(
 ) -> Iterator[Sequence[EvaluationTask]]:
     """Yield ``tasks`` in parts of at most ``most``, whose images stay until the next part.
 
-    The images of the others are pulled meanwhile, where there is room. Nothing is waited for while
-    an image is pinned: a harness that uses the same engine may wait for the same room. What cannot
-    be pulled is yielded as well, for the evaluator to say why.
+    Those come first whose images are there. What cannot be pulled is yielded as well, for the
+    evaluator to say why.
     """
     left = sorted(tasks, key=lambda task: (task.instance.repo, task.instance.version))
-    with store.fetching_ahead([task.instance.image for task in left]):
-        while left:
-            images = [*dict.fromkeys(task.instance.image for task in left)]
-            with store.pinned_present(images, most) as held:
-                part = [task for task in left if task.instance.image in held][:most]
-                if part:
-                    yield part
-            if not part:
-                part = [task for task in left if task.instance.image == images[0]]
-                with suppress(InfrastructureError):
-                    store.fetch(images[0])
-                with store.pinned_present(images[:1], 1):
-                    yield part
-            done = {task.instance.instance_id for task in part}
-            left = [task for task in left if task.instance.instance_id not in done]
+    while left:
+        images = list(dict.fromkeys(task.instance.image for task in left))
+        present = [image for image in images if store.holds(image)]
+        with store.pinned_some(present or images, most) as pinned:
+            part = [task for task in left if task.instance.image in pinned][:most]
+            yield part
+        done = {task.instance.instance_id for task in part}
+        left = [task for task in left if task.instance.instance_id not in done]
 
 
 Batches = Callable[[Sequence[EvaluationTask]], Iterable[Sequence[EvaluationTask]]]

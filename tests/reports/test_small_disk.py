@@ -159,13 +159,13 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
     assert set(found.values()) <= {"resolved", "unresolved"}
     assert len(disk.sizes) > COUNT
     assert LIMIT - SIZE <= max(disk.sizes) <= LIMIT + SIZE + _SLACK
-    assert {proxy.served[layer] for layer in layers.values()} <= {1, 2}
-    # One pull may have been in work when the harness was killed.
-    assert sum(proxy.started[layer] for layer in layers.values()) <= 2 * COUNT + 1
+    assert {proxy.served[layer] for layer in layers.values()} <= {1, 2, 3}
+    # When the harness was killed, a pull may have been in work and images in use.
+    assert sum(proxy.started[layer] for layer in layers.values()) <= 2 * COUNT + 1 + WORKERS
     assert there <= left
     assert not proxy.faults
     said = both.said()
-    assert "no pulls from" in said and "infrastructure failed" not in said
+    assert "rate limit is reached" in said and "infrastructure failed" not in said
 
 
 def kill_with_children(pid: int) -> None:

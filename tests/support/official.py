@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.instances.instance import Evaluation, Instance
-from environments.docker.imagestore.store import ImageStore, make_image_store
+from environments.choice import make_image_store
+from environments.docker.imagestore import ImageStore
 from environments.options import ImageOptions
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict
@@ -125,7 +126,7 @@ def preparation(folder: Path, say: Callable[[str], None]) -> ImagePreparation:
     """Return how images are prepared, with their record beside ``folder``."""
 
     def images(client: Any) -> ImageStore:
-        return make_image_store(client, folder.parent / "cache", ImageOptions(), "test", say)
+        return make_image_store(client, folder.parent / "cache", ImageOptions(), say)
 
     return ImagePreparation(lambda _: None, say, images)
 

@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 
 from environments.docker.engine import connect, engine_answers
-from environments.docker.imagestore.record import RecordFile
-from environments.docker.imagestore.store import ImageStore, Patience
+from environments.docker.images import PullFailure
+from environments.docker.imagestore import ImageStore
 
 REGISTRY = "docker-registry"
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -320,13 +320,14 @@ class Place:
     def pulls(self) -> dict[str, int]:
         return {name: self.proxy.served[layer] for name, layer in self.layers.items()}
 
-    def store(self, owner: str = "one", **changes: Any) -> ImageStore:
+    def store(self, **changes: Any) -> ImageStore:
         values: dict[str, Any] = {
-            "limit": int(2.5 * SIZE), "say": self.said.append,
-            "patience": Patience(poll=0.02, stuck=0.3, retries=(0.02,), paused=(0.05, 0.1)),
-        }  # fmt: skip
-        file = RecordFile(self.folder, owner).live()
-        return ImageStore(self.client, file, **{**values, **changes})
+            "limit": int(2.5 * SIZE),
+            "say": self.said.append,
+            "retries": {PullFailure.LIMIT: (0.05, 0.1, 0.1), PullFailure.BROKEN: (0.02,)},
+            "poll": 0.02,
+        }
+        return ImageStore(self.client, self.folder, **{**values, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from reports.evaluation.evaluators.swebench import Swebench
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
-    from environments.docker.imagestore.store import ImageStore
+    from environments.docker.imagestore import ImageStore
     from reports.evaluation.evaluators.docker import ImagePreparation
     from reports.evaluation.evaluators.local import LocalEvaluator
 
@@ -73,9 +73,9 @@ def make_images(
     say: Say,
 ) -> ImageStore:
     """Return the images of the engine of ``client``, whose record runs and reports share."""
-    from environments.docker.imagestore.store import make_image_store
+    from environments.choice import make_image_store
 
-    return make_image_store(client, options.cache, options.images, "report", say)
+    return make_image_store(client, options.cache, options.images, say)
 
 
 def _swebench(store: RunStore, options: ReportOptions) -> Swebench:

@@ -18,7 +18,7 @@ from environments.docker.containers import Containers
 from environments.docker.engine import connect, engine_answers, engine_error_types
 from environments.docker.environment import label_of
 from environments.docker.images import digest, holds
-from environments.docker.imagestore.store import ImageStore
+from environments.docker.imagestore import ImageStore
 from environments.docker.registries import Registries
 from environments.leftovers import remove_containers, remove_named
 from reports.data.verdicts import Verdict, VerdictStatus

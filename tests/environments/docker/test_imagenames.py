@@ -1,4 +1,4 @@
-"""Names of images at mirrors, sizes of layers, and what a record lets go. Pure."""
+"""Names of images at mirrors, and sizes of layers. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ import pytest
 from core.errors import UserError
 from core.options import built
 from environments.docker.images import ImagePrefix, mirrored
-from environments.docker.imagestore.record import (
-    LINGER,
-    ClaimKind,
-    ImageRecord,
-    PulledImage,
-    layer_sizes,
-)
+from environments.docker.imagestore import ImageRecord, PulledImage, layer_sizes
 from environments.options import ImageOptions
-
-NOW = 1000.0
 
 
 @pytest.mark.parametrize(
@@ -74,64 +66,30 @@ def test_layers_are_shared_where_nothing_differs_below() -> None:
     assert a == layer_sizes(["b", "w", "a"], steps(*base, ("a", 10), ("CMD", 0)))
 
 
-def record(**used: float) -> ImageRecord:
+def test_a_shared_layer_counts_once() -> None:
     images = {
-        name: PulledImage(complete=True, pulled=1, used=when, layers={name: 5})
-        for name, when in used.items()
+        "a": PulledImage(layers={"base": 7, "a": 5}),
+        "b": PulledImage(layers={"base": 7, "b": 5}),
     }
-    return ImageRecord(images=images)
+    assert ImageRecord(images=images).size() == 17
 
 
-def test_what_is_not_needed_goes_by_its_last_use() -> None:
-    held = record(a=30, b=10, c=20)
-    assert held.removable(NOW) == ["b", "c", "a"]
-    held.images["b"].complete = False
-    assert held.removable(NOW) == ["c", "a"]
-    assert held.size() == 15
-
-
-@pytest.mark.parametrize(
-    ("kind", "used", "stays", "stays_forced"),
-    [
-        (ClaimKind.USED, 0, True, True),
-        (ClaimKind.DUE, 1, True, False),
-        (ClaimKind.AHEAD, 1, True, False),
-        (ClaimKind.AFTER, 0, True, False),
-        (ClaimKind.AFTER, NOW - LINGER + 1, True, False),
-        (ClaimKind.AFTER, NOW - LINGER - 1, False, False),
-    ],
-)
-def test_claims_keep_images(kind: ClaimKind, used: float, stays: bool, stays_forced: bool) -> None:
-    held = record(a=used)
-    held.claim("a", "me", kind)
-    assert (held.removable(NOW) == []) is stays
-    assert (held.removable(NOW, forced=True) == []) is stays_forced
-    held.release("a", "another", kind)
-    assert (held.removable(NOW) == []) is stays
-    held.release("a", "me", kind)
-    assert held.removable(NOW) == ["a"]
-
-
-def test_each_use_takes_a_claim_ahead_away() -> None:
-    held = record(a=0)
-    for _ in range(2):
-        held.claim("a", "me", ClaimKind.AHEAD)
-    for number in range(2):
-        assert held.removable(NOW) == [], number
-        held.claim("a", "me", ClaimKind.USED)
-        held.release("a", "me", ClaimKind.USED)
-    assert held.removable(NOW) == ["a"]
-
-
-def test_claims_of_a_killed_process_count_until_it_may_have_started_again() -> None:
-    held = record(a=0)
-    held.claim("a", "me", ClaimKind.USED)
-    assert held.in_use()
-    held.orphan("me", NOW)
-    assert not held.in_use()
-    assert held.removable(NOW) == []
-    assert held.removable(NOW, forced=True) == ["a"]
-    held.forget_ended(NOW + LINGER - 1)
-    assert held.removable(NOW) == []
-    held.forget_ended(NOW + LINGER + 1)
-    assert held.removable(NOW) == ["a"]
+def test_a_record_of_version_0_12_is_read() -> None:
+    text = """{
+        "images": {
+            "a:1": {
+                "complete": true, "id": "sha256:1", "digest": "sha256:2", "source": "m.org/a:1",
+                "pulled": 1.5, "used": 2.5, "layers": {"x": 5}
+            },
+            "b:1": {
+                "complete": false, "id": "", "digest": "", "source": "",
+                "pulled": 0.0, "used": 0.0, "layers": {}
+            }
+        },
+        "claims": [{"image": "a:1", "owner": "one.7", "kind": "after", "until": null}],
+        "paused": {"docker.io": 3.5}
+    }"""
+    assert ImageRecord.model_validate_json(text).images == {
+        "a:1": PulledImage(id="sha256:1", source="m.org/a:1", layers={"x": 5}),
+        "b:1": PulledImage(),
+    }

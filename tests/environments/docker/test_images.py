@@ -18,8 +18,7 @@ import pytest
 from core.errors import InfrastructureError
 from environments.docker.engine import connect, engine_answers
 from environments.docker.images import check_space, holds, missing_images
-from environments.docker.imagestore.record import RecordFile
-from environments.docker.imagestore.store import ImageStore
+from environments.docker.imagestore import ImageStore
 
 pytestmark = [
     pytest.mark.docker,
@@ -108,8 +107,7 @@ def engine() -> Any:
 
 def a_store(engine: Any, folder: Path, said: list[str]) -> ImageStore:
     """Return the images of the engine, without a limit."""
-    file = RecordFile(folder, "one").live()
-    return ImageStore(engine, file, say=said.append, reserve=0)
+    return ImageStore(engine, folder, say=said.append, reserve=0)
 
 
 def test_missing_images_are_pulled_once_and_said(

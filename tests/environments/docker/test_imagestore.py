@@ -1,4 +1,4 @@
-"""Images on a small disk: room, pins, claims of several processes, and kills."""
+"""Images on a small disk: room, pins of several processes, and kills."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
-from core.errors import DamagedFileError, InfrastructureError
+from core.errors import DamagedFileError, InfrastructureError, StoppedError
 from environments.docker.images import ImagePrefix
-from environments.docker.imagestore.record import ClaimKind, RecordFile
 from tests.support import TOP, wait_until
 from tests.support.registry import NAMES, NEEDED, SIZE, Fault, Place, Registry, layer_of, noise
 from tests.support.registry import layers as layers  # fixtures
@@ -73,7 +73,7 @@ def test_a_name_that_means_another_image_now_is_left_alone(place: Place) -> None
 
 
 def test_an_image_in_use_stays_and_others_wait_for_its_room(place: Place) -> None:
-    one, other = place.store("one"), place.store("other")
+    one, other = place.store(), place.store()
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as pins:
         pins.enter_context(one.pinned(place.image("a")))
         pins.enter_context(one.pinned(place.image("b")))
@@ -88,7 +88,7 @@ def test_an_image_in_use_stays_and_others_wait_for_its_room(place: Place) -> Non
 
 
 def test_workers_of_two_processes_stay_below_the_limit(place: Place) -> None:
-    stores = [place.store("one"), place.store("other")]
+    stores = [place.store(), place.store()]
     most = 0
     sizes = threading.Lock()
 
@@ -102,9 +102,7 @@ def test_workers_of_two_processes_stay_below_the_limit(place: Place) -> None:
         for done in [pool.submit(use, number) for number in range(12)]:
             done.result(60)
     assert most <= 3
-    with stores[0].file.changed() as record:
-        assert {*record.images} == {*place.images(place.held())}
-        assert not record.claims
+    assert {*stores[0].read_record().images} == {*place.images(place.held())}
 
 
 def test_shared_layers_count_once_and_those_of_others_not_at_all(
@@ -116,55 +114,77 @@ def test_shared_layers_count_once_and_those_of_others_not_at_all(
     x, y, z = (place.image(name) for name in "xyz")
     store = place.store(limit=None, reserve=0)
     store.fetch_all([x, y])
-    with store.file.changed() as record:
-        assert 3 * SIZE <= record.size() < 3.1 * SIZE
+    assert 3 * SIZE <= store.read_record().size() < 3.1 * SIZE
     # As the engine counts it.
     sizes = {image: place.client.images.get(image).attrs["Size"] for image in (x, y)}
     assert sum(sizes.values()) >= 4 * SIZE
-    other = place.store("other", limit=None, reserve=0)
-    other = replace(other, file=RecordFile(place.folder / "2", "other").live())
+    other = replace(place.store(limit=None, reserve=0), folder=place.folder / "2")
     other.fetch(z)
-    with other.file.changed() as record:
-        assert SIZE <= record.size() < 1.1 * SIZE
+    assert SIZE <= other.read_record().size() < 1.1 * SIZE
 
 
-def test_images_are_pulled_ahead_where_there_is_room(place: Place) -> None:
+def test_an_image_that_is_there_waits_for_no_pull(place: Place) -> None:
     store = place.store()
-    with store.fetching_ahead(place.images()):
-        wait_until(lambda: place.held() == "ab")
+    store.fetch(place.image("a"))
+    place.proxy.hold.clear()
+    with ThreadPoolExecutor(1) as pool:
+        pulling = pool.submit(place.store().fetch, place.image("b"))
+        wait_until(lambda: place.proxy.started[place.layers["b"]])
         with store.pinned(place.image("a")):
-            pass
-        wait_until(lambda: place.held() == "bc")
-        for name in "bcd":
-            with store.pinned(place.image(name)):
-                pass
-    assert place.pulls() == dict.fromkeys(NAMES, 1)
+            assert not pulling.done()
+        place.proxy.hold.set()
+        pulling.result(30)
+    assert place.held() == "ab"
 
 
-def test_what_another_process_will_use_soon_stays(place: Place) -> None:
-    harness, follower = place.store("harness"), place.store("follower")
-    follower.claim(place.images("ab"), ClaimKind.AFTER)
-    with harness.pinned(place.image("a")), harness.pinned(place.image("b")):
-        pass
-    follower.claim([place.image("b")], ClaimKind.DUE)
-    assert not harness.fetch(place.image("c"), patient=False)
-    follower.leave()
-    assert harness.fetch(place.image("c"), patient=False)
-    assert place.held() == "ac"
-    # Nothing is used: what is only expected does not stop others for ever.
-    follower.claim(place.images("ac"), ClaimKind.AFTER)
-    with harness.pinned(place.image("d")):
-        assert place.held() == "cd"
+def test_some_are_pinned_as_far_as_there_is_room(place: Place) -> None:
+    one, other = place.store(), place.store()
+    with one.pinned_some(place.images(), 4) as pinned:
+        assert pinned == {*place.images("ab")}
+        assert place.held() == "ab"
+    with one.pinned_some(place.images("bcd"), 1) as pinned:
+        assert pinned == {*place.images("b")}
+    with other.pinned(place.image("b")), one.pinned_some(place.images("cd"), 4) as pinned:
+        assert pinned == {*place.images("c")}
+        assert place.held() == "bc"
+    # What cannot be pulled is there for its user to say why; others are left for the next time.
+    missing = f"{place.proxy.host}/none/x:1"
+    with one.pinned_some([missing, *place.images("a")], 4) as pinned:
+        assert pinned == {missing, place.image("a")}
+    with one.pinned_some([place.image("a"), missing, *place.images("b")], 4) as pinned:
+        assert pinned == {place.image("a")}
+
+
+def test_a_stop_ends_each_wait(place: Place) -> None:
+    stopped = threading.Event()
+
+    def check() -> None:
+        if stopped.is_set():
+            raise StoppedError("stopped")
+
+    place.proxy.faults = [("/d/", Fault(429, {"Retry-After": "600"}))]
+    with contextlib.ExitStack() as pins, ThreadPoolExecutor(3) as pool:
+        for name in "ab":
+            pins.enter_context(place.store().pinned(place.image(name)))
+        room = pool.submit(place.store(check=check).fetch, place.image("c"))
+        limit = pool.submit(place.store(check=check, limit=None).fetch, place.image("d"))
+        wait_until(lambda: any("again in 600 s" in line for line in place.said))
+        # The other one has the lock.
+        lock = pool.submit(place.store(check=check).fetch, place.image("c"))
+        assert not any(waiting.done() for waiting in (room, limit, lock))
+        stopped.set()
+        for waiting in (room, limit, lock):
+            with pytest.raises(StoppedError):
+                waiting.result(30)
+    assert {*place.store().read_record().images} == {*place.images("ab")}
 
 
 KILLED = """
 import sys
 from environments.docker.engine import connect
-from environments.docker.imagestore.record import RecordFile
-from environments.docker.imagestore.store import ImageStore
+from environments.docker.imagestore import ImageStore
 from pathlib import Path
-file = RecordFile(Path(sys.argv[1]), "killed").live()
-store = ImageStore(connect(), file, limit=5_000_000)
+store = ImageStore(connect(), Path(sys.argv[1]), limit=5_000_000)
 with store.pinned(sys.argv[2]), store.pinned(sys.argv[3]):
     print("pinned", flush=True)
     sys.stdin.read()
@@ -182,14 +202,17 @@ def other_process(place: Place, *images: str) -> Iterator[subprocess.Popen[str]]
         process.send_signal(signal.SIGKILL)
 
 
-def test_pins_of_a_killed_process_end(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.docker.imagestore.record.LINGER", 0.2)
+def test_pins_of_a_killed_process_end(place: Place) -> None:
     store = place.store()
-    with other_process(place, *place.images("ab")) as process:
-        assert process.stdout
-        wait_until(lambda: "pinned" in process.stdout.readline())
-        assert not store.fetch(place.image("c"), patient=False)
-    assert store.fetch(place.image("c"), patient=True)
+    with ThreadPoolExecutor(1) as pool:
+        with other_process(place, *place.images("ab")) as process:
+            assert process.stdout
+            wait_until(lambda: "pinned" in process.stdout.readline())
+            waiting = pool.submit(store.fetch, place.image("c"))
+            time.sleep(0.5)
+            assert not waiting.done()
+            assert place.held() == "ab"
+        waiting.result(30)
     assert place.held() == "bc"
 
 
@@ -202,45 +225,51 @@ def test_a_pull_of_a_killed_process_is_known(place: Place) -> None:
     place.proxy.hold.set()
     place.client.images.pull(place.image("a").rpartition(":")[0], tag="1")
     store.fetch(place.image("c"))
-    with store.file.changed() as record:
-        assert {*record.images} == {*place.images("ac")}
-        assert record.images[place.image("a")].layers
-        record.claims.clear()
+    record = store.read_record()
+    assert {*record.images} == {*place.images("ac")}
+    assert record.images[place.image("a")].layers
     store.fetch(place.image("d"))
     assert place.held() == "cd"
 
 
-def test_a_rate_limit_pauses_all_and_fails_none(place: Place) -> None:
+def test_a_rate_limit_is_waited_for_and_fails_none(place: Place) -> None:
     # An engine asks twice for one pull.
     limit = Fault(429, {"Retry-After": "1"})
     place.proxy.faults = [("/a/", limit), *[("/b/", Fault(500))] * 3]
-    stores = [place.store("one"), place.store("other")]
+    stores = [place.store(), place.store()]
     with ThreadPoolExecutor(2) as pool:
         for done in [
             pool.submit(s.fetch, place.image(n)) for s, n in zip(stores, "ab", strict=True)
         ]:
-            assert done.result(60)
+            done.result(60)
     assert place.held() == "ab"
     assert not place.proxy.faults
     assert not [path for path in place.proxy.refused if "/b/" in path], place.said
     said = "\n".join(place.said)
-    assert f"no pulls from {place.proxy.host} for 1 s" in said
+    assert "the registry's rate limit is reached" in said and "again in 1 s" in said
     assert "the registry failed: run again (" in said and "again in 0 s" in said
 
 
 def test_a_registry_that_says_nothing_is_asked_later(place: Place) -> None:
     place.proxy.faults = [("/a/", Fault(429))] * 4
-    assert place.store().fetch(place.image("a"))
-    waits = [line.rpartition(" for ")[2] for line in place.said if "no pulls from" in line]
-    assert 2 <= len(waits) <= 4
+    place.store().fetch(place.image("a"))
+    waits = [line for line in place.said if "rate limit is reached" in line]
+    assert 2 <= len(waits) <= 3
+
+
+def test_a_rate_limit_that_does_not_end_is_an_error(place: Place) -> None:
+    place.proxy.faults = [("/a/", Fault(429))] * 20
+    with pytest.raises(InfrastructureError, match="rate limit is reached: log in with"):
+        place.store().fetch(place.image("a"))
+    assert len([line for line in place.said if "again in" in line]) == 3
+    assert not place.store().read_record().images
 
 
 def test_a_failing_registry_is_given_up(place: Place) -> None:
     place.proxy.faults = [("/a/", Fault(500))] * 20
     with pytest.raises(InfrastructureError, match="the registry failed"):
         place.store().fetch(place.image("a"))
-    with place.store().file.changed() as record:
-        assert not record.images
+    assert not place.store().read_record().images
 
 
 def test_a_mirror_gives_images_their_own_names(place: Place) -> None:
@@ -257,6 +286,6 @@ def test_a_mirror_gives_images_their_own_names(place: Place) -> None:
 def test_a_damaged_record_is_named(place: Place) -> None:
     store = place.store()
     store.fetch(place.image("a"))
-    store.file.path.write_text('{"images": 5}')
+    (place.folder / "record.json").write_text('{"images": 5}')
     with pytest.raises(DamagedFileError, match=r"record\.json is not a record of images"):
         store.fetch(place.image("b"))
