@@ -17,13 +17,13 @@ import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.atomic import scratch_folder
+from core.atomic import scratch_folder, write_bytes_atomic
 from core.errors import InfrastructureError
 from core.git import GitError, git, git_result
 from core.worktree import Stamp, differences, let_clock_tick, newest, stamps
@@ -138,17 +138,23 @@ def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
             if bug:
                 planted = Path(scratch) / "planted"
                 mirror, commit = planted, plant(mirror, commit, bug, planted)
+            # Git renames a new pack: it must be written where it will lie, and not in the mirror.
+            objects = temporary / "objects"
+            make_objects(objects, [objects_of(mirror)])
+            store = {"GIT_OBJECT_DIRECTORY": str(objects)}
             # Without --no-object-names, strange paths could get into the list of hashes.
-            listing = ("rev-list", "--objects", "--no-object-names")
-            wanted = git(*listing, f"{commit}^{{tree}}", cwd=mirror) + f"{commit}\n".encode()
-            git("pack-objects", "-q", temporary / "pack", cwd=mirror, stdin=wanted)
+            listing = ("rev-list", "--objects", "--no-object-names", f"{commit}^{{tree}}")
+            wanted = git(*listing, cwd=mirror, env=store) + f"{commit}\n".encode()
+            git("pack-objects", "-q", temporary / "pack", cwd=mirror, stdin=wanted, env=store)
             (packed,) = temporary.glob("*.idx")
-            listed = git("show-index", cwd=mirror, stdin=packed.read_bytes()).splitlines()
-            if {line.split()[1] for line in listed} != set(wanted.split()):
+            index_lines = git("show-index", cwd=mirror, stdin=packed.read_bytes()).splitlines()
+            if {line.split()[1] for line in index_lines} != set(wanted.split()):
                 raise ValueError("the pack does not hold exactly the commit and its tree")
             index = {"GIT_INDEX_FILE": str(temporary / INDEX)}
-            git("read-tree", commit, cwd=mirror, env=index)
-            _write_manifest(mirror, commit, temporary)
+            git("read-tree", commit, cwd=mirror, env={**store, **index})
+            listed = git("ls-tree", "-r", "-l", "-z", commit, cwd=mirror, env=store)
+            _write_manifest(listed, commit, temporary)
+            shutil.rmtree(objects)
             shutil.rmtree(target, ignore_errors=True)
             temporary.replace(target)
         return Snapshot.read(target)
@@ -156,9 +162,22 @@ def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
         raise InfrastructureError(f"cannot pack {commit} of {mirror}: {error}") from error
 
 
-def _write_manifest(mirror: Path, commit: str, folder: Path) -> None:
+def objects_of(repository: Path) -> Path:
+    """Return the folder of a repository's objects."""
+    named = git("rev-parse", "--git-path", "objects", cwd=repository).removesuffix(b"\n")
+    return (repository / os.fsdecode(named)).resolve()
+
+
+def make_objects(folder: Path, others: Iterable[Path]) -> None:
+    """Make ``folder`` a place for new objects of git, beside which it reads those in ``others``."""
+    (folder / "info").mkdir(parents=True, exist_ok=True)
+    lines = b"".join(os.fsencode(other) + b"\n" for other in others)
+    write_bytes_atomic(folder / "info/alternates", lines)
+
+
+def _write_manifest(listed: bytes, commit: str, folder: Path) -> None:
     rows = []
-    for row in filter(None, git("ls-tree", "-r", "-l", "-z", commit, cwd=mirror).split(b"\0")):
+    for row in filter(None, listed.split(b"\0")):
         meta, _, path = row.partition(b"\t")
         mode, _, blob, size = meta.decode().split()
         rows.append((path.decode("utf-8", "surrogateescape"), mode, blob, size))
@@ -188,9 +207,7 @@ def plant(mirror: Path, commit: str, patch: str, repository: Path) -> str:
     A tree in which ``patch`` is applied already stays as it is. ``mirror`` is only read.
     """
     git("init", "--quiet", "--bare", "--template=", repository, cwd=mirror)
-    objects = git("rev-parse", "--git-path", "objects", cwd=mirror).decode().strip()
-    (repository / "objects/info").mkdir(exist_ok=True)
-    (repository / "objects/info/alternates").write_text(f"{(mirror / objects).resolve()}\n")
+    make_objects(repository / "objects", [objects_of(mirror)])
     git("read-tree", commit, cwd=repository)
     data = patch.encode("utf-8", "surrogateescape")
     apply = ("apply", "--cached", "--whitespace=nowarn")

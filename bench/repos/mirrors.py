@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ class Mirrors:
         if has_commit(mirror, commit):
             return mirror
         # Other mirrors than our clones are only read; not even a lock file is written beside them.
-        if mirror == self._own(repo):
+        if mirror == self._own(repo) and os.access(self.root, os.W_OK):
             from filelock import FileLock
 
             with FileLock(f"{mirror}.lock"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from bench.repos.mirrors import Mirrors
 from core.errors import InfrastructureError, UserError
 from core.git import git
 from tests.bench.repos.test_checkout import history as history  # a fixture
+from tests.support import TOP
 from tests.support.task_sets import FILES
 from tests.support.task_sets import history as write_history
 
@@ -100,3 +103,76 @@ def test_a_patch_that_does_not_fit_is_named(tmp_path: Path) -> None:
     misfit = "diff --git a/core.py b/core.py\n--- a/core.py\n+++ b/core.py\n@@ -1 +1 @@\n-x\n+y\n"
     with pytest.raises(InfrastructureError, match=f"fits neither {base} nor its fix"):
         Snapshots(tmp_path / "s").get(repository / ".git", "own/thing", base, misfit)
+
+
+# What a process does that sees ``mirrors`` as a mount of its own.
+_IN_A_MOUNT = """
+import sys
+from pathlib import Path
+from bench.repos.checkout import Snapshots, make_checkout
+from bench.repos.mirrors import Mirrors
+from core.errors import UserError
+
+mirrors, target, commit, bug = map(Path, sys.argv[1:])
+mirror = Mirrors(mirrors).get("own/thing", str(commit))
+for name, patch in (("plain", ""), ("planted", bug.read_text())):
+    snapshot = Snapshots(target / "snapshots").get(mirror, "own/thing", str(commit), patch)
+    print(*sorted(make_checkout(snapshot, target / name).tracked_files()))
+try:
+    Mirrors(mirrors).get("own/thing", "1" * 40)
+except UserError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("layout", ["own+thing/repo", "own__thing.git", "thing.git"])
+@pytest.mark.parametrize(
+    "mount",
+    [
+        # The mirrors lie on a disk of their own, or are read-only, or both.
+        'mount -t tmpfs none "$1" && cp -a "$0/." "$1"',
+        'mount --bind "$0" "$1" && mount -o remount,ro,bind "$1"',
+        'mount -t tmpfs none "$1" && cp -a "$0/." "$1" && mount -o remount,ro "$1"',
+    ],
+)
+def test_mirrors_may_lie_on_another_mount_and_be_read_only(
+    tmp_path: Path, mount: str, layout: str
+) -> None:
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("mounts are not permitted here")
+    repository = tmp_path / "repository"
+    base, later = write_history(repository)
+    bug = tmp_path / "bug.patch"
+    bug.write_bytes(git("diff", later, base, cwd=repository))
+    source = tmp_path / "source"
+    (source / layout).parent.mkdir(parents=True)
+    shutil.copytree(repository / ".git", source / layout)
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    script = f'{mount} || exit 77; shift; exec "$@"'
+    command = [sys.executable, "-c", _IN_A_MOUNT, mounted, tmp_path / "target", later, bug]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, source, mounted, *command],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 77:
+        pytest.skip("mounts are not permitted here")
+    assert done.returncode == 0, done.stderr
+    plain, planted, missing = done.stdout.splitlines()
+    assert "core.py" in plain and "core.py" in planted
+    assert f"the mirror {mounted / layout} of own/thing lacks the base commit 1111" in missing
+
+
+def test_relative_alternates_of_a_mirror_are_followed(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
+    mirror, base, _ = history
+    borrowing = tmp_path / "borrowing" / "own__thing.git"
+    git("clone", "-q", "--mirror", "--shared", mirror, borrowing, cwd=mirror)
+    alternates = borrowing / "objects/info/alternates"
+    alternates.write_text(os.path.relpath(mirror / "objects", borrowing / "objects") + "\n")
+    snapshot = Snapshots(tmp_path / "snapshots").get(borrowing, "own/thing", base)
+    assert make_checkout(snapshot, tmp_path / "checkout").base_commit == base
