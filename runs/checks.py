@@ -14,6 +14,7 @@ from llm.gate import OpenGate
 from llm.options import ModelChoice
 from llm.prices import cheapest_price, dearest_price
 from llm.registry import filled, map_entry, missing_key, provider_of
+from runs.envfile import where_keys_go
 from runs.options import RunBasics, RunFolders, Spending
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
@@ -37,7 +38,7 @@ def check_models(config: RunBasics, money: Spending) -> None:
         return
     missing = {m.given: missing_key(m.name, config.api_base) for m in config.called_models}
     if lacking := [f"{given} needs {key}" for given, key in missing.items() if key]:
-        raise UserError(f"API keys are missing: {', '.join(lacking)}; set them or put them in .env")
+        raise UserError(f"API keys are missing: {', '.join(lacking)}; {where_keys_go()}")
     _check_addresses(config)
     for model in config.called_models:
         _check_tools(model, config)

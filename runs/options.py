@@ -253,10 +253,21 @@ class CallRetries:
     )
 
 
+def user_folder(variable: str, default: str) -> Path:
+    """Return the harness's folder in one of the user's, which ``variable`` may name.
+
+    A relative name does not count, as the XDG specification says: it would lie in the current
+    folder, which may be a stranger's repository.
+    """
+    root = Path(os.environ.get(variable, ""))
+    if not root.is_absolute():
+        root = Path(default).expanduser()
+    return root / "swe-retry-harness"
+
+
 def default_cache() -> Path:
     """Return the user's cache folder for mirrors, snapshots, environments and baselines."""
-    root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(root).expanduser() / "swe-retry-harness"
+    return user_folder("XDG_CACHE_HOME", "~/.cache")
 
 
 def cache_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - as of option

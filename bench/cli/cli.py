@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from dotenv import dotenv_values
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
@@ -20,7 +19,8 @@ from bench.cli.configfile import recorded_defaults
 from core.address import without_logins
 from core.errors import InfrastructureError, UserError
 from core.options import option, option_group
-from core.redaction import DOTENV_VARIABLE, Redactor
+from core.redaction import Redactor
+from runs.envfile import EnvFile, load_env_file
 from runs.options import RUN
 from runs.signals import INTERRUPTED, keep_ignoring_interrupts
 from runs.storage.versions import HARNESS_VERSION
@@ -32,7 +32,7 @@ _COMPLETED = ("retry-harness", "retry-report")
 
 
 @option_group
-class About:
+class About(EnvFile):
     version: bool = option(False, "Print the version.", "--version", panel=RUN, recorded=False)
 
 
@@ -59,6 +59,8 @@ class SectionedCommand(TyperCommand):
         if not ctx.resilient_parsing:  # as where a line is completed
             given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
             ctx.default_map = recorded_defaults(self.params, given)
+            env_file = given.get("env_file", ctx.default_map.get("env_file"))
+            load_env_file(None if env_file is None else Path(env_file), _note)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
@@ -96,7 +98,8 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
     """
     keep_ignoring_interrupts()
     _survive_readers()
-    _load_env_file(Path(".env"))
+    # Packages such as swebench would load a file .env of the folders above their own.
+    os.environ["PYTHON_DOTENV_DISABLED"] = "1"
     app = typer.Typer(
         add_completion=name in _COMPLETED,
         pretty_exceptions_enable=False,
@@ -119,25 +122,15 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
     return int(code or 0)
 
 
-def _load_env_file(path: Path) -> None:
-    """Set the variables of ``path`` that the environment lacks; all of them are redacted."""
-    try:
-        values = dotenv_values(path, encoding="utf-8-sig") if path.is_file() else {}
-    except (OSError, ValueError) as error:
-        _say(f"note: {path} cannot be read ({error}); none of its variables is set", 0)
-        return
-    new = {name: value for name, value in values.items() if value and name not in os.environ}
-    os.environ.update(new)
-    if new:
-        earlier = os.environ.get(DOTENV_VARIABLE, "").split(",")
-        os.environ[DOTENV_VARIABLE] = ",".join(sorted({*filter(None, earlier), *new}))
-
-
 def _usage(error: TyperException) -> str:
     format_message = getattr(error, "format_message", None)
     words = str(format_message() if format_message else error).replace(": Value error, ", ": ")
     words = words.replace("Input should be greater than or equal to", "must be at least")
     return _PARSING.sub("", words).replace("Input should be", "must be")
+
+
+def _note(text: str) -> None:
+    _say(text, 0)
 
 
 def _say(error: object, code: int) -> int:

@@ -34,6 +34,7 @@ from llm.prices import Price, cheapest_price, dearest_price
 from llm.registry import filled, missing_key
 from llm.tracing import make_tracing
 from runs.checks import check_folders, check_models
+from runs.envfile import unread_file
 from runs.modelsource import recorded_label, recorded_of, replay_folder
 from runs.options import Spending
 from runs.session import start_run
@@ -216,7 +217,7 @@ def _missing(config: RunConfig, todo: Sequence[Instance], mirrors: Mirrors) -> I
     yield from _missing_mirrors(todo, mirrors)
     for model in config.models if config.calls_models else ():
         if missing := missing_key(model.name, config.api_base):
-            yield f"a key for {model.given} in the environment variable {missing}"
+            yield f"a key for {model.given} in the environment variable {missing}{unread_file()}"
     try:
         make_agent(config)
     except UserError as error:

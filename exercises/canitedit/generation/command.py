@@ -46,6 +46,7 @@ from runs.calls.budget import MONEY
 from runs.calls.coordinator import AttemptGate
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
+from runs.envfile import EnvFile
 from runs.jobs import End, Finished, JobContext, KeptAttempt, WorkerAccess
 from runs.modelsource import LiveModels
 from runs.options import RUN, address_given
@@ -60,6 +61,7 @@ from runs.upkeep import clean_command, status_command
     GenerationConfig,
     GenerationModels,
     GenerationOptions,
+    EnvFile,
     panels=(MODELS, LIMITS, SCALE, MONEY, RUN),
 )
 def main(context: typer.Context, values: dict[str, Any]) -> None:

@@ -63,6 +63,7 @@ from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
+from runs.envfile import EnvFile
 from runs.jobs import End, Finished, JobContext, WorkerAccess
 from runs.modelsource import (
     LiveModels,
@@ -81,7 +82,7 @@ from runs.slots import WaitingModel
 from runs.storage.manifest import note_images, timestamp
 from runs.storage.versions import HARNESS_VERSION
 
-GROUPS = (ExercismConfig, ModelFile, ExercismOptions)
+GROUPS = (ExercismConfig, ModelFile, ExercismOptions, EnvFile)
 
 
 @command(*GROUPS, panels=(MODELS, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN))

@@ -229,28 +229,6 @@ def test_the_report_finds_cache_and_repositories_of_the_run(
     assert not (home / "cache/swe-retry-harness").exists()
 
 
-def test_a_file_of_variables_sets_only_what_is_missing(tmp_path: Path, provider: Provider) -> None:
-    provider.will_answer("textkit/slug.py", EDIT)
-    (tmp_path / ".env").write_text(
-        "OPENAI_API_KEY=sk-from-the-file-123\nPLAIN_NAME=not-so-plain-value\nOTHER=from-the-file\n"
-    )
-    code = (
-        "import os, sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
-        "from bench.cli.cli import _load_env_file; _load_env_file(Path('.env'))\n"
-        "from core.processes import without_secrets; from core.redaction import Redactor\n"
-        "left = without_secrets(os.environ); redact = Redactor.of_environment(os.environ)\n"
-        "print(os.environ['OTHER'], 'PLAIN_NAME' in left, 'OTHER' in left, "
-        "redact(os.environ['PLAIN_NAME']), redact(os.environ['OPENAI_API_KEY']))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(TOP)], cwd=tmp_path, text=True, capture_output=True,
-        env={**os.environ, "OTHER": "from-the-environment"}, check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == [
-        "from-the-environment", "False", "True", "[PLAIN_NAME]", "[OPENAI_API_KEY]",
-    ]  # fmt: skip
-
-
 def test_variables_of_the_file_are_secret_whatever_they_are_called() -> None:
     environ = {DOTENV_VARIABLE: "MODE", "MODE": "a-value-of-mine", "PATH": "/bin"}
     assert Redactor.of_environment(environ)("a-value-of-mine") == "[MODE]"

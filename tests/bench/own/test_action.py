@@ -151,7 +151,7 @@ def test_inputs_reach_the_harness(job: Runner, workspace: Path) -> None:
     assert (found["--tries"], found["--budget-usd"]) == (["2"], ["2"])
     assert found["--setup-cmd"] == ["pip install -e .", "  make $X"]
     assert (found["--test-cmd"], found["--agent"]) == (["make 'a b'"], ["codex"])
-    # Not in the repository, whose .env would be read.
+    # Not in the repository, whose files must configure nothing.
     assert found["--out"] == [str(work)] and work.parent == job.temp / "retry-harness"
     assert found["--branch"] == [f"retry-harness/text-{work.suffix[1:]}"]
     assert "GIT_AUTHOR_NAME" not in called["variables"]  # the checkout has a user

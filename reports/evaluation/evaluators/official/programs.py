@@ -26,6 +26,7 @@ from reports.evaluation.evaluators.official.tool import (
     unclear,
 )
 from reports.evaluation.evaluators.swebench import patch_fault
+from runs.envfile import unread_file
 
 _REPOSITORY_NAME = re.compile(r"[\w-][\w.-]*")
 _TESTS = ("fixed_tests", "p2p_tests", "f2p_tests", "s2p_tests", "n2p_tests")
@@ -201,7 +202,9 @@ class HostedTool(OfficialTool):
 
     def check(self) -> str:
         if not os.environ.get(_KEY):
-            raise UserError(f"--evaluator sb-cli needs a key: set {_KEY} (sb-cli gen-api-key)")
+            raise UserError(
+                f"--evaluator sb-cli needs a key: set {_KEY} (sb-cli gen-api-key){unread_file()}"
+            )
         self._subset()
         return super().check()
 

@@ -1,0 +1,160 @@
+"""Files of variables: which are read, what is taken from them, and which are not read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.processes import without_secrets
+from core.redaction import Redactor
+from llm.registry import the_litellm
+from runs.envfile import load_env_file
+from runs.options import default_cache
+from tests.support import TOP
+from tests.support.commands import Preloaded
+from tests.support.provider import Provider
+
+TAKEN = (
+    "OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "HF_TOKEN",
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION_NAME",
+    "AWS_DEFAULT_REGION", "AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE", "AZURE_API_VERSION",
+    "AZURE_TENANT_ID", "VERTEXAI_PROJECT", "VERTEXAI_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS",
+    "WATSONX_URL", "MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET", "SWEBENCH_API_KEY", "GITHUB_TOKEN",
+    "LANGFUSE_PUBLIC_KEY", "LANGFUSE_HOST", "OTEL_EXPORTER_OTLP_HEADERS",
+)  # fmt: skip
+IGNORED = (
+    "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0", "GIT_SSH_COMMAND", "GIT_DIR",
+    "GIT_SSL_KEY", "GIT_API_KEY", "PATH", "HOME", "PYTHONPATH", "PYTHONSTARTUP", "LD_PRELOAD",
+    "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "HTTPS_PROXY", "https_proxy", "ALL_PROXY",
+    "XDG_CACHE_HOME", "PIP_INDEX_URL", "UV_INDEX_URL", "UV_PROJECT", "DOCKER_HOST", "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CA_BUNDLE",
+    "LITELLM_MODE", "SWE_RETRY_HARNESS_DOTENV", "SWE_RETRY_HARNESS_API_KEY", "BASH_ENV", "EDITOR",
+    "NODE_OPTIONS", "RAY_ADDRESS", "HF_HOME", "TMPDIR",
+)  # fmt: skip
+
+
+@pytest.fixture
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, with none of the variables set but those that every process has."""
+    stays = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    monkeypatch.setattr(os, "environ", stays)
+    return tmp_path
+
+
+def test_keys_regions_and_addresses_are_set_and_nothing_else(clean: Path) -> None:
+    path, before = os.environ["PATH"], dict(os.environ)
+    lines = [f"{name}=of-the-file-{name}" for name in (*TAKEN, *IGNORED)]
+    (clean / "keys").write_text("\n".join(lines) + "\n")
+    notes: list[str] = []
+    load_env_file(clean / "keys", notes.append)
+    added = {*os.environ} - {*before} - {"SWE_RETRY_HARNESS_DOTENV"}
+    assert added == {*TAKEN} and os.environ["PATH"] == path
+    (note,) = notes
+    assert "GIT_CONFIG_COUNT" in note and f"and {len(IGNORED) - 20} more" in note
+    # Nothing of it reaches set-up, tests and linters, under any name; all of it is redacted.
+    assert without_secrets(os.environ) == before
+    redact = Redactor.of_environment(os.environ)
+    assert redact("of-the-file-AWS_REGION_NAME") == "[AWS_REGION_NAME]"
+
+
+def test_the_environment_comes_first(clean: Path) -> None:
+    os.environ["OPENAI_API_KEY"] = "of-the-environment"
+    (clean / "keys").write_text("OPENAI_API_KEY=of-the-file\nGROQ_API_KEY=of-the-file\n")
+    load_env_file(clean / "keys", pytest.fail)
+    assert os.environ["OPENAI_API_KEY"] == "of-the-environment"
+    assert "OPENAI_API_KEY" not in os.environ["SWE_RETRY_HARNESS_DOTENV"]
+    assert os.environ["GROQ_API_KEY"] == "of-the-file"
+
+
+def test_what_litellm_asks_for_is_taken(clean: Path) -> None:
+    """One model of each provider in litellm's map names the variables that it needs."""
+    litellm = the_litellm()
+    models = {entry.get("litellm_provider"): name for name, entry in litellm.model_cost.items()}
+    needed = set()
+    for name in models.values():
+        needed.update(litellm.validate_environment(model=name)["missing_keys"])
+    assert len(needed) > 20
+    (clean / "keys").write_text("".join(f"{name}=x\n" for name in sorted(needed)))
+    load_env_file(clean / "keys", pytest.fail)
+    assert needed <= {*os.environ}
+
+
+@pytest.mark.parametrize(("value", "read"), [("{home}/config", True), ("config", False)])
+def test_the_users_own_file_lies_where_xdg_says(
+    clean: Path, monkeypatch: pytest.MonkeyPatch, value: str, read: bool
+) -> None:
+    """A relative name does not count: it would lie in the folder that is worked in."""
+    monkeypatch.chdir(clean)
+    os.environ["HOME"] = str(clean / "empty")
+    os.environ["XDG_CONFIG_HOME"] = value.format(home=clean)
+    os.environ["XDG_CACHE_HOME"] = "cache"
+    file = clean / "config/swe-retry-harness/.env"
+    file.parent.mkdir(parents=True)
+    file.write_text("GROQ_API_KEY=of-the-file\n")
+    load_env_file(None, pytest.fail)
+    assert ("GROQ_API_KEY" in os.environ) is read
+    assert default_cache() == clean / "empty/.cache/swe-retry-harness"
+
+
+def test_an_own_file_that_cannot_be_read_is_a_note(clean: Path) -> None:
+    os.environ["XDG_CONFIG_HOME"] = str(clean)
+    file = clean / "swe-retry-harness/.env"
+    file.parent.mkdir()
+    file.write_bytes(b"GROQ_API_KEY=\xff\n")
+    notes: list[str] = []
+    load_env_file(None, notes.append)
+    assert "cannot be read" in notes[0] and "GROQ_API_KEY" not in os.environ
+
+
+def test_a_file_in_the_current_folder_is_named_and_not_read(
+    tmp_path: Path, preloaded: Preloaded, provider: Provider
+) -> None:
+    lines = f"OPENAI_API_KEY=sk-of-the-folder\nOPENAI_API_BASE={provider.url}\nGIT_DIR=/nowhere\n"
+    (tmp_path / ".env").write_text(lines)
+    env = {**os.environ, "HOME": str(tmp_path / "home"), "OPENAI_API_KEY": ""}
+    del env["OPENAI_API_KEY"]
+    words = ("--models", "gpt-4o@diff", "--dataset", "demo", "--environment", "none")
+    words += ("--instances", "demo__textkit-1", "--tries", "1", "--budget-usd", "1")
+    words += ("--cache", str(tmp_path / "cache"), "--out", str(tmp_path))
+    done = preloaded.run(*words, env=env, cwd=tmp_path)
+    assert done.returncode == 2 and not provider.requests, done.stdout
+    (line,) = done.stdout.splitlines()
+    assert f"put them in {tmp_path}/home/.config/swe-retry-harness/.env" in line
+    assert ".env in this folder is not read unless you give --env-file .env" in line
+    dry = preloaded.run(*words, "--dry-run", env=env, cwd=tmp_path)
+    assert "OPENAI_API_KEY; .env in this folder is not read" in dry.stdout
+    # The user names it: it is read, and filtered as any.
+    provider.will_answer("I do not know.")
+    done = preloaded.run(*words, "--env-file", ".env", env=env, cwd=tmp_path)
+    assert provider.requests and "note: .env: not set, because" in done.stdout, done.stdout
+    assert "GIT_DIR" in done.stdout and "is not read unless" not in done.stdout
+    assert provider.headers[0]["authorization"] == "Bearer sk-of-the-folder"
+
+
+def test_packages_load_no_file_of_the_folders_above_them(tmp_path: Path) -> None:
+    """swebench loads one when it is imported; ``.venv`` may lie in the tree that is worked on."""
+    (tmp_path / ".env").write_text("GIT_CONFIG_COUNT=1\nOPENAI_API_BASE=http://127.0.0.1:9\n")
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed/package.py").write_text(
+        "from dotenv import load_dotenv\nload_dotenv()\n"
+    )
+    code = (
+        "import os, sys\n"
+        "from bench.cli.cli import run_cli\n"
+        "sys.argv = ['x']\n"
+        "def command() -> None:\n"
+        "    import package\n"
+        "assert run_cli(command) == 0\n"
+        "print({'GIT_CONFIG_COUNT', 'OPENAI_API_BASE'} & {*os.environ})\n"
+    )
+    path = os.pathsep.join([str(TOP), str(tmp_path / "installed")])
+    env = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, text=True, capture_output=True, check=True
+    )
+    assert done.stdout == "set()\n", done.stderr
