@@ -60,7 +60,7 @@ class NamedAgent:
         try:
             done = subprocess.run(
                 [program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS,
-                stdin=subprocess.DEVNULL, check=False,
+                stdin=subprocess.DEVNULL, check=False, cwd="/",
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired):
             return ""

@@ -158,7 +158,7 @@ def find_python(version: str) -> Path | None:
             return folder / "bin" / "python"
     result = subprocess.run(
         [_uv(), "python", "find", "--no-python-downloads", "--no-project", "--system", version],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, cwd="/",
     )  # fmt: skip
     path = Path(result.stdout.strip())
     return path if result.returncode == 0 and path.is_file() else None
@@ -271,7 +271,8 @@ class BuildSteps:
         number = _VERSION.search(self.version)
         env["SETUPTOOLS_SCM_PRETEND_VERSION"] = number.group() if number else "0.0"
         env |= variables or {}
-        result = run_limited(words, cwd or Path.cwd(), env, _SECONDS, check=self.check)
+        # Not in the current folder, whose uv.toml could name another package index.
+        result = run_limited(words, cwd or Path("/"), env, _SECONDS, check=self.check)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(f"$ {shlex.join(words)}\n{result.output}\n")
