@@ -87,7 +87,10 @@ def drawing(theme: Theme) -> Iterator[None]:
         # The name of a model may hold dollar signs.
         "text.parse_math": False,
     }
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # A file matplotlibrc in the current folder does not count.
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(settings)
         # Names may be in any script; an SVG viewer has fonts for it.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield

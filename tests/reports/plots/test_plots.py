@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import subprocess
+import sys
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +26,7 @@ from reports.plots.write import (
 from reports.statistics.collect import Confusion, LimitedRun
 from reports.statistics.comparing import RunComparison, compare_verdicts
 from reports.statistics.methods import Interval, Share
+from tests.support import TOP
 
 WEIRD = "a$b$_^{x}\\frac<&\"'>\x00\x1b[31m日本\u202e"
 
@@ -134,3 +138,18 @@ def test_colours_differ_without_their_hue(theme: Theme) -> None:
     assert contrast(theme.ink, theme.paper) >= 7
     assert contrast(theme.good, theme.bad) >= 2
     assert contrast(theme.good, theme.paper) >= 3
+
+
+def test_a_configuration_in_the_current_folder_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "matplotlibrc").write_text("lines.linewidth: 99\n")
+    code = "import matplotlib; from reports.plots.style import LIGHT, drawing\n"
+    code += "with drawing(LIGHT):\n    print(matplotlib.rcParams['lines.linewidth'])\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(TOP)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "1.5\n"
