@@ -2,13 +2,15 @@
 
 A ``GIT_DIR`` or ``GIT_INDEX_FILE`` in the environment, as hooks set them, makes git act on another
 repository (as pre-commit found), and a user's ``core.autocrlf`` changes the files of a checkout.
+For a repository of the user's, ``as_user``, the user's own configuration counts.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from core.errors import InfrastructureError
@@ -24,9 +26,10 @@ _FIXED = {
     "GIT_ATTR_NOSYSTEM": "1",
     "LC_ALL": "C",
 }
+_SAFE = "safe.directory"
 # Set for one process instead of in a global file: mirrors often belong to another user.
 _CONFIG = {
-    "safe.directory": "*",
+    _SAFE: "*",
     "core.quotePath": "true",
     "core.hooksPath": os.devnull,
     "gc.auto": "0",
@@ -38,20 +41,64 @@ _CONFIG = {
     "user.email": "harness@localhost",
     "advice.detachedHead": "false",
 }
+# What commands of the user take over: who the user is, where the user's configuration lies, and how
+# the user logs in.
+_OF_THE_USER = re.compile(
+    r"GIT_(?:(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)"
+    r"|SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|TERMINAL_PROMPT|SSL_CAINFO|SSL_CAPATH)"
+)
+_PLACES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "XDG_CONFIG_HOME")
 
 
 class GitError(InfrastructureError):
-    """A git command failed; the message holds the command and the end of its error output."""
+    """A git command failed; the message holds the command and the end of its error output.
+
+    Attributes:
+        words: the end of its error output.
+    """
+
+    words: str = ""
 
 
 def git_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment without ``GIT_*``, plus fixed settings and ``extra``."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    config = {"GIT_CONFIG_COUNT": str(len(_CONFIG))}
-    for number, (key, value) in enumerate(_CONFIG.items()):
-        config[f"GIT_CONFIG_KEY_{number}"] = key
-        config[f"GIT_CONFIG_VALUE_{number}"] = value
-    return {**kept, **_FIXED, **config, **(extra or {})}
+    return {**kept, **_FIXED, **_configuring(list(_CONFIG.items())), **(extra or {})}
+
+
+def user_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of the user's own git, plus ``extra``.
+
+    Hooks and file system monitors never run: the repository may be a stranger's.
+    """
+    kept = {}
+    for key, value in os.environ.items():
+        # A relative place of the configuration would lie in the repository.
+        relative = key in _PLACES and not Path(value).is_absolute()
+        of_the_user = not key.startswith("GIT_") or _OF_THE_USER.fullmatch(key)
+        if of_the_user and not relative:
+            kept[key] = value
+    config = [("core.hooksPath", os.devnull), ("core.fsmonitor", "false"), ("gc.auto", "0")]
+    config += [(_SAFE, folder) for folder in _safe_folders()]
+    # ``git status`` would write the user's index.
+    fixed = {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    return {**kept, **fixed, **_configuring(config), **(extra or {})}
+
+
+def _configuring(config: Sequence[tuple[str, str]]) -> dict[str, str]:
+    variables = {"GIT_CONFIG_COUNT": str(len(config))}
+    for number, (key, value) in enumerate(config):
+        variables[f"GIT_CONFIG_KEY_{number}"] = key
+        variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    return variables
+
+
+def _safe_folders() -> Iterator[str]:
+    """Yield the folders of other users that the environment says are safe, as in containers."""
+    count = os.environ.get("GIT_CONFIG_COUNT", "")
+    for number in range(int(count) if count.isdecimal() else 0):
+        if os.environ.get(f"GIT_CONFIG_KEY_{number}", "").lower() == _SAFE:
+            yield os.environ.get(f"GIT_CONFIG_VALUE_{number}", "")
 
 
 def git_result(
@@ -59,6 +106,7 @@ def git_result(
     cwd: Path,
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
+    as_user: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run ``git args`` in ``cwd`` and return the result, with any exit code."""
     return subprocess.run(
@@ -66,10 +114,11 @@ def git_result(
         cwd=cwd,
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
-        env=git_environment(env),
+        env=user_environment(env) if as_user else git_environment(env),
         capture_output=True,
-        # Ctrl-C in the terminal is for the harness, which lets git finish.
-        start_new_session=True,
+        # Ctrl-C in the terminal is for the harness, which lets git finish. The user may have to
+        # type a password there.
+        start_new_session=not as_user,
         check=False,
     )
 
@@ -79,14 +128,17 @@ def git(
     cwd: Path,
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
+    as_user: bool = False,
 ) -> bytes:
     """Run ``git args`` in ``cwd`` and return its standard output.
 
     Raises:
         GitError: the exit code is not 0.
     """
-    result = git_result(*args, cwd=cwd, stdin=stdin, env=env)
+    result = git_result(*args, cwd=cwd, stdin=stdin, env=env, as_user=as_user)
     if result.returncode:
         words = result.stderr.decode("utf-8", "replace").strip()[-500:]
-        raise GitError(f"git {' '.join(map(str, args))} in {cwd}: {words}")
+        error = GitError(f"git {' '.join(map(str, args))} in {cwd}: {words}")
+        error.words = words
+        raise error
     return result.stdout

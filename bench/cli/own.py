@@ -126,7 +126,7 @@ class OwnRun:
     def _found(self, environment: EnvironmentKind) -> Iterator[str]:
         """Yield what was found, for the user to see before anything costs."""
         repository, commands = self.repository, self.commands
-        changed = ", with uncommitted changes" if repository.commit != repository.head else ""
+        changed = ", with uncommitted changes" if repository.changed else ""
         for name, key, words in (
             ("repository", "", f"{repository.name} at {repository.head[:12]}{changed}"),
             ("issue", "", self.issue.title),

@@ -2,33 +2,52 @@
 
 It is only read until the user asks for a result. The user's git configuration counts here, other
 than in checkouts: what is ignored, line endings, who commits, how to log in.
+
+The tree and the configuration of its repository may be a stranger's, and must start no program.
+Commands that could start one (they compare or write files: filters, monitors, submodules) run in a
+*view*, a repository of our own with the same commits, index and files. It has the user's
+configuration, and of the repository's only settings that name no program. Besides, git is asked
+in the repository itself for names of commits and settings, and adds a commit there.
 """
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import os
 import re
 import shutil
+import socket
 import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
+from pathlib import Path, PurePosixPath
 
 from filelock import FileLock
-from git import Commit, GitCommandError, Repo
-from git.exc import GitError, InvalidGitRepositoryError, NoSuchPathError
+from git import Repo
+from git.exc import InvalidGitRepositoryError, NoSuchPathError
 
 from bench.own.discovery import CONFIG_FILE
-from bench.repos.checkout import BASE_AUTHOR
+from bench.repos.checkout import BASE_AUTHOR, make_objects
+from bench.repos.mirrors import ENV_NAME, remove_env_files
 from core.address import without_logins
-from core.atomic import write_text_atomic
 from core.errors import InfrastructureError, UserError
-from core.git import git, git_result
+from core.git import GitError, git, git_result
 from core.plaintext import one_line, some
 
+# Without a protocol, git cannot fetch what a partial clone lacks: the repository's configuration
+# names the programs for that.
+_NO_FETCH = {"GIT_ALLOW_PROTOCOL": "none"}
+# What a view takes over of a repository's settings; none of them names a program.
+_SETTINGS = frozenset(
+    f"core.{name}"
+    for name in (
+        "autocrlf", "checkstat", "eol", "excludesfile", "filemode", "ignorecase",
+        "precomposeunicode", "safecrlf", "symlinks", "trustctime",
+    )
+)  # fmt: skip
 _ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+@[\w.-]+:")
 _NAME = re.compile(r"([^/:]+)[/:]([^/:]+?)(?:\.git)?/*$")
 _SHOWN = 5
@@ -41,10 +60,11 @@ class OwnRepository:
     Attributes:
         name: ``owner/name``, by its remote ``origin``; ``local/FOLDER`` without one.
         head: the commit that a branch starts from.
-        commit: the base commit: ``head``, or with changes that are included one that only
-            ``mirror`` has.
+        commit: the base commit: ``head``, or one that only ``mirror`` has, with changes that are
+            included and without files named ``.env``.
         mirror: a bare repository with all objects of ``commit``.
         url: where it was cloned from; empty for a repository of this machine.
+        changed: ``commit`` has uncommitted changes.
     """
 
     repo: Repo
@@ -53,6 +73,7 @@ class OwnRepository:
     commit: str
     mirror: Path
     url: str = ""
+    changed: bool = False
 
     @property
     def mirrors(self) -> Path:
@@ -62,20 +83,20 @@ class OwnRepository:
     @property
     def tree(self) -> Path | None:
         """The user's work tree; None where there is none."""
-        folder = None if self.url else self.repo.working_tree_dir
-        return Path(folder) if folder else None
+        return None if self.url else tree_of(self.repo)
 
     @property
     def remote(self) -> str:
         """What a branch is pushed to; empty without one."""
-        return self.url or ("origin" if "origin" in self.repo.remotes else "")
+        if self.url or not _origin(self.repo):
+            return self.url
+        return "origin"
 
     @property
     def version(self) -> str:
         """The number of the last tag, for builds that ask git for it; empty without one."""
-        found = git_result(
-            "describe", "--tags", "--abbrev=0", self.head, cwd=Path(self.repo.common_dir)
-        )
+        words = ("describe", "--tags", "--abbrev=0", self.head)
+        found = git_result(*words, cwd=Path(self.repo.common_dir), env=_NO_FETCH)
         number = re.search(r"\d+(?:\.\d+)+", found.stdout.decode("utf-8", "replace"))
         return number.group() if number else ""
 
@@ -94,14 +115,15 @@ class OwnRepository:
 
     def apply(self, patch: str) -> None:
         """Apply a patch to the work tree; a UserError where that changed in the same places."""
-        with _file(patch) as file:
-            try:
-                self.repo.git.apply("--whitespace=nowarn", file)  # all of it, or nothing
-            except GitCommandError as error:
-                raise UserError(
-                    f"--apply: the work tree is not as the patch needs it ({_said(error)}); "
-                    "nothing is changed: use --branch or --patch"
-                ) from None
+        try:
+            with View.of(self.repo, self.head) as view:
+                # All of it, or nothing.
+                view.git("apply", "--whitespace=nowarn", "-", stdin=_encoded(patch))
+        except GitError as error:
+            raise UserError(
+                f"--apply: the work tree is not as the patch needs it ({_said(error)}); "
+                "nothing is changed: use --branch or --patch"
+            ) from None
 
     def commit_to(self, branch: str, patch: str, message: str) -> str:
         """Make a new branch with one commit and return its hash; HEAD and work tree stay.
@@ -110,20 +132,25 @@ class OwnRepository:
             UserError: there is such a branch, or the patch needs uncommitted changes.
         """
         self.check_branch(branch)
-        with _file(patch) as file, _index_of_its_own(self.repo):
-            try:
-                self.repo.git.read_tree(self.head)
-                self.repo.git.apply("--cached", "--whitespace=nowarn", file)
-                tree = self.repo.tree(self.repo.git.write_tree())
-            except GitCommandError as error:
-                raise UserError(
-                    f"--branch {branch}: the patch needs uncommitted changes ({_said(error)}); "
-                    "commit them first, or use --apply"
-                ) from None
-        parent = self.repo.commit(self.head)
-        made = Commit.create_from_tree(self.repo, tree, message, [parent])
-        self.repo.git.update_ref(f"refs/heads/{branch}", made.hexsha, "0" * 40)
-        return made.hexsha
+        try:
+            with View.of(self.repo, self.head) as view:
+                view.git("read-tree", self.head)
+                view.git("apply", "--cached", "--whitespace=nowarn", "-", stdin=_encoded(patch))
+                tree = view.git("write-tree").decode().strip()
+        except GitError as error:
+            raise UserError(
+                f"--branch {branch}: the patch needs uncommitted changes ({_said(error)}); "
+                "commit them first, or use --apply"
+            ) from None
+        place = _place(self.repo)
+        config = _config(self.repo)
+        who = _identity(config)
+        words = ("commit-tree", tree, "-p", self.head, "-F", "-")
+        made = git(*words, cwd=place, stdin=_encoded(message), env=who, as_user=True)
+        commit = made.decode().strip()
+        reference = ("update-ref", f"refs/heads/{branch}", commit, "0" * 40)
+        git(*_without_hooks(config), *reference, cwd=place, env=who, as_user=True)
+        return commit
 
     def check_branch(self, branch: str) -> None:
         """Raise a UserError where ``branch`` cannot be a new branch."""
@@ -134,8 +161,88 @@ class OwnRepository:
                 raise UserError(f"--branch {branch}: there is {head.name}; choose another name")
 
 
+@dataclass(frozen=True)
+class View:
+    """A repository of our own on a work tree of the user's; see the text of this module.
+
+    Attributes:
+        folder: its ``GIT_DIR``, which holds a copy of the index.
+        tree: the work tree; the repository itself where there is none.
+        objects: where new objects are written.
+        options: the settings that are taken over, as options of git.
+    """
+
+    folder: Path
+    tree: Path
+    objects: Path
+    options: Sequence[str]
+
+    @classmethod
+    @contextmanager
+    def of(cls, repo: Repo, head: str, objects: Path | None = None) -> Iterator[View]:
+        """Yield the view of ``repo`` with ``head`` as its HEAD, for as long as it is needed."""
+        common = Path(repo.common_dir).resolve()
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "refs").mkdir()
+            (folder / "info").mkdir()
+            (folder / "HEAD").write_text(f"{head}\n")
+            (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
+            copied = {
+                common / f"info/{file}": folder / "info" for file in ("attributes", "exclude")
+            }
+            for file in Path(repo.git_dir).glob("*index*"):  # a split one has several files
+                copied[file] = folder
+            for file, target in copied.items():
+                if file.is_file():
+                    # With its time, by which git knows what may have changed since.
+                    shutil.copy2(file, target)
+            yield cls(folder, _place(repo), objects or common / "objects", _options(repo))
+
+    def git(self, *words: str, stdin: bytes | None = None) -> bytes:
+        """Run git in the view and return its standard output."""
+        env = {
+            **_NO_FETCH,
+            **BASE_AUTHOR,
+            "GIT_DIR": str(self.folder),
+            "GIT_WORK_TREE": str(self.tree),
+            "GIT_OBJECT_DIRECTORY": str(self.objects),
+        }
+        return git(*self.options, *words, cwd=self.tree, stdin=stdin, env=env, as_user=True)
+
+    def changed(self) -> list[str]:
+        """Return the paths that differ from HEAD."""
+        # Git would look into submodules with their own configuration.
+        words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+        listed = self.git(*words, "--ignore-submodules=dirty").split(b"\0")
+        return [os.fsdecode(entry[3:]) for entry in listed if entry]
+
+
+def _changed_in_submodules(repo: Repo, tree: Path) -> Iterator[str]:
+    """Yield the changed files in submodules, but of those that git is to ignore."""
+    if not (tree / ".gitmodules").is_file():
+        return
+    listed = _config(repo, "--file", str(tree / ".gitmodules"))
+    settings = {**listed, **_config(repo)}
+    for key, path in listed.items():
+        name, _, last = key.rpartition(".")
+        place = (tree / path).resolve()
+        ignored = settings.get(f"{name}.ignore", "none") != "none"
+        if last != "path" or ignored or not place.is_relative_to(tree):
+            continue
+        with suppress(InvalidGitRepositoryError, NoSuchPathError, UserError):  # not checked out
+            submodule = Repo(place)
+            with View.of(submodule, _commit(submodule, "HEAD")) as view:
+                yield from (f"{path}/{file}" for file in view.changed())
+
+
 def open_repository(
-    given: str, base: str, cache: Path, *, include_changes: bool = False
+    given: str,
+    base: str,
+    cache: Path,
+    *,
+    include_changes: bool = False,
+    ours: Callable[[Path], Collection[str]] = lambda _: (),
 ) -> OwnRepository:
     """Return the repository at a path or an address, with what a run needs of it.
 
@@ -143,22 +250,23 @@ def open_repository(
         base: any name of a commit; empty for HEAD.
         cache: mirrors lie below it.
         include_changes: uncommitted changes are part of the base; else they are refused.
+        ours: returns the files and folders in a work tree that are the harness's own.
 
     Raises:
         UserError: naming what is wrong and the fix.
         InfrastructureError: it cannot be cloned.
     """
-    # As hooks set them, they would make git act on another repository.
-    for name in ("DIR", "WORK_TREE", "INDEX_FILE", "COMMON_DIR", "NAMESPACE", "OBJECT_DIRECTORY"):
+    # As hooks set them, they would make GitPython find another repository.
+    for name in ("DIR", "WORK_TREE", "COMMON_DIR", "OBJECT_DIRECTORY"):
         os.environ.pop(f"GIT_{name}", None)
-    os.environ["GIT_OPTIONAL_LOCKS"] = "0"  # `git status` would write the user's index
     place = Path(os.path.expanduser(given))  # noqa: PTH111 - pathlib raises for unknown users
     try:
         if _ADDRESS.match(given) and not place.exists():
             if include_changes:
                 raise UserError("--include-changes is for a repository of this machine")
             return _cloned(given, base, cache)
-        return _local(Repo(place, search_parent_directories=True), base, cache, include_changes)
+        repo = Repo(place, search_parent_directories=True)
+        return _local(repo, base, cache, include_changes, ours)
     except (InvalidGitRepositoryError, NoSuchPathError):
         there = "is not in a git repository" if place.exists() else "does not exist"
         raise UserError(f"--repo {given}: it {there}; give a path or an address") from None
@@ -166,63 +274,119 @@ def open_repository(
         raise UserError(f"--repo {without_logins(given)}: {_said(error)}") from None
 
 
-def _local(repo: Repo, base: str, cache: Path, include_changes: bool) -> OwnRepository:
-    repo.git.rev_parse("--git-dir")  # git refuses repositories of other users
+def tree_of(repo: Repo) -> Path | None:
+    """Return the work tree: the folder whose ``.git`` is, or names, this repository.
+
+    Where the repository's own configuration says that it lies does not count.
+    """
+    if repo.working_tree_dir is None:
+        return None
+    folder = Path(repo.working_tree_dir).resolve()
+    try:
+        there = Repo(folder).git_dir
+    except (InvalidGitRepositoryError, NoSuchPathError):
+        return None
+    same = Path(there).resolve() == Path(repo.git_dir).resolve() != folder
+    return folder if same else None
+
+
+def _local(
+    repo: Repo,
+    base: str,
+    cache: Path,
+    include_changes: bool,
+    ours: Callable[[Path], Collection[str]],
+) -> OwnRepository:
+    _ask(repo, "rev-parse", "--git-dir")  # git refuses repositories of other users
     head, common = _commit(repo, base or "HEAD"), Path(repo.common_dir).resolve()
     if "\n" in str(common):
         raise UserError("--repo: its path has a line break; rename the folder")
-    origin = repo.remotes["origin"].url if "origin" in repo.remotes else ""
+    tree = tree_of(repo)
+    own_files = ours(tree) if tree else ()
     folder = common.parent if common.name == ".git" else common
-    mirror, name = _mirror(cache, str(common), origin, folder.name)
+    mirror, name = _mirror(cache, str(common), _origin(repo), folder.name)
     modules = (*common.glob("modules/**/objects"), *common.glob("worktrees/*/modules/**/objects"))
-    objects = [common / "objects", *sorted(modules)]
-    write_text_atomic(mirror / "objects/info/alternates", "".join(f"{one}\n" for one in objects))
-    commit = head
-    if not repo.bare and head == _commit(repo, "HEAD"):
-        commit = _with_changes(repo, head, mirror, include_changes)
-    elif include_changes:
-        raise UserError("--include-changes: they belong to HEAD, which --base does not name")
-    return OwnRepository(repo, name, head, commit, mirror)
+    make_objects(mirror / "objects", [common / "objects", *sorted(modules)])
+    if tree is None or head != _commit(repo, "HEAD"):
+        if include_changes:
+            raise UserError("--include-changes: they belong to HEAD, which --base does not name")
+        return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror)
+    with View.of(repo, head, mirror / "objects") as view:
+        changed, own = _divided(view.changed(), own_files)
+        everything = [*changed, *_changed_in_submodules(repo, tree)]
+        if everything and not include_changes:
+            names = one_line(some(everything, _SHOWN))
+            raise UserError(
+                f"--repo: there are uncommitted changes ({names}); commit or stash them, or give "
+                "--include-changes"
+            )
+        if not changed:
+            return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror)
+        _add_changes(view, head, changed, own)
+        commit = _base_commit(view.git, head)
+    return OwnRepository(repo, name, head, commit, mirror, changed=True)
 
 
-def _with_changes(repo: Repo, head: str, mirror: Path, include: bool) -> str:
-    """Return ``head``, or where changes are included a commit in ``mirror`` that holds them."""
-    listed = repo.git.status("--porcelain", "-z", "--untracked-files=all", "--no-renames")
-    changed = [entry[3:] for entry in listed.split("\0") if entry and entry[3:] != CONFIG_FILE]
-    if not changed:
+def _divided(paths: Iterable[str], ours: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the paths of the user's changes, and those of the harness's own files."""
+    changed, own = [], []
+    for path in paths:
+        name = path.rpartition("/")[2]
+        parents = {str(parent) for parent in PurePosixPath(path).parents}
+        if path in ours or not parents.isdisjoint(ours):
+            own.append(path)
+        elif path != CONFIG_FILE and name != ENV_NAME:
+            changed.append(path)
+    return changed, own
+
+
+def _add_changes(view: View, head: str, changed: Sequence[str], own: Sequence[str]) -> None:
+    """Put the user's changes into the index of ``view``; our own files stay as in ``head``."""
+    # What is staged counts, also where it is ignored.
+    words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+    view.git(*words, stdin=_joined(path.rstrip("/") for path in changed))
+    view.git("update-index", "-z", "--force-remove", "--stdin", stdin=_joined(own))
+    listed = view.git("ls-tree", "-r", "-z", head).split(b"\0")
+    names = {os.fsencode(path) for path in own}
+    before = [entry + b"\0" for entry in listed if entry.partition(b"\t")[2] in names]
+    view.git("update-index", "-z", "--index-info", stdin=b"".join(before))
+
+
+def _without_env_files(mirror: Path, head: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"GIT_INDEX_FILE": f"{folder}/index", **BASE_AUTHOR}
+        run = partial(git, cwd=mirror, env=env)
+        run("read-tree", head)
+        return _base_commit(run, head)
+
+
+def _base_commit(run: Callable[..., bytes], head: str) -> str:
+    """Return ``head``, or where the index of ``run`` is another tree a commit that holds that.
+
+    With a fixed author the same files are the same base, so that a stopped run continues.
+    """
+    remove_env_files(run)
+    tree = run("write-tree").decode().strip()
+    if tree == run("rev-parse", f"{head}^{{tree}}").decode().strip():
         return head
-    if not include:
-        names = one_line(some(changed, _SHOWN))
-        raise UserError(
-            f"--repo: there are uncommitted changes ({names}); commit or stash them, or give "
-            "--include-changes"
-        )
-    objects = {
-        "GIT_OBJECT_DIRECTORY": str(mirror / "objects"),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(Path(repo.common_dir).resolve() / "objects"),
-    }
-    # With a fixed author the same changes are the same base, so that a stopped run continues.
-    with _index_of_its_own(repo, **objects, **BASE_AUTHOR):
-        # What is staged counts, also where it is ignored.
-        shutil.copyfile(Path(repo.git_dir) / "index", repo.git.environment()["GIT_INDEX_FILE"])
-        repo.git.add("--all", "--", ":/", f":(exclude,top){CONFIG_FILE}")
-        return str(repo.git.commit_tree(repo.git.write_tree(), "-p", head, "-m", "changes"))
+    return run("commit-tree", tree, "-p", head, "-m", "changes").decode().strip()
 
 
 def _cloned(given: str, base: str, cache: Path) -> OwnRepository:
     mirror, name = _mirror(cache, given, given, "clone")
     repo = Repo(mirror)
     refs = ("+HEAD:refs/retry/HEAD", "+refs/heads/*:refs/remotes/origin/*")
+    fetch = ("fetch", "--quiet", "--prune", "--tags", "--force", "--", given, *refs)
     try:
         if not (re.fullmatch(r"[0-9a-f]{40}", base) and _has(repo, base)):
             with FileLock(f"{mirror}.lock"):
-                repo.git.fetch("--quiet", "--prune", "--tags", "--force", "--", given, *refs)
-    except GitCommandError as error:
+                git(*fetch, cwd=mirror, as_user=True)
+    except GitError as error:
         words = without_logins(f"cannot clone {given}: {_said(error)}")
         raise InfrastructureError(words) from None
     named = base or "refs/retry/HEAD"
     head = _commit(repo, f"origin/{base}" if _has(repo, f"origin/{base}") else named)
-    return OwnRepository(repo, name, head, head, mirror, given)
+    return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror, given)
 
 
 def _mirror(cache: Path, place: str, origin: str, folder: str) -> tuple[Path, str]:
@@ -237,10 +401,22 @@ def _mirror(cache: Path, place: str, origin: str, folder: str) -> tuple[Path, st
     return mirror, f"{owner}/{name}"
 
 
+def _place(repo: Repo) -> Path:
+    return tree_of(repo) or Path(repo.git_dir)
+
+
+def _ask(repo: Repo, *words: str) -> str:
+    """Return what git says in the repository itself; the command must start no program."""
+    said = git(*words, cwd=_place(repo), env=_NO_FETCH, as_user=True)
+    return os.fsdecode(said).strip()
+
+
 def _has(repo: Repo, name: str) -> bool:
     try:
-        return bool(repo.git.rev_parse("-q", "--verify", "--end-of-options", f"{name}^{{commit}}"))
-    except GitCommandError:
+        return bool(
+            _ask(repo, "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        )
+    except GitError:
         return False
 
 
@@ -248,35 +424,72 @@ def _commit(repo: Repo, name: str) -> str:
     if not _has(repo, name):
         where = "it has no commit yet" if name == "HEAD" else f"it has no commit {name!r}"
         raise UserError(f"--repo: {where}; give another with --base")
-    found = str(repo.git.rev_parse("--verify", "--end-of-options", f"{name}^{{commit}}"))
+    found = _ask(repo, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
     if len(commit := found.split()[-1]) != 40:
         raise UserError("--repo: repositories with SHA-256 hashes are not supported")
     return commit
 
 
-def _said(error: Exception) -> str:
+def _origin(repo: Repo) -> str:
+    """Return the address of the remote ``origin``; empty without one."""
+    try:
+        return _ask(repo, "remote", "get-url", "origin")
+    except GitError:
+        return ""
+
+
+def _config(repo: Repo, *source: str) -> dict[str, str]:
+    """Return the settings that count in a repository; one without a value is ``true``."""
+    values = {}
+    for entry in _ask(repo, "config", *source, "--list", "-z").split("\0"):
+        key, line, value = entry.partition("\n")
+        values[key] = value if line else "true"
+    return values
+
+
+def _options(repo: Repo) -> list[str]:
+    options = []
+    for key, value in _config(repo).items():
+        if key in _SETTINGS:
+            options += ["-c", f"{key}={value}"]
+    return options
+
+
+def _without_hooks(config: Mapping[str, str]) -> list[str]:
+    """Return options by which hooks of a configuration do nothing; newer versions of git run them.
+
+    Hooks that are files never run, see ``core.git``.
+    """
+    options = []
+    for key in config:
+        if key.startswith("hook.") and key.endswith(".command"):
+            options += ["-c", f"{key}=true"]
+    return options
+
+
+def _identity(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that name the author and the committer, as git would find them."""
+    user = getpass.getuser()
+    last = {"NAME": user, "EMAIL": os.environ.get("EMAIL") or f"{user}@{socket.gethostname()}"}
+    variables = {}
+    for role in ("AUTHOR", "COMMITTER"):
+        for key, default in last.items():
+            name, own = f"GIT_{role}_{key}", f"{role}.{key}".lower()
+            configured = config.get(own) or config.get(f"user.{key.lower()}")
+            variables[name] = os.environ.get(name) or configured or default
+    return variables
+
+
+def _said(error: GitError) -> str:
     """Return the telling line of what git wrote."""
-    text = str(getattr(error, "stderr", None) or error).replace("stderr: '", "").strip("' \n")
-    lines = [one_line(line) for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if re.search(r"\b(fatal|error):", line)]
-    return (told or lines or ["git failed"])[0].removeprefix("error: ")
+    lines = [one_line(line) for line in error.words.splitlines() if line.strip()]
+    telling = [line for line in lines if re.search(r"\b(fatal|error):", line)]
+    return (telling or lines or ["git failed"])[0].removeprefix("error: ")
 
 
-@contextmanager
-def _file(patch: str) -> Iterator[str]:
-    with tempfile.NamedTemporaryFile(suffix=".patch") as file:
-        file.write(patch.encode("utf-8", "surrogateescape"))
-        file.flush()
-        yield file.name
+def _joined(paths: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
-@contextmanager
-def _index_of_its_own(repo: Repo, **variables: str) -> Iterator[None]:
-    with tempfile.TemporaryDirectory() as folder:
-        # A split index would leave files in the repository.
-        at = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
-        split = {f"GIT_CONFIG_KEY_{at}": "core.splitIndex", f"GIT_CONFIG_VALUE_{at}": "false"}
-        places = {"GIT_INDEX_FILE": f"{folder}/index", "GIT_CONFIG_COUNT": f"{at + 1}"}
-        places |= {**split, **variables}
-        with repo.git.custom_environment(**places):
-            yield
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

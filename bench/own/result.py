@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from rich.console import Console
 from rich.syntax import Syntax
@@ -21,7 +21,8 @@ from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository
 from bench.regression.baselines import Baseline
 from bench.regression.testlogs import Results, failing, passing, results_in_words
-from bench.repos.patches import submittable_patch
+from bench.repos.mirrors import ENV_NAME
+from bench.repos.patches import SubmittablePatch, split_patch, submittable_patch
 from core.address import without_logins
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import as_text, in_words
@@ -114,7 +115,7 @@ class OwnResult:
             return cls(repository, issue, store, before, none, reason, cost)
         said, raw = store.read_prediction(path), store.read_trajectory(name).get("attempts")
         attempts = [AttemptRecord.of_trajectory(one) for one in raw or ()]
-        fit = submittable_patch(str(said["model_patch"]))
+        fit = deliverable_patch(str(said["model_patch"]))
         chosen = (one for one in attempts if one.attempt == said.get("attempt"))
         winner = next(chosen, None) if fit.patch.strip() else None
         outcome = OwnOutcome.NOT_PLAUSIBLE if winner else OwnOutcome.NONE
@@ -166,14 +167,30 @@ class OwnResult:
         yield from (f"- {line}" for line in self.before.lines(_NAMED))
         if winner and winner.candidate.test_note:
             yield f"- Tests after: {one_line(winner.candidate.test_note)}"
-        if self.dropped:
-            yield f"- Left out, as edits of tests: {_code(self.dropped)}"
+        env_files = [path for path in self.dropped if PurePosixPath(path).name == ENV_NAME]
+        tests = [path for path in self.dropped if path not in env_files]
+        if tests:
+            yield f"- Left out, as edits of tests: {_code(tests)}"
+        if env_files:
+            yield f"- Left out, as settings of one machine: {_code(env_files)}"
         yield f"- Base: `{self.repository.head}` of {self.repository.name}"
         if self.issue.url:
             yield f"- Issue: {self.issue.url}"
         if self.attempts:
             yield ""
             yield from attempts_table(self.attempts, winner)
+
+
+def deliverable_patch(patch: str) -> SubmittablePatch:
+    """Leave out edits of tests, and files named ``.env``, which no base has."""
+    fit = submittable_patch(patch)
+    kept, dropped = [], list(fit.dropped)
+    for part in split_patch(fit.patch.encode("utf-8", "surrogateescape")):
+        if PurePosixPath(part.path).name == ENV_NAME:
+            dropped.append(part.path)
+        else:
+            kept.append(part.data)
+    return SubmittablePatch(b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped))
 
 
 def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:

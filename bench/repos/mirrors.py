@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench.repos.checkout import Checkout
 from core.atomic import scratch_folder
 from core.errors import InfrastructureError, UserError
 from core.git import GitError, git, git_result
+
+ENV_NAME = ".env"
+"""The name of files that no checkout of one's own repository has."""
 
 GITHUB = "https://github.com/{repo}"
 
@@ -79,6 +84,15 @@ class Mirrors:
         return self.root / f"{repo.replace('/', '__')}.git"
 
 
+def remove_env_files(run: Callable[..., bytes]) -> None:
+    """Remove files named ``.env`` from the index of the git that ``run`` runs."""
+    listed = run("ls-files", "-z").split(b"\0")
+    names = [path for path in listed if path.rpartition(b"/")[2] == ENV_NAME.encode()]
+    # The mode 0 removes a path, also where there is no work tree.
+    lines = b"".join(b"0 %s\t%s\0" % (b"0" * 40, path) for path in names)
+    run("update-index", "-z", "--index-info", stdin=lines)
+
+
 def add_submodules(mirror: Path, checkout: Checkout) -> None:
     """Write the files of the submodules whose commits ``mirror`` holds into a checkout for tests.
 
@@ -88,10 +102,11 @@ def add_submodules(mirror: Path, checkout: Checkout) -> None:
         commit = git("rev-parse", f"{checkout.base_commit}:{path}", cwd=mirror).decode().strip()
         if has_commit(mirror, commit):
             with tempfile.TemporaryDirectory() as folder:
-                env = {"GIT_INDEX_FILE": f"{folder}/index"}
-                git("read-tree", commit, cwd=mirror, env=env)
+                run = partial(git, cwd=mirror, env={"GIT_INDEX_FILE": f"{folder}/index"})
+                run("read-tree", commit)
+                remove_env_files(run)
                 place = f"--work-tree={checkout.root / path}"
-                git(place, "checkout-index", "--all", "--force", cwd=mirror, env=env)
+                run(place, "checkout-index", "--all", "--force")
 
 
 def has_commit(mirror: Path, commit: str) -> bool:
