@@ -39,13 +39,15 @@ from environments.choice import make_environment
 from environments.docker.engine import engine_answers
 from runs.checks import check_models
 from runs.leftovers import marked_children, run_key
-from runs.options import default_cache, model_slug
+from runs.options import TOP, default_cache, model_slug
 from runs.session import Once
 from runs.signals import INTERRUPTED, sigterm_as_interrupt
-from runs.storage.store import RunStore
+from runs.storage.runlock import LOCK_FILES
+from runs.storage.store import RUN_FILE, RunStore
 
 NOTHING_TO_TEST = 3
 _NAMED, _LINES = 20, 12  # failing tests, and lines of output, in the terminal
+IGNORING = ".gitignore"
 _SETS = ("dataset", "instances", "filter", "slice", "repos", "prior", "only-valid")
 
 
@@ -98,9 +100,11 @@ class OwnRun:
             if options.as_json:
                 say(json.dumps({"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}))
             return NOTHING_TO_TEST
+        store, name = RunStore(options.out, config.run_name), str(self.row["instance_id"])
+        for folder in (store.folder, store.logs):
+            hide(folder, repository.tree)
         if run_command(config, options, say) == INTERRUPTED:
             return INTERRUPTED
-        store, name = RunStore(options.out, config.run_name), str(self.row["instance_id"])
         result = OwnResult.read(repository, self.issue, store, name, before)
         result.write()
         for line in result.lines():
@@ -151,7 +155,14 @@ def prepare(values: dict[str, Any], own: OwnOptions, chosen: Collection[str]) ->
     if other := next((name for name in _SETS if name in chosen), ""):
         raise UserError(f"--repo is a data set of one instance; leave --{other} out")
     place = Path(values["cache"] or default_cache()).expanduser().resolve()
-    repository = open_repository(own.repo, own.base, place, include_changes=own.include_changes)
+    out = Path(values["out"] or TOP).expanduser().resolve()
+    repository = open_repository(
+        own.repo,
+        own.base,
+        place,
+        include_changes=own.include_changes,
+        ours=lambda tree: own_files(tree, out, place, own.patch),
+    )
     issue = read_issue(own.issue, sys.stdin)
     commands, sources = _commands(own, repository)
     kind = values["environment"]
@@ -180,6 +191,40 @@ def prepare(values: dict[str, Any], own: OwnOptions, chosen: Collection[str]) ->
     values |= {"dataset": str(repository.mirrors / f"{key}.json"), "repos": repository.mirrors}
     values |= {"environment": kind, "full_suite": values["full_suite"] or FullSuite.WINNER}
     return OwnRun(own, repository, issue, commands, sources, row, key)
+
+
+def own_files(tree: Path, out: Path, cache: Path, patch: Path | None) -> set[str]:
+    """Return the files and folders in ``tree`` that are the harness's own, not the user's.
+
+    What this version makes is hidden from git; runs of earlier ones are known by their files.
+    """
+    places = [cache]
+    for folder in (out / "predictions").glob("*"):
+        if any((folder / name).exists() for name in (RUN_FILE, *LOCK_FILES)):
+            places += [folder, out / "logs" / folder.name]
+    places += [journals.parent for journals in (out / "logs").glob("*/journals")]
+    if patch:
+        places.append(patch.expanduser().parent.resolve() / patch.name)
+    if cache.is_relative_to(tree):
+        _check_cache(cache, tree)
+        hide(cache, tree)
+    return {place.relative_to(tree).as_posix() for place in places if place.is_relative_to(tree)}
+
+
+def _check_cache(cache: Path, tree: Path) -> None:
+    known = (cache / IGNORING, *cache.glob("own/*/*__*.git"))
+    empty = not cache.exists() or not any(cache.iterdir())
+    if cache == tree or not (empty or any(place.exists() for place in known)):
+        raise UserError(f"--cache {cache}: it holds files of the repository; give another folder")
+
+
+def hide(folder: Path, tree: Path | None) -> None:
+    """Make a folder of the harness's own in ``tree`` such that git does not show it."""
+    if tree is None or not folder.is_relative_to(tree):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / IGNORING).exists():
+        (folder / IGNORING).write_text("*\n")
 
 
 def _commands(own: OwnOptions, repository: OwnRepository) -> tuple[Commands, dict[str, str]]:

@@ -16,6 +16,8 @@ from core.parsing.untrusted import read_object
 
 _LOCK = ".run.lock"
 _OWNER = ".run.owner"
+LOCK_FILES = (_LOCK, _OWNER)
+"""The names of the first files in the folder of a run."""
 _PATIENCE = 0.5
 
 
