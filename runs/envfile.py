@@ -64,7 +64,12 @@ def load_env_file(given: Path | None, say: Say) -> None:
     Raises:
         UserError: the file that was given cannot be read.
     """
-    path = given.expanduser() if given else default_env_file()
+    try:
+        path = given.expanduser() if given else default_env_file()
+    except RuntimeError as error:  # no home folder is known
+        if given:
+            raise UserError(f"{ENV_FILE} {given}: {error}") from error
+        return
     if not given and not path.is_file():
         return
     try:

@@ -202,7 +202,7 @@ def own_files(tree: Path, out: Path, cache: Path, patch: Path | None) -> set[str
     for folder in (out / "predictions").glob("*"):
         if any((folder / name).exists() for name in (RUN_FILE, *LOCK_FILES)):
             places += [folder, out / "logs" / folder.name]
-    places += [journals.parent for journals in (out / "logs").glob("*/journals")]
+    places += [journal.parent.parent for journal in (out / "logs").glob("*/journals/*.jsonl")]
     if patch:
         places.append(patch.expanduser().parent.resolve() / patch.name)
     if cache.is_relative_to(tree):

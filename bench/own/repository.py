@@ -191,7 +191,8 @@ class View:
             copied = {
                 common / f"info/{file}": folder / "info" for file in ("attributes", "exclude")
             }
-            for file in Path(repo.git_dir).glob("*index*"):  # a split one has several files
+            copied[Path(repo.git_dir) / "index"] = folder
+            for file in Path(repo.git_dir).glob("sharedindex.*"):  # of one that is split
                 copied[file] = folder
             for file, target in copied.items():
                 if file.is_file():
