@@ -116,7 +116,7 @@ class OwnRepository:
     def apply(self, patch: str) -> None:
         """Apply a patch to the work tree; a UserError where that changed in the same places."""
         try:
-            with View.of(self.repo, self.head) as view:
+            with TreeView.of(self.repo, self.head) as view:
                 # All of it, or nothing.
                 view.git("apply", "--whitespace=nowarn", "-", stdin=_encoded(patch))
         except GitError as error:
@@ -133,7 +133,7 @@ class OwnRepository:
         """
         self.check_branch(branch)
         try:
-            with View.of(self.repo, self.head) as view:
+            with TreeView.of(self.repo, self.head) as view:
                 view.git("read-tree", self.head)
                 view.git("apply", "--cached", "--whitespace=nowarn", "-", stdin=_encoded(patch))
                 tree = view.git("write-tree").decode().strip()
@@ -162,7 +162,7 @@ class OwnRepository:
 
 
 @dataclass(frozen=True)
-class View:
+class TreeView:
     """A repository of our own on a work tree of the user's; see the text of this module.
 
     Attributes:
@@ -179,7 +179,7 @@ class View:
 
     @classmethod
     @contextmanager
-    def of(cls, repo: Repo, head: str, objects: Path | None = None) -> Iterator[View]:
+    def of(cls, repo: Repo, head: str, objects: Path | None = None) -> Iterator[TreeView]:
         """Yield the view of ``repo`` with ``head`` as its HEAD, for as long as it is needed."""
         common = Path(repo.common_dir).resolve()
         with tempfile.TemporaryDirectory() as name:
@@ -233,7 +233,7 @@ def _changed_in_submodules(repo: Repo, tree: Path) -> Iterator[str]:
             continue
         with suppress(InvalidGitRepositoryError, NoSuchPathError, UserError):  # not checked out
             submodule = Repo(place)
-            with View.of(submodule, _commit(submodule, "HEAD")) as view:
+            with TreeView.of(submodule, _commit(submodule, "HEAD")) as view:
                 yield from (f"{path}/{file}" for file in view.changed())
 
 
@@ -312,7 +312,7 @@ def _local(
         if include_changes:
             raise UserError("--include-changes: they belong to HEAD, which --base does not name")
         return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror)
-    with View.of(repo, head, mirror / "objects") as view:
+    with TreeView.of(repo, head, mirror / "objects") as view:
         changed, own = _divided(view.changed(), own_files)
         everything = [*changed, *_changed_in_submodules(repo, tree)]
         if everything and not include_changes:
@@ -341,7 +341,7 @@ def _divided(paths: Iterable[str], ours: Collection[str]) -> tuple[list[str], li
     return changed, own
 
 
-def _add_changes(view: View, head: str, changed: Sequence[str], own: Sequence[str]) -> None:
+def _add_changes(view: TreeView, head: str, changed: Sequence[str], own: Sequence[str]) -> None:
     """Put the user's changes into the index of ``view``; our own files stay as in ``head``."""
     # What is staged counts, also where it is ignored.
     words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
