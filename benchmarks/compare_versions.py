@@ -3,7 +3,8 @@
 Runs the demo, and recorded conversations where they are given, in a worktree of BEFORE and in this
 tree, and compares what both write and print. Durations, versions and texts that
 ``benchmarks/rewordings.tsv`` maps (old, tab, new) may differ; every other byte counts. With
-``--by-value`` the files are compared as the values that their JSON holds, in any order of keys.
+``--by-value`` the files are compared as the values that their JSON holds, in any order of keys and
+without the recorded options.
 ``benchmarks/respellings.tsv`` maps the words of command lines of BEFORE to those of today.
 """
 
@@ -143,8 +144,9 @@ def differences(before: Path, after: Path, *, by_value: bool = False) -> Iterato
         if not old.is_file() or not new.is_file():
             yield f"{before.name}/{name} is only {'after' if new.is_file() else 'before'}"
             continue
-        expected = reworded(_plain(old, by_value))
-        actual = _plain(new, by_value)
+        read = _value_of if by_value else _text_of
+        expected = reworded(_plain(read(old)))
+        actual = _plain(read(new))
         if expected != actual:
             yield f"{before.name}/{name} differs: {_first(expected, actual)}"
     requests = [list(_requests(folder)) for folder in (before, after)]
@@ -160,13 +162,26 @@ def _compared(folder: Path) -> Iterator[str]:
                 yield path.relative_to(folder).as_posix()
 
 
-def _plain(path: Path, by_value: bool) -> str:
-    """Return a file without what may differ."""
-    text = path.read_text(encoding="utf-8")
-    if by_value:
-        documents = text.splitlines() if path.suffix == ".jsonl" else [text]
-        values = [json.loads(document) for document in documents]
-        text = "\n".join(json.dumps(value, indent=1, sort_keys=True) for value in values)
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _value_of(path: Path) -> str:
+    """Return the JSON values of a file, with keys in order and without the options of its run.
+
+    Versions have different options; their values are compared by what the run did.
+    """
+    text = _text_of(path)
+    documents = text.splitlines() if path.suffix == ".jsonl" else [text]
+    values = [json.loads(document) for document in documents]
+    for value in values:
+        if isinstance(value, dict):
+            value.pop("config", None)
+    return "\n".join(json.dumps(value, indent=1, sort_keys=True) for value in values)
+
+
+def _plain(text: str) -> str:
+    """Return a text without what may differ."""
     return _VARIES.sub(r'"\1\3": …', text)
 
 
