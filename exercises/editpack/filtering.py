@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -23,12 +22,12 @@ import time
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from tempfile import TemporaryFile
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
 from rapidfuzz.distance import Levenshtein
@@ -43,8 +42,6 @@ from exercises.editpack.workers import in_order, parts_of
 
 Parse = Callable[[Sequence[str]], Sequence[str]]
 """Returns why each text is not Python, in one line; empty for one that is."""
-P = TypeVar("P")
-R = TypeVar("R")
 
 _BATCH = 64
 """Rows that a worker gets at once; each batch is parsed in a process of its own."""
@@ -63,12 +60,12 @@ _WORDS = (*_PAPER_WORDS, *_MORE_WORDS)
 _CODE_WORDS = tuple(dict.fromkeys((*_WORDS, *(word.lower() for word in _WORDS))))
 
 _SCRIPT = Path(__file__).with_name("parseworker.py")
-_END, _TICK = 10.0, 200
-"""Seconds for a process that closed its output to end; milliseconds between looks at a stop."""
-_LONGEST_ANSWER = 4096
+_PATIENCE = 300.0
+"""Seconds for a process: one that works is ended by its limit of processor time."""
+_TICK = 0.2
+_AHEAD = 2
 # Verdicts that may come of what a process did before.
 _BY_LIMIT = ("the parser", "MemoryError")
-_AHEAD = 2
 
 
 class Cleanup(str, Enum):
@@ -111,26 +108,34 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Drop rows that are blank, have certain words, are small or do not parse."""
     asked = built(FilterAsked, values)
     source, files = built(RowInput, values).source(), built(RowFiles, values)
-    with syntax_parser(asked.workers) as parser:
-        options = {
-            "rules": asked.rules.value,
-            "cleanup": asked.cleanup.value,
-            "skip_bad": source.skip_bad,
-        }
-        # Rows of which the two cleanups give other texts.
-        counts = {"cleanups_differ": 0}
-        step = Step("filter", (source,), files, options, ("rapidfuzz",), lambda: counts)
+    options = {
+        "rules": asked.rules.value,
+        "cleanup": asked.cleanup.value,
+        "skip_bad": source.skip_bad,
+    }
+    # Rows of which the two cleanups give other texts.
+    counts = {"cleanups_differ": 0}
+    step = Step("filter", (source,), files, options, ("rapidfuzz",), lambda: counts)
+    parser = SyntaxParser()
 
-        def judge(part: Sequence[EditRow | DroppedRow]) -> tuple[list[EditRow | DroppedRow], int]:
-            differ = sum(isinstance(row, dict) and cleanups_differ(row) for row in part)
-            return judged(part, asked.rules, asked.cleanup, parser), differ
+    def judge(part: Sequence[EditRow | DroppedRow]) -> tuple[list[EditRow | DroppedRow], int]:
+        differ = sum(isinstance(row, dict) and cleanups_differ(row) for row in part)
+        return judged(part, asked.rules, asked.cleanup, parser), differ
 
-        def results() -> Iterator[EditRow | DroppedRow]:
-            for found, differ in parser.map(judge, parts_of(source.rows(), _BATCH)):
-                counts["cleanups_differ"] += differ
-                yield from found
+    def results() -> Iterator[EditRow | DroppedRow]:
+        parts = parts_of(source.rows(), _BATCH)
+        done = in_order(lambda part: threads.submit(judge, part), parts, _AHEAD * asked.workers)
+        for _, (rows, differ) in done:
+            counts["cleanups_differ"] += differ
+            yield from rows
 
-        step.write(results())
+    with ThreadPoolExecutor(asked.workers) as threads:
+        try:
+            step.write(results())
+        finally:
+            # Threads may wait for processes.
+            parser.stopped.set()
+            threads.shutdown(cancel_futures=True)
 
 
 def judged(
@@ -268,105 +273,76 @@ def broken_rule(old: str, new: str, rules: RuleSet) -> tuple[EditRule, str] | No
     return None
 
 
+@dataclass(frozen=True)
 class SyntaxParser:
     """Parses texts with this Python, in a process for each call; threads may share it.
 
-    ``patience`` is in seconds, for an answer of a process that does nothing; one that works is
-    ended by its limit of processor time.
+    ``stopped`` ends all calls.
     """
 
-    def __init__(self, workers: int = 1, patience: float = 300.0) -> None:
-        self.workers = workers
-        self.patience = patience
-        self.threads = ThreadPoolExecutor(workers)
-        self.stopped = Event()
+    stopped: Event = field(default_factory=Event)
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
         """Return why each text is not Python, in one line; empty for one that is.
 
         A process that dies or hangs is the verdict on the text that it had, and another goes on.
         """
-        found: list[str] = []
-        while left := texts[len(found) :]:
-            *answers, end = self.run(left)
-            for place, answer in enumerate([*answers, end][: len(left)]):
+        problems: list[str] = []
+        while left := texts[len(problems) :]:
+            *answers, end = self._answers(left)
+            for number, answer in enumerate([*answers, end][: len(left)]):
                 # Memory that earlier texts took must change no verdict: ask a new process.
-                if place and answer.startswith(_BY_LIMIT):
+                if number and answer.startswith(_BY_LIMIT):
                     break
-                found.append(answer)
-        return found
+                problems.append(answer)
+        return problems
 
-    def map(self, work: Callable[[P], R], parts: Iterable[P]) -> Iterator[R]:
-        """Yield ``work(part)`` in the order of the parts; read few of them ahead."""
-        ahead = _AHEAD * self.workers
-        done = in_order(lambda part: self.threads.submit(work, part), parts, ahead)
-        return (found for _, found in done)
-
-    def run(self, texts: Sequence[str]) -> list[str]:
+    def _answers(self, texts: Sequence[str]) -> list[str]:
         """Return the answers of one process, and why it gave no more."""
-        # A file, because a process that reads nothing must not stop this one.
-        with TemporaryFile() as given:
-            for text in texts:
-                data = text.encode("utf-8", "surrogatepass")
-                given.write(len(data).to_bytes(8, "big") + data)
-            given.seek(0)
+        data = b""
+        for text in texts:
+            encoded = text.encode("utf-8", "surrogatepass")
+            data += len(encoded).to_bytes(8, "big") + encoded
+        try:
+            # In a session of its own: an interrupt of the terminal is for the command alone.
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_SCRIPT)],
+                env=without_secrets(os.environ),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise InfrastructureError(f"the parser does not start: {error}") from error
+        with process:
             try:
-                # In a session of its own: an interrupt of the terminal is for the command alone.
-                process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(_SCRIPT)],
-                    env=without_secrets(os.environ),
-                    stdin=given,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    bufsize=0,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise InfrastructureError(f"the parser does not start: {error}") from error
-            with process:
-                try:
-                    said, end = self._answers(process, len(texts) + 1)
-                finally:
-                    if process.poll() is None:
-                        os.killpg(process.pid, signal.SIGKILL)
-        lines = said.decode("ascii", "replace").split("\n")
+                output, end = self._output(process, data)
+            finally:
+                process.kill()
+        lines = output.decode("ascii", "replace").split("\n")
         if lines[0] != READY:
             # No text is to blame.
             raise InfrastructureError(f"the parser does not start: {end}")
         return [*lines[1:-1], end]
 
-    def _answers(self, process: subprocess.Popen[bytes], lines: int) -> tuple[bytes, str]:
-        assert process.stdout
-        said, poll, last = bytearray(), select.poll(), time.monotonic()
-        poll.register(process.stdout, select.POLLIN)
-        while len(said) <= lines * _LONGEST_ANSWER:
-            if self.stopped.is_set():
-                raise StoppedError("the parser is closed")
-            if said.count(b"\n") >= lines:
-                return bytes(said), ""
-            if poll.poll(_TICK):
-                if not (data := process.stdout.read(_LONGEST_ANSWER)):
-                    break
-                said, last = said + data, time.monotonic()
-            elif time.monotonic() - last > self.patience:
-                return bytes(said), "the parser did not answer in time"
-        try:
-            code = process.wait(_END)
-        except subprocess.TimeoutExpired:
-            return bytes(said), "the parser closed its output"
-        if code == -signal.SIGXCPU:
-            return bytes(said), f"the parser took more than {MOST_SECONDS} s"
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return bytes(said), f"the parser died ({how})"
+    def _output(self, process: subprocess.Popen[bytes], data: bytes | None) -> tuple[bytes, str]:
+        latest = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                output, _ = process.communicate(data, _TICK)
+                return output, _end_in_words(process.returncode)
+            except subprocess.TimeoutExpired as error:
+                data = None  # it is on its way
+                if self.stopped.is_set():
+                    raise StoppedError("the parser is closed") from error
+                if time.monotonic() > latest:
+                    return error.stdout or b"", "the parser did not answer in time"
 
 
-@contextmanager
-def syntax_parser(workers: int) -> Iterator[SyntaxParser]:
-    """Have a parser and threads for it; no process is left at the end."""
-    parser = SyntaxParser(workers)
-    try:
-        yield parser
-    finally:
-        # The processes first: threads may wait for them.
-        parser.stopped.set()
-        parser.threads.shutdown(cancel_futures=True)
+def _end_in_words(code: int) -> str:
+    if code == -signal.SIGXCPU:
+        return f"the parser took more than {MOST_SECONDS} s"
+    if code < 0:
+        return f"the parser died (signal {-code})"
+    return f"the parser died (exit code {code})"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from core.errors import InfrastructureError, StoppedError
 from exercises.editpack import filtering
-from exercises.editpack.filtering import SyntaxParser, syntax_parser
+from exercises.editpack.filtering import SyntaxParser
+from exercises.editpack.workers import in_order
 
 MakeWorker = Callable[[str], Path]
 # Answers as a worker does: `text` is what it is asked about.
@@ -27,11 +29,6 @@ def ask():
 here = Path(__file__)
 here.with_name(f"{here.name}.{os.getpid()}").touch()
 """
-
-
-@pytest.fixture
-def parser() -> SyntaxParser:
-    return SyntaxParser()
 
 
 @pytest.fixture
@@ -79,8 +76,8 @@ def runs(pid: int) -> bool:
         ("\ufeffx = 1", "SyntaxError: invalid non-printable character U+FEFF"),
     ],
 )
-def test_what_this_python_says(parser: SyntaxParser, text: str, said: str) -> None:
-    found, after, again = parser([text, "x = 1", text])
+def test_what_this_python_says(text: str, said: str) -> None:
+    found, after, again = SyntaxParser()([text, "x = 1", text])
     assert (said in found) if said else found == ""
     assert "\n" not in found
     assert after == ""
@@ -105,14 +102,13 @@ HOSTILE = {
 
 @pytest.mark.long
 def test_each_hostile_text_has_a_verdict() -> None:
-    with syntax_parser(1) as parser:
-        found = parser([*HOSTILE.values()])
-        for text, problem in zip(HOSTILE.values(), found, strict=True):
-            assert parser([text, "print(f'{1}')", text]) == [problem, "", problem]
-        verdicts = dict(zip(HOSTILE, found, strict=True))
-        assert verdicts["brackets"]
-        assert verdicts["null"]
-        assert verdicts["a text"] == ""
+    found = SyntaxParser()([*HOSTILE.values()])
+    for text, problem in zip(HOSTILE.values(), found, strict=True):
+        assert SyntaxParser()([text, "print(f'{1}')", text]) == [problem, "", problem]
+    verdicts = dict(zip(HOSTILE, found, strict=True))
+    assert verdicts["brackets"]
+    assert verdicts["null"]
+    assert verdicts["a text"] == ""
 
 
 @pytest.mark.parametrize(
@@ -127,7 +123,7 @@ def test_each_hostile_text_has_a_verdict() -> None:
     ],
 )
 def test_a_process_that_ends_is_a_verdict_and_is_replaced(
-    make_worker: MakeWorker, dies: str, said: str
+    make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, dies: str, said: str
 ) -> None:
     code = f"say('ready')\nwhile True:\n    text = ask()\n    if text == 'x':\n        {dies}\n"
     if "10000" in dies:  # which is no line
@@ -135,19 +131,20 @@ def test_a_process_that_ends_is_a_verdict_and_is_replaced(
             "say('x' * 10000)", "os.write(1, b'x' * 10000); os.kill(os.getpid(), 9)"
         )
     script = make_worker(code + "    say('' if text == 'good' else 'bad')")
-    parser = SyntaxParser()
     if "pause" in dies:
-        parser.patience = 2.0
-    first, good, second, bad = parser(["x", "good", "x", "bad"])
+        monkeypatch.setattr(filtering, "_PATIENCE", 2.0)
+    first, good, second, bad = SyntaxParser()(["x", "good", "x", "bad"])
     assert first.startswith(said)
     assert (good, second, bad) == ("", first, "bad")
     assert none_left(script)
 
 
-def test_a_process_that_reads_nothing_stops_no_one(make_worker: MakeWorker) -> None:
+def test_a_process_that_reads_nothing_stops_no_one(
+    make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_worker("say('ready')\nsignal.pause()")
-    parser = SyntaxParser(patience=2.0)
-    assert parser(["x" * 1_000_000]) == ["the parser did not answer in time"]
+    monkeypatch.setattr(filtering, "_PATIENCE", 2.0)
+    assert SyntaxParser()(["x" * 1_000_000]) == ["the parser did not answer in time"]
 
 
 def test_a_limit_that_came_of_earlier_texts_is_tried_again(make_worker: MakeWorker) -> None:
@@ -157,9 +154,9 @@ def test_a_limit_that_came_of_earlier_texts_is_tried_again(make_worker: MakeWork
 
 
 @pytest.mark.long
-def test_memory_and_time_are_limited(parser: SyntaxParser) -> None:
+def test_memory_and_time_are_limited() -> None:
     large = "x = [" + "1,\n" * 1_500_000 + "]"
-    assert parser(["ok = 1", large, "ok = 1"]) == ["", "MemoryError", ""]
+    assert SyntaxParser()(["ok = 1", large, "ok = 1"]) == ["", "MemoryError", ""]
 
 
 @pytest.mark.parametrize("code", ["sys.exit(2)", "os.write(1, b'y\\n' * 10000)"])
@@ -172,42 +169,40 @@ def test_a_parser_that_does_not_start_ends_the_command(make_worker: MakeWorker, 
 
 def test_a_parser_that_goes_away_ends_the_command(make_worker: MakeWorker) -> None:
     make_worker("say('ready')\nask()\nhere.unlink()")
-    with syntax_parser(1) as parser:
-        [found] = parser(["x"])
-        assert found.startswith("the parser died")
-        with pytest.raises(InfrastructureError, match="does not start"):
-            parser(["y"])
+    [found] = SyntaxParser()(["x"])
+    assert found.startswith("the parser died")
+    with pytest.raises(InfrastructureError, match="does not start"):
+        SyntaxParser()(["y"])
 
 
-def test_the_order_is_kept_and_few_items_are_read_ahead(make_worker: MakeWorker) -> None:
-    """Items are read only as results are taken."""
-    script = make_worker("say('ready')\nwhile True:\n    say(ask())\n")
+def test_an_end_leaves_no_process(make_worker: MakeWorker) -> None:
+    """Also where threads wait for processes that hang."""
+    script = make_worker("say('ready')\nask()\n(here.parent / 'hangs').touch()\nsignal.pause()")
+    parser = SyntaxParser()
+    with ThreadPoolExecutor(2) as threads:
+        found = [threads.submit(parser, ["x"]) for _ in range(2)]
+        while not (script.parent / "hangs").exists():
+            time.sleep(0.01)
+        parser.stopped.set()
+    assert all(isinstance(one.exception(), StoppedError) for one in found)
+    assert none_left(script)
+
+
+def test_the_order_is_kept_and_few_parts_are_read_ahead() -> None:
+    """Parts are read only as results are taken."""
     taken: list[int] = []
 
-    def items() -> Iterator[int]:
+    def parts() -> Iterator[int]:
         for number in range(300):
             taken.append(number)
             yield number
 
-    with syntax_parser(3) as parser:
-        found = parser.map(lambda item: parser([f"{item}"])[0], items())
+    with ThreadPoolExecutor(3) as threads:
+        found = in_order(lambda part: threads.submit(abs, part), parts(), 6)
         first = [next(found) for _ in range(5)]
-        assert first == ["0", "1", "2", "3", "4"]
+        assert first == [(number, number) for number in range(5)]
         assert len(taken) < 50
-        assert [*found] == [str(number) for number in range(5, 300)]
-    assert none_left(script)
-
-
-def test_an_error_leaves_no_process(make_worker: MakeWorker) -> None:
-    """Also where the threads wait for processes that hang."""
-    script = make_worker("say('ready')\nask()\n(here.parent / 'hangs').touch()\nsignal.pause()")
-    with pytest.raises(KeyError), syntax_parser(2) as parser:
-        found = [parser.threads.submit(parser, ["x"]) for _ in range(2)]
-        while not (script.parent / "hangs").exists():
-            time.sleep(0.01)
-        raise KeyError
-    assert all(one.cancelled() or isinstance(one.exception(), StoppedError) for one in found)
-    assert none_left(script)
+        assert list(found) == [(number, number) for number in range(5, 300)]
 
 
 def test_secrets_are_kept_from_the_interpreter(
@@ -215,5 +210,4 @@ def test_secrets_are_kept_from_the_interpreter(
 ) -> None:
     monkeypatch.setenv("OWN_API_KEY", "secret")
     make_worker("say('ready')\nask()\nsay(str('OWN_API_KEY' in os.environ))\nask()")
-    with syntax_parser(1) as parser:
-        assert parser(["x"]) == ["False"]
+    assert SyntaxParser()(["x"]) == ["False"]
