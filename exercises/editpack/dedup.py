@@ -38,7 +38,7 @@ from exercises.editpack.rows import (
     line_of,
     with_content,
 )
-from exercises.editpack.workers import in_processes
+from exercises.editpack.workers import in_processes, parts_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,8 +62,8 @@ _DATES = ("author_date", "date")
 _UNDATED = -math.inf
 _PACKAGES = ("datasketch", "numpy")
 _MOST_PERMUTATIONS = 10_000
-# Characters that a worker gets at once.
-_BATCH = 1 << 20
+# Texts that a worker gets at once.
+_BATCH = 128
 
 
 class ComparedText(str, Enum):
@@ -281,7 +281,7 @@ def join_texts(texts: Iterable[str | None], asked: DuplicateChoice) -> JoinedTex
     grams: dict[int, NDArray[np.uint64]] = {}
     sets = DisjointSet()
     for _, sketches in in_processes(
-        partial(_sketched, asked=asked), _batches(texts), asked.workers
+        partial(_sketched, asked=asked), parts_of(texts, _BATCH), asked.workers
     ):
         for sketch in sketches:
             place = sets.n_subsets
@@ -332,17 +332,6 @@ def join_similar(
                     sets.merge(number, member)
         seen.setdefault(sets[number], []).append(number)
     return compared
-
-
-def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:
-    batch, size = list[str | None](), 0
-    for text in texts:
-        batch.append(text)
-        size += len(text or "") + 1
-        if size > _BATCH:
-            yield batch
-            batch, size = [], 0
-    yield batch
 
 
 def _sketched(

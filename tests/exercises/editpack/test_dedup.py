@@ -180,7 +180,7 @@ def test_short_texts_are_compared_by_equality_alone() -> None:
 
 
 def test_workers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exercises.editpack.dedup._BATCH", 2_000)
+    monkeypatch.setattr("exercises.editpack.dedup._BATCH", 3)
     chosen = random.Random(1)
     texts = [text for _ in range(15) for text in planted(0.6, chosen)]
     one = join_texts([*texts, None, "a"], FAST)
@@ -198,7 +198,9 @@ def test_a_mistake_in_the_rows_ends_the_workers() -> None:
         join_texts(texts(), DuplicateChoice(permutations=20, workers=2))
 
 
-def test_a_killed_worker_is_one_line() -> None:
+def test_a_killed_worker_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exercises.editpack.dedup._BATCH", 1)
+
     def texts() -> Iterable[str]:
         for _ in range(20):
             yield "a b c d e f" * 200_000

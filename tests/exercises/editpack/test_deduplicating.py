@@ -95,7 +95,7 @@ def test_rows_without_a_date_are_the_oldest(
 def test_equal_bytes_with_any_number_of_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exercises.editpack.dedup._BATCH", 3000)
+    monkeypatch.setattr("exercises.editpack.dedup._BATCH", 3)
     chosen = random.Random(2)
     lines = [f"value_{n} = {n}" for n in range(60)]
     rows = [row(n, "\n".join(chosen.sample(lines, 45))) for n in range(80)]
