@@ -71,9 +71,6 @@ class EvidenceGatherer:
     log: Logger
     evidence: Evidence = field(default_factory=Evidence)
     _trees: dict[int, tuple[str, Changes]] = field(default_factory=dict)
-    _compared: set[tuple[str, str]] = field(default_factory=set)
-    _asked: int = 0
-    _rounds: int = 0
 
     def gather(self, records: Sequence[AttemptRecord]) -> Evidence:
         """Return what is known of the candidates in ``records``.
@@ -86,8 +83,7 @@ class EvidenceGatherer:
         classes = self.classes(usable)
         failed = [one for one in usable if one.candidate.test is False]
         failing = {one.attempt: len(one.failing) for one in failed}
-        now = {"classes": classes, "failing": failing, "note": ""}
-        self.evidence = self.evidence.model_copy(update=now)
+        self.evidence = Evidence(classes=classes, failing=failing)
         if len(classes) < 2:
             same = "all candidates are equal" if len(usable) > 1 else "there is one candidate"
             return self._noted(same if usable else "there is no candidate")
@@ -113,7 +109,7 @@ class EvidenceGatherer:
     def classes(self, records: Sequence[AttemptRecord]) -> tuple[CandidateClass, ...]:
         """Return the classes of equal candidates, in the order of their first attempts."""
         found: dict[str, list[AttemptRecord]] = {}
-        for one in (record for record in records if record.candidate.usable):
+        for one in records:
             found.setdefault(self._tree(one)[0], []).append(one)
         return tuple(
             CandidateClass(
@@ -157,8 +153,8 @@ class EvidenceGatherer:
         """
         for one in usable:
             self._take_own(one, language)
-        while self._asked < self.most_scripts:
-            asked, count = self._asked, self.models
+        count = self.models
+        for asked in range(self.most_scripts):
             round_, nth = divmod(asked, len(_SOURCES))
             # A model is not always to have the same prompt.
             shift = asked // count if count % len(_SOURCES) == 0 else 0
@@ -173,8 +169,7 @@ class EvidenceGatherer:
             self._add(source, prompt, (asked + shift) % count)
 
     def _add(self, source: ScriptSource, prompt: str, model: int) -> str:
-        """Ask for a script and return its text; every request counts, also one without a script."""
-        self._asked += source is not ScriptSource.DISTINGUISHING
+        """Ask for a script and return its text, empty for a reply without one."""
         name, text, note = "", "", ""
         try:
             name, reply = self.ask(model, prompt)
@@ -241,20 +236,20 @@ class EvidenceGatherer:
 
     def _distinguish(self, usable: Sequence[AttemptRecord], runner: ScriptRunner) -> None:
         """Ask for scripts that tell the two best groups apart, while they are close."""
-        while self._rounds < self.most_rounds:
+        compared: set[tuple[str, str]] = set()
+        for number in range(1, self.most_rounds + 1):
             groups = groups_of(self.evidence)
             if not is_close(groups):
                 return
             one, two = (group.classes[0] for group in groups[:2])
-            if (one.id, two.id) in self._compared:
+            if (one.id, two.id) in compared:
                 return
-            self._compared.add((one.id, two.id))
+            compared.add((one.id, two.id))
             first, second = _patch(usable, one), _patch(usable, two)
             prompt = distinguishing_prompt(
                 runner.language, self.instance.problem_statement, first, second
             )
-            self._rounds += 1
-            model = (self.models - self._rounds) % self.models
+            model = (self.models - number) % self.models
             if not self._add(ScriptSource.DISTINGUISHING, prompt, model):
                 return
             self._run(runner)
