@@ -7,7 +7,6 @@ decay 0.05.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -242,10 +241,15 @@ def _train(
     checkpoint = last_checkpoint(checkpoints)
     if checkpoint and not options.resume:
         raise UserError(f"{options.folder} holds a training; give --resume, or another --out")
+    try:
+        settings = file_digest(options.deepspeed) if options.deepspeed else None
+    except OSError as error:
+        raise UserError(
+            f"--deepspeed {options.deepspeed} cannot be read ({error.strerror})"
+        ) from error
     tokenizer = load_tokenizer(options.model)
     model = load_model(options.model, recipe.window)
     parameters = model.num_parameters()  # an adapter would be counted later
-    deciding = _deciding(options, record, shape, model)
     encode, end = encoder(tokenizer), tokenizer.eos_token_id
     documents, said = tokenized(source, encode, end, stop.check)
     data, counts = _packed(documents, options)
@@ -269,7 +273,12 @@ def _train(
         # A path of this machine says nothing elsewhere.
         "model": Path(options.model).name if Path(options.model).is_dir() else options.model,
         "parameters": parameters,
-        "options": deciding,
+        "options": {
+            "model": options.model,
+            **asdict(recipe),
+            **asdict(shape),
+            "deepspeed_sha256": settings,
+        },
         "data": {**record, "decontaminated": decontaminated(record)},
         "corpus": {**counts, **said},
         "versions": used_versions(PACKAGES),
@@ -304,27 +313,6 @@ def _packed(documents: Documents, options: TrainOptions) -> tuple[TrainingSet, d
         "tokens_of_documents_to_train_on": tokens,
     }
     return TrainingSet(of_epoch, len(first), recipe.epochs, measured), counts
-
-
-def _deciding(
-    options: TrainOptions,
-    record: Mapping[str, Any],
-    shape: StepShape,
-    model: Any,  # noqa: ANN401
-) -> dict[str, Any]:
-    config, deepspeed = model.config.to_json_string(use_diff=False), options.deepspeed
-    try:
-        settings = file_digest(deepspeed) if deepspeed else None
-    except OSError as error:
-        raise UserError(f"--deepspeed {deepspeed} cannot be read ({error.strerror})") from error
-    return {
-        "model": options.model,
-        "model_config_sha256": hashlib.sha256(config.encode()).hexdigest(),
-        "data_sha256": record["sha256"],
-        **asdict(options.recipe),
-        **asdict(shape),
-        "deepspeed_sha256": settings,
-    }
 
 
 def require_packages(*, deepspeed: bool = False) -> None:
