@@ -17,11 +17,7 @@ from pathlib import Path
 from runpy import run_path
 
 from bench.attempts.candidates import rank
-from bench.attempts.evidence import (
-    CandidateClass,
-    Evidence,
-    choose_by_evidence,
-)
+from bench.attempts.evidence import CandidateClass, Evidence, choose_by_evidence
 from bench.attempts.stopping import is_enough, stop_reason
 from bench.policy import StopRule
 from core.errors import UserError
@@ -38,13 +34,11 @@ class Seen:
         turns: those of the run, in its order; for the policy ``random`` in a random one.
         made: the turns so far.
         tried: what they gave; ``candidate.attempt`` is the place in this order, from 1.
-        valid_scripts: None if the run has no evidence.
     """
 
     turns: tuple[ModelTurn, ...]
     made: tuple[ModelTurn, ...]
     tried: tuple[Tried, ...]
-    valid_scripts: frozenset[str] | None
     require_tests: bool
 
     @property

@@ -124,7 +124,7 @@ def replays(data: LabData, policy: Policy, samples: int) -> Walks:
     """Return the policy's walk through each instance; of random orders the mean."""
     found = []
     for instance in data.instances:
-        start = Seen(data.turns, (), (), instance.valid_scripts, data.require_tests)
+        start = Seen(data.turns, (), (), data.require_tests)
         orders, dice = [data.turns], _dice(instance)
         if policy.any_order:
             count = _orders(data, samples)
