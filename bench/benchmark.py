@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -21,7 +22,7 @@ from bench.instances.validity import Validity
 from bench.options import Options as Options
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
-from core.errors import UserError
+from core.errors import InfrastructureError, UserError
 from core.plaintext import Say, counted
 from environments.base import EnvironmentKind
 from environments.choice import make_environment, make_image_store
@@ -52,13 +53,13 @@ def image_store(
     config: RunConfig,
     options: Options,
     say: Say,
-    check: Callable[[], None] = lambda: None,
+    wait: Callable[[float], None] = time.sleep,
 ) -> ImageStore | None:
     """Return the images of the engine; None where no test runs in one, or no engine answers."""
     client = connect() if uses_images(config) else None
     if client is None:
         return None
-    return make_image_store(client, options.cache, options.images, say, check)
+    return make_image_store(client, options.cache, options.images, say, wait)
 
 
 def used_images(todo: Sequence[Instance]) -> list[str]:
@@ -71,10 +72,10 @@ def by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
     SWE-bench builds the images for one version of a repository on one environment. The groups are
     in the order of their first jobs.
     """
-    first: dict[tuple[str, str], int] = {}
-    for place, job in enumerate(jobs):
-        first.setdefault((job.instance.repo, job.instance.version), place)
-    return sorted(jobs, key=lambda job: first[job.instance.repo, job.instance.version])
+    groups: dict[tuple[str, str], list[InstanceJob]] = {}
+    for job in jobs:
+        groups.setdefault((job.instance.repo, job.instance.version), []).append(job)
+    return [job for group in groups.values() for job in group]
 
 
 def make_mirrors(options: Options) -> Mirrors:
@@ -99,7 +100,7 @@ def make_services(config: RunConfig, options: Options, worker: WorkerAccess) -> 
         models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
         agent=make_agent(config),
         tracing=make_tracing(config.run_name, enabled=options.trace, content=options.trace_content),
-        images=image_store(config, options, worker.warn_once, worker.stop.check),
+        images=image_store(config, options, worker.warn_once, worker.stop.wait),
     )
 
 
@@ -162,11 +163,6 @@ class InstanceBenchmark(Benchmark[Solved]):
     def _limited(self) -> bool:
         return uses_images(self.config) and self.options.images.image_disk is not None
 
-    def _store_here(self, say: Say) -> ImageStore | None:
-        if self.options.scale.engine is not EngineKind.LOCAL:
-            return None
-        return image_store(self.config, self.options, say)
-
     def prepared(self, jobs: Sequence[InstanceJob], say: Say) -> Sequence[InstanceJob]:
         """Say which images are not used; pull the others unless their room is limited.
 
@@ -178,8 +174,12 @@ class InstanceBenchmark(Benchmark[Solved]):
         if untestable and uses_images(self.config):
             which = counted(untestable, "instance")
             say(f"not pulled: images of {which} whose rows have no usable eval_script")
-        if images and not self._limited and (found := self._store_here(_shown(todo, say))):
-            found.fetch_all(images)
+        here = self.options.scale.engine is EngineKind.LOCAL
+        if images and here and not self._limited:
+            store = image_store(self.config, self.options, _shown(todo, say))
+            failed = store.fetch_all(images) if store else {}
+            for reason in failed.values():
+                raise InfrastructureError(reason)
         return jobs
 
     def order(

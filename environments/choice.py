@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +18,10 @@ from environments.base import (
     Session,
     UnavailableError,
 )
-from environments.docker.engine import connect, engine_answers
+from environments.docker.engine import connect, engine_answers, engine_errors
 from environments.docker.environment import DockerEnvironment
 from environments.docker.folders import make_docker_folders
-from environments.docker.imagestore import ImageStore, store_folder
+from environments.docker.imagestore import ImageStore
 from environments.folders import Folders
 from environments.local.environment import LocalEnvironment
 from environments.local.folders import make_local_folders
@@ -103,14 +105,18 @@ def make_image_store(
     cache: Path,
     options: ImageOptions,
     say: Callable[[str], None],
-    check: Callable[[], None] = lambda: None,
+    wait: Callable[[float], None] = time.sleep,
 ) -> ImageStore:
     """Return the images of the engine of ``client``, whose record lies in ``cache``.
 
-    ``check`` raises when the work stops.
+    ``wait`` raises when the work stops.
     """
-    folder = store_folder(client, cache)
-    return ImageStore(client, folder, options.image_disk, options.image_prefix, say, check)
+    with engine_errors():
+        about = client.info()
+    # Copies of a machine share the engine's id, and Podman makes a new one for each answer.
+    engine = f"{about.get('Name')}:{about.get('DockerRootDir')}"
+    folder = cache / "images" / hashlib.sha256(engine.encode()).hexdigest()[:12]
+    return ImageStore(client, folder, options.image_disk, options.image_prefix, say, wait)
 
 
 def _engine() -> Any:  # noqa: ANN401 - the SDK has no types

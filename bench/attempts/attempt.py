@@ -69,7 +69,7 @@ class Services:
     images: ImageStore | None = None
     tracing: Tracing | None = None
 
-    def pinned(self, instance: Instance) -> AbstractContextManager[None]:
+    def pinned(self, instance: Instance) -> AbstractContextManager[object]:
         """Keep the image of ``instance`` meanwhile; raises as ``ImageStore.pinned``."""
         if self.images is None or instance.test_setup is None:
             return nullcontext()

@@ -13,7 +13,7 @@ from typing import Any
 
 from agent.formats import get_format
 from agent.prompts import render
-from bench.benchmark import InstanceBenchmark, make_mirrors
+from bench.benchmark import InstanceBenchmark, make_mirrors, used_images
 from bench.config import ModelChoice, RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance
@@ -26,7 +26,7 @@ from core.money import as_text, in_words
 from core.plaintext import Say, counted
 from core.redaction import Redactor
 from environments.base import EnvironmentKind
-from environments.docker.engine import engine_answers
+from environments.docker.engine import connect
 from environments.docker.images import missing_images
 from environments.local.agentsandbox import make_agent
 from llm.chat import estimate_tokens
@@ -240,8 +240,9 @@ def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str
 def _missing_engine(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str]:
     if config.environment is not EnvironmentKind.DOCKER:
         return
-    if not engine_answers():
+    client = connect()
+    if client is None:
         yield "no Docker engine answers; start one or choose --environment local"
         return
-    if absent := missing_images({i.image for i in todo if i.test_setup is not None}):
+    if absent := missing_images(client, used_images(todo)):
         yield f"{counted(len(absent), 'image')} to be pulled, as {absent[0]}"

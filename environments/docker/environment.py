@@ -70,9 +70,8 @@ class DockerEnvironment:
         if isinstance(image, UnavailableError):
             raise image
         try:
-            with engine_errors():
-                if not holds(self.client, image.name):
-                    pull(self.client, image.name)
+            if not holds(self.client, image.name):
+                pull(self.client, image.name)
         except InfrastructureError as error:
             words = str(error).replace(image.name, image.shown or image.name)
             raise InfrastructureError(words) from None

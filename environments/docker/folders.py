@@ -30,7 +30,6 @@ from environments.docker.containers import (
     in_memory,
     run_exec,
 )
-from environments.docker.engine import engine_errors
 from environments.docker.environment import label_of
 from environments.docker.images import holds, pull
 from environments.folders import FOLDER, HOST, FolderCommand, FolderResult, check_readable
@@ -89,9 +88,8 @@ def make_docker_folders(
     ``make_local_folders``; ``readable`` needs an engine on this machine.
     """
     shown = check_readable(readable)
-    with engine_errors():
-        if not holds(client, image):
-            pull(client, image)
+    if not holds(client, image):
+        pull(client, image)
     limits = limits or ResourceLimits()
     labels = {LABEL: "1", **(label_of(run_key) if run_key else {})}
     containers = Containers(client, labels, limits, check, _options(limits, shown))

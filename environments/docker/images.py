@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError, UserError
-from environments.docker.engine import connect, engine_errors
+from environments.docker.engine import engine_errors
 
 _GB = 1e9
 RESERVE = int(20 * _GB)
@@ -53,33 +53,24 @@ class PullError(InfrastructureError):
         super().__init__(f"cannot pull {image}: {f'{remedy} ({shown})' if remedy else shown}")
 
 
-def missing_images(images: Iterable[str]) -> list[str]:
+def missing_images(client: Any, images: Iterable[str]) -> list[str]:  # noqa: ANN401 - no types
     """Return the ``images`` that the engine lacks, sorted."""
-    client = connect()
-    if client is None:
-        return sorted(images)
-    # Images may go meanwhile, of which ``client.images.list`` would ask for each.
-    tags = [tag for image in client.api.images() for tag in image.get("RepoTags") or ()]
-    client.close()
-    return sorted({*images} - {*tags, *map(_short, tags)})
+    return [image for image in sorted(set(images)) if not holds(client, image)]
 
 
-def _short(tag: str) -> str:
-    # Podman puts the registry, or ``localhost``, before all.
-    for prefix in ("docker.io/library/", "docker.io/", "localhost/"):
-        if tag.startswith(prefix):
-            return tag[len(prefix) :]
-    return tag
-
-
-def holds(client: Any, image: str) -> bool:  # noqa: ANN401 - the SDK has no types
+@engine_errors()
+def id_of(client: Any, image: str) -> str:  # noqa: ANN401
+    """Return the engine's id of ``image``; empty if the engine lacks it."""
     from docker.errors import ImageNotFound
 
     try:
-        client.images.get(image)
+        return str(client.images.get(image).id)
     except ImageNotFound:
-        return False
-    return True
+        return ""
+
+
+def holds(client: Any, image: str) -> bool:  # noqa: ANN401
+    return bool(id_of(client, image))
 
 
 def digest(client: Any, image: str) -> str:  # noqa: ANN401
@@ -95,31 +86,18 @@ def digest(client: Any, image: str) -> str:  # noqa: ANN401
         return digests[0] if digests else str(held.id)
 
 
-def registry_of(image: str) -> str:
-    """Return the registry's host of ``image``: ``docker.io`` if the name has none."""
-    from docker.auth import resolve_repository_name
-
-    registry, _ = resolve_repository_name(repository_and_tag(image)[0])
-    return str(registry)
-
-
-def check_space(
-    client: Any,  # noqa: ANN401
-    image: str,
-    reserve: int,
-    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
-) -> None:
-    """Check that ``reserve`` bytes are free where the engine keeps images.
+def check_space(client: Any, image: str) -> None:  # noqa: ANN401
+    """Check that ``RESERVE`` bytes are free where the engine keeps images.
 
     That is unknown if the engine runs on another machine.
     """
     root = Path(client.info()["DockerRootDir"])
     if not root.is_dir():
         return
-    free = free_bytes(root)
-    if free < reserve:
+    free = shutil.disk_usage(root).free
+    if free < RESERVE:
         raise InfrastructureError(
-            f"cannot pull {image}: {free / _GB:.1f} GB are free in {root} and {reserve / _GB:.1f} "
+            f"cannot pull {image}: {free / _GB:.1f} GB are free in {root} and {RESERVE / _GB:.1f} "
             "are kept in reserve; free space with `docker image prune`, or give --image-disk"
         )
 
@@ -131,6 +109,7 @@ def repository_and_tag(image: str) -> tuple[str, str]:
     return str(repository), str(tag or "latest")
 
 
+@engine_errors()
 def pull(client: Any, image: str) -> None:  # noqa: ANN401
     from docker.errors import APIError
 

@@ -13,16 +13,17 @@ import hashlib
 import json
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel
+from rich.filesize import decimal
 
-from core.atomic import sweep, write_bytes_atomic
+from core.atomic import sweep, write_json_atomic
 from core.errors import DamagedFileError, InfrastructureError
 from core.parsing.untrusted import read_bytes
 from core.plaintext import one_line
@@ -30,25 +31,25 @@ from core.shutdown import waited_for
 from environments.docker.containers import LABEL
 from environments.docker.engine import engine_errors
 from environments.docker.images import (
-    RESERVE,
     ImagePrefix,
     PullError,
     PullFailure,
     check_space,
     holds,
+    id_of,
     mirrored,
+    missing_images,
     pull,
-    registry_of,
     repository_and_tag,
 )
-from environments.docker.registries import Registries
+from environments.docker.registries import retry_after, split_name
 
-_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 # Seconds before each further try; docker.io counts the pulls of six hours.
-_RETRIES: Mapping[PullFailure, Sequence[float]] = {
+RETRIES: Mapping[PullFailure, Sequence[float]] = {
     PullFailure.LIMIT: (60.0, 120.0, 240.0, 480.0, *[900.0] * 24),
     PullFailure.BROKEN: (2.0, 10.0, 30.0),
 }
+POLL_SECONDS = 0.5
 
 
 class PulledImage(BaseModel):
@@ -62,23 +63,23 @@ class PulledImage(BaseModel):
 
     id: str = ""
     source: str = ""
-    layers: dict[str, int] = Field(default_factory=dict)
+    layers: dict[str, int] = {}
 
 
 class ImageRecord(BaseModel):
     """All pulled images by name."""
 
-    images: dict[str, PulledImage] = Field(default_factory=dict)
+    images: dict[str, PulledImage] = {}
 
     def size(self) -> int:
         """Return the bytes of all layers of the images; a shared layer counts once."""
         layers: dict[str, int] = {}
         for image in self.images.values():
-            layers.update(image.layers)
+            layers |= image.layers
         return sum(layers.values())
 
 
-def layer_sizes(diff_ids: Sequence[str], history: Sequence[Mapping[str, object]]) -> dict[str, int]:
+def layer_sizes(diff_ids: Sequence[str], history: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Return the unpacked bytes of an image's layers, by what identifies each.
 
     Engines give sizes by step of the history only, and do not say which steps without a size made
@@ -90,18 +91,10 @@ def layer_sizes(diff_ids: Sequence[str], history: Sequence[Mapping[str, object]]
     for step in reversed(history):
         size = step.get("Size")
         steps.append([step.get("Created"), step.get("CreatedBy"), size])
-        if isinstance(size, int) and size > 0:
+        if size:
             below = [*diff_ids[: len(sizes) + 1], *steps]
             sizes[hashlib.sha256(json.dumps(below).encode()).hexdigest()[:16]] = size
     return sizes
-
-
-@contextmanager
-def _record_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InfrastructureError(f"cannot keep the record of images: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -113,11 +106,7 @@ class ImageStore:
         limit: bytes of all pulled images; None for no limit.
         prefixes: of mirrors.
         say: takes a line for each pull, removal and further try.
-        check: raises when the run stops.
-        reserve: bytes that stay free on the engine's disk where there is no limit.
-        retries: seconds before each further try after a failure.
-        poll: seconds between two looks for room.
-        layers: bytes of the layers of images that were looked at, by the images' ids.
+        wait: waits for so many seconds, and raises when the run stops.
     """
 
     client: Any
@@ -125,347 +114,236 @@ class ImageStore:
     limit: int | None = None
     prefixes: Sequence[ImagePrefix] = ()
     say: Callable[[str], None] = lambda _: None
-    check: Callable[[], None] = lambda: None
-    registries: Registries = field(default_factory=Registries)
-    reserve: int = RESERVE
-    retries: Mapping[PullFailure, Sequence[float]] = field(default_factory=lambda: _RETRIES)
-    poll: float = 0.5
-    layers: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    wait: Callable[[float], None] = time.sleep
 
     @contextmanager
-    def pinned(self, image: str, number: str = "") -> Iterator[None]:
-        """Pull ``image`` if it is missing and keep it meanwhile; wait for room.
+    def pinned(self, image: str, *, wait: bool = True) -> Iterator[bool]:
+        """Pull ``image`` if it is missing and keep it meanwhile; yield whether it is there.
 
-        Do not call this while you pin another image or hold anything that a user of another image
-        waits for: it can deadlock. ``number`` says which image of how many it is.
+        Without ``wait`` it may be missing, where there is no room. Do not wait while you pin
+        another image or hold anything that a user of another image waits for: it can deadlock.
 
         Raises:
             InfrastructureError: it cannot be pulled.
         """
-        with self._in_use(image):
-            while not self._pull_missing(image, number):
-                self._wait(self.poll)
-            yield
+        with self._use_file(image).open("ab") as stream:
+            # This waits while another process removes the image.
+            fcntl.flock(stream, fcntl.LOCK_SH)
+            try:
+                while not (present := self._pull_missing(image)) and wait:
+                    self.wait(POLL_SECONDS)
+                yield present
+            finally:
+                now = time.time_ns()  # the system's own time of a file is coarser
+                os.utime(stream.fileno(), ns=(now, now))
 
     @contextmanager
-    def pinned_some(self, images: Sequence[str], most: int) -> Iterator[frozenset[str]]:
-        """Keep the first of ``images``, and up to ``most`` for which there is room; yield them.
+    def pinned_some(self, images: Sequence[str], most: int) -> Iterator[Set[str]]:
+        """Keep up to ``most`` of ``images``, as far as there is room; yield them.
 
-        The first is waited for, and is yielded even if it cannot be pulled.
+        The first is waited for. What cannot be pulled is yielded too.
         """
+        pinned: set[str] = set()
         with ExitStack() as stack:
-            with suppress(InfrastructureError):
-                stack.enter_context(self.pinned(images[0]))
-            pinned = {images[0]}
-            for image in images[1:most]:
-                stack.enter_context(self._in_use(image))
-                try:
-                    present = self._pull_missing(image)
-                except InfrastructureError:
-                    break
-                if not present:
-                    break
+            for image in images[:most]:
+                with suppress(InfrastructureError):
+                    if not stack.enter_context(self.pinned(image, wait=not pinned)):
+                        break
                 pinned.add(image)
-            yield frozenset(pinned)
+            yield pinned
 
-    def fetch(self, image: str, number: str = "") -> None:
+    def fetch(self, image: str) -> None:
         """Pull ``image`` if it is missing; raises as ``pinned``."""
-        with self.pinned(image, number):
+        with self.pinned(image):
             pass
 
-    def fetch_all(self, images: Iterable[str]) -> None:
-        missing = [image for image in sorted(set(images)) if not self.holds(image)]
-        for number, image in enumerate(missing, 1):
-            self.fetch(image, f"{number} of {len(missing)}: ")
-
-    def fetch_each(self, images: Iterable[str]) -> dict[str, str]:
+    def fetch_all(self, images: Iterable[str]) -> dict[str, str]:
         """Pull the ``images`` that are missing; return those that failed, each with the reason.
 
         A registry that is not reached, or a full disk, gets no further requests.
         """
-        wanted = sorted(set(images))
         failed: dict[str, str] = {}
         closed: dict[str, str] = {}
-        for number, image in enumerate(wanted, 1):
-            registry = registry_of(mirrored(image, self.prefixes))
+        missing = missing_images(self.client, images)
+        for number, image in enumerate(missing, 1):
+            registry = split_name(mirrored(image, self.prefixes))[0]
             if registry in closed:
-                failed[image] = f"not pulled after this: {closed[registry]}"
+                failed[image] = closed[registry]
                 continue
+            self.say(f"image {number} of {len(missing)}")
             try:
-                self.fetch(image, f"{number} of {len(wanted)}: ")
+                self.fetch(image)
             except InfrastructureError as error:
                 failed[image] = str(error)
                 if getattr(error, "failure", None) is not PullFailure.NONE:
-                    closed[registry] = str(error)
+                    closed[registry] = f"not pulled after this: {error}"
         return failed
 
-    def holds(self, image: str) -> bool:
-        with engine_errors():
-            return holds(self.client, image)
-
     def read_record(self) -> ImageRecord:
-        path = self._record_path
         try:
-            return ImageRecord.model_validate_json(read_bytes(path))
+            return ImageRecord.model_validate_json(read_bytes(self._record_path))
         except FileNotFoundError:
             return ImageRecord()
-        except (ValueError, OSError) as error:
-            reason = str(error)
-            if isinstance(error, ValidationError):
-                reason = error.errors()[0]["msg"]
+        except ValueError as error:
+            words = f"is not a record of images ({one_line(str(error))})"
             fix = "delete it: the images in it then stay in the engine"
-            raise DamagedFileError(path, f"is not a record of images ({reason})", fix) from error
+            raise DamagedFileError(self._record_path, words, fix) from error
 
     @property
     def _record_path(self) -> Path:
         return self.folder / "record.json"
 
     def _write_record(self, record: ImageRecord) -> None:
-        data = record.model_dump_json(indent=1).encode("utf-8") + b"\n"
-        with _record_errors():
-            sweep(self._record_path)
-            write_bytes_atomic(self._record_path, data)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        from filelock import FileLock  # it loads asyncio
-
-        with _record_errors():
-            self.folder.mkdir(parents=True, exist_ok=True)
-        with waited_for(FileLock(self.folder / "lock", is_singleton=False), self.check):
-            yield
+        sweep(self._record_path)
+        write_json_atomic(self._record_path, record.model_dump())
 
     def _use_file(self, image: str) -> Path:
         # It is never removed: another process may have opened it to lock it.
-        return self.folder / "uses" / hashlib.sha256(image.encode()).hexdigest()[:16]
-
-    @contextmanager
-    def _in_use(self, image: str) -> Iterator[None]:
-        path = self._use_file(image)
-        with ExitStack() as stack:
-            with _record_errors():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                stream = stack.enter_context(path.open("ab"))
-            # Another process may be about to remove the image.
-            while not _lock(stream.fileno(), fcntl.LOCK_SH):
-                self._wait(self.poll)
-            try:
-                yield
-            finally:
-                now = time.time_ns()  # the system's own time of a file is coarser
-                with suppress(OSError):
-                    os.utime(path, ns=(now, now))
-
-    @contextmanager
-    def _idle(self, image: str) -> Iterator[bool]:
-        """Yield whether no process uses ``image``; none can begin to meanwhile."""
-        with _record_errors():
-            stream = self._use_file(image).open("ab")
-        with stream:
-            yield _lock(stream.fileno(), fcntl.LOCK_EX)
+        folder = self.folder / "uses"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / hashlib.sha256(image.encode()).hexdigest()[:16]
 
     def _last_use(self, image: str) -> int:
-        try:
-            return self._use_file(image).stat().st_mtime_ns
-        except FileNotFoundError:
-            return 0
+        path = self._use_file(image)
+        return path.stat().st_mtime_ns if path.exists() else 0
 
-    def _wait(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self.check()
-            time.sleep(min(left, self.poll))
-
-    def _pull_missing(self, image: str, number: str = "") -> bool:
+    def _pull_missing(self, image: str) -> bool:
         """Pull ``image`` if it is missing and there is room; tell whether it is there."""
-        if self.holds(image):
+        from filelock import FileLock  # it loads asyncio
+
+        if holds(self.client, image):
             return True
-        with self._locked():
-            if self.holds(image):
+        with waited_for(FileLock(self.folder / "lock"), partial(self.wait, 0)):
+            if holds(self.client, image):
                 return True
             record = self._current_record()
-            if self.limit is not None and not self._make_room(record, self.limit):
+            if not self._make_room(record):
                 return False
-            self._pull_recorded(record, image, number)
+            self._pull_recorded(record, image)
         return True
 
     def _current_record(self) -> ImageRecord:
-        """Return the record with what killed processes pulled, and without what others removed.
+        """Return the record with pulls that ended unnoted, and without what others removed.
 
         The caller has the lock, so no other process is between the two notes of a pull.
         """
         record = self.read_record()
-        with engine_errors():
-            for name, image in list(record.images.items()):
-                if not holds(self.client, name):
-                    del record.images[name]
-                elif not image.id:
-                    record.images[name] = self._described(record, name)
-                elif self._id(name) != image.id:
-                    del record.images[name]
+        for name, image in list(record.images.items()):
+            image_id = id_of(self.client, name)
+            if not image_id or image.id not in ("", image_id):
+                del record.images[name]
+            elif not image.id:
+                image.id = image_id
+                image.layers = self._own_layers(record, image_id)
         return record
 
-    def _make_room(self, record: ImageRecord, limit: int) -> bool:
+    def _has_room(self, record: ImageRecord) -> bool:
+        size = record.size()
+        count = len(record.images)
+        return self.limit is None or not count or size + size // count <= self.limit
+
+    def _make_room(self, record: ImageRecord) -> bool:
         """Remove images until one more of their mean size fits; tell whether it does.
 
         How many bytes an image adds is known after it was pulled, so the limit is exceeded by at
         most one image. Where there is no other image, there is room.
         """
         for name in sorted(record.images, key=self._last_use):
-            if _fits(record, limit):
-                return True
-            with self._idle(name) as idle:
-                if not idle or not self._remove(name, record.images[name]):
-                    continue
-            del record.images[name]
-            self._write_record(record)
-            self.say(f"removed image {name}; {self._filled(record)}")
-        return _fits(record, limit)
+            if self._has_room(record):
+                break
+            if self._remove(name, record.images[name]):
+                del record.images[name]
+                self._write_record(record)
+                self.say(f"removed image {name}; {self._filled(record)}")
+        return self._has_room(record)
 
+    @engine_errors()
     def _remove(self, name: str, image: PulledImage) -> bool:
-        """Remove an image from the engine; return False if something there needs it.
-
-        An image that has another id by now is not ours, and stays.
-        """
+        """Remove an image from the engine; return False if it is used or needed there."""
         from docker.errors import APIError, ImageNotFound
 
         api = self.client.api
-        try:
-            with engine_errors():
-                if self._id(name) != image.id:
-                    return True
-                if api.containers(all=True, filters={"ancestor": image.id}):
+        with self._use_file(name).open("ab") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                parents = [other.get("ParentId") for other in api.images(all=True)]
+                containers = api.containers(all=True, filters={"ancestor": image.id})
+                if containers or image.id in parents:
                     return False
-                if any(other.get("ParentId") == image.id for other in api.images(all=True)):
-                    return False
-                for tag in filter(None, (image.source, name)):
-                    api.remove_image(tag, noprune=True)
-        except InfrastructureError as error:
-            if isinstance(error.__cause__, APIError):
-                return isinstance(error.__cause__, ImageNotFound)
-            raise
+                for tag in {image.source, name} - {""}:
+                    with suppress(ImageNotFound):
+                        api.remove_image(tag, noprune=True)
+            except (BlockingIOError, APIError):
+                return False
         return True
 
-    def _pull_recorded(self, record: ImageRecord, image: str, number: str) -> None:
+    def _pull_recorded(self, record: ImageRecord, image: str) -> None:
         """Pull ``image``, which is missing; the caller has the lock.
 
         It is recorded before as well: a killed process may leave a complete image. An image that
         was there by another name does not become ours.
         """
         source = mirrored(image, self.prefixes)
-        renamed = source != image
         with engine_errors():
-            ids_before = {str(other["Id"]) for other in self.client.api.images(all=True)}
+            earlier_ids = {other["Id"] for other in self.client.api.images(all=True)}
             if self.limit is None:
-                check_space(self.client, image, self.reserve)
-        record.images[image] = PulledImage(source=source if renamed else "")
+                check_space(self.client, image)
+        record.images[image] = PulledImage(source=source)
         self._write_record(record)
-        packed = self.registries.size(source)
-        size = f" ({in_units(packed)} packed)" if packed else ""
-        self.say(f"pull image {number}{source}{size}")
+        self.say(f"pull image {source}")
         started = time.monotonic()
         try:
             self._pull_with_retries(source)
-            if renamed:
+            if source != image:
                 with engine_errors():
                     self.client.images.get(source).tag(*repository_and_tag(image))
-        except BaseException:
+        finally:
             # A failed pull must not make ours what the user pulls later.
-            with suppress(InfrastructureError):
-                if not self.holds(image):
-                    del record.images[image]
-                    self._write_record(record)
-            raise
-        with engine_errors():
-            described = self._described(record, image)
-        record.images[image] = described
-        if described.id in ids_before:
-            del record.images[image]
-        self._write_record(record)
+            record = self._current_record()
+            if image in record.images and record.images[image].id in earlier_ids:
+                del record.images[image]
+            self._write_record(record)
         seconds = time.monotonic() - started
-        unpacked = in_units(sum(described.layers.values()))
-        self.say(f"pulled {image}: {unpacked} in {seconds:.0f} s; {self._filled(record)}")
+        self.say(f"pulled {image} in {seconds:.0f} s; {self._filled(record)}")
 
     def _pull_with_retries(self, source: str) -> None:
-        failures: Counter[PullFailure] = Counter()
+        delays = {failure: iter(seconds) for failure, seconds in RETRIES.items()}
         while True:
             try:
-                with engine_errors():
-                    pull(self.client, source)
+                pull(self.client, source)
                 return
             except PullError as error:
-                delays = self.retries.get(error.failure, ())
-                if failures[error.failure] >= len(delays):
+                seconds = next(delays.get(error.failure, iter(())), None)
+                if seconds is None:
                     raise
-                seconds = delays[failures[error.failure]]
                 if error.failure is PullFailure.LIMIT:
-                    asked = self.registries.retry_after(source)
-                    seconds = seconds if asked is None else asked
-                failures[error.failure] += 1
+                    seconds = retry_after(source) or seconds
                 self.say(f"{one_line(str(error))}; again in {seconds:.0f} s")
-            self._wait(seconds)
+            self.wait(seconds)
 
-    def _described(self, record: ImageRecord, name: str) -> PulledImage:
-        image_id = self._id(name)
+    @engine_errors()
+    def _own_layers(self, record: ImageRecord, image_id: str) -> dict[str, int]:
         # The layers of other images stay anyway, so they do not count.
-        ours = {image.id for image in record.images.values()} | {image_id}
-        layers = dict(self._layers(image_id))
+        recorded = {image.id for image in record.images.values()}
+        layers = self._layers(image_id)
         for other in self.client.api.images():
-            if other["Id"] not in ours and LABEL not in (other.get("Labels") or {}):
-                for layer in self._layers(str(other["Id"])):
+            if other["Id"] not in recorded and LABEL not in (other.get("Labels") or {}):
+                for layer in self._layers(other["Id"]):
                     layers.pop(layer, None)
-        return PulledImage(id=image_id, source=record.images[name].source, layers=layers)
+        return layers
 
-    def _id(self, name: str) -> str:
-        return str(self.client.images.get(name).id)
-
-    def _layers(self, image_id: str) -> Mapping[str, int]:
+    def _layers(self, image_id: str) -> dict[str, int]:
         from docker.errors import APIError, ImageNotFound
 
-        if image_id in self.layers:
-            return self.layers[image_id]
         try:
             attributes = self.client.images.get(image_id).attrs
-            layers = (attributes.get("RootFS") or {}).get("Layers") or []
-            self.layers[image_id] = layer_sizes(layers, self.client.api.history(image_id))
+            history = self.client.api.history(image_id)
         except ImageNotFound:  # it was removed meanwhile
             return {}
         except APIError:  # Podman 4.3 fails at a step without a time; then nothing counts as shared
-            self.layers[image_id] = {image_id: int(attributes.get("Size") or 0)}
-        return self.layers[image_id]
+            return {image_id: attributes["Size"]}
+        return layer_sizes(attributes["RootFS"].get("Layers") or [], history)
 
     def _filled(self, record: ImageRecord) -> str:
-        whole = f" of {in_units(self.limit)}" if self.limit is not None else ""
-        return f"images take {in_units(record.size())}{whole}"
-
-
-def _lock(descriptor: int, kind: int) -> bool:
-    """Take a lock of a file until it is closed; return False if another holder prevents it."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _fits(record: ImageRecord, limit: int) -> bool:
-    size = record.size()
-    count = len(record.images)
-    return not count or size + size // count <= limit
-
-
-def store_folder(client: Any, cache: Path) -> Path:  # noqa: ANN401 - the SDK has no types
-    """Return the folder in ``cache`` for the images of the engine of ``client``."""
-    with engine_errors():
-        about = client.info()
-    # Copies of a machine share the engine's id, and Podman makes a new one for each answer.
-    engine = f"{about.get('Name')}:{about.get('DockerRootDir')}"
-    return cache / "images" / hashlib.sha256(engine.encode()).hexdigest()[:12]
-
-
-def in_units(size: float) -> str:
-    """Return a number of bytes in words: ``1.2 GB``."""
-    for unit, name in _UNITS:
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size / 1e3:.1f} kB"
+        limit = f" of {decimal(self.limit)}" if self.limit is not None else ""
+        return f"images take {decimal(record.size())}{limit}"

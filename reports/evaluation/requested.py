@@ -15,6 +15,7 @@ from bench.instances.instance import split_row
 from core.errors import UserError
 from core.plaintext import Say, counted, some
 from environments.docker.engine import connect
+from environments.docker.images import holds
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import Prediction, run_id
@@ -29,7 +30,7 @@ from reports.data.verdicts import (
     save_verdict,
 )
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
-from reports.evaluation.evaluators.choice import make_evaluator, make_images
+from reports.evaluation.evaluators.choice import make_evaluator
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.manifest import timestamp
 from runs.storage.store import RunStore
@@ -82,8 +83,12 @@ class RequestedEvaluation:
         limited = self.options.images.image_disk is not None
         if not limited or self.kind in _WITHOUT_IMAGES or self._dataset_name in BUNDLED:
             return None
+        from environments.choice import make_image_store
+
         client = connect()
-        return make_images(client, self.options, self.say) if client else None
+        if client is None:
+            return None
+        return make_image_store(client, self.options.cache, self.options.images, self.say)
 
     def evaluate_others(self, run: RunData) -> int:
         """Evaluate the other attempts' patches, and return how many were not evaluated."""
@@ -149,12 +154,11 @@ def image_batches(
     left = sorted(tasks, key=lambda task: (task.instance.repo, task.instance.version))
     while left:
         images = list(dict.fromkeys(task.instance.image for task in left))
-        present = [image for image in images if store.holds(image)]
+        present = [image for image in images if holds(store.client, image)]
         with store.pinned_some(present or images, most) as pinned:
             part = [task for task in left if task.instance.image in pinned][:most]
             yield part
-        done = {task.instance.instance_id for task in part}
-        left = [task for task in left if task.instance.instance_id not in done]
+        left = [task for task in left if task not in part]
 
 
 Batches = Callable[[Sequence[EvaluationTask]], Iterable[Sequence[EvaluationTask]]]

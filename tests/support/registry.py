@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from environments.docker import images, imagestore
 from environments.docker.engine import connect, engine_answers
 from environments.docker.images import PullFailure
 from environments.docker.imagestore import ImageStore
@@ -324,8 +325,6 @@ class Place:
         values: dict[str, Any] = {
             "limit": int(2.5 * SIZE),
             "say": self.said.append,
-            "retries": {PullFailure.LIMIT: (0.05, 0.1, 0.1), PullFailure.BROKEN: (0.02,)},
-            "poll": 0.02,
         }
         return ImageStore(self.client, self.folder, **{**values, **changes})
 
@@ -343,7 +342,16 @@ def layers(registry: Registry) -> dict[str, str]:
 
 
 @pytest.fixture
-def place(registry: Registry, layers: dict[str, str], tmp_path: Path) -> Iterator[Place]:
+def place(
+    registry: Registry,
+    layers: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Place]:
+    retries = {PullFailure.LIMIT: (0.05, 0.1, 0.1), PullFailure.BROKEN: (0.02,)}
+    monkeypatch.setattr(imagestore, "RETRIES", retries)
+    monkeypatch.setattr(images, "RESERVE", 0)
+    monkeypatch.setattr(imagestore, "POLL_SECONDS", 0.02)
     client: Any = connect()
     with running_proxy(registry) as proxy:
         yield Place(registry, proxy, client, tmp_path / "record", layers)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.instances.dataset import ALIASES, BUNDLED
 from bench.repos.checkout import Snapshots
@@ -20,7 +20,6 @@ from reports.evaluation.evaluators.swebench import Swebench
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
-    from environments.docker.imagestore import ImageStore
     from reports.evaluation.evaluators.docker import ImagePreparation
     from reports.evaluation.evaluators.local import LocalEvaluator
 
@@ -67,17 +66,6 @@ class NoEvaluator(Evaluator):
         return iter(())
 
 
-def make_images(
-    client: Any,  # noqa: ANN401 - the SDK has no types
-    options: ReportOptions,
-    say: Say,
-) -> ImageStore:
-    """Return the images of the engine of ``client``, whose record runs and reports share."""
-    from environments.choice import make_image_store
-
-    return make_image_store(client, options.cache, options.images, say)
-
-
 def _swebench(store: RunStore, options: ReportOptions) -> Swebench:
     return Swebench(
         folder=store.logs / "evaluation",
@@ -115,11 +103,13 @@ def _manual(name: str, store: RunStore, say: Say) -> Evaluator:
 
 
 def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:
+    from environments.choice import make_image_store
     from reports.evaluation.evaluators.docker import ImagePreparation
 
+    images = partial(make_image_store, cache=options.cache, options=options.images, say=say)
     bundled = BUNDLED.get(dataset)
     build = bundled.build_images if bundled else lambda _: None
-    return ImagePreparation(build, say, partial(make_images, options=options, say=say))
+    return ImagePreparation(build, say, images)
 
 
 def _local(options: ReportOptions, say: Say, dataset: str) -> LocalEvaluator:

@@ -17,9 +17,9 @@ from environments.base import ResourceLimits
 from environments.docker.containers import Containers
 from environments.docker.engine import connect, engine_answers, engine_error_types
 from environments.docker.environment import label_of
-from environments.docker.images import digest, holds
+from environments.docker.images import digest, missing_images
 from environments.docker.imagestore import ImageStore
-from environments.docker.registries import Registries
+from environments.docker.registries import packed_sizes
 from environments.leftovers import remove_containers, remove_named
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
@@ -47,7 +47,6 @@ class ImagePreparation:
     build: Callable[[Sequence[str]], None]
     say: Callable[[str], None]
     images: Callable[[Any], ImageStore]  # of a client's engine
-    registries: Registries = field(default_factory=Registries)
 
     def prepare(
         self, tasks: Sequence[EvaluationTask], first: Callable[[Any], None] = lambda _: None
@@ -67,7 +66,7 @@ class ImagePreparation:
                 self._say_engine(client)
                 first(client)
                 self.build(names)
-                failed = self.images(client).fetch_each(self._absent(client, tasks))
+                failed = self.images(client).fetch_all(self._absent(client, tasks))
                 missing = {
                     task.instance.instance_id: failed[task.instance.image]
                     for task in tasks
@@ -88,11 +87,11 @@ class ImagePreparation:
 
     def _absent(self, client: Any, tasks: Sequence[EvaluationTask]) -> list[str]:  # noqa: ANN401
         wanted = sorted({task.instance.image for task in tasks})
-        absent = [image for image in wanted if not holds(client, image)]
+        absent = missing_images(client, wanted)
         if not absent:
             self.say(f"images: {len(wanted)} at hand")
             return []
-        known = self.registries.sizes(absent)
+        known = packed_sizes(absent)
         unknown = len(absent) - len(known)
         words = [f"{sum(known.values()) / 1e9:.1f} GB to download"] if known else []
         words += [f"the size of {unknown} is unknown"] if unknown else []

@@ -6,16 +6,19 @@ import gzip
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.errors import InfrastructureError
+from environments.docker import images as images_module
 from environments.docker.engine import connect, engine_answers
 from environments.docker.images import check_space, holds, missing_images
 from environments.docker.imagestore import ImageStore
@@ -101,13 +104,15 @@ def registry() -> Iterator[str]:
 
 
 @pytest.fixture
-def engine() -> Any:
+def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a client of the engine, whose disk may be small."""
+    monkeypatch.setattr(images_module, "RESERVE", 0)
     return connect()
 
 
 def a_store(engine: Any, folder: Path, said: list[str]) -> ImageStore:
     """Return the images of the engine, without a limit."""
-    return ImageStore(engine, folder, say=said.append, reserve=0)
+    return ImageStore(engine, folder, say=said.append)
 
 
 def test_missing_images_are_pulled_once_and_said(
@@ -116,17 +121,19 @@ def test_missing_images_are_pulled_once_and_said(
     images = [f"{registry}/good/b:1", f"{registry}/good/a:latest"]
     said: list[str] = []
     try:
-        assert missing_images(images) == sorted(images)
+        assert missing_images(engine, images) == sorted(images)
         store = a_store(engine, tmp_path, said)
         store.fetch_all(images)
-        assert [line.partition(" (")[0] for line in said if line.startswith("pull ")] == [
-            f"pull image 1 of 2: {registry}/good/a:latest",
-            f"pull image 2 of 2: {registry}/good/b:1",
+        assert [line for line in said if not line.startswith("pulled ")] == [
+            "image 1 of 2",
+            f"pull image {registry}/good/a:latest",
+            "image 2 of 2",
+            f"pull image {registry}/good/b:1",
         ]
         assert sum(line.startswith("pulled ") for line in said) == 2
-        assert missing_images(images) == []
+        assert missing_images(engine, images) == []
         store.fetch_all(images)
-        assert len(said) == 4
+        assert len(said) == 6
     finally:
         for image in images:
             if holds(engine, image):
@@ -147,8 +154,11 @@ def test_a_registry_that_is_not_reached_is_told(engine: Any, tmp_path: Path) -> 
         a_store(engine, tmp_path, []).fetch("127.0.0.1:9/a/b:1")
 
 
-def test_nothing_is_pulled_onto_a_full_disk(engine: Any) -> None:
+def test_nothing_is_pulled_onto_a_full_disk(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images_module, "RESERVE", 20 * 10**9)
     if not Path(engine.info()["DockerRootDir"]).is_dir():
         pytest.skip("the engine runs on another machine")
+    usage = SimpleNamespace(free=5 * 10**9)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(InfrastructureError, match=r"5\.0 GB are free .* 20\.0 are kept in reserve"):
-        check_space(engine, "a:1", 20 * 10**9, lambda _: 5 * 10**9)
+        check_space(engine, "a:1")

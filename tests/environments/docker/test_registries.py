@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from environments.docker import images as images_module
+from environments.docker import registries
 from environments.docker.engine import connect, engine_answers
-from environments.docker.images import registry_of
-from environments.docker.registries import Registries
+from environments.docker.registries import packed_sizes, split_name
 from tests.environments.docker.test_images import Registry, a_store
 
 needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
@@ -42,9 +43,12 @@ def server() -> Iterator[str]:
         found.shutdown()
 
 
-def test_sizes_are_known_where_registries_give_them(server: str) -> None:
+def test_sizes_are_known_where_registries_give_them(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registries, "HUB_API", f"http://{server}")
     images = [f"{server}/good/a:1", f"{server}/busy/a:1", "swebench/a:1", "swebench/b:1"]
-    sizes = Registries(hub=f"http://{server}").sizes([*images, "127.0.0.1:9/a:1"])
+    sizes = packed_sizes([*images, "127.0.0.1:9/a:1"])
     assert set(sizes) == {images[0], images[2]}
     assert sizes["swebench/a:1"] == 70
     assert 0 < sizes[images[0]] < 1000
@@ -52,16 +56,19 @@ def test_sizes_are_known_where_registries_give_them(server: str) -> None:
 
 @pytest.mark.docker
 @needs_engine
-def test_a_registry_that_is_not_reached_is_not_asked_again(server: str, tmp_path: Path) -> None:
+def test_a_registry_that_is_not_reached_is_not_asked_again(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images_module, "RESERVE", 0)
     client: Any = connect()
     said: list[str] = []
     store = a_store(client, tmp_path, said)
     images = ["127.0.0.1:9/a:1", "127.0.0.1:9/b:1"]
-    failed = store.fetch_each(images)
+    failed = store.fetch_all(images)
     assert "is not reached" in failed[images[0]]
     assert failed[images[1]].startswith("not pulled after this: cannot pull")
-    assert said == [f"pull image 1 of 2: {images[0]}"]
+    assert said == ["image 1 of 2", f"pull image {images[0]}"]
     none = [f"{server}/none/a:1", f"{server}/none/b:1"]
-    failed = store.fetch_each(none)
+    failed = store.fetch_all(none)
     assert all("has no such image" in failed[image] for image in none)
-    assert registry_of("swebench/a:1") == "docker.io"
+    assert split_name("swebench/a:1")[0] == "docker.io"
