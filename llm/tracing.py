@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,9 +24,9 @@ from llm.gate import Answered, CallOutcome, Gate, PlannedCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, Tracer
 
-Attribute = str | int | float
+OUTCOME = "retry_harness.outcome"
 _FLUSH_SECONDS = 5.0
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -42,45 +42,43 @@ class Tracing:
     run: str
     content: bool
     provider: TracerProvider
+    tracer: Tracer
     redact: Redactor
 
     @contextmanager
-    def attempt(self, instance: str, number: int, model: str, agent: str) -> Iterator[AttemptTrace]:
-        """Start the span of an attempt; the caller or an exception ends it."""
-        attributes: dict[str, Attribute] = {
-            "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.agent.name": agent,
-            "gen_ai.request.model": model,
-            "gen_ai.conversation.id": f"{self.run}/{instance}/{number}",
-            "retry_harness.run": self.run,
-            "retry_harness.instance": instance,
-            "retry_harness.attempt": number,
-        }
-        trace = AttemptTrace(self, self.start(f"invoke_agent {agent}", attributes))
-        try:
-            yield trace
-        except BaseException as error:
-            stopped = isinstance(error, (StoppedError, KeyboardInterrupt))
-            trace.end("interrupted" if stopped else "infra_error", type(error).__name__)
-            raise
+    def attempt(self, instance: str, number: int, model: str, agent: str) -> Iterator[Span]:
+        """Make the span of an attempt; the caller notes its end, or an exception does."""
+        # The SDK would note the words of an exception.
+        with self.tracer.start_as_current_span(
+            f"invoke_agent {agent}",
+            attributes={
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.agent.name": agent,
+                "gen_ai.request.model": model,
+                "gen_ai.conversation.id": f"{self.run}/{instance}/{number}",
+                "retry_harness.run": self.run,
+                "retry_harness.instance": instance,
+                "retry_harness.attempt": number,
+            },
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield span
+            except BaseException as error:
+                stopped = isinstance(error, (StoppedError, KeyboardInterrupt))
+                span.set_attribute(OUTCOME, "interrupted" if stopped else "infra_error")
+                note_error(span, type(error).__name__)
+                raise
 
-    def start(
-        self, name: str, attributes: Mapping[str, Attribute], parent: Span | None = None
-    ) -> Span:
-        """Return a new span below ``parent``, or of a new trace."""
-        from opentelemetry.trace import INVALID_SPAN, set_span_in_context
-
-        tracer = self.provider.get_tracer("retry_harness")
-        context = set_span_in_context(parent or INVALID_SPAN)
-        return tracer.start_span(name, context, attributes=attributes)
-
-    def messages_text(self, messages: Sequence[Message]) -> str:
-        """Return messages in the JSON of the conventions, without secrets."""
-        plain = [
-            {"role": message.role, "parts": [{"type": "text", "content": message.content}]}
-            for message in messages
-        ]
-        return self.redact(json.dumps(plain))
+    def note_messages(self, span: Span, name: str, messages: Sequence[Message]) -> None:
+        """Add messages in the JSON of the conventions, without secrets."""
+        if self.content:
+            plain = [
+                {"role": message.role, "parts": [{"type": "text", "content": message.content}]}
+                for message in messages
+            ]
+            span.set_attribute(name, self.redact(json.dumps(plain)))
 
     def flush(self) -> bool:
         """Wait some seconds until all spans are sent; return whether that was enough."""
@@ -91,28 +89,22 @@ class Tracing:
         return not thread.is_alive()
 
 
-@dataclass(frozen=True)
-class AttemptTrace:
-    """An attempt and its span."""
+def note_error(span: Span, kind: str) -> None:
+    """Say what kind of error broke the attempt or the call of ``span``."""
+    from opentelemetry.trace import StatusCode
 
-    tracing: Tracing
-    span: Span
-
-    def end(self, outcome: str, error: str = "", messages: Sequence[Message] = ()) -> None:
-        """End the span; ``error`` is the kind of what broke the attempt."""
-        attributes: dict[str, Attribute] = {"retry_harness.outcome": outcome}
-        if self.tracing.content:
-            attributes["gen_ai.input.messages"] = self.tracing.messages_text(messages)
-        end_span(self.span, attributes, error)
+    span.set_attribute("error.type", kind)
+    span.set_status(StatusCode.ERROR)
 
 
 @dataclass(frozen=True)
 class TracedGate:
-    """A gate whose calls become spans."""
+    """A gate whose calls become spans below that of their attempt."""
 
     inner: Gate
-    trace: AttemptTrace
-    open: dict[str, Span] = field(default_factory=dict)
+    tracing: Tracing
+    attempt: Span
+    spans: dict[str, Span] = field(default_factory=dict)
 
     def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
         return self.inner.recorded(request_sha256, exchange_sha256)
@@ -121,54 +113,45 @@ class TracedGate:
         self.inner.pause(seconds)
 
     def begin(self, ask: PlannedCall) -> str:
+        from opentelemetry.trace import set_span_in_context
+
         ticket = self.inner.begin(ask)
         name = ask.model.removeprefix(f"{ask.provider}/")
-        attributes = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": ask.provider,
-            "gen_ai.request.model": name,
-        }
-        self.open[ticket] = self.trace.tracing.start(f"chat {name}", attributes, self.trace.span)
+        # The thread of a call may be another one than that of its attempt.
+        self.spans[ticket] = self.tracing.tracer.start_span(
+            f"chat {name}",
+            set_span_in_context(self.attempt),
+            attributes={
+                "gen_ai.operation.name": "chat",
+                "gen_ai.provider.name": ask.provider,
+                "gen_ai.request.model": name,
+            },
+        )
         return ticket
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
-        tracing = self.trace.tracing
-        attributes: dict[str, Attribute] = {}
-        error = ""
+        span = self.spans.pop(ticket)
         if isinstance(outcome, Answered):
-            attributes = reply_attributes(outcome.reply)
-            if tracing.content:
-                message = Message("assistant", outcome.reply.content)
-                attributes["gen_ai.output.messages"] = tracing.messages_text([message])
+            _note_reply(span, outcome.reply)
+            message = Message("assistant", outcome.reply.content)
+            self.tracing.note_messages(span, "gen_ai.output.messages", [message])
         else:
-            error = type(outcome).__name__
-            if tracing.content:  # providers quote prompts
-                attributes["error.message"] = tracing.redact(outcome.error)
-        end_span(self.open.pop(ticket), attributes, error)
+            note_error(span, type(outcome).__name__)
+            if self.tracing.content:  # providers quote prompts
+                span.set_attribute("error.message", self.tracing.redact(outcome.error))
+        span.end()
         return self.inner.end(ticket, outcome)
 
 
-def reply_attributes(reply: Reply) -> dict[str, Attribute]:
-    """Return what a span says of a reply, without its text."""
-    attributes: dict[str, Attribute] = {"gen_ai.response.model": reply.model}
+def _note_reply(span: Span, reply: Reply) -> None:
+    """Add what is known of a reply, without its text."""
+    span.set_attribute("gen_ai.response.model", reply.model)
     if reply.cost is not None:
-        attributes["retry_harness.cost_usd"] = float(reply.cost)
+        span.set_attribute("retry_harness.cost_usd", float(reply.cost))
     if reply.usage:
-        attributes["gen_ai.usage.input_tokens"] = reply.usage.prompt_tokens
-        attributes["gen_ai.usage.output_tokens"] = reply.usage.completion_tokens
-        attributes["gen_ai.usage.cache_read.input_tokens"] = reply.usage.cached_tokens
-    return attributes
-
-
-def end_span(span: Span, attributes: Mapping[str, Attribute], error: str) -> None:
-    """End a span with its last attributes, and with the kind of an error where there is one."""
-    span.set_attributes(attributes)
-    if error:
-        from opentelemetry.trace import StatusCode
-
-        span.set_attribute("error.type", error)
-        span.set_status(StatusCode.ERROR)
-    span.end()
+        span.set_attribute("gen_ai.usage.input_tokens", reply.usage.prompt_tokens)
+        span.set_attribute("gen_ai.usage.output_tokens", reply.usage.completion_tokens)
+        span.set_attribute("gen_ai.usage.cache_read.input_tokens", reply.usage.cached_tokens)
 
 
 @cache
@@ -198,4 +181,5 @@ def make_tracing(run: str, *, enabled: bool, content: bool) -> Tracing | None:
             f"--trace: {error}; install requirements-trace.txt, or correct the variables of "
             "OpenTelemetry (docs/tracing.md)"
         ) from error
-    return Tracing(run, content, provider, Redactor.of_environment(os.environ))
+    tracer = provider.get_tracer("retry_harness")
+    return Tracing(run, content, provider, tracer, Redactor.of_environment(os.environ))

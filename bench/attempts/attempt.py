@@ -48,7 +48,7 @@ from environments.local.venvs import find_python
 from llm.chat import BudgetUsedError, ChatModel, Message, request_sha256
 from llm.gate import Answered, Failed, Gate, PlannedCall
 from llm.options import ModelChoice
-from llm.tracing import AttemptTrace, TracedGate, Tracing
+from llm.tracing import OUTCOME, TracedGate, Tracing, note_error
 from runs.jobs import JobContext
 from runs.modelsource import ModelSource, NotRecordedError, Turn
 from runs.progress.state import WorkStep
@@ -110,7 +110,7 @@ class Attempt:
     ran: list[Changes] = field(default_factory=list)
     failing: list[tuple[str, ...]] = field(default_factory=list)
     told: ToldOf = field(default_factory=ToldOf)
-    trace: AttemptTrace | None = None
+    traced: Callable[[Gate], Gate] = lambda gate: gate
 
     def run(self) -> AttemptRecord:
         """Let the agent work and return the record; an exception in it is part of the record."""
@@ -120,10 +120,13 @@ class Attempt:
         if tracing is None:
             return self._run(choice)
         agent = choice.edit_format if config.outside_agent else BUILTIN
-        with tracing.attempt(name, self.number, choice.label, agent) as trace:
-            record = replace(self, trace=trace)._run(choice)
-            status = record.status
-            trace.end(status.value, status.value if status in BROKEN else "", record.messages)
+        with tracing.attempt(name, self.number, choice.label, agent) as span:
+            traced = partial(TracedGate, tracing=tracing, attempt=span)
+            record = replace(self, traced=traced)._run(choice)
+            span.set_attribute(OUTCOME, record.status.value)
+            tracing.note_messages(span, "gen_ai.input.messages", record.messages)
+            if record.status in BROKEN:
+                note_error(span, record.status.value)
         return record
 
     def _run(self, choice: ModelChoice) -> AttemptRecord:
@@ -155,7 +158,7 @@ class Attempt:
 
     def _gate(self) -> Gate:
         gate = self.context.gate(self.number, self.services.config.max_seconds_per_attempt)
-        return TracedGate(gate, self.trace) if self.trace else gate
+        return self.traced(gate)
 
     def _task(self, record: AttemptRecord, turn: Turn) -> Task:
         config = self.services.config
