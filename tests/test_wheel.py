@@ -118,7 +118,7 @@ def test_the_commands_are_called_by_their_names(commands: Path, there: Path) -> 
         ("retry-harness --budget-usd-per", ["--budget-usd-per-instance", "--budget-usd-per-model"]),
         ("retry-harness --continue nosuch --dry", ["--dry-run"]),
         ("retry-harness --environment lo", ["local"]),
-        ("retry-report predictions/away --evaluator-d", ["--evaluator-dir"]),
+        ("retry-report predictions/away --evaluator-p", ["--evaluator-python"]),
     ],
 )
 def test_the_shell_completes_options(

@@ -128,9 +128,6 @@ class ReportOptions:
         "Also state the score of the instances that this file of --gold calls valid.",
         "--validity",
     )
-    evaluator_dir: Folder | None = option(
-        None, "Use this checkout of the official program.", "--evaluator-dir", given=Path
-    )
     evaluator_python: str = option(
         "", "Run the official program with this Python (default: this one).", "--evaluator-python"
     )

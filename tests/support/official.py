@@ -110,9 +110,9 @@ def task(row: Mapping[str, Any], patch: str, name: str, image: str) -> Evaluatio
     return EvaluationTask(Prediction(name, "me/too", patch, (), False), instance, hidden)
 
 
-def settings(checkout: Path | None, python: str, **changes: Any) -> ToolSettings:
+def settings(python: str, **changes: Any) -> ToolSettings:
     values = {"workers": 2, "timeout": 120.0, "dataset": "", "split": "test", **changes}
-    return ToolSettings(python=python, checkout=checkout, **values)
+    return ToolSettings(python=python, **values)
 
 
 def evaluator(

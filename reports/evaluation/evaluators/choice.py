@@ -37,8 +37,8 @@ def make_evaluator(
     check_evaluator(kind)
     if kind in OFFICIAL_TOOLS:
         return _official(kind, store, options, say, dataset)
-    if options.evaluator_dir or options.evaluator_python:
-        raise UserError(f"--evaluator-dir and --evaluator-python are not for --evaluator {kind}")
+    if options.evaluator_python:
+        raise UserError(f"--evaluator-python is not for --evaluator {kind}")
     if kind in MANUAL_TOOLS:
         return _manual(kind, store, say)
     if kind == EvaluatorKind.NONE:
@@ -85,7 +85,6 @@ def _official(
 
     settings = ToolSettings(
         python=options.evaluator_python or sys.executable,
-        checkout=options.evaluator_dir,
         workers=options.workers,
         timeout=options.timeout,
         dataset=ALIASES.get(dataset, dataset),

@@ -41,8 +41,6 @@ class MultiTool(OfficialTool):
     """
 
     name = "multi-swe-bench"
-    repository = "multi-swe-bench/multi-swe-bench"
-    entry = "multi_swe_bench/harness/run_evaluation.py"
     package = "multi-swe-bench"
     modules = ("multi_swe_bench", "docker", "dataclasses_json")
     needed = ("org", "repo", "number", "base", "run_result", "test_patch_result")
@@ -135,11 +133,9 @@ _SMITH_REASON = re.compile(r"(?:FAILED|Error validating [^:]*): ?(.+)")
 
 
 class SmithTool(OfficialTool):
-    """SWE-smith, of a package or a checkout; its containers fetch the bugs from GitHub."""
+    """SWE-smith: the package ``swesmith``; its containers fetch the bugs from GitHub."""
 
     name = "smith"
-    repository = "SWE-bench/SWE-smith"
-    entry = "swesmith/harness/eval.py"
     package = "swesmith"
     modules = ("swesmith", "swebench", "datasets", "docker", "dotenv", "ghapi", "unidiff")
     needed = ("repo", "FAIL_TO_PASS")
@@ -192,8 +188,6 @@ class HostedTool(OfficialTool):
     """
 
     name = "sb-cli"
-    repository = "SWE-bench/sb-cli"
-    entry = "sb_cli/__init__.py"
     package = "sb-cli"
     modules = ("sb_cli", "requests", "typer")
     # sb-cli waits up to five minutes for the start and thirty for the end.

@@ -19,8 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from core.errors import InfrastructureError, UserError
-from core.git import git
+from core.errors import UserError
 from core.parsing.untrusted import MIB, read_object
 from core.processes import without_secrets
 from reports.data.verdicts import VerdictStatus
@@ -41,7 +40,7 @@ def lacks(name):
     except ImportError:
         return True
 try:
-    found = version(sys.argv[1]) if sys.argv[1] else ""
+    found = version(sys.argv[1])
 except PackageNotFoundError:
     found = ""
 print(json.dumps([[name for name in sys.argv[2:] if lacks(name)], found]))
@@ -58,7 +57,6 @@ _RESULT_LINE = re.compile(
 @dataclass(frozen=True)
 class ToolSettings:
     python: str  # the interpreter that runs it
-    checkout: Path | None  # the folder of its repository; None if it is an installed package
     workers: int  # instances at a time
     timeout: float  # seconds for one instance's tests
     dataset: str  # its resolved name
@@ -96,8 +94,6 @@ class OfficialTool(ABC):
     """An official evaluator: states what it needs, writes its inputs, reads its results."""
 
     name: ClassVar[str] = ""  # the value of ``--evaluator``
-    repository: ClassVar[str] = ""  # OWNER/NAME of the code
-    entry: ClassVar[str] = ""  # a file that a checkout has
     package: ClassVar[str] = ""  # on the package index
     modules: ClassVar[tuple[str, ...]] = ()  # that the interpreter needs
     needed: ClassVar[tuple[str, ...]] = ()  # keys of a row that may not be empty
@@ -163,28 +159,17 @@ class OfficialTool(ABC):
 
     def environment(self) -> Mapping[str, str]:
         """Return variables for the commands; rows are given as files, so no hub is asked."""
-        return {**self._python_path, "HF_HUB_OFFLINE": "1"}
+        return {"HF_HUB_OFFLINE": "1"}
 
     def check(self) -> str:
-        """Return the version in words: the checkout's revision, or that of the package."""
-        checkout = self.settings.checkout
-        if checkout is not None and not (checkout / self.entry).exists():
-            raise UserError(
-                f"--evaluator-dir {checkout}: it has no {self.entry}; "
-                f"give a checkout of {self.repository}"
-            )
+        """Return the version of the package in words."""
         lacks, version = self._probe()
         if lacks:
             raise UserError(
                 f"--evaluator-python {self.settings.python} lacks {', '.join(lacks)}: install "
                 f"what --evaluator {self.name} needs in an environment of its own, and name that"
             )
-        return revision(checkout) if checkout is not None else f"{self.package} {version}"
-
-    @property
-    def _python_path(self) -> dict[str, str]:
-        checkout = self.settings.checkout
-        return {"PYTHONPATH": str(checkout)} if checkout is not None else {}
+        return f"{self.package} {version}"
 
     def _probe(self) -> tuple[list[str], str]:
         """Return the modules that the interpreter lacks, and the version of the package."""
@@ -192,8 +177,8 @@ class OfficialTool(ABC):
         try:
             result = subprocess.run(
                 [python, "-c", _PROBE, self.package, *self.modules],
-                env={**without_secrets(os.environ), **self._python_path}, stdin=subprocess.DEVNULL,
-                capture_output=True, check=True, timeout=_PROBE_SECONDS, cwd="/",
+                env=without_secrets(os.environ), stdin=subprocess.DEVNULL, capture_output=True,
+                check=True, timeout=_PROBE_SECONDS, cwd="/",
             )  # fmt: skip
             lacks, version = json.loads(result.stdout)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
@@ -215,16 +200,6 @@ class OfficialTool(ABC):
             values = value if isinstance(value, list) else [] if value is None else [value]
             words += [name, *map(str, values)]
         return words
-
-
-def revision(checkout: Path) -> str:
-    """Return the commit of a checkout in words, and whether its files differ from it."""
-    try:
-        commit = git("rev-parse", "HEAD", cwd=checkout).decode().strip()
-        changed = git("status", "--porcelain", "--untracked-files=no", cwd=checkout).strip()
-    except InfrastructureError:
-        return "revision unknown"
-    return f"revision {commit}{', with changes' if changed else ''}"
 
 
 def row_id(task: EvaluationTask) -> str:

@@ -79,7 +79,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 @pytest.mark.long
 def test_the_client_itself(service: Service, tmp_path: Path) -> None:
     python = from_environment("OFFICIAL_EVALUATORS") / "sb-cli.venv/bin/python"
-    chosen = official.settings(None, str(python), dataset=LITE)
+    chosen = official.settings(str(python), dataset=LITE)
     names = ["own__calc-right", "own__calc-wrong", "own__calc-crash", "own__calc-lost"]
     tasks = [official.task({"instance_id": n}, official.GOLD, n, "") for n in names]
     service.lists = {
@@ -108,9 +108,7 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
 def test_what_is_missing_is_said_before_anything_is_sent(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool = official.evaluator(
-        "sb-cli", official.settings(None, "python3", dataset="x/y"), Path(), print
-    )
+    tool = official.evaluator("sb-cli", official.settings("python3", dataset="x/y"), Path(), print)
     with pytest.raises(UserError, match="does not know the dataset x/y; it evaluates lite"):
         tool.prepare([])
     monkeypatch.delenv("SWEBENCH_API_KEY")

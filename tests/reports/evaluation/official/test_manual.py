@@ -88,8 +88,8 @@ def test_a_report_names_the_command_and_keeps_verdicts_of_the_program(
     assert "resolved           1  33.3 % of the selected" in said
 
 
-def test_options_of_installed_programs_are_refused(tmp_path: Path, cache: Path) -> None:
+def test_the_option_of_installed_programs_is_refused(tmp_path: Path, cache: Path) -> None:
     store = make_run(tmp_path, {BANK: WRONG})
-    chosen = report_options(cache, "pro", evaluator_dir=tmp_path)
-    with pytest.raises(UserError, match="are not for --evaluator pro"):
+    chosen = report_options(cache, "pro", evaluator_python="python3")
+    with pytest.raises(UserError, match="is not for --evaluator pro"):
         report_command([store.folder], chosen, print)

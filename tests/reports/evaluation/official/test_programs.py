@@ -1,8 +1,7 @@
 """The official programs themselves, where OFFICIAL_EVALUATORS names a folder of them.
 
-The folder has for each a virtual environment ``NAME.venv`` and, unless it is a package, a checkout
-``NAME``. Each evaluates a right and a wrong patch, and one that ends the test run; a fourth row of
-the set has no prediction.
+The folder has for each a virtual environment ``NAME.venv``. Each evaluates a right and a wrong
+patch, and one that ends the test run; a fourth row of the set has no prediction.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ def program(name: str, **changes: Any) -> ToolSettings:
     python = folder / f"{name}.venv/bin/python"
     if not python.exists():
         pytest.skip(f"OFFICIAL_EVALUATORS has no {name}.venv")
-    own = folder / name
-    return official.settings(own if own.exists() else None, str(python), **changes)
+    return official.settings(str(python), **changes)
 
 
 Rows = dict[str, dict[str, Any]]

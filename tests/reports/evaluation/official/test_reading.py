@@ -124,7 +124,7 @@ def row_of(name: str) -> dict[str, Any]:
 
 
 def made(name: str, tmp_path: Path) -> tuple[OfficialTool, EvaluationTask, EvaluationFolder]:
-    chosen = official.settings(tmp_path / "checkout", "python3", dataset="x/SWE-bench_Lite")
+    chosen = official.settings("python3", dataset="x/SWE-bench_Lite")
     folder = EvaluationFolder(tmp_path / "in", tmp_path / "out", "run-1-x", "run-1")
     folder.inputs.mkdir(parents=True)
     folder.outputs.mkdir()

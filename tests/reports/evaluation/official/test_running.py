@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from core.git import git
 from reports.command_line import report_command
 from reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
@@ -68,8 +67,6 @@ class StandIn(OfficialTool):
     """Runs ``PROGRAM``."""
 
     name = "standin"
-    repository = "own/standin"
-    entry = "shared"
     package = "pytest"
     modules = ("json",)
     needed = ("repo",)
@@ -115,7 +112,7 @@ def tasks(*words: str) -> list[Any]:
 
 def evaluate(place: Path, *words: str, **changes: Any) -> tuple[dict[str, Verdict], list[str]]:
     said: list[str] = []
-    chosen = official.settings(changes.pop("checkout", None), sys.executable, **changes)
+    chosen = official.settings(sys.executable, **changes)
     images = official.preparation(place, said.append)
     made = OfficialEvaluator(StandIn(chosen), place, images, said.append)
     assert made.prepare(tasks(*words)) == {}
@@ -175,7 +172,7 @@ def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
 def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
     """It outlives the process that started it."""
     said: list[str] = []
-    tool = ContainerStandIn(official.settings(None, sys.executable, timeout=8.0))
+    tool = ContainerStandIn(official.settings(sys.executable, timeout=8.0))
     images = official.preparation(tmp_path, said.append)
     made = OfficialEvaluator(tool, tmp_path, images, said.append)
     row = {**ROW, "instance_id": "own__calc-hanging"}
@@ -185,47 +182,21 @@ def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
     assert sum(line.startswith("removed what the evaluation left: container") for line in said) == 1
 
 
-def test_the_revision_of_a_checkout_is_recorded(tmp_path: Path) -> None:
-    checkout = tmp_path / "checkout"
-    checkout.mkdir()
-    (checkout / "shared").write_text("x")
-    place = tmp_path / "out"
-    found, _ = evaluate(place, "RIGHT", checkout=checkout)
-    (verdict,) = found.values()
-    assert verdict.tool == "revision unknown"
-    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "x")):
-        git(*words, cwd=checkout)
-    commit = git("rev-parse", "HEAD", cwd=checkout).decode().strip()
-    tool = StandIn(official.settings(checkout, sys.executable))
-    assert tool.check() == f"revision {commit}"
-    (checkout / "shared").write_text("changed")
-    assert tool.check() == f"revision {commit}, with changes"
-
-
 @pytest.mark.parametrize(
-    ("name", "checkout", "python", "words"),
+    ("name", "python", "words"),
     [
-        (
-            "smith",
-            ".",
-            sys.executable,
-            "it has no swesmith/harness/eval.py; give a checkout of SWE-bench/SWE-smith",
-        ),
-        ("smith", None, sys.executable, "lacks swesmith"),
-        ("multi-swe-bench", None, "/no/python", "/no/python does not run"),
+        ("smith", sys.executable, "lacks swesmith"),
+        ("multi-swe-bench", "/no/python", "/no/python does not run"),
     ],
 )
-def test_what_is_missing_is_one_clear_line(
-    name: str, checkout: str | None, python: str, words: str, tmp_path: Path
-) -> None:
-    chosen = official.settings(tmp_path if checkout else None, python)
+def test_what_is_missing_is_one_clear_line(name: str, python: str, words: str) -> None:
     with pytest.raises(UserError) as caught:
-        TOOLS[name](chosen).check()
+        TOOLS[name](official.settings(python)).check()
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_rows_that_lack_something(tmp_path: Path) -> None:
-    chosen = official.settings(None, sys.executable)
+    chosen = official.settings(sys.executable)
     images = official.preparation(tmp_path, print)
     made = OfficialEvaluator(StandIn(chosen), tmp_path, images, print)
     bad = official.task({"instance_id": "own__calc-2"}, patch("RIGHT"), "bad", "")
@@ -239,7 +210,7 @@ def test_rows_that_lack_something(tmp_path: Path) -> None:
 def test_official_verdicts_are_those_of_the_official_tools() -> None:
     assert TOOLS.keys() == {*OFFICIAL_TOOLS}
     for name in OFFICIAL_TOOLS:
-        assert TOOLS[name](official.settings(None, "python3")).name == name
+        assert TOOLS[name](official.settings("python3")).name == name
         assert Verdict("x", VerdictStatus.RESOLVED, name).final
     assert Verdict("x", VerdictStatus.RESOLVED, "modal").final, "as version 0.12 wrote it"
     assert not Verdict("x", VerdictStatus.RESOLVED, "local").final
@@ -270,7 +241,7 @@ def test_a_tool_evaluates_a_run(
     )
     with pytest.raises(UserError, match="sb-cli, standin"):
         report_command([store.folder], report_options(cache, "nobody"), said.append)
-    with pytest.raises(UserError, match="are not for --evaluator local"):
+    with pytest.raises(UserError, match="is not for --evaluator local"):
         local = report_options(cache, "local", evaluator_python="python3")
         report_command([store.folder], local, said.append)
 
