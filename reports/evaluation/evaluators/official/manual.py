@@ -14,8 +14,13 @@ from pathlib import Path
 from core.atomic import write_text_atomic
 from core.plaintext import Say
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
-from reports.evaluation.evaluators.official.tool import MODEL, Tasks, row_id
+from reports.evaluation.evaluators.base import Evaluator
+from reports.evaluation.evaluators.official.tool import (
+    MODEL,
+    Tasks,
+    row_id,
+    swebench_prediction,
+)
 
 
 def _pro_predictions(tasks: Tasks) -> object:
@@ -34,20 +39,12 @@ def _rebench_v2_predictions(tasks: Tasks) -> object:
 
 
 def _swebench_predictions(tasks: Tasks) -> object:
-    return [_swebench_prediction(row_id(task), task) for task in tasks]
+    return [swebench_prediction(row_id(task), task) for task in tasks]
 
 
 def _gym_predictions(tasks: Tasks) -> object:
     # The program looks predictions up by ids in small letters.
-    return [_swebench_prediction(row_id(task).lower(), task) for task in tasks]
-
-
-def _swebench_prediction(name: str, task: EvaluationTask) -> Mapping[str, str]:
-    return {
-        "instance_id": name,
-        "model_name_or_path": MODEL,
-        "model_patch": task.prediction.patch,
-    }
+    return [swebench_prediction(row_id(task).lower(), task) for task in tasks]
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,10 @@ from reports.evaluation.evaluators.official.tool import (
     resolved_if,
     row_id,
     shows_results,
+    swebench_prediction,
     tests_status,
     unclear,
+    write_values,
 )
 from reports.evaluation.evaluators.swebench import patch_fault
 from runs.envfile import unread_file
@@ -44,7 +46,6 @@ class MultiTool(OfficialTool):
     package = "multi-swe-bench"
     modules = ("multi_swe_bench", "docker", "dataclasses_json")
     needed = ("org", "repo", "number", "base", "run_result", "test_patch_result")
-    row_format = prediction_format = "jsonl"
 
     def identifier(self, task: EvaluationTask) -> str:
         org, repo, number = _pull_request(task)
@@ -58,20 +59,21 @@ class MultiTool(OfficialTool):
             found.setdefault((org, repo), []).append(task)
         return list(found.values())
 
-    def row(self, task: EvaluationTask) -> Mapping[str, object]:
+    def _row(self, task: EvaluationTask) -> Mapping[str, object]:
         row = task.evaluation.row
         tests = {key: row.get(key) or {} for key in _TESTS}
         kept = {key: {k: v for k, v in each.items() if v} for key, each in tests.items()}
         return {**row, **kept, "fix_patch": ""}
 
-    def prediction(self, task: EvaluationTask) -> Mapping[str, object]:
+    def _prediction(self, task: EvaluationTask) -> Mapping[str, object]:
         org, repo, number = _pull_request(task)
         return {"org": org, "repo": repo, "number": number, "fix_patch": task.prediction.patch}
 
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         for name in ("work", "logs", "report"):
             (folder.outputs / name).mkdir()
-        super().write(tasks, folder)
+        write_values(folder.rows("jsonl"), [self._row(task) for task in tasks])
+        write_values(folder.predictions("jsonl"), [self._prediction(task) for task in tasks])
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         common = {
@@ -139,10 +141,20 @@ class SmithTool(OfficialTool):
     package = "swesmith"
     modules = ("swesmith", "swebench", "datasets", "docker", "dotenv", "ghapi", "unidiff")
     needed = ("repo", "FAIL_TO_PASS")
-    gold = ()  # its patches make the bugs
-    predictions_by_id = True
     # It derives the names of images itself, and they have changed since the set was published.
     names_images = True
+
+    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
+        write_values(folder.rows(), [self._row(task) for task in tasks])
+        names = [row_id(task) for task in tasks]
+        predictions = map(swebench_prediction, names, tasks)
+        write_values(folder.predictions(), dict(zip(names, predictions, strict=True)))
+
+    def _row(self, task: EvaluationTask) -> Mapping[str, object]:
+        # Its patch is not an answer: it makes the bug.
+        row = task.evaluation.row
+        lists = {key: names_in(row.get(key)) for key in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+        return {**row, **lists, "instance_id": row_id(task)}
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {
@@ -215,12 +227,13 @@ class HostedTool(OfficialTool):
         address = {k: v for k, v in os.environ.items() if k == "SWEBENCH_API_URL"}
         return {**super().environment(), **address, _KEY: os.environ[_KEY]}
 
-    def prediction(self, task: EvaluationTask) -> Mapping[str, object]:
-        own = {"model_name_or_path": task.prediction.model_name_or_path}
-        return {**super().prediction(task), **own}
-
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
-        self.write_predictions(tasks, folder)  # the service has the rows
+        # The service has the rows.
+        predictions = [
+            swebench_prediction(row_id(task), task, task.prediction.model_name_or_path)
+            for task in tasks
+        ]
+        write_values(folder.predictions(), predictions)
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         options = {

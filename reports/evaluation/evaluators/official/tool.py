@@ -6,14 +6,12 @@ else is the same for all of them: ``reports.evaluation.evaluators.official.runni
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -97,10 +95,6 @@ class OfficialTool(ABC):
     package: ClassVar[str] = ""  # on the package index
     modules: ClassVar[tuple[str, ...]] = ()  # that the interpreter needs
     needed: ClassVar[tuple[str, ...]] = ()  # keys of a row that may not be empty
-    gold: ClassVar[tuple[str, ...]] = ("patch",)  # keys of a row that are written empty
-    row_format: ClassVar[str] = "json"  # a list of objects; jsonl: an object a line
-    prediction_format: ClassVar[str] = "json"
-    predictions_by_id: ClassVar[bool] = False  # in one object
     allowance: ClassVar[float] = 0.0  # seconds that the commands may take beyond the tests
     uses_engine: ClassVar[bool] = True  # whether it runs containers on the local engine
     names_images: ClassVar[bool] = False  # whether it may use other images than the rows name
@@ -108,30 +102,9 @@ class OfficialTool(ABC):
     def __init__(self, settings: ToolSettings) -> None:
         self.settings = settings
 
-    def row(self, task: EvaluationTask) -> Mapping[str, object]:
-        """Return the row for the tool, without the gold patch."""
-        row = task.evaluation.row
-        lists = {key: names_in(row.get(key)) for key in ("FAIL_TO_PASS", "PASS_TO_PASS")}
-        gold = dict.fromkeys(self.gold, "")
-        return {**row, **gold, **lists, "instance_id": self.identifier(task)}
-
-    def prediction(self, task: EvaluationTask) -> Mapping[str, object]:
-        return {
-            "instance_id": self.identifier(task),
-            "model_name_or_path": MODEL,
-            "model_patch": task.prediction.patch,
-        }
-
+    @abstractmethod
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
-        """Write rows and predictions, one prediction for each row."""
-        write_values(folder.rows(self.row_format), [self.row(task) for task in tasks])
-        self.write_predictions(tasks, folder)
-
-    def write_predictions(self, tasks: Tasks, folder: EvaluationFolder) -> None:
-        made = [self.prediction(task) for task in tasks]
-        by_id = {self.identifier(task): one for task, one in zip(tasks, made, strict=True)}
-        path = folder.predictions(self.prediction_format)
-        write_values(path, by_id if self.predictions_by_id else made)
+        """Write one prediction for each row, and the rows, which hold no gold patch."""
 
     @abstractmethod
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
@@ -214,19 +187,21 @@ def row_id(task: EvaluationTask) -> str:
 
 
 def names_in(value: object) -> list[str]:
-    """Return the texts in a list, or in the JSON or Python text of a list; else none.
-
-    SWE-bench Pro writes lists as Python text and evaluates them.
-    """
+    """Return the texts in a list, or in the JSON of a list; else none."""
     if isinstance(value, str):
-        read: object = None
-        with suppress(ValueError):
-            read = json.loads(value)
-        if read is None:
-            with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-                read = ast.literal_eval(value)
-        value = read
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return []
     return [str(name) for name in value] if isinstance(value, Sequence) else []
+
+
+def swebench_prediction(name: str, task: EvaluationTask, model: str = MODEL) -> dict[str, str]:
+    return {
+        "instance_id": name,
+        "model_name_or_path": model,
+        "model_patch": task.prediction.patch,
+    }
 
 
 def write_values(path: Path, values: Collection[object]) -> None:
