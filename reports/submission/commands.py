@@ -8,10 +8,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -45,7 +44,7 @@ from reports.submission.readme import (
     by_time,
     lists_of,
 )
-from reports.submission.validation import Against, validate
+from reports.submission.validation import validate
 from runs.storage.store import RESULTS_FILE, RunStore
 
 
@@ -82,16 +81,20 @@ def submission_command(
     for note in research_notes(package, meta, split):
         say(note)
     mirrors = mirrors_at_hand(dataset.name, options.repos, options.cache)
-    findings = validate(package, Against(dataset.rows, meta, date.today(), mirrors, redact))
-    for finding in findings:
-        say(finding.line())
-    say(f"validated      {len(findings)} faults, against {dataset.name}")
-    return int(bool(findings))
+    faults = validate(package, dataset.rows, meta, date.today(), mirrors, redact)
+    for fault in faults:
+        say(fault)
+    say(f"validated      {len(faults)} faults, against {dataset.name}")
+    return int(bool(faults))
 
 
 def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
-    run = store.read_run() or {}
-    check_described(store.folder, run)
+    run = store.read_run()
+    if not run:
+        raise UserError(
+            f"{store.folder} has no run.json, so the leaderboard's checklist on the prompts cannot "
+            "be answered: package runs of harness.py"
+        )
     described = run.get("dataset") or {}
     name = str(given or described.get("name") or split.dataset)
     others = [s for s in Split if s is not split and name in (s.dataset, s.value)]
@@ -119,15 +122,6 @@ def evidence_of(
         report = store.logs / f"{instance_id}.{REPORT_FILE}"
         found = {REPORT_FILE: report, OUTPUT_FILE: store.logs / log_name(instance_id, model)}
     return {name: path for name, path in found.items() if path.is_file()}
-
-
-def check_described(folder: Path, described: Mapping[str, Any]) -> None:
-    """Check that the run in ``folder`` has a ``run.json``."""
-    if not described:
-        raise UserError(
-            f"{folder} has no run.json, so the leaderboard's checklist on the prompts cannot be "
-            "answered: package runs of harness.py"
-        )
 
 
 @dataclass(frozen=True)
@@ -175,7 +169,6 @@ class PackageBuilder:
         return lists
 
     def _check_rows(self) -> None:
-        check_described(self.run.folder, self.run.described)
         without = [row for row in self.rows if not row.get("created_at") or not row.get("repo")]
         if without:
             raise UserError(
@@ -265,13 +258,13 @@ class PackageBuilder:
         rows = self.rows
         folder = package.entry
         readme = Readme(meta, self.run, rows, lists, folder.name, self.split.value)
-        metadata = meta.metadata(several_attempts=readme.several).model_dump()
+        metadata = meta.metadata(several_attempts=readme.several)
         text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=10_000)
         _write(folder / METADATA, text.encode())
         _write(package.readme, self.redact(readme.text()).encode())
         _write(folder / meta.logo_name, self.logo.read_bytes())
         results = {
-            RESULTS_FILE: lists.model_dump(),
+            RESULTS_FILE: asdict(lists),
             BY_REPO_FILE: by_repo(rows, lists.resolved),
             BY_TIME_FILE: by_time(rows, lists.resolved),
         }

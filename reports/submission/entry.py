@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
@@ -14,8 +14,6 @@ from core.errors import UserError
 from core.parsing.untrusted import yaml_of
 from reports.submission.package import (
     RESEARCH_RULE_DAY,
-    Kind,
-    PackageFinding,
     PackageFolder,
     Split,
 )
@@ -25,14 +23,14 @@ _AFFILIATED = re.compile(r"affiliat|universit|institut|research|college|\blab\b"
 _OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
 
 
-def check_entry(package: PackageFolder, meta: Meta, today: date) -> Iterator[PackageFinding]:
+def check_entry(package: PackageFolder, meta: Meta, today: date) -> Iterator[str]:
     """Yield the faults of the entry."""
     if meta.date > today:
         problem = f"its date {meta.date} is in the future"
-        yield package.fault(Kind.NAME, package.entry, problem, "use the day of the submission")
+        yield package.fault("name", package.entry, problem, "use the day of the submission")
     if _OPEN_BOX.search(package.readme.read_text(encoding="utf-8")):
         problem = "a box of the checklist is open"
-        yield package.fault(Kind.README, package.readme, problem, "check it")
+        yield package.fault("readme", package.readme, problem, "check it")
 
 
 def research_notes(package: PackageFolder, meta: Meta, split: Split) -> Iterator[str]:
@@ -73,60 +71,13 @@ _FIXES = {
 }
 
 
-class Info(BaseModel):
-    """Name, links and authors; ``logo`` is a file of the entry."""
-
-    name: Text
-    site: Url
-    report: Url
-    authors: Text
-    logo: Text
-
-
-class System(BaseModel):
-    """The number of attempts: ``1``, or ``2+`` for best@k with one prediction."""
-
-    attempts: Literal["1", "2+"]
-
-
-class Tags(BaseModel):
-    """The filters of the table."""
-
-    model_config = ConfigDict(protected_namespaces=())
-
-    checked: StrictBool  # only the maintainers set it to true
-    model: Names
-    org: Text
-    os_model: StrictBool
-    os_system: StrictBool
-    system: System
-    agent: AgentName
-    agent_org: Text
-    model_display: Text
-    model_org: Text
-
-
-class Assets(BaseModel):
-    repo: Url
-    logs: Url
-    trajs: Url
-
-
-class Metadata(BaseModel):
-    info: Info
-    tags: Tags
-    assets: Assets
-
-
-def mistakes(error: ValidationError) -> list[tuple[str, str]]:
-    found: dict[str, str] = {}
-    for item in error.errors():
-        place = ": ".join(map(str, item["loc"]))
-        message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "string_pattern_mismatch":
-            message = "must be a full URL, as https://…" if "http" in message else "is empty"
-        found.setdefault(place or "the file", _FIXES.get(item["type"], message))
-    return list(found.items())
+def _first_mistake(error: ValidationError) -> str:
+    item = error.errors()[0]
+    place = ": ".join(map(str, item["loc"])) or "the file"
+    message = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "string_pattern_mismatch":
+        message = "must be a full URL, as https://…" if "http" in message else "is empty"
+    return f"{place} {_FIXES.get(item['type'], message)}"
 
 
 _TEMPLATE = Path(__file__).with_name("meta-template.yaml")
@@ -161,20 +112,37 @@ class Meta(BaseModel):
     web_browsing: StrictBool
     web_measures: str = ""
 
-    def metadata(self, *, several_attempts: bool) -> Metadata:
+    def metadata(self, *, several_attempts: bool) -> dict[str, Any]:
+        """Return the content of ``metadata.yaml``; its tags are the filters of the table."""
         repo = self.artifacts.rstrip("/")
-        own, tree = self.model_dump(), f"{repo}/tree/main"
-        return Metadata(
-            info=Info(**{**own, "authors": ", ".join(self.authors), "logo": self.logo_name}),
-            tags=Tags(
-                checked=False, system=System(attempts="2+" if several_attempts else "1"), **own
-            ),
-            assets=Assets(
-                repo=repo,
-                logs=self.logs or f"{tree}/logs",
-                trajs=self.trajs or f"{tree}/trajs",
-            ),
-        )
+        tree = f"{repo}/tree/main"
+        return {
+            "info": {
+                "name": self.name,
+                "site": self.site,
+                "report": self.report,
+                "authors": ", ".join(self.authors),
+                "logo": self.logo_name,
+            },
+            "tags": {
+                "checked": False,  # only the maintainers set it to true
+                "model": self.model,
+                "org": self.org,
+                "os_model": self.os_model,
+                "os_system": self.os_system,
+                # ``2+`` is best@k with one prediction.
+                "system": {"attempts": "2+" if several_attempts else "1"},
+                "agent": self.agent,
+                "agent_org": self.agent_org,
+                "model_display": self.model_display,
+                "model_org": self.model_org,
+            },
+            "assets": {
+                "repo": repo,
+                "logs": self.logs or f"{tree}/logs",
+                "trajs": self.trajs or f"{tree}/trajs",
+            },
+        }
 
     @property
     def entry_name(self) -> str:
@@ -200,8 +168,7 @@ def read_meta(path: Path) -> Meta:
     except OSError as error:
         raise _mistake(path, f"cannot be read ({error.strerror}); {_HOW}") from error
     except ValidationError as error:
-        place, words = mistakes(error)[0]
-        raise _mistake(path, f"{place} {words}") from error
+        raise _mistake(path, _first_mistake(error)) from error
     except ValueError as error:  # not UTF-8, not YAML
         raise _mistake(path, f"cannot be used: {error}") from error
     if meta.web_browsing and not meta.web_measures.strip():

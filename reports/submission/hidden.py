@@ -75,7 +75,7 @@ def trajectory_of_json(data: object) -> TrajectoryTexts:
         if isinstance(value, str):
             (written if by_model else rest).append(value)
         else:
-            said = (Said("\n".join(texts_in(m)), m["role"] == "assistant") for m in value)
+            said = (Said("\n".join(_texts_in(m)), m["role"] == "assistant") for m in value)
             conversations.append(Conversation(tuple(said), literal, later))
     written += [s.text for c in conversations for s in c.said if s.by_model]
     return TrajectoryTexts(tuple(conversations), "\n".join(written), "\n".join(rest))
@@ -102,7 +102,7 @@ def _parts(data: object) -> Iterator[tuple[Any, bool, bool, bool]]:
             ]
 
 
-def texts_in(data: object) -> Iterator[str]:
+def _texts_in(data: object) -> Iterator[str]:
     """Yield all texts in ``data`` except keys."""
     waiting = [data]
     while waiting:
@@ -214,23 +214,19 @@ def base_lookup(instance: Instance, mirrors: Mirrors) -> StandInBase | None:
 def traces(
     trajectory: TrajectoryTexts, fields: Sequence[Hidden], patch: str, base: StandInBase | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each hidden field with a trace in ``trajectory``, and an example."""
+    """Yield each hidden field with a trace in ``trajectory``, and an example.
+
+    ``base`` is None without a mirror.
+    """
     for hidden in fields:
         marks = [line for line in hidden.marks if trajectory.shows(line, patch)]
         lines = [line for line in hidden.lines if trajectory.shows(line, patch)]
-        found = evidence(hidden, marks, lines, base)
-        if found:
-            yield hidden.what, found[0]
-
-
-def evidence(
-    hidden: Hidden, marks: list[str], lines: list[str], base: StandInBase | None
-) -> list[str]:
-    """Return the shown marks and lines that count; ``base`` is None without a mirror."""
-    if not marks and not lines:
-        return []
-    if base is not None:
-        known = base([*marks, *lines])
-        return [line for line in (*marks, *lines) if line not in known]
-    most = 2 * len(lines) > len(hidden.lines)
-    return [*marks, *(lines if most else [])]
+        if base is not None:
+            known = base([*marks, *lines])
+            counted = [line for line in (*marks, *lines) if line not in known]
+        elif 2 * len(lines) > len(hidden.lines):
+            counted = [*marks, *lines]
+        else:
+            counted = marks
+        if counted:
+            yield hidden.what, counted[0]

@@ -55,34 +55,13 @@ class Split(str, Enum):
 _LONGEST = 400
 
 
-class Kind(str, Enum):
-    """The kinds of faults; see docs/submission.md."""
+def fault_line(kind: str, place: str, problem: str, fix: str) -> str:
+    """Return a fault as one printable line; other characters are escaped.
 
-    MISSING = "missing"
-    UNREADABLE = "unreadable"
-    SIZE = "size"
-    SECRET = "secret"
-    TEST_EDIT = "test edit"
-    PATCH = "patch"
-    NAME = "name"
-    README = "readme"
-    TRACE = "trace"
-
-
-@dataclass(frozen=True)
-class PackageFinding:
-    """One fault of a package; ``place`` is relative to the package."""
-
-    kind: Kind
-    place: str
-    problem: str
-    fix: str
-
-    def line(self) -> str:
-        """Return one printable line; other characters are escaped."""
-        place, problem = self.place[:_LONGEST], self.problem[:_LONGEST]
-        text = f"{self.kind.value}: {place}: {problem}; {self.fix}"
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    ``kind`` is one of docs/submission.md, ``place`` is relative to the package.
+    """
+    text = f"{kind}: {place[:_LONGEST]}: {problem[:_LONGEST]}; {fix}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @dataclass(frozen=True)
@@ -108,5 +87,5 @@ class PackageFolder:
     def readme(self) -> Path:
         return self.entry / "README.md"
 
-    def fault(self, kind: Kind, path: Path, problem: str, fix: str) -> PackageFinding:
-        return PackageFinding(kind, str(path.relative_to(self.root)), problem, fix)
+    def fault(self, kind: str, path: Path, problem: str, fix: str) -> str:
+        return fault_line(kind, str(path.relative_to(self.root)), problem, fix)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
 from agent.named import named_agent
 from bench.instances.adapters.base import Row
 from bench.policy import SelectionRule
@@ -23,10 +21,9 @@ RepoCounts = dict[str, int]
 """The numbers of ``resolved`` and ``total`` instances."""
 
 
-class Lists(BaseModel):
+@dataclass(frozen=True)
+class Lists:
     """The content of ``results.json``; each list is sorted."""
-
-    model_config = ConfigDict(frozen=True)
 
     no_generation: list[str]
     no_logs: list[str]
@@ -66,7 +63,7 @@ def summary_lines(
     return [
         f"Submission summary for {name} on SWE-bench {split} split",
         rule,
-        resolved_line(len(lists.resolved), total),
+        f"Resolved {len(lists.resolved)} instances ({_rate(len(lists.resolved), total)}%)",
         rule,
         "Resolved by Repository",
         *map(_share_line, repos, repos.values()),
@@ -74,10 +71,6 @@ def summary_lines(
         "Resolved by Time",
         *map(_share_line, years, years.values()),
     ]
-
-
-def resolved_line(resolved: int, total: int) -> str:
-    return f"Resolved {resolved} instances ({_rate(resolved, total)}%)"
 
 
 def _share_line(name: str, share: RepoCounts) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -17,35 +16,37 @@ from core.redaction import Redactor
 from reports.data.verdicts import OUTPUT_FILE, REPORT_FILE
 from reports.submission.artifacts import check_predictions, check_trajectories, read_lines
 from reports.submission.entry import Meta, check_entry
-from reports.submission.package import Kind, PackageFinding, PackageFolder
+from reports.submission.package import PackageFolder
 
 
-@dataclass(frozen=True)
-class Against:
-    rows: Sequence[Row]  # of all instances of the split
-    meta: Meta
-    today: date
-    mirrors: Mirrors  # a check that needs a base commit is skipped where they lack it
-    redact: Redactor = field(default_factory=Redactor)
+def validate(
+    package: PackageFolder,
+    rows: Sequence[Row],
+    meta: Meta,
+    today: date,
+    mirrors: Mirrors,
+    redact: Redactor,
+) -> list[str]:
+    """Return the faults of a package that was built, a line each.
 
-
-def validate(package: PackageFolder, against: Against) -> list[PackageFinding]:
-    """Return the faults of a package that was built."""
-    halves = {str(row["instance_id"]): split_row(row) for row in against.rows}
-    lines = read_lines(package)
-    findings = list(check_files(package, against.redact))
-    findings += check_entry(package, against.meta, against.today)
-    findings += check_predictions(lines, halves, against.mirrors)
-    findings += check_logs(package)
-    findings += check_trajectories(package, lines, halves, against.mirrors)
-    return findings
+    ``rows`` are all instances of the split. A check that needs a base commit is skipped where
+    ``mirrors`` lack it.
+    """
+    halves = {str(row["instance_id"]): split_row(row) for row in rows}
+    predictions = read_lines(package)
+    faults = list(check_files(package, redact))
+    faults += check_entry(package, meta, today)
+    faults += check_predictions(package, predictions, halves, mirrors)
+    faults += check_logs(package)
+    faults += check_trajectories(package, predictions, halves, mirrors)
+    return faults
 
 
 MAX_FILE_BYTES = 100 * MIB  # GitHub refuses larger ones
 MAX_TOTAL_BYTES = 5 * 1024 * MIB  # GitHub asks for smaller repositories
 
 
-def check_files(package: PackageFolder, redact: Redactor) -> Iterator[PackageFinding]:
+def check_files(package: PackageFolder, redact: Redactor) -> Iterator[str]:
     """Yield the faults of all files of a package: sizes and secrets."""
     total = 0
     for path in sorted(package.root.rglob("*")):
@@ -55,15 +56,15 @@ def check_files(package: PackageFolder, redact: Redactor) -> Iterator[PackageFin
         total += size
         if size > MAX_FILE_BYTES:
             problem = f"{size // MIB} MiB, but GitHub refuses more than {MAX_FILE_BYTES // MIB}"
-            yield package.fault(Kind.SIZE, path, problem, "shorten or compress it")
+            yield package.fault("size", path, problem, "shorten or compress it")
             continue
         secret = secret_in(_text_of(path), redact)
         if secret:
             fix = "redact it, and revoke it if it was ever valid"
-            yield package.fault(Kind.SECRET, path, f"contains {secret}", fix)
+            yield package.fault("secret", path, f"contains {secret}", fix)
     if total > MAX_TOTAL_BYTES:
         problem = f"{total // MIB} MiB, but GitHub asks for at most {MAX_TOTAL_BYTES // MIB}"
-        yield package.fault(Kind.SIZE, package.root, problem, "shorten logs and trajectories")
+        yield package.fault("size", package.root, problem, "shorten logs and trajectories")
 
 
 def _text_of(path: Path) -> str:
@@ -109,10 +110,10 @@ def secret_in(text: str, redact: Redactor) -> str | None:
     return _NAMES[int(str(match.lastgroup)[1:])] if match else None
 
 
-def check_logs(package: PackageFolder) -> Iterator[PackageFinding]:
+def check_logs(package: PackageFolder) -> Iterator[str]:
     """Yield a fault for each report of swebench without the test output that it is of."""
     for report in sorted(package.logs.glob(f"*/{REPORT_FILE}")):
         output = report.with_name(f"{OUTPUT_FILE}.gz")
         if not output.is_file():
             fix = "evaluate the instance again"
-            yield package.fault(Kind.MISSING, output, "is missing", fix)
+            yield package.fault("missing", output, "is missing", fix)

@@ -20,6 +20,7 @@ from bench.instances.instance import split_row
 from bench.options import Options
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
+from core.redaction import Redactor
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind
 from environments.docker.engine import engine_answers
@@ -35,8 +36,8 @@ from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
 from reports.submission.commands import SubmissionOptions, submission_command
 from reports.submission.entry import Meta
-from reports.submission.package import PackageFinding, PackageFolder
-from reports.submission.validation import Against, validate
+from reports.submission.package import PackageFolder
+from reports.submission.validation import validate
 from runs.storage.store import RunStore
 from tests.support import read_json
 
@@ -284,13 +285,14 @@ class Package:
     def trajectory(self) -> Path:
         return self.artifacts / f"trajs/{ID}.json"
 
-    def findings(self, mirrors: bool = True, **changes: Any) -> list[PackageFinding]:
+    def findings(self, mirrors: bool = True, **changes: Any) -> list[str]:
         available = self.mirrors if mirrors else Mirrors(self.root / "no-mirrors")
         values: dict[str, Any] = {
             "rows": ROWS, "meta": self.meta, "today": TODAY, "mirrors": available,
+            "redact": Redactor(),
         }  # fmt: skip
         folder = PackageFolder(self.root, self.entry)
-        return validate(folder, Against(**{**values, **changes}))
+        return validate(folder, **{**values, **changes})
 
     def change_prediction(self, change: Change) -> None:
         path = self.artifacts / "all_preds.jsonl"

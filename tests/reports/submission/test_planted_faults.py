@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from reports.submission import validation
-from reports.submission.package import Kind
 from tests.support.evaluated import ID, KEY, ROW, Change, Package, append, change_json, diff
 
+DOCUMENT = Path(__file__).parents[3] / "docs/submission.md"
 Plant = Callable[[Package], object]
-Fault = tuple[Plant, Kind, str]
+Fault = tuple[Plant, str, str]
 
 
 def edit_patch(package: Package, text: str) -> None:
@@ -42,28 +44,28 @@ def in_prediction(change: Change) -> Plant:
 
 FAULTS: dict[str, Fault] = {
     "no test output": (
-        lambda p: (p.logs / "test_output.txt.gz").unlink(), Kind.MISSING, "test_output.txt.gz",
+        lambda p: (p.logs / "test_output.txt.gz").unlink(), "missing", "test_output.txt.gz",
     ),
     "half a character": (
-        in_prediction(lambda row: row.update(model_patch="\udc80")), Kind.UNREADABLE, "not UTF-8",
+        in_prediction(lambda row: row.update(model_patch="\udc80")), "unreadable", "not UTF-8",
     ),
-    "a huge file": (huge, Kind.SIZE, f"{ID}.md"),
+    "a huge file": (huge, "size", f"{ID}.md"),
     "much in all": (
         lambda p: [(p.artifacts / f"x{n}").write_bytes(bytes(290_000)) for n in range(7)],
-        Kind.SIZE, "GitHub asks",
+        "size", "GitHub asks",
     ),
-    "a key in a trajectory": (lambda p: p.say(KEY), Kind.SECRET, "a key of Anthropic"),
+    "a key in a trajectory": (lambda p: p.say(KEY), "secret", "a key of Anthropic"),
     "a key in a test output": (
-        log_with(b"x" * 65_499 + b" " + KEY.encode()), Kind.SECRET, "test_output.txt.gz",
+        log_with(b"x" * 65_499 + b" " + KEY.encode()), "secret", "test_output.txt.gz",
     ),
     "a key in the readme": (
-        lambda p: append(p.entry / "README.md", "ghp_" + "a1" * 18), Kind.SECRET, "GitHub",
+        lambda p: append(p.entry / "README.md", "ghp_" + "a1" * 18), "secret", "GitHub",
     ),
     "an edited test": (
-        lambda p: edit_patch(p, diff("tests/test_new.py")), Kind.TEST_EDIT, "tests/test_new.py",
+        lambda p: edit_patch(p, diff("tests/test_new.py")), "test edit", "tests/test_new.py",
     ),
     "new test configuration": (
-        lambda p: edit_patch(p, diff("bank/conftest.py")), Kind.TEST_EDIT, "bank/conftest.py",
+        lambda p: edit_patch(p, diff("bank/conftest.py")), "test edit", "bank/conftest.py",
     ),
     "an edited test in a plain diff": (
         in_prediction(
@@ -71,30 +73,30 @@ FAULTS: dict[str, Fault] = {
                 model_patch="--- a/tests/test_x.py\n+++ b/tests/test_x.py\n@@ -1 +1 @@\n-a\n+b\n"
             )
         ),
-        Kind.TEST_EDIT, "tests/test_x.py",
+        "test edit", "tests/test_x.py",
     ),
     "a patch that does not apply": (
-        lambda p: edit_patch(p, diff("bank/account.py", "no such line")), Kind.PATCH, "not apply",
+        lambda p: edit_patch(p, diff("bank/account.py", "no such line")), "patch", "not apply",
     ),
     "a patch of no file": (
-        in_prediction(lambda row: row.update(model_patch="fix it")), Kind.PATCH, "names no file",
+        in_prediction(lambda row: row.update(model_patch="fix it")), "patch", "names no file",
     ),
     "an open box": (
-        lambda p: append(p.entry / "README.md", "- [ ] more\n"), Kind.README, "open",
+        lambda p: append(p.entry / "README.md", "- [ ] more\n"), "readme", "open",
     ),
-    "the gold patch": (lambda p: p.say(ROW["patch"]), Kind.TRACE, "the gold patch"),
-    "the hidden tests": (lambda p: p.say(ROW["test_patch"]), Kind.TRACE, "the hidden tests"),
+    "the gold patch": (lambda p: p.say(ROW["patch"]), "trace", "the gold patch"),
+    "the hidden tests": (lambda p: p.say(ROW["test_patch"]), "trace", "the hidden tests"),
     "the name of a hidden test": (
-        lambda p: p.say(f"Make {ROW['FAIL_TO_PASS'][0]} pass."), Kind.TRACE, "the hidden tests",
+        lambda p: p.say(f"Make {ROW['FAIL_TO_PASS'][0]} pass."), "trace", "the hidden tests",
     ),
     "the lists of tests": (
-        lambda p: p.say("FAIL_TO_PASS: see below"), Kind.TRACE, "lists of tests",
+        lambda p: p.say("FAIL_TO_PASS: see below"), "trace", "lists of tests",
     ),
     "the hidden tests after the model's word": (
-        lambda p: p.say(ROW["test_patch"], place=3), Kind.TRACE, "the hidden tests",
+        lambda p: p.say(ROW["test_patch"], place=3), "trace", "the hidden tests",
     ),
     "the hidden tests beside the messages": (
-        in_trajectory(lambda d: d.update(notes=ROW["test_patch"])), Kind.TRACE, "hidden tests",
+        in_trajectory(lambda d: d.update(notes=ROW["test_patch"])), "trace", "hidden tests",
     ),
 }  # fmt: skip
 
@@ -107,18 +109,20 @@ def test_a_planted_fault_is_found(
     monkeypatch.setattr(validation, "MAX_FILE_BYTES", 300_000)
     monkeypatch.setattr(validation, "MAX_TOTAL_BYTES", 2_000_000)
     plant(package)
-    mirrors = kind in (Kind.PATCH, Kind.TRACE)  # nothing else asks them
-    lines = [f.line() for f in package.findings(mirrors) if f.kind is kind]
+    mirrors = kind in ("patch", "trace")  # nothing else asks them
+    lines = [line for line in package.findings(mirrors) if line.startswith(f"{kind}: ")]
     assert any(words in line for line in lines), lines
     assert all("\n" not in line and "; " in line and len(line) < 1500 for line in lines)
 
 
 def test_a_day_to_come_is_a_fault(package: Package) -> None:
-    (finding,) = package.findings(today=date(2026, 1, 30))
-    assert finding.kind is Kind.NAME
-    assert finding.place == "entry/evaluation/lite/20260131_retry_scripted"
-    assert finding.problem == "its date 2026-01-31 is in the future"
+    assert package.findings(today=date(2026, 1, 30)) == [
+        "name: entry/evaluation/lite/20260131_retry_scripted: its date 2026-01-31 is in the "
+        "future; use the day of the submission"
+    ]
 
 
 def test_every_kind_of_fault_is_planted() -> None:
-    assert {kind for _, kind, _ in FAULTS.values()} == set(Kind) - {Kind.NAME}
+    table = DOCUMENT.read_text().partition("| kind | found |")[2].partition("\n\n")[0]
+    documented = re.findall(r"^\| `([a-z ]+)` \|", table, re.MULTILINE)
+    assert {kind for _, kind, _ in FAULTS.values()} == {*documented} - {"name"}

@@ -12,8 +12,11 @@ import pytest
 from bench.instances.instance import split_row
 from core.redaction import Redactor
 from reports.submission.hidden import hidden_of
-from reports.submission.package import Kind
 from tests.support.evaluated import ID, KEY, ROW, ROWS, Build, Package, change_json, diff
+
+
+def kinds(lines: list[str]) -> list[str]:
+    return [line.partition(": ")[0] for line in lines]
 
 
 @pytest.mark.parametrize("mirrors", [True, False])
@@ -24,7 +27,7 @@ def test_a_package_of_ours_is_clean(clean: Package, mirrors: bool) -> None:
 def test_the_value_of_a_secret_of_the_environment_is_found(package: Package) -> None:
     package.say("Use correct-horse-battery to log in.")
     redact = Redactor({"MY_API_KEY": "correct-horse-battery"})
-    lines = [finding.line() for finding in package.findings(redact=redact)]
+    lines = package.findings(redact=redact)
     assert len(lines) == 1 and "the value of MY_API_KEY" in lines[0]
     assert "correct-horse" not in lines[0]
 
@@ -32,7 +35,7 @@ def test_the_value_of_a_secret_of_the_environment_is_found(package: Package) -> 
 def test_names_of_files_cannot_break_the_lines(package: Package) -> None:
     (package.artifacts / "trajs/a\nresolved\x1b[2J.md").write_text(KEY)
     (package.root / os.fsdecode(b"logs-\xff.md")).write_bytes(KEY.encode())
-    lines = [finding.line() for finding in package.findings()]
+    lines = package.findings()
     assert len(lines) == 2
     assert all(line.isprintable() and line.encode() for line in lines)
 
@@ -52,14 +55,14 @@ def test_a_fault_of_a_new_package_is_said_and_ends_with_1(build: Build, run: Pat
 @pytest.mark.parametrize("mirrors", [True, False])
 def test_the_hidden_tests_are_found_without_mirrors(package: Package, mirrors: bool) -> None:
     package.say(ROW["test_patch"])
-    assert [f.kind for f in package.findings(mirrors)] == [Kind.TRACE]
+    assert kinds(package.findings(mirrors)) == ["trace"]
 
 
 def test_a_trace_of_the_hints_counts_unless_the_issue_says_it_too(package: Package) -> None:
     hint = "The maintainer suggested to withdraw the amount before depositing it."
     rows = [{**row, "hints_text": hint} if row["instance_id"] == ID else row for row in ROWS]
     package.say(hint)
-    assert [f.kind for f in package.findings(rows=rows)] == [Kind.TRACE]
+    assert kinds(package.findings(rows=rows)) == ["trace"]
     rows = [{**row, "problem_statement": f"{row['problem_statement']}\n{hint}"} for row in rows]
     assert package.findings(rows=rows) == []
 
@@ -78,7 +81,7 @@ def test_what_stands_in_the_base_commit_is_no_trace(package: Package) -> None:
     rows = [row if r["instance_id"] == ID else r for r in ROWS]
     package.say("from bank.account import Account")
     assert package.findings(rows=rows) == []
-    assert [f.kind for f in package.findings(mirrors=False, rows=rows)] == [Kind.TRACE]
+    assert kinds(package.findings(mirrors=False, rows=rows)) == ["trace"]
 
 
 def test_an_agent_that_edits_by_commands_may_be_shown_its_own_patch(package: Package) -> None:
@@ -97,7 +100,7 @@ def test_an_agent_that_edits_by_commands_may_be_shown_its_own_patch(package: Pac
     assert package.findings(rows=rows) == []
     change_json(package.trajectory, lambda d: d["attempts"][0]["messages"].insert(0, {
         "role": "user", "content": row["patch"]}))  # fmt: skip
-    assert [f.kind for f in package.findings(rows=rows)] == [Kind.TRACE]
+    assert kinds(package.findings(rows=rows)) == ["trace"]
 
 
 def test_distinctive_lines_leave_out_what_the_issue_shows() -> None:
