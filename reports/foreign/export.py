@@ -21,9 +21,8 @@ from reports.foreign.files import as_text
 from reports.foreign.model import ASSISTANT, AgentAttempt, AgentStep, AttemptedInstance
 from reports.foreign.readers import mini
 from reports.foreign.readers.atif import NEWEST, made_id
-from reports.foreign.readers.joining import (
+from reports.foreign.readers.exported import (
     KEPT,
-    further_name,
     kept_of_instance,
     kept_of_step,
     kept_values,
@@ -69,7 +68,7 @@ def _mini_files(instance: AttemptedInstance, agent: str) -> Files:
     name = instance.instance_id
     chosen = instance.chosen or (instance.attempts[-1] if instance.attempts else None)
     for attempt in instance.attempts:
-        stem = name if attempt is chosen else further_name(name, attempt.attempt)
+        stem = name if attempt is chosen else mini.further_name(name, attempt.attempt)
         ending = {"exit_status": attempt.exit_status or "", "submission": attempt.patch or ""}
         messages = [m for step in attempt.steps or () for m in _messages_of(step)]
         content = {

@@ -53,8 +53,8 @@ class RunFiles:
                 raise UserError(f"{root} holds more than {_MOST_FILES:,} files; name one run")
         return cls(root, tuple(sorted(found)), labels)
 
-    def ending(self, *suffixes: str) -> tuple[Path, ...]:
-        return tuple(path for path in self.paths if path.name.endswith(suffixes))
+    def ending(self, suffix: str) -> tuple[Path, ...]:
+        return tuple(path for path in self.paths if path.name.endswith(suffix))
 
     def named(self, *names: str) -> tuple[Path, ...]:
         return tuple(path for path in self.paths if path.name in names)
@@ -121,8 +121,6 @@ def content_text(value: object) -> str:
     """Return the text of a message's content: a text, or a list of parts."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Mapping):
-        value = [value]
     if not isinstance(value, list):
         return ""
     parts = (part.get("text") if isinstance(part, Mapping) else part for part in value)

@@ -30,7 +30,7 @@ from reports.foreign.model import (
     Observation,
     summed,
 )
-from reports.foreign.readers.joining import KEPT, instance_of, with_kept
+from reports.foreign.readers.exported import KEPT, instance_of, with_kept
 from runs.storage.store import RESULTS_FILE, is_safe_key
 
 NEWEST = "ATIF-v1.8"

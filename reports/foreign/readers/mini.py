@@ -6,11 +6,13 @@ The layout is that of versions 1 and 2 (``trajectory_format`` mini-swe-agent-1 a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from core.errors import DamagedFileError
 from reports.data.jsonvalues import dollars, mapping, objects, text, whole
 from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
 from reports.foreign.files import (
@@ -33,19 +35,20 @@ from reports.foreign.model import (
     folded,
     summed,
 )
-from reports.foreign.readers.joining import (
+from reports.foreign.readers.exported import (
     KEPT,
     instance_of,
-    joined,
     step_with_kept,
     with_kept,
 )
+from reports.foreign.readers.predictions import plain_of, verdicts_beside
 
 ENDING = ".traj.json"
 FORMAT = "mini-swe-agent-1.1"
 # Keys in a message that answers commands, whose role is `user` for models without tools.
 _ANSWERED = ("returncode", "raw_output")
 _EXIT = "exit"
+_FURTHER = re.compile(r"\.attempt-\d{1,4}$")
 
 
 def is_mini(value: object) -> bool:
@@ -53,8 +56,52 @@ def is_mini(value: object) -> bool:
     return isinstance(found.get("messages"), list) and isinstance(found.get("info"), dict)
 
 
+def further_name(name: str, attempt: int) -> str:
+    return f"{name}.attempt-{attempt}"
+
+
 def read_mini(files: RunFiles) -> Iterator[AttemptedInstance]:
-    yield from joined(files, ENDING, _instance)
+    """Yield the instances of trajectories; the file of predictions decides what is predicted."""
+    alone = files.root.is_file()
+    plain = {} if alone else plain_of(files)
+    resolved = {} if alone else verdicts_beside(files)
+    seen: set[str] = set()
+    for key, paths in _by_instance(files.paths if alone else files.ending(ENDING)).items():
+        instance = _instance(key, paths)
+        name = instance.instance_id
+        if name in seen:
+            raise DamagedFileError(paths[0], f"is a second trajectory of {name}", "keep one")
+        seen.add(name)
+        if name in plain:
+            instance = _as_predicted(instance, plain[name])
+        if name in resolved:
+            instance = replace(instance, resolved=resolved[name])
+        yield instance
+    for name, prediction in plain.items():
+        if name not in seen:
+            yield replace(prediction, resolved=resolved.get(name))
+
+
+def _by_instance(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    found: dict[str, dict[str, Path]] = {}
+    for path in paths:
+        stem = path.name.removesuffix(ENDING) if path.name.endswith(ENDING) else path.stem
+        files = found.setdefault(_FURTHER.sub("", stem), {})
+        if (other := files.setdefault(stem, path)) != path:
+            raise DamagedFileError(path, f"and {other} are both about {stem}", "keep one")
+    return {name: [*files.values()] for name, files in found.items()}
+
+
+def _as_predicted(instance: AttemptedInstance, plain: AttemptedInstance) -> AttemptedInstance:
+    instance = replace(instance, label=plain.label)
+    chosen = instance.chosen or instance.attempts[-1]
+    if plain.winner is None and len(instance.attempts) > 1:
+        return replace(instance, winner=None)
+    attempts = tuple(
+        replace(a, patch=plain.patch) if a.attempt == chosen.attempt else a
+        for a in instance.attempts
+    )
+    return replace(instance, winner=plain.winner and chosen.attempt, attempts=attempts)
 
 
 def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:

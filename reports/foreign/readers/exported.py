@@ -1,78 +1,19 @@
-"""Join trajectories with the predictions and verdicts that lie beside them."""
+"""Values of our exports that the formats of others have no place for, there and back."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from core.errors import DamagedFileError
 from reports.data.jsonvalues import flag, mapping, number, text, whole
 from reports.data.rundata import StepTotals, totals_of
-from reports.foreign.files import RunFiles
 from reports.foreign.model import AgentAttempt, AgentStep, AttemptedInstance
-from reports.foreign.readers.predictions import plain_of, verdicts_beside
 
 KEPT = "swe_retry_harness"
 """The key under which our exports keep the values that a format has no place for."""
 
 _OF_ATTEMPT = ("attempt", "model", "exit_status", "seconds", "error")
-_FURTHER = re.compile(r"\.attempt-\d{1,4}$")
-
-ReadInstance = Callable[[str, Sequence[Path]], AttemptedInstance]
-
-
-def further_name(name: str, attempt: int) -> str:
-    return f"{name}.attempt-{attempt}"
-
-
-def _grouped(paths: Iterable[Path], suffix: str) -> dict[str, list[Path]]:
-    """Return the files of each instance by its name; ``suffix`` ends the names of files."""
-    found: dict[str, dict[str, Path]] = {}
-    for path in paths:
-        stem = path.name.removesuffix(suffix) if path.name.endswith(suffix) else path.stem
-        files = found.setdefault(_FURTHER.sub("", stem), {})
-        if (other := files.setdefault(stem, path)) != path:
-            raise DamagedFileError(path, f"and {other} are both about {stem}", "keep one")
-    return {name: [*files.values()] for name, files in found.items()}
-
-
-def joined(files: RunFiles, suffix: str, read: ReadInstance) -> Iterator[AttemptedInstance]:
-    """Yield the instances of trajectories; the file of predictions decides what is predicted."""
-    plain = plain_of(files) if files.root.is_dir() else {}
-    resolved = verdicts_beside(files) if files.root.is_dir() else {}
-    seen: set[str] = set()
-    trajectories = files.paths if files.root.is_file() else files.ending(suffix)
-    for key, paths in _grouped(trajectories, suffix).items():
-        instance = read(key, paths)
-        name = instance.instance_id
-        if name in seen:
-            raise DamagedFileError(paths[0], f"is a second trajectory of {name}", "keep one")
-        seen.add(name)
-        yield _with(instance, plain.get(name), resolved.get(name))
-    for name, prediction in plain.items():
-        if name not in seen:
-            yield replace(prediction, resolved=resolved.get(name))
-
-
-def _with(
-    instance: AttemptedInstance, plain: AttemptedInstance | None, resolved: bool | None
-) -> AttemptedInstance:
-    if resolved is not None:
-        instance = replace(instance, resolved=resolved)
-    if plain is None:
-        return instance
-    instance = replace(instance, label=plain.label)
-    chosen = instance.chosen or instance.attempts[-1]
-    if plain.winner is None and len(instance.attempts) > 1:
-        return replace(instance, winner=None)
-    attempts = tuple(
-        replace(a, patch=plain.patch) if a.attempt == chosen.attempt else a
-        for a in instance.attempts
-    )
-    return replace(instance, winner=plain.winner and chosen.attempt, attempts=attempts)
 
 
 def instance_of(
