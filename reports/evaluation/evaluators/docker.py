@@ -144,7 +144,7 @@ class DockerEvaluator(Evaluator):
             yield replace(verdict, image=images.get(task.instance.image, ""))
 
     def _verdict(self, client: Any, task: EvaluationTask, run_id: str, failure: str) -> Verdict:  # noqa: ANN401
-        verdict = self.swebench.verdict(task, run_id, self.name, failure)
+        verdict = self.swebench.verdict(task, run_id, failure)
         why = _doubt(client, task, verdict, run_id)
         if not why:
             return verdict

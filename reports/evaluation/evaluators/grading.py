@@ -24,7 +24,8 @@ from bench.regression.testlogs import (
 )
 from bench.repos.patches import patch_paths
 from core.plaintext import some
-from reports.data.verdicts import Verdict, VerdictStatus
+from reports.cli.options import EvaluatorKind
+from reports.data.verdicts import Verdict
 from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
 
 Statuses = Mapping[str, str]
@@ -39,7 +40,7 @@ def printed_statuses(task: EvaluationTask, output: str) -> Statuses:
     return dict(statuses)
 
 
-def grade_statuses(task: EvaluationTask, statuses: Statuses, log: str, evaluator: str) -> Verdict:
+def grade_statuses(task: EvaluationTask, statuses: Statuses, log: str) -> Verdict:
     """Return the verdict on ``statuses``, with a report in swebench's format."""
     from swebench.harness.constants import EvalType, ResolvedStatus
     from swebench.harness.grading import get_eval_tests_report, get_resolution_status
@@ -57,7 +58,7 @@ def grade_statuses(task: EvaluationTask, statuses: Statuses, log: str, evaluator
         "infra_failure": False,
         "tests_status": tests,
     }
-    return verdict_of_report(task, {task.instance.instance_id: own}, log, evaluator)
+    return verdict_of_report(task, {task.instance.instance_id: own}, log, EvaluatorKind.LOCAL.value)
 
 
 def parser_of(task: EvaluationTask) -> Callable[[str], Statuses]:
@@ -93,14 +94,12 @@ def _written(text: str, folder: Path) -> Path:
 
 
 _HEAD = "swe-retry-harness: the report of pytest follows on the line "
-_TIMED_OUT = ">>>>> Tests Timed Out"  # swebench reads no results from an output with these words
 _PASSING = ("PASSED", "XFAIL")
 
 
-def saved(output: str, token: str, *, timed_out: bool = False, doubt: str = "") -> str:
-    """Return ``output`` for the log, after ``token``; results with a ``doubt`` resolve nothing."""
-    output += f"\n{_TIMED_OUT}" if timed_out else ""
-    return f"{_HEAD}{token}\n{_marked(output)}{doubt}"
+def saved(output: str, token: str) -> str:
+    """Return ``output`` for the log, after ``token``."""
+    return f"{_HEAD}{token}\n{_marked(output)}"
 
 
 def is_saved(log: str) -> bool:
@@ -108,27 +107,19 @@ def is_saved(log: str) -> bool:
     return log.startswith(_HEAD)
 
 
-def grade_saved(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
-    verdict = _graded(task, log, evaluator)
-    doubt = log.rpartition(f"\n{END_MARKER}\n")[2]
-    if verdict.status is not VerdictStatus.RESOLVED or not doubt:
-        return verdict
-    return replace(verdict, status=VerdictStatus.UNRESOLVED, reason=doubt)
-
-
-def _graded(task: EvaluationTask, log: str, evaluator: str) -> Verdict:
-    head, _, rest = log.partition("\n")
-    output = rest.partition(f"{START_MARKER}\n")[2].rpartition(f"\n{END_MARKER}\n")[0]
+def grade_output(task: EvaluationTask, output: str, token: str) -> Verdict:
+    """Return the verdict on the output of a local evaluation."""
+    log = saved(output, token)
     runner = runner_of(local_command(task.instance.spec)) if task.instance.spec else None
-    printed, report = split_report(output, head.removeprefix(_HEAD))
+    printed, report = split_report(output, token)
     printed = limited_output(printed)
     statuses = printed_statuses(task, _marked(printed))
     if runner is Runner.PYTEST:
         statuses, unreported = _confirmed(task, statuses, report)
-        return _with_note(grade_statuses(task, statuses, log, evaluator), task, unreported)
+        return _with_note(grade_statuses(task, statuses, log), task, unreported)
     if runner is not None:
         statuses = cross_checked(statuses, printed, runner)
-    return grade_statuses(task, statuses, log, evaluator)
+    return grade_statuses(task, statuses, log)
 
 
 def _marked(output: str) -> str:

@@ -33,7 +33,9 @@ from core.worktree import Changes
 from environments.base import Environment, Session, UnavailableError, run_once
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
-from reports.evaluation.evaluators.grading import grade_saved, saved
+from reports.evaluation.evaluators.grading import grade_output, saved
+
+_TIMED_OUT = ">>>>> Tests Timed Out"  # swebench reads no results from an output with these words
 
 
 class PatchError(Exception):
@@ -118,18 +120,21 @@ class LocalEvaluator(Evaluator):
         token = secrets.token_hex(16)
         result = self._tested(task, session, changes, token)
         output, stated = split_statements(result.output, token)
-        log = saved(output, token, timed_out=result.timed_out)
         if result.timed_out:
+            log = saved(f"{output}\n{_TIMED_OUT}", token)
             reason = f"the tests did not end within {self.timeout:.0f} s"
             name = task.instance.instance_id
             return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, log)
-        verdict = grade_saved(task, log, self.name)
+        verdict = grade_output(task, output, token)
         python = runner_of(session.test_command) in OF_PYTHON
         if verdict.status is not VerdictStatus.RESOLVED or not python or base is None:
             return verdict
         shadows = [f"{p} hides a module" for p in shadowing(changes, files, base())]
         words = "".join(shadows[:1]) or doubt(base(), stated, split_report(output, token)[1])
-        return grade_saved(task, saved(output, token, doubt=words), self.name)
+        if not words:
+            return verdict
+        log = f"{verdict.log}{words}"
+        return replace(verdict, status=VerdictStatus.UNRESOLVED, reason=words, log=log)
 
     def _tested(
         self, task: EvaluationTask, session: Session, changes: Changes, token: str, more: str = ""

@@ -19,6 +19,7 @@ from core.errors import UserError
 from core.parsing.untrusted import read_object
 from core.processes import RUN_VARIABLE, without_secrets
 from environments.docker.engine import engine_variables
+from reports.cli.options import EvaluatorKind
 from reports.data.verdicts import (
     OUTPUT_FILE,
     REPORT_FILE,
@@ -57,6 +58,7 @@ _INCOMPLETE = (
 # Where swebench keeps its files, and the line that it adds to scripts for what the tests returned.
 _LOGS = Path("logs/run_evaluation")
 _EXIT_CODE = ">>>>> Test Exit Code: "
+_EVALUATOR = EvaluatorKind.DOCKER.value
 _NEEDED = ("image", "log_parser", "eval_type", "eval_script", "FAIL_TO_PASS")
 # Columns by which the rows of sets with an evaluator of their own are known.
 _TOOL_COLUMNS = (
@@ -144,26 +146,26 @@ class Swebench:
         """Note that an evaluation left no container."""
         (self.running / run_id).unlink(missing_ok=True)
 
-    def verdict(self, task: EvaluationTask, run_id: str, evaluator: str, failure: str) -> Verdict:
+    def verdict(self, task: EvaluationTask, run_id: str, failure: str) -> Verdict:
         """Return the verdict in swebench's logs; ``failure`` is the result of ``run``."""
         name = task.instance.instance_id
         folder = self._place(task, run_id)
         if not folder.is_dir():
             reason = failure or "swebench left no log"
-            return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason)
+            return Verdict(name, VerdictStatus.NOT_EVALUATED, _EVALUATOR, reason)
         output, report = saved_output(folder), folder / REPORT_FILE
         if report.is_file():
             try:
                 data = read_object(report, "evaluate again")
             except UserError as error:
-                return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, str(error), output)
+                return Verdict(name, VerdictStatus.NOT_EVALUATED, _EVALUATOR, str(error), output)
             if tests_ended(output):
-                return verdict_of_report(task, data, output, evaluator)
-            return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, _INCOMPLETE, output)
+                return verdict_of_report(task, data, output, _EVALUATOR)
+            return Verdict(name, VerdictStatus.NOT_EVALUATED, _EVALUATOR, _INCOMPLETE, output)
         if fault := patch_fault(folder):
-            return Verdict(name, VerdictStatus.UNRESOLVED, evaluator, fault, output)
+            return Verdict(name, VerdictStatus.UNRESOLVED, _EVALUATOR, fault, output)
         reason = first_error(folder) or failure or f"swebench ended early; see {folder / RUN_LOG}"
-        return Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator, reason, output)
+        return Verdict(name, VerdictStatus.NOT_EVALUATED, _EVALUATOR, reason, output)
 
     def forget(self, task: EvaluationTask, run_id: str) -> None:
         """Delete what swebench keeps of an evaluation, so that it evaluates and grades it again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reports.data.verdicts import VerdictStatus
-from reports.evaluation.evaluators.grading import grade_saved, is_saved, saved
+from reports.evaluation.evaluators.grading import grade_output, is_saved
 from tests.support.evaluated import PRINTED, TESTS, TEXTKIT, junit_report, rows, task
 
 
@@ -21,13 +21,10 @@ from tests.support.evaluated import PRINTED, TESTS, TEXTKIT, junit_report, rows,
     ],
 )
 def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -> None:
-    log = saved(output, "TOKEN")
-    assert is_saved(log)
-    verdict = grade_saved(task(TEXTKIT), log, "local")
+    verdict = grade_output(task(TEXTKIT), output, "TOKEN")
+    assert is_saved(verdict.log)
+    assert output in verdict.log
     assert (verdict.status is VerdictStatus.RESOLVED) is resolved
-    assert grade_saved(task(TEXTKIT), saved(output, "TOKEN", timed_out=True), "local").status is (
-        VerdictStatus.UNRESOLVED
-    )
 
 
 def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
@@ -35,9 +32,7 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     inner = "test_one.py::test_this"
     nested = f"PASSED [100%]\nPASSED [\nXFAIL {inner}\n"
     case = task(TEXTKIT, PASS_TO_PASS=["[100%]", "[", inner])
-    verdict = grade_saved(
-        case, saved(f"{nested}{PRINTED}\nTOKEN\n{junit_report()}", "TOKEN"), "local"
-    )
+    verdict = grade_output(case, f"{nested}{PRINTED}\nTOKEN\n{junit_report()}", "TOKEN")
     assert verdict.status is VerdictStatus.RESOLVED
     assert (
         f"as swebench reads [, [100%], {inner}, which pytest's report cannot confirm"
@@ -46,12 +41,12 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     # Another test of a file of this run is none of a nested run.
     forged = task(TEXTKIT, PASS_TO_PASS=["tests/test_slug.py::test_other"])
     output = f"PASSED tests/test_slug.py::test_other\n{PRINTED}\nTOKEN\n{junit_report()}"
-    assert grade_saved(forged, saved(output, "TOKEN"), "local").status is VerdictStatus.UNRESOLVED
+    assert grade_output(forged, output, "TOKEN").status is VerdictStatus.UNRESOLVED
     # A report that is missing confirms nothing, and one that names the test decides.
-    alone = grade_saved(case, saved(f"{nested}{PRINTED}", "TOKEN"), "local")
+    alone = grade_output(case, f"{nested}{PRINTED}", "TOKEN")
     assert alone.status is VerdictStatus.UNRESOLVED
-    failed = saved(f"{nested}{PRINTED}\nTOKEN\n{junit_report(TESTS[2])}", "TOKEN")
-    assert grade_saved(case, failed, "local").status is VerdictStatus.UNRESOLVED
+    failed = f"{nested}{PRINTED}\nTOKEN\n{junit_report(TESTS[2])}"
+    assert grade_output(case, failed, "TOKEN").status is VerdictStatus.UNRESOLVED
 
 
 def test_other_runners_need_their_count() -> None:
@@ -66,5 +61,5 @@ def test_other_runners_need_their_count() -> None:
         (line + end.format(0), False),
         (line + end.format(2) + end.format(2), False),
     ):
-        verdict = grade_saved(case, saved(output, "TOKEN"), "local")
+        verdict = grade_output(case, output, "TOKEN")
         assert (verdict.status is VerdictStatus.RESOLVED) is resolved, output

@@ -45,20 +45,20 @@ def test_a_verdict_needs_swebenchs_report_and_a_whole_output(tmp_path: Path) -> 
         "2026-01-01 10:00:00,123 - INFO - Git diff before:\n+>>>>> Patch Apply Failed\n"
         "2026-01-01 10:00:01,123 - ERROR - Error response from daemon: gone\n"
     )
-    verdict = swebench.verdict(task(TEXTKIT), "run-1", "docker", "")
+    verdict = swebench.verdict(task(TEXTKIT), "run-1", "")
     assert verdict.status is VerdictStatus.NOT_EVALUATED
     assert verdict.reason.startswith("swebench could not evaluate it: Error response from daemon")
     assert verdict.reason.endswith(f"gone; see {log}")
     log.write_text("2026-01-01 10:00:00,123 - INFO - >>>>> Patch Apply Failed:\nerror: x\n")
-    verdict = swebench.verdict(task(TEXTKIT), "run-1", "docker", "")
+    verdict = swebench.verdict(task(TEXTKIT), "run-1", "")
     assert (verdict.status, verdict.reason) == (
         VerdictStatus.UNRESOLVED,
         ">>>>> Patch Apply Failed",
     )
     (folder / "report.json").write_text(json.dumps({TEXTKIT: {"resolved": True}}))
     (folder / "test_output.txt").write_text(WHOLE)
-    assert swebench.verdict(task(TEXTKIT), "run-1", "docker", "").status is VerdictStatus.RESOLVED
-    assert swebench.verdict(task(TEXTKIT), "run-2", "docker", "it died").reason == "it died"
+    assert swebench.verdict(task(TEXTKIT), "run-1", "").status is VerdictStatus.RESOLVED
+    assert swebench.verdict(task(TEXTKIT), "run-2", "it died").reason == "it died"
     (folder / "patch.diff").write_text(WRONG)
     assert SwebenchLogs(tmp_path).of(TEXTKIT, WRONG) == [folder]
     assert SwebenchLogs(tmp_path).of(TEXTKIT, FORGED) == []
@@ -83,7 +83,7 @@ def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
     folder = place(tmp_path)
     (folder / "report.json").write_text(json.dumps({TEXTKIT: {"resolved": resolved}}))
     (folder / "test_output.txt").write_text(output)
-    verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "docker", "")
+    verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "")
     assert (verdict.status, verdict.log) == (VerdictStatus.NOT_EVALUATED, output)
     assert "does not show that the tests ran" in verdict.reason
 
@@ -105,7 +105,7 @@ def test_logs_are_found_in_linear_time(tmp_path: Path, monkeypatch: pytest.Monke
         (folder / "test_output.txt").write_text(WHOLE)
     monkeypatch.setattr("os.scandir", count)
     swebench = made(tmp_path)
-    assert all(swebench.verdict(one, "run-1", "docker", "").conclusive for one in tasks)
+    assert all(swebench.verdict(one, "run-1", "").conclusive for one in tasks)
     assert not scanned
     logs = SwebenchLogs(tmp_path)
     assert all(logs.of(one.instance.instance_id, WRONG) for one in tasks)
@@ -128,7 +128,7 @@ def test_what_ended_an_evaluation_is_one_clear_line(tmp_path: Path, error: str, 
         f"Error in evaluating model for {TEXTKIT}: {error}\nTraceback (most recent call last):\n"
         "2026-01-01 10:00:02,123 - INFO - Failed to remove container x\n"
     )
-    verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "docker", "")
+    verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "")
     assert verdict.status is VerdictStatus.NOT_EVALUATED
     assert words in verdict.reason and "ERROR" not in verdict.reason
 
@@ -136,7 +136,7 @@ def test_what_ended_an_evaluation_is_one_clear_line(tmp_path: Path, error: str, 
 def test_a_killed_swebench_is_reported(tmp_path: Path) -> None:
     folder = place(tmp_path)
     (folder / "run_instance.log").write_text("2026-01-01 10:00:01,123 - INFO - Creating\n")
-    verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "docker", "")
+    verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "")
     assert verdict.reason == f"swebench ended early; see {folder / 'run_instance.log'}"
 
 
