@@ -10,16 +10,11 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import AttemptStatus, Candidate
-from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
-from llm.chat import Call, Message, Reply, request_sha256
 from reports.command_line import report_command
 from reports.data.predictions import read_predictions
 from reports.data.verdicts import eval_log
-from reports.verification.difference import first_difference, first_line
-from reports.verification.instances import chosen_again, wrong_request
 from runs.storage.store import RunStore
 from tests.support import runs
 from tests.support.evaluated import report_options, whole_output
@@ -369,87 +364,3 @@ def test_another_version_in_a_trajectory_switches_no_check_off(out: Path, cache:
     _, said = verify(out, cache)
     assert any('versions.harness is "0.0.1", but should be "' in line for line in said)
     assert any(line.startswith(f"{PREDICTION}: ") and "model_patch is" in line for line in said)
-
-
-@pytest.mark.parametrize(
-    ("found", "expected", "words"),
-    [
-        ({"a": [1, 2]}, {"a": [1, 2]}, ""),
-        ({"a": [1]}, {"a": [1, 2]}, "a[1] is missing, but should be 2"),
-        ({"a": 1, "b": 2}, {"a": 1}, "b is 2, but should be missing"),
-        (True, 1, "it is true, but should be 1"),
-        ("x" * 200 + "a", "x" * 200 + "b", "it is …"),
-    ],
-)
-def test_the_first_difference(found: Any, expected: Any, words: str) -> None:
-    said = str(first_difference(found, expected) or "")
-    assert said.startswith(words) if words else not said
-    assert len(said) < 300
-
-
-@pytest.mark.parametrize(
-    ("found", "expected", "line"),
-    [
-        ("a\nb\n", "a\nb\n", []),
-        ("a\nb", "a\nc", ['x: line 2: it is "b", but should be "c"']),
-        ("a", "a\nc", ['x: line 2: it is missing, but should be "c"']),
-    ],
-)
-def test_the_first_line(found: str, expected: str, line: list[str]) -> None:
-    differences = first_line(Path("x"), found, expected)
-    assert [each.line(Path("/")) for each in differences] == line
-
-
-SYSTEM, ASKED = Message("system", "Rules."), Message("user", "Fix it.")
-
-
-def conversation(messages: list[Message], *calls: tuple[list[Message], str]) -> AttemptRecord:
-    """Return an attempt that sent each request of ``calls`` and received its reply."""
-    sent = tuple(Call(request_sha256(request), Reply(reply)) for request, reply in calls)
-    return AttemptRecord(Candidate(1), "m", "diff", 1, 0.0, messages=tuple(messages), calls=sent)
-
-
-def said(text: str) -> Message:
-    return Message("assistant", text)
-
-
-def test_requests_of_a_whole_conversation() -> None:
-    first = [SYSTEM, ASKED]
-    second = [*first, said("one"), Message("user", "Go on.")]
-    good = conversation([*second, said("two")], (first, "one"), (second, "two"))
-    assert wrong_request(good) == ""
-    bad = conversation([*second, said("two")], (second, "one"), ([ASKED], "two"))
-    assert wrong_request(bad).startswith("the request hash of call 2 ")
-
-
-def test_requests_of_a_conversation_that_lost_its_oldest_rounds() -> None:
-    lost = [SYSTEM, ASKED, said("one")]
-    last = [SYSTEM, ASKED, Message("user", "Earlier parts were left out.")]
-    kept = conversation([*last, said("two")], (lost, "one"), (last, "two"))
-    assert wrong_request(kept) == ""
-    assert "call 2" in wrong_request(conversation([*last, said("two")], (last, ""), (lost, "two")))
-
-
-def test_requests_that_go_on_with_a_reply() -> None:
-    first = [SYSTEM, ASKED]
-    second = [*first, said("a reply cut ")]
-    whole = [*first, said("a reply cut off")]
-    good = conversation(whole, (first, "a reply cut "), (second, "off"))
-    assert wrong_request(good) == ""
-    other = conversation(whole, (first, "a reply cut "), ([*first, said("a reply ")], "off"))
-    assert "call 2" in wrong_request(other)
-
-
-def test_a_patch_that_did_not_apply_is_no_difference() -> None:
-    """It is not recorded for attempts with failed edits, so both winners are possible."""
-    records = [
-        AttemptRecord(
-            Candidate(number, "p", edit=False, lint=number == 1), "m", "diff", 1, 0.0,
-            status=AttemptStatus.EDIT_FAILED,
-        )
-        for number in (1, 2)
-    ]  # fmt: skip
-    for winner in (1, 2):
-        choice = chosen_again(records, winner, None, require_tests=False)
-        assert choice.winner
-        assert choice.winner.attempt == winner
