@@ -16,17 +16,17 @@ from reports.submission.hidden import base_lookup, hidden_of, traces, trajectory
 from reports.submission.package import PackageFolder, fault_line
 
 Halves = Mapping[str, tuple[Instance, Evaluation]]
-Lines = Sequence[Mapping[str, str]]
+PackagePredictions = Sequence[Mapping[str, str]]
 """The predictions of a package."""
 
 
-def read_lines(package: PackageFolder) -> Lines:
+def read_lines(package: PackageFolder) -> PackagePredictions:
     text = (package.artifacts / ALL_PREDS).read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def check_predictions(
-    package: PackageFolder, lines: Lines, halves: Halves, mirrors: Mirrors
+    package: PackageFolder, lines: PackagePredictions, halves: Halves, mirrors: Mirrors
 ) -> Iterator[str]:
     """Yield the faults of patches; one is applied only where a mirror has the base commit."""
     path = (package.artifacts / ALL_PREDS).relative_to(package.root)
@@ -82,7 +82,7 @@ def _applies(place: str, instance: Instance, patch: str, mirrors: Mirrors) -> It
 
 
 def check_trajectories(
-    package: PackageFolder, lines: Lines, halves: Halves, mirrors: Mirrors
+    package: PackageFolder, lines: PackagePredictions, halves: Halves, mirrors: Mirrors
 ) -> Iterator[str]:
     """Yield each hidden field of an instance that its trajectory shows to a model."""
     for line in lines:
