@@ -26,6 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Event
 from typing import Any
 
@@ -299,25 +300,27 @@ class SyntaxParser:
 
     def _answers(self, texts: Sequence[str]) -> list[str]:
         """Return the answers of one process, and why it gave no more."""
-        data = b""
-        for text in texts:
-            encoded = text.encode("utf-8", "surrogatepass")
-            data += len(encoded).to_bytes(8, "big") + encoded
-        try:
-            # In a session of its own: an interrupt of the terminal is for the command alone.
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_SCRIPT)],
-                env=without_secrets(os.environ),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise InfrastructureError(f"the parser does not start: {error}") from error
+        # A file: communicate writes no rest of its input after a tick.
+        with TemporaryFile() as data:
+            for text in texts:
+                encoded = text.encode("utf-8", "surrogatepass")
+                data.write(len(encoded).to_bytes(8, "big") + encoded)
+            data.seek(0)
+            try:
+                # In a session of its own: an interrupt of the terminal is for the command alone.
+                process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(_SCRIPT)],
+                    env=without_secrets(os.environ),
+                    stdin=data,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise InfrastructureError(f"the parser does not start: {error}") from error
         with process:
             try:
-                output, end = self._output(process, data)
+                output, end = self._output(process)
             finally:
                 process.kill()
         lines = output.decode("ascii", "replace").split("\n")
@@ -326,14 +329,13 @@ class SyntaxParser:
             raise InfrastructureError(f"the parser does not start: {end}")
         return [*lines[1:-1], end]
 
-    def _output(self, process: subprocess.Popen[bytes], data: bytes | None) -> tuple[bytes, str]:
+    def _output(self, process: subprocess.Popen[bytes]) -> tuple[bytes, str]:
         latest = time.monotonic() + _PATIENCE
         while True:
             try:
-                output, _ = process.communicate(data, _TICK)
+                output, _ = process.communicate(timeout=_TICK)
                 return output, _end_in_words(process.returncode)
             except subprocess.TimeoutExpired as error:
-                data = None  # it is on its way
                 if self.stopped.is_set():
                     raise StoppedError("the parser is closed") from error
                 if time.monotonic() > latest:

@@ -147,6 +147,11 @@ def test_a_process_that_reads_nothing_stops_no_one(
     assert SyntaxParser()(["x" * 1_000_000]) == ["the parser did not answer in time"]
 
 
+def test_a_process_that_reads_late_gets_all_texts(make_worker: MakeWorker) -> None:
+    make_worker("say('ready')\ntime.sleep(1)\nwhile True:\n    say(str(len(ask())))")
+    assert SyntaxParser()(["x" * 1_000_000, "y"]) == ["1000000", "1"]
+
+
 def test_a_limit_that_came_of_earlier_texts_is_tried_again(make_worker: MakeWorker) -> None:
     """A process that served others has no memory left; a new one has."""
     make_worker("say('ready')\nask()\nsay('')\nask()\nsay('MemoryError')\nask()")
