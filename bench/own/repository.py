@@ -116,9 +116,9 @@ class OwnRepository:
     def apply(self, patch: str) -> None:
         """Apply a patch to the work tree; a UserError where that changed in the same places."""
         try:
-            with TreeView.of(self.repo, self.head) as view:
+            with view_of(self.repo, self.head) as view:
                 # All of it, or nothing.
-                view.git("apply", "--whitespace=nowarn", "-", stdin=_encoded(patch))
+                view("apply", "--whitespace=nowarn", "-", stdin=_encoded(patch))
         except GitError as error:
             raise UserError(
                 f"--apply: the work tree is not as the patch needs it ({_said(error)}); "
@@ -133,10 +133,10 @@ class OwnRepository:
         """
         self.check_branch(branch)
         try:
-            with TreeView.of(self.repo, self.head) as view:
-                view.git("read-tree", self.head)
-                view.git("apply", "--cached", "--whitespace=nowarn", "-", stdin=_encoded(patch))
-                tree = view.git("write-tree").decode().strip()
+            with view_of(self.repo, self.head) as view:
+                view("read-tree", self.head)
+                view("apply", "--cached", "--whitespace=nowarn", "-", stdin=_encoded(patch))
+                tree = view("write-tree").decode().strip()
         except GitError as error:
             raise UserError(
                 f"--branch {branch}: the patch needs uncommitted changes ({_said(error)}); "
@@ -149,7 +149,10 @@ class OwnRepository:
         made = git(*words, cwd=place, stdin=_encoded(message), env=who, as_user=True)
         commit = made.decode().strip()
         reference = ("update-ref", f"refs/heads/{branch}", commit, "0" * 40)
-        git(*_without_hooks(config), *reference, cwd=place, env=who, as_user=True)
+        # Newer versions of git run hooks of the configuration. Those that are files never run.
+        hooks = [key for key in config if key.startswith("hook.") and key.endswith(".command")]
+        without_hooks = _options(dict.fromkeys(hooks, "true"))
+        git(*without_hooks, *reference, cwd=place, env=who, as_user=True)
         return commit
 
     def check_branch(self, branch: str) -> None:
@@ -161,62 +164,51 @@ class OwnRepository:
                 raise UserError(f"--branch {branch}: there is {head.name}; choose another name")
 
 
-@dataclass(frozen=True)
-class TreeView:
-    """A repository of our own on a work tree of the user's; see the text of this module.
+Git = Callable[..., bytes]
+"""Runs git with the words of a command, and with ``stdin`` where it is given."""
 
-    Attributes:
-        folder: its ``GIT_DIR``, which holds a copy of the index.
-        tree: the work tree; the repository itself where there is none.
-        objects: where new objects are written.
-        options: the settings that are taken over, as options of git.
+
+@contextmanager
+def view_of(repo: Repo, head: str, objects: Path | None = None) -> Iterator[Git]:
+    """Yield git in a view of ``repo`` with ``head`` as its HEAD; see the text of this module.
+
+    New objects are written to ``objects``, without it to those of ``repo``.
     """
-
-    folder: Path
-    tree: Path
-    objects: Path
-    options: Sequence[str]
-
-    @classmethod
-    @contextmanager
-    def of(cls, repo: Repo, head: str, objects: Path | None = None) -> Iterator[TreeView]:
-        """Yield the view of ``repo`` with ``head`` as its HEAD, for as long as it is needed."""
-        common = Path(repo.common_dir).resolve()
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            (folder / "refs").mkdir()
-            (folder / "info").mkdir()
-            (folder / "HEAD").write_text(f"{head}\n")
-            (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
-            copied = {
-                common / f"info/{file}": folder / "info" for file in ("attributes", "exclude")
-            }
-            copied[Path(repo.git_dir) / "index"] = folder
-            for file in Path(repo.git_dir).glob("sharedindex.*"):  # of one that is split
-                copied[file] = folder
-            for file, target in copied.items():
-                if file.is_file():
-                    # With its time, by which git knows what may have changed since.
-                    shutil.copy2(file, target)
-            yield cls(folder, _place(repo), objects or common / "objects", _options(repo))
-
-    def git(self, *words: str, stdin: bytes | None = None) -> bytes:
-        """Run git in the view and return its standard output."""
+    common = Path(repo.common_dir).resolve()
+    own_folder = Path(repo.git_dir)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "refs").mkdir()
+        (folder / "info").mkdir()
+        (folder / "HEAD").write_text(f"{head}\n")
+        (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
+        copied = {common / f"info/{file}": folder / "info" for file in ("attributes", "exclude")}
+        # An index that is split has more files.
+        for file in (own_folder / "index", *own_folder.glob("sharedindex.*")):
+            copied[file] = folder
+        for file, target in copied.items():
+            if file.is_file():
+                # With its time, by which git knows what may have changed since.
+                shutil.copy2(file, target)
+        tree = _place(repo)
         env = {
             **_NO_FETCH,
             **BASE_AUTHOR,
-            "GIT_DIR": str(self.folder),
-            "GIT_WORK_TREE": str(self.tree),
-            "GIT_OBJECT_DIRECTORY": str(self.objects),
+            "GIT_DIR": name,
+            "GIT_WORK_TREE": str(tree),
+            "GIT_OBJECT_DIRECTORY": str(objects or common / "objects"),
         }
-        return git(*self.options, *words, cwd=self.tree, stdin=stdin, env=env, as_user=True)
+        settings = _config(repo)
+        taken_over = {key: settings[key] for key in settings.keys() & _SETTINGS}
+        yield partial(git, *_options(taken_over), cwd=tree, env=env, as_user=True)
 
-    def changed(self) -> list[str]:
-        """Return the paths that differ from HEAD."""
-        # Git would look into submodules with their own configuration.
-        words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
-        listed = self.git(*words, "--ignore-submodules=dirty").split(b"\0")
-        return [os.fsdecode(entry[3:]) for entry in listed if entry]
+
+def _changed_files(view: Git) -> list[str]:
+    """Return the paths that differ from HEAD."""
+    # Git would look into submodules with their own configuration.
+    words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    listed = view(*words, "--ignore-submodules=dirty").split(b"\0")
+    return [os.fsdecode(entry[3:]) for entry in listed if entry]
 
 
 def _changed_in_submodules(repo: Repo, tree: Path) -> Iterator[str]:
@@ -233,8 +225,8 @@ def _changed_in_submodules(repo: Repo, tree: Path) -> Iterator[str]:
             continue
         with suppress(InvalidGitRepositoryError, NoSuchPathError, UserError):  # not checked out
             submodule = Repo(place)
-            with TreeView.of(submodule, _commit(submodule, "HEAD")) as view:
-                yield from (f"{path}/{file}" for file in view.changed())
+            with view_of(submodule, _commit(submodule, "HEAD")) as view:
+                yield from (f"{path}/{file}" for file in _changed_files(view))
 
 
 def open_repository(
@@ -312,8 +304,8 @@ def _local(
         if include_changes:
             raise UserError("--include-changes: they belong to HEAD, which --base does not name")
         return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror)
-    with TreeView.of(repo, head, mirror / "objects") as view:
-        changed, own = _divided(view.changed(), own_files)
+    with view_of(repo, head, mirror / "objects") as view:
+        changed, own = _divided(_changed_files(view), own_files)
         everything = [*changed, *_changed_in_submodules(repo, tree)]
         if everything and not include_changes:
             names = one_line(some(everything, _SHOWN))
@@ -324,7 +316,7 @@ def _local(
         if not changed:
             return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror)
         _add_changes(view, head, changed, own)
-        commit = _base_commit(view.git, head)
+        commit = _base_commit(view, head)
     return OwnRepository(repo, name, head, commit, mirror, changed=True)
 
 
@@ -341,16 +333,16 @@ def _divided(paths: Iterable[str], ours: Collection[str]) -> tuple[list[str], li
     return changed, own
 
 
-def _add_changes(view: TreeView, head: str, changed: Sequence[str], own: Sequence[str]) -> None:
+def _add_changes(view: Git, head: str, changed: Sequence[str], own: Sequence[str]) -> None:
     """Put the user's changes into the index of ``view``; our own files stay as in ``head``."""
     # What is staged counts, also where it is ignored.
     words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-    view.git(*words, stdin=_joined(path.rstrip("/") for path in changed))
-    view.git("update-index", "-z", "--force-remove", "--stdin", stdin=_joined(own))
-    listed = view.git("ls-tree", "-r", "-z", head).split(b"\0")
+    view(*words, stdin=_joined(path.rstrip("/") for path in changed))
+    view("update-index", "-z", "--force-remove", "--stdin", stdin=_joined(own))
+    listed = view("ls-tree", "-r", "-z", head).split(b"\0")
     names = {os.fsencode(path) for path in own}
     before = [entry + b"\0" for entry in listed if entry.partition(b"\t")[2] in names]
-    view.git("update-index", "-z", "--index-info", stdin=b"".join(before))
+    view("update-index", "-z", "--index-info", stdin=b"".join(before))
 
 
 def _without_env_files(mirror: Path, head: str) -> str:
@@ -361,7 +353,7 @@ def _without_env_files(mirror: Path, head: str) -> str:
         return _base_commit(run, head)
 
 
-def _base_commit(run: Callable[..., bytes], head: str) -> str:
+def _base_commit(run: Git, head: str) -> str:
     """Return ``head``, or where the index of ``run`` is another tree a commit that holds that.
 
     With a fixed author the same files are the same base, so that a stopped run continues.
@@ -379,14 +371,14 @@ def _cloned(given: str, base: str, cache: Path) -> OwnRepository:
     refs = ("+HEAD:refs/retry/HEAD", "+refs/heads/*:refs/remotes/origin/*")
     fetch = ("fetch", "--quiet", "--prune", "--tags", "--force", "--", given, *refs)
     try:
-        if not (re.fullmatch(r"[0-9a-f]{40}", base) and _has(repo, base)):
+        if not (re.fullmatch(r"[0-9a-f]{40}", base) and _find_commit(repo, base)):
             with FileLock(f"{mirror}.lock"):
                 git(*fetch, cwd=mirror, as_user=True)
     except GitError as error:
         words = without_logins(f"cannot clone {given}: {_said(error)}")
         raise InfrastructureError(words) from None
-    named = base or "refs/retry/HEAD"
-    head = _commit(repo, f"origin/{base}" if _has(repo, f"origin/{base}") else named)
+    branch = _find_commit(repo, f"origin/{base}")
+    head = _commit(repo, branch or base or "refs/retry/HEAD")
     return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror, given)
 
 
@@ -412,31 +404,32 @@ def _ask(repo: Repo, *words: str) -> str:
     return os.fsdecode(said).strip()
 
 
-def _has(repo: Repo, name: str) -> bool:
+def _answer(repo: Repo, *words: str) -> str:
+    """Return what git says in the repository itself; empty where it fails."""
     try:
-        return bool(
-            _ask(repo, "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}")
-        )
+        return _ask(repo, *words)
     except GitError:
-        return False
+        return ""
+
+
+def _find_commit(repo: Repo, name: str) -> str:
+    """Return the hash of a commit; empty where there is none of this name."""
+    return _answer(repo, "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}")
 
 
 def _commit(repo: Repo, name: str) -> str:
-    if not _has(repo, name):
+    commit = _find_commit(repo, name)
+    if not commit:
         where = "it has no commit yet" if name == "HEAD" else f"it has no commit {name!r}"
         raise UserError(f"--repo: {where}; give another with --base")
-    found = _ask(repo, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
-    if len(commit := found.split()[-1]) != 40:
+    if len(commit) != 40:
         raise UserError("--repo: repositories with SHA-256 hashes are not supported")
     return commit
 
 
 def _origin(repo: Repo) -> str:
     """Return the address of the remote ``origin``; empty without one."""
-    try:
-        return _ask(repo, "remote", "get-url", "origin")
-    except GitError:
-        return ""
+    return _answer(repo, "remote", "get-url", "origin")
 
 
 def _config(repo: Repo, *source: str) -> dict[str, str]:
@@ -448,24 +441,10 @@ def _config(repo: Repo, *source: str) -> dict[str, str]:
     return values
 
 
-def _options(repo: Repo) -> list[str]:
-    options = []
-    for key, value in _config(repo).items():
-        if key in _SETTINGS:
-            options += ["-c", f"{key}={value}"]
-    return options
-
-
-def _without_hooks(config: Mapping[str, str]) -> list[str]:
-    """Return options by which hooks of a configuration do nothing; newer versions of git run them.
-
-    Hooks that are files never run, see ``core.git``.
-    """
-    options = []
-    for key in config:
-        if key.startswith("hook.") and key.endswith(".command"):
-            options += ["-c", f"{key}=true"]
-    return options
+def _options(settings: Mapping[str, str]) -> Iterator[str]:
+    """Yield settings as options of git."""
+    for key, value in settings.items():
+        yield from ("-c", f"{key}={value}")
 
 
 def _identity(config: Mapping[str, str]) -> dict[str, str]:
