@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from core.atomic import scratch_folder, write_bytes_atomic
 from core.errors import InfrastructureError
@@ -176,29 +175,35 @@ def make_objects(folder: Path, others: Iterable[Path]) -> None:
 
 
 def _write_manifest(listed: bytes, commit: str, folder: Path) -> None:
-    rows = []
+    entries = {}
+    submodules = []
     for row in filter(None, listed.split(b"\0")):
-        meta, _, path = row.partition(b"\t")
+        meta, _, name = row.partition(b"\t")
         mode, _, blob, size = meta.decode().split()
-        rows.append((path.decode("utf-8", "surrogateescape"), mode, blob, size))
-    rows.sort()
-    manifest: dict[str, Any] = {
+        path = name.decode("utf-8", "surrogateescape")
+        if mode == _SUBMODULE:
+            submodules.append(path)
+        else:
+            entries[path] = (mode, blob, int(size))
+    manifest = {
         "commit": commit,
-        "pack": {p.name: asdict(PackFile.of(p)) for p in sorted(folder.glob("pack-*"))},
-        "entries": {path: (m, b, int(n)) for path, m, b, n in rows if m != _SUBMODULE},
-        "submodules": [path for path, mode, _, _ in rows if mode == _SUBMODULE],
+        "pack": {file.name: asdict(PackFile.of(file)) for file in folder.glob("pack-*")},
+        "entries": entries,
+        "submodules": sorted(submodules),
     }
-    (folder / _MANIFEST).write_text(json.dumps(manifest))
+    (folder / _MANIFEST).write_text(json.dumps(manifest, sort_keys=True))
 
 
 # Fixed, so that each machine makes the same commit.
+_BASE_DATE = "2000-01-01T00:00:00+00:00"
 BASE_AUTHOR = {
-    f"GIT_{role}_{key}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for key, value in {
-        "NAME": "base", "EMAIL": "base@localhost", "DATE": "2000-01-01T00:00:00+00:00",
-    }.items()
-}  # fmt: skip
+    "GIT_AUTHOR_NAME": "base",
+    "GIT_AUTHOR_EMAIL": "base@localhost",
+    "GIT_AUTHOR_DATE": _BASE_DATE,
+    "GIT_COMMITTER_NAME": "base",
+    "GIT_COMMITTER_EMAIL": "base@localhost",
+    "GIT_COMMITTER_DATE": _BASE_DATE,
+}
 
 
 def plant(mirror: Path, commit: str, patch: str, repository: Path) -> str:
@@ -284,12 +289,11 @@ def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:
     try:
         make_repository(snapshot, root)
         git("read-tree", "--reset", "-u", "HEAD", cwd=root)
-        fresh, repository = verify(snapshot, root), _of_repository(root)
+        return verify(snapshot, root)
     except (GitError, OSError) as error:
         raise InfrastructureError(
             f"cannot check out {snapshot.commit} into {root}: {error}"
         ) from error
-    return Checkout(root, snapshot, fresh, repository)
 
 
 def _of_repository(root: Path) -> Mapping[str, Stamp]:
@@ -321,10 +325,9 @@ def renew_checkout(checkout: Checkout) -> Checkout:
         if touched:
             names = b"".join(os.fsencode(path) + b"\0" for path in touched)
             git("checkout-index", "--force", "-z", "--stdin", cwd=root, stdin=names)
-        fresh, repository = _verify_files(snapshot, root), _of_repository(root)
+        return _verify_files(snapshot, root)
     except (GitError, OSError) as error:
         raise InfrastructureError(f"cannot renew the checkout {root}: {error}") from error
-    return Checkout(root, snapshot, fresh, repository)
 
 
 def make_repository(snapshot: Snapshot, root: Path) -> None:
@@ -350,8 +353,8 @@ def _texts(snapshot: Snapshot) -> dict[str, str]:
     }
 
 
-def verify(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
-    """Check that ``root`` holds exactly a fresh checkout, and return its files.
+def verify(snapshot: Snapshot, root: Path) -> Checkout:
+    """Check that ``root`` holds exactly a fresh checkout, and return it.
 
     The contents of the pack were verified when it was made; here it must be the same pack.
     """
@@ -359,7 +362,7 @@ def verify(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
     return _verify_files(snapshot, root)
 
 
-def _verify_files(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
+def _verify_files(snapshot: Snapshot, root: Path) -> Checkout:
     found = stamps(root)
     for path in sorted(found.keys() ^ snapshot.entries.keys()):
         what = "exists in" if path in found else "is missing from"
@@ -369,7 +372,7 @@ def _verify_files(snapshot: Snapshot, root: Path) -> Mapping[str, Stamp]:
         regular = file.is_file and bool(file.mode & 0o100) == entry.is_executable
         if file.size != entry.size or not (file.is_link if entry.is_link else regular):
             raise LeakError(f"{root}: {path!r} is not as its commit has it in a fresh checkout")
-    return found
+    return Checkout(root, snapshot, found, _of_repository(root))
 
 
 def _verify_repository(snapshot: Snapshot, dot_git: Path) -> None:
