@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from core.errors import InfrastructureError
@@ -18,22 +18,23 @@ from core.errors import InfrastructureError
 # Called directly, not through GitPython: that passes inherited GIT_* variables on, leaves processes
 # and file handles to the garbage collector (its README advises against it in long-running
 # processes), and has no API for most commands here (pack-objects, read-tree, apply --cached).
+# ``git status`` would write the index.
+_ALWAYS_FIXED = {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 _FIXED = {
+    **_ALWAYS_FIXED,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
     "GIT_ATTR_NOSYSTEM": "1",
-    "LC_ALL": "C",
 }
 _SAFE = "safe.directory"
+# Hooks and file system monitors never run.
+_NO_PROGRAMS = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "gc.auto": "0"}
 # Set for one process instead of in a global file: mirrors often belong to another user.
 _CONFIG = {
     _SAFE: "*",
     "core.quotePath": "true",
-    "core.hooksPath": os.devnull,
-    "gc.auto": "0",
-    "core.fsmonitor": "false",
+    **_NO_PROGRAMS,
     # Their defaults lie in the home folder, also with GIT_CONFIG_GLOBAL.
     "core.attributesFile": os.devnull,
     "core.excludesFile": os.devnull,
@@ -63,7 +64,7 @@ class GitError(InfrastructureError):
 def git_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment without ``GIT_*``, plus fixed settings and ``extra``."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    return {**kept, **_FIXED, **_configuring(list(_CONFIG.items())), **(extra or {})}
+    return {**kept, **_FIXED, **_configuring(_CONFIG.items()), **(extra or {})}
 
 
 def user_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -78,14 +79,11 @@ def user_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         of_the_user = not key.startswith("GIT_") or _OF_THE_USER.fullmatch(key)
         if of_the_user and not relative:
             kept[key] = value
-    config = [("core.hooksPath", os.devnull), ("core.fsmonitor", "false"), ("gc.auto", "0")]
-    config += [(_SAFE, folder) for folder in _safe_folders()]
-    # ``git status`` would write the user's index.
-    fixed = {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    return {**kept, **fixed, **_configuring(config), **(extra or {})}
+    config = [*_NO_PROGRAMS.items(), *((_SAFE, folder) for folder in _safe_folders())]
+    return {**kept, **_ALWAYS_FIXED, **_configuring(config), **(extra or {})}
 
 
-def _configuring(config: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _configuring(config: Collection[tuple[str, str]]) -> dict[str, str]:
     variables = {"GIT_CONFIG_COUNT": str(len(config))}
     for number, (key, value) in enumerate(config):
         variables[f"GIT_CONFIG_KEY_{number}"] = key
