@@ -86,19 +86,11 @@ def load_env_file(given: Path | None, say: Say) -> None:
     if ignored:
         names = one_line(some(ignored, _SHOWN))
         say(f"note: {path}: not set, because only keys, regions and addresses are read: {names}")
-    _set_missing({name: values[name] or "" for name in values if name not in ignored})
-
-
-def _set_missing(values: dict[str, str]) -> None:
-    new = {}
     for name, value in values.items():
-        if value and name not in os.environ:
-            new[name] = value
-    os.environ.update(new)
-    if new:
-        earlier = os.environ.get(DOTENV_VARIABLE, "").split(",")
-        names = {*filter(None, earlier), *new}
-        os.environ[DOTENV_VARIABLE] = ",".join(sorted(names))
+        if value and name not in ignored and name not in os.environ:
+            os.environ[name] = value
+            redacted = {name, *os.environ.get(DOTENV_VARIABLE, "").split(",")}
+            os.environ[DOTENV_VARIABLE] = ",".join(sorted(filter(None, redacted)))
 
 
 def where_keys_go() -> str:
