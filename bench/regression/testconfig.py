@@ -10,7 +10,7 @@ import configparser
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
@@ -80,17 +80,15 @@ def _compare_toml(base: str, new: str) -> FileEdit:
 def _toml_values(text: str) -> _Values:
     if any(line.count(".") > _MAX_DOTS for line in text.split("\n")):
         raise ValueError("a line has too many dots")
-    values: dict[tuple[str, ...], Any] = {}
-    _add_values(values, (), tomllib.loads(text))
-    return values
+    return dict(_named_values((), tomllib.loads(text)))
 
 
-def _add_values(values: dict[tuple[str, ...], Any], name: tuple[str, ...], value: object) -> None:
+def _named_values(name: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, ...], Any]]:
     if not isinstance(value, dict) or not value:
-        values[name] = value
+        yield name, value
         return
     for key, inner in value.items():
-        _add_values(values, (*name, key), inner)
+        yield from _named_values((*name, key), inner)
 
 
 def _is_in_table(*name: str) -> bool:
