@@ -14,10 +14,10 @@ from typing import Any
 from core.atomic import write_json_atomic
 from core.errors import UserError
 from core.money import as_number
-from core.plaintext import counted
+from core.plaintext import Say, counted
 from core.redaction import Redactor
 from reports.cli.options import ExportLayout
-from reports.foreign.files import as_text
+from reports.foreign.importing import messages_of_step
 from reports.foreign.model import ASSISTANT, AgentAttempt, AgentStep, AttemptedInstance
 from reports.foreign.readers import mini
 from reports.foreign.readers.atif import NEWEST, made_id
@@ -34,9 +34,7 @@ Files = Iterator[tuple[str, Mapping[str, Any]]]
 """Names of JSON files below the folder of a run, and their contents."""
 
 
-def export_command(
-    path: Path, layout: ExportLayout, folder: Path, say: Callable[[str], None]
-) -> int:
+def export_command(path: Path, layout: ExportLayout, folder: Path, say: Say) -> int:
     """Write the run at ``path`` into the new folder ``folder`` and return the exit code.
 
     The predictions of mini-swe-agent are in ``preds.json``; ATIF has none, and keeps patches in
@@ -98,17 +96,12 @@ def _mini_files(instance: AttemptedInstance, agent: str) -> Files:
 
 def _messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
     """Yield a step and its observations as messages; tool calls have OpenAI's form."""
-    message: dict[str, Any] = {"role": step.role, "content": step.text}
-    if step.reasoning:
-        message["reasoning_content"] = step.reasoning
-    if step.actions:
+    message, *answers = messages_of_step(step)
+    if reasoning := message.pop("reasoning", ""):
+        message["reasoning_content"] = reasoning
+    if calls := message.pop("tool_calls", ()):
         message["tool_calls"] = [
-            {
-                "id": action.id,
-                "type": "function",
-                "function": {"name": action.name, "arguments": as_text(dict(action.arguments))},
-            }
-            for action in step.actions
+            {"id": call.pop("id"), "type": "function", "function": call} for call in calls
         ]
     if step.role == ASSISTANT:
         totals = step.totals
@@ -125,8 +118,7 @@ def _messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
         }
         message[KEPT] = kept_of_step(step)
     yield message
-    for seen in step.observations:
-        yield {"role": "tool", "content": seen.text, "tool_call_id": seen.action_id}
+    yield from answers
 
 
 def _atif_files(instance: AttemptedInstance, agent: str) -> Files:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from bench.attempts.transcript import SeenTexts, fenced, message_block
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.money import as_number, in_words
-from core.plaintext import counted, one_line
+from core.plaintext import Say, counted, one_line
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
 from reports.foreign.files import RunFiles, as_text
@@ -35,7 +36,7 @@ UNKNOWN = "unknown"
 _UNSAFE = re.compile(r"[^\w.+-]+")
 
 
-def import_run(path: Path, out: Path, name: str, say: Callable[[str], None]) -> RunStore:
+def import_run(path: Path, out: Path, name: str, say: Say) -> RunStore:
     """Write the run at ``path`` below ``out`` unless it is there already, and return its store."""
     path = path.expanduser().resolve()
     shown = name or _UNSAFE.sub("-", path.name.partition(".")[0] or path.name).strip("-.+")
@@ -72,20 +73,20 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
     described = {"run": store.run, IMPORTED: origin}
     store.save_run(described)
     predictions: dict[str, dict[str, Any]] = {}
-    labels: dict[str, None] = {}
+    labels: set[str] = set()
     for instance in run.instances:
         name = instance.instance_id
         if name in predictions:
             raise UserError(f"{run.path} has two results on {name}; keep one")
         if instance.label:
-            labels[instance.label] = None
+            labels.add(instance.label)
         why = instance.reason or f"predicted by the run of {run.layout.value}"
         instance = replace(instance, reason=why)
         predictions[name] = prediction(instance)
         _save_conversation(store, instance)
     if not predictions:
         raise UserError(f"{run.path} holds no instance")
-    label = next(iter(labels)) if len(labels) == 1 else store.run
+    label = labels.pop() if len(labels) == 1 else store.run
     for path in [*store.prediction_paths()]:
         if path.stem not in predictions:
             path.unlink()
@@ -173,7 +174,7 @@ def _trajectory(attempt: AgentAttempt) -> dict[str, Any]:
         **{key: result[key] for key in ("attempt", "try", "model")},
         "edit_format": known.get("edit_format") or OUTSIDE,
         "status": result["status"],
-        "messages": [m for step in attempt.steps or () for m in messages_of(step)],
+        "messages": messages_of(attempt),
         "calls": [],
         "totals": attempt.totals.counts(),
         "reflections": known.get("reflections"),
@@ -183,7 +184,11 @@ def _trajectory(attempt: AgentAttempt) -> dict[str, Any]:
     }
 
 
-def messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
+def messages_of(attempt: AgentAttempt) -> list[dict[str, Any]]:
+    return [*chain.from_iterable(map(messages_of_step, attempt.steps or ()))]
+
+
+def messages_of_step(step: AgentStep) -> Iterator[dict[str, Any]]:
     """Yield a step and what its actions returned as messages of our trajectories."""
     message: dict[str, Any] = {"role": step.role, "content": step.text}
     if step.reasoning:
@@ -201,8 +206,7 @@ def messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
 def _said(attempt: AgentAttempt, seen: SeenTexts) -> Iterator[str]:
     model, number = one_line(attempt.model or UNKNOWN), attempt.attempt
     yield f"\n## Attempt {number}: {model}, {_status(attempt)}\n"
-    messages = [m for step in attempt.steps or () for m in messages_of(step)]
-    for place, message in enumerate(messages, 1):
+    for place, message in enumerate(messages_of(attempt), 1):
         calls = [f"{c['name']}({c['arguments']})" for c in message.get("tool_calls", ())]
         said = "\n".join(filter(None, [message["content"], *calls]))
         yield f"### {place}. {one_line(message['role']).upper()}\n"

@@ -60,7 +60,8 @@ def _by_name(files: RunFiles) -> RunLayout | None:
 
 
 def _of_folder(files: RunFiles) -> RunLayout | None:
-    if (found := _by_name(files)) and found is not RunLayout.PREDICTIONS:
+    found = _by_name(files)
+    if found is RunLayout.MINI:
         return found
     for path in files.ending(".json")[:_LOOKED_AT]:
         with suppress(DamagedFileError):

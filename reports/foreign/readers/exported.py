@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from core.money import as_number
 from reports.data.jsonvalues import flag, mapping, number, text, whole
 from reports.data.rundata import StepTotals, totals_of
 from reports.foreign.model import AgentAttempt, AgentStep, AttemptedInstance
@@ -56,7 +57,7 @@ def kept_of_instance(instance: AttemptedInstance) -> dict[str, Any]:
 
 
 def _numbers(totals: StepTotals) -> dict[str, float | None]:
-    return {**totals.counts(), "cost": None if totals.cost is None else float(totals.cost)}
+    return {**totals.counts(), "cost": as_number(totals.cost)}
 
 
 def with_kept(attempt: AgentAttempt, kept: Mapping[str, Any]) -> AgentAttempt:

@@ -64,7 +64,7 @@ def read_mini(files: RunFiles) -> Iterator[AttemptedInstance]:
     """Yield the instances of trajectories; the file of predictions decides what is predicted."""
     alone = files.root.is_file()
     plain = {} if alone else plain_of(files)
-    resolved = {} if alone else verdicts_beside(files)
+    resolved = verdicts_beside(files)
     seen: set[str] = set()
     for key, paths in _by_instance(files.paths if alone else files.ending(ENDING)).items():
         instance = _instance(key, paths)

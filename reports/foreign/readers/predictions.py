@@ -42,7 +42,7 @@ def read_plain(path: Path) -> dict[str, AttemptedInstance]:
     """Return predictions by id; the patch is empty for null, as harnesses write it on a crash."""
     found: dict[str, AttemptedInstance] = {}
     for key, value in _values(path):
-        if not isinstance(value, Mapping) or _PATCH not in value:
+        if not is_prediction(value):
             raise DamagedFileError(path, f"is broken ({key}: it lacks `{_PATCH}`)", FIX)
         name = checked_id(path, value.get("instance_id", key))
         if name in found:
