@@ -94,8 +94,10 @@ def lab_lines(report: LabReport, data: LabData) -> Iterator[str]:
     yield "\n## best@k and pass@k: k attempts in random order\n"
     shares: list[Cells] = []
     for row in report.best:
-        ranges = (row.least_bad, row.most_agreed, row.oracle)
-        shares.append((row.k, *(f(each) for each in ranges for f in (_share, _within))))
+        cells: list[object] = [row.k]
+        for share in (row.least_bad, row.most_agreed, row.oracle):
+            cells += [_share(share), within(share.interval)]
+        shares.append(cells)
     kinds = ("best@k, least bad", "best@k, most agreed", "pass@k")
     heads = ("k", *(name for head in kinds for name in (head, "95 % interval")))
     yield from table(heads, shares, numbers=range(7), markdown=True)
@@ -111,7 +113,7 @@ def _cells(each: PolicyResult, instances: int) -> Cells:
     return (
         each.name,
         _share(each.resolved),
-        _within(each.resolved),
+        within(each.resolved.interval),
         _total(each.attempts, "{:,.0f}".format),
         _total(each.calls, "{:,.0f}".format),
         _total(each.dollars, in_words),
@@ -125,10 +127,6 @@ def _cells(each: PolicyResult, instances: int) -> Cells:
 def _share(share: ShareRange) -> str:
     low, high = percent(share.low), percent(share.high)
     return low if low == high else f"{low} to {high}"
-
-
-def _within(share: ShareRange) -> str:
-    return within(share.interval)
 
 
 def _total(total: ExpectedTotal, words: Callable[[float], str]) -> str:

@@ -99,7 +99,7 @@ def lab_data(runs: Sequence[RunData]) -> LabData:
     for place, run in enumerate(runs):
         for instance in run.instances:
             known = found[instance.instance_id]
-            for turn, attempt in dict(_turns(instance, known)).items():
+            for turn, attempt in _turns(instance, known):
                 known[turn] = instance, attempt
                 here = place, attempt.attempt
                 first[turn] = min(here, first.get(turn, here))

@@ -124,12 +124,12 @@ def replays(data: LabData, policy: Policy, samples: int) -> Walks:
     """Return the policy's walk through each instance; of random orders the mean."""
     found = []
     for instance in data.instances:
-        start = Seen(data.turns, (), (), data.require_tests)
         orders, dice = [data.turns], _dice(instance)
         if policy.any_order:
             count = _orders(data, samples)
             orders = [tuple(dice.sample(data.turns, len(data.turns))) for _ in range(count)]
-        walks = [_walk(policy, instance, replace(start, turns=turns)) for turns in orders]
+        starts = (Seen(turns, (), (), data.require_tests) for turns in orders)
+        walks = [_walk(policy, instance, start) for start in starts]
         found.append(np.mean(walks, axis=0))
     return _limited(np.array(found), policy, samples)
 
