@@ -257,7 +257,7 @@ class PackageBuilder:
         meta = self.meta
         rows = self.rows
         folder = package.entry
-        readme = Readme(meta, self.run, rows, lists, folder.name, self.split.value)
+        readme = Readme(meta, self.run, rows, lists, self.split.value)
         metadata = meta.metadata(several_attempts=readme.several)
         text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=10_000)
         _write(folder / METADATA, text.encode())

@@ -144,14 +144,8 @@ def hidden_of(instance: Instance, evaluation: Evaluation) -> tuple[Hidden, ...]:
     in the lines of the base commit that the patches show. A patch's ``index`` line is distinctive
     as well, because it contains the hash of the patched file.
     """
-    known = "\n".join(
-        [
-            instance.problem_statement,
-            *_lines(evaluation.patch, " -"),
-            *_lines(evaluation.test_patch, " -"),
-        ]
-    )
     gold, tests = evaluation.patch, evaluation.test_patch
+    known = "\n".join([instance.problem_statement, *_lines(gold, " -"), *_lines(tests, " -")])
     fields = tuple(name for name in _FIELDS if name not in known)
     defined = {name for line in _lines(tests, "+") for name in _DEFINED.findall(line)}
     listed = {word for test in evaluation.fail_to_pass for word in _NAME.findall(test)}

@@ -79,7 +79,7 @@ def _share_line(name: str, share: RepoCounts) -> str:
 
 
 def _rate(part: int, whole: int) -> float:
-    return round(part * 100.0 / whole, 2) if whole else 0.0
+    return round(part * 100.0 / whole, 2)
 
 
 def _shares(groups: Iterable[tuple[str, str]], resolved: Iterable[str]) -> dict[str, RepoCounts]:
@@ -119,7 +119,6 @@ class Readme:
     run: RunData
     rows: Sequence[Row]  # of all instances of the split
     lists: Lists
-    name: str  # of the entry's folder
     split: str
 
     @property
@@ -154,9 +153,8 @@ class Readme:
         lists, resolved, total = self.lists, len(self.lists.resolved), len(self.rows)
         yield f"## Results on {self.split}\n"
         interval = wilson(resolved, total)
-        share = f"{100 * resolved / total:.2f}%" if total else "-"
         yield (
-            f"Resolved {resolved} of {total} instances ({share}; 95 % "
+            f"Resolved {resolved} of {total} instances ({100 * resolved / total:.2f}%; 95 % "
             f"Wilson interval {100 * interval.low:.1f} to {100 * interval.high:.1f})."
         )
         yield (
@@ -164,7 +162,11 @@ class Readme:
             f"{len(lists.no_logs)}. Both count as unresolved.\n"
         )
         repos, years = by_repo(self.rows, lists.resolved), by_time(self.rows, lists.resolved)
-        yield from ("```", *summary_lines(self.name, self.split, lists, repos, years), "```\n")
+        yield from (
+            "```",
+            *summary_lines(self.meta.entry_name, self.split, lists, repos, years),
+            "```\n",
+        )
         marked = [i.instance_id for i in self.run.instances if i.edits_test_configuration]
         if marked:
             ids = ", ".join(map(one_line, marked))

@@ -89,9 +89,8 @@ _SHAPES = {
     "a token of Slack": r"xox[abprs]-[A-Za-z0-9-]{20,}",
     "a private key": r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\s+[A-Za-z0-9+/=]{40,}",
 }
-_ANY = re.compile(
-    "|".join(f"(?P<s{n}>(?<![\\w-])(?:{shape}))" for n, shape in enumerate(_SHAPES.values()))
-)
+_SHAPE = "|".join(f"({shape})" for shape in _SHAPES.values())
+_ANY = re.compile(rf"(?<![\w-])(?:{_SHAPE})")
 # A quick check before the regular expression, because most texts contain none of these.
 _BEGINNINGS = (
     "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza",
@@ -107,7 +106,7 @@ def secret_in(text: str, redact: Redactor) -> str | None:
     if not any(beginning in text for beginning in _BEGINNINGS):
         return None
     match = _ANY.search(text)
-    return _NAMES[int(str(match.lastgroup)[1:])] if match else None
+    return _NAMES[match.lastindex - 1] if match and match.lastindex else None
 
 
 def check_logs(package: PackageFolder) -> Iterator[str]:
