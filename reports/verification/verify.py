@@ -32,8 +32,6 @@ from reports.data.rundata import RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
-    MANUAL_TOOLS,
-    OFFICIAL_TOOLS,
     OTHERS,
     Verdict,
     VerdictFile,
@@ -110,16 +108,16 @@ class _Verification:
             found += readable(check.differences(path))
         yield from found
         if not any(difference.unreadable for difference in found):
-            yield from readable(self._of_run(described))
+            yield from readable(self._of_run())
 
-    def _of_run(self, described: Mapping[str, Any]) -> Iterator[Difference]:
+    def _of_run(self) -> Iterator[Difference]:
         run = read_run(self.store)
-        requested = RequestedEvaluation(self.store, self.options, described, self.say)
+        requested = RequestedEvaluation(self.store, self.options, run.described, self.say)
         dataset = None
         with suppress(UserError, InfrastructureError):
             dataset = requested.dataset
         sha256 = dataset.identity().sha256 if dataset and not self.options.dataset else ""
-        for words in _run_differences(described, run, sha256):
+        for words in _run_differences(run, sha256):
             yield Difference(self.store.run_file, words)
         yield from _ledger_differences(self.store, run)
         yield from self._of_report(run, dataset, requested)
@@ -160,8 +158,7 @@ class _Verification:
             else:
                 yield Difference(path, "belongs to no patch of this run")
         if run.described:
-            again = len(objects(requested.described.get("starts"))) > 1
-            yield from _unrelated(self.store, run, patches, started_again=again)
+            yield from _unrelated(self.store, run, patches)
         yield from readable(_json(folder / RESULTS_FILE, lists))
         yield from readable(_json(folder / STATS_FILE, stats))
 
@@ -183,7 +180,7 @@ class _Verification:
         if words := first_difference(read_object(path, FIX), expected.model_dump()):
             yield Difference(path, words)
         kinds = [kind.value for kind in EvaluatorKind]
-        if saved.evaluator not in (*kinds, *BY_SWEBENCH, *OFFICIAL_TOOLS, *MANUAL_TOOLS):
+        if not verdict.official and saved.evaluator not in kinds:
             yield Difference(path, f"evaluator is {saved.evaluator!r}, which is unknown")
         if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
             yield Difference(path, "image or tool is named, but the local evaluator has neither")
@@ -222,7 +219,7 @@ class _Verification:
 
 
 def _unrelated(
-    store: RunStore, run: RunData, patches: Sequence[Prediction], *, started_again: bool
+    store: RunStore, run: RunData, patches: Sequence[Prediction]
 ) -> Iterator[Difference]:
     """Yield the files of instances and patches that ``run`` does not have.
 
@@ -243,7 +240,7 @@ def _unrelated(
         *store.logs.glob("*.report.json"),
         *(store.logs / OTHERS).glob("*"),
     }
-    if not started_again:
+    if len(objects(run.described.get("starts"))) < 2:
         found |= {*store.logs.glob("*.log"), *store.logs.glob("*.unfinished.json")}
         found |= {*store.journals.glob("*.jsonl")}
     # Users add notes and logs of their own; the name of an instance has its owner.
@@ -271,8 +268,9 @@ def _missing(described: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"starts[{number}].{key}" for key in ("started", "ended") if key not in start)
 
 
-def _run_differences(described: Mapping[str, Any], run: RunData, rows_sha256: str) -> Iterator[str]:
+def _run_differences(run: RunData, rows_sha256: str) -> Iterator[str]:
     """Yield what differs in ``run.json``; ``rows_sha256`` is that of the dataset, if at hand."""
+    described = run.described
     if selected := described.get("selected"):
         for name in sorted({i.instance_id for i in run.instances}.difference(selected)):
             yield f"selected lacks {name}, which is predicted"
