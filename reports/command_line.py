@@ -45,11 +45,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     asked = built(ReportTask, values)
     if asked.policies and not asked.lab:
         raise UserError("--policy is for --lab; pass both")
-    values["cache"] = values["cache"] or _recorded(asked.runs, "cache")
-    values["repos"] = values["repos"] or _recorded(asked.runs, "repos")
-    for option in ("image-disk", "image-prefix"):
-        key = option.replace("-", "_")
-        values[key] = values[key] or _given(asked.runs, option)
+    recorded = _recorded_options(asked.runs)
+    for option in ("cache", "repos"):
+        values[option] = values[option] or _existing_folder(recorded.get(option))
+    values["image_disk"] = values["image_disk"] or recorded.get("image-disk")
+    values["image_prefix"] = values["image_prefix"] or recorded.get("image-prefix")
     options = built(ReportOptions, values)
     looks = options.table or options.as_json or options.compare or options.verify or asked.lab
     if options.evaluator not in (None, EvaluatorKind.NONE) or not looks:
@@ -123,17 +123,16 @@ def _imported(
     return replace(asked, runs=runs), replace(options, name="") if name else options
 
 
-def _recorded(runs: Sequence[Path], option: str) -> Path | None:
-    folder = _given(runs, option)
-    return Path(folder) if isinstance(folder, str) and Path(folder).is_dir() else None
-
-
-def _given(runs: Sequence[Path], option: str) -> object:
-    """Return what the first run was given with ``option``; None if it was not."""
+def _recorded_options(runs: Sequence[Path]) -> Mapping[str, Any]:
+    """Return the options that the first run recorded, as they were given."""
     if not runs or not runs[0].expanduser().is_dir():
-        return None
+        return {}
     described = RunStore.of_folder(runs[0]).read_run() or {}
-    return mapping(described.get("options")).get(option)
+    return mapping(described.get("options"))
+
+
+def _existing_folder(folder: object) -> Path | None:
+    return Path(folder) if isinstance(folder, str) and Path(folder).is_dir() else None
 
 
 def report_command(
