@@ -29,7 +29,7 @@ from reports.data.verdicts import (
     presumed,
     save_verdict,
 )
-from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Tasks
 from reports.evaluation.evaluators.choice import make_evaluator
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.storage.manifest import timestamp
@@ -71,7 +71,7 @@ class RequestedEvaluation:
         options = replace(self.options, split=self._split_name)
         return make_evaluator(self.kind, self.store, options, self.say, self._dataset_name)
 
-    def _batches(self, tasks: Sequence[EvaluationTask]) -> Iterable[Sequence[EvaluationTask]]:
+    def _batches(self, tasks: Tasks) -> Iterable[Tasks]:
         store = self._limited_images
         # A process of swebench takes seconds to start, and all its images stay until it ends.
         most = self.options.workers * 2
@@ -143,9 +143,7 @@ def _patches(count: int) -> str:
     return counted(count, "patch", "patches")
 
 
-def image_batches(
-    store: ImageStore, tasks: Sequence[EvaluationTask], most: int
-) -> Iterator[Sequence[EvaluationTask]]:
+def image_batches(store: ImageStore, tasks: Tasks, most: int) -> Iterator[Tasks]:
     """Yield ``tasks`` in parts of at most ``most``, whose images stay until the next part.
 
     Those come first whose images are there. What cannot be pulled is yielded as well, for the
@@ -161,7 +159,7 @@ def image_batches(
         left = [task for task in left if task not in part]
 
 
-Batches = Callable[[Sequence[EvaluationTask]], Iterable[Sequence[EvaluationTask]]]
+Batches = Callable[[Tasks], Iterable[Tasks]]
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,7 @@ class RunEvaluation:
     store: RunStore
     predictions: Sequence[Prediction]
     load: Callable[[], Dataset]
-    say: Callable[[str], None]
+    say: Say
     batches: Batches = lambda tasks: (tasks,)
 
     def evaluate(self, evaluator: Evaluator) -> Evaluated:
@@ -188,16 +186,24 @@ class RunEvaluation:
         left = {prediction.instance_id for prediction in todo}
         kept = [v for name, v in self._known.items() if v is not None and name not in left]
         if todo and kept:
-            verdicts, official = counted(len(kept), "verdict"), sum(v.official for v in kept)
-            self.say(f"kept: {verdicts} on unchanged patches, {official} official")
+            saved, official = counted(len(kept), "verdict"), sum(v.official for v in kept)
+            self.say(f"kept: {saved} on unchanged patches, {official} official")
         given = [self._saved(verdict) for verdict in self._given(todo, evaluator)]
-        # An older verdict is kept if the evaluation fails this time.
-        failed = tuple(v.instance_id for v in given if not v.conclusive)
-        for name in failed:
-            known = self._known[name]
-            if known is not None and known.conclusive:
-                self.say(f"{name}: the verdict of {known.evaluator} stands")
-        return Evaluated(self._merged(given), failed)
+        verdicts = {
+            p.instance_id: self._known[p.instance_id] or presumed(p) for p in self.predictions
+        }
+        for verdict in given:
+            if standing := self._standing(verdict):
+                self.say(f"{verdict.instance_id}: the verdict of {standing.evaluator} stands")
+            else:
+                verdicts[verdict.instance_id] = verdict
+        return Evaluated(verdicts, tuple(v.instance_id for v in given if not v.conclusive))
+
+    def _standing(self, verdict: Verdict) -> Verdict | None:
+        """Return an older verdict that is kept because the evaluation failed this time."""
+        known = self._known[verdict.instance_id]
+        replaced = verdict.conclusive or known is None or not known.conclusive
+        return None if replaced else known
 
     @cached_property
     def _known(self) -> Mapping[str, Verdict | None]:
@@ -220,7 +226,7 @@ class RunEvaluation:
             missing = evaluator.prepare(part)
             for name, reason in missing.items():
                 yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
-            ready = [task for task in part if task.instance.instance_id not in missing]
+            ready = [task for task in part if task.instance_id not in missing]
             if ready:
                 name = run_id(self.store, [task.prediction for task in ready])
                 yield from map(_stamped, evaluator.evaluate(ready, name))
@@ -247,22 +253,13 @@ class RunEvaluation:
         return tasks, {p.instance_id: f"not in the dataset {dataset.name}" for p in unknown}
 
     def _saved(self, verdict: Verdict) -> Verdict:
-        """Save ``verdict``, unless only the known one is conclusive; return it."""
-        known = self._known[verdict.instance_id]
-        if verdict.conclusive or known is None or not known.conclusive:
+        """Save ``verdict``, unless an older one stands; return it."""
+        if not self._standing(verdict):
             prediction = next(p for p in self.predictions if p.instance_id == verdict.instance_id)
             row = self.load().by_any_id.get(verdict.instance_id)
             evaluation = split_row(row)[1] if row is not None else None
             save_verdict(self.store, prediction, verdict, evaluation)
         return verdict
-
-    def _merged(self, given: Sequence[Verdict]) -> dict[str, Verdict]:
-        names = {p.instance_id: p for p in self.predictions}
-        merged = {name: self._known[name] or presumed(p) for name, p in names.items()}
-        for verdict in given:
-            if verdict.conclusive or not merged[verdict.instance_id].conclusive:
-                merged[verdict.instance_id] = verdict
-        return merged
 
 
 def _stamped(verdict: Verdict) -> Verdict:

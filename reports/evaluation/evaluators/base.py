@@ -10,6 +10,9 @@ from bench.instances.instance import Evaluation, Instance
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, VerdictStatus
 
+MODEL = "candidate"
+"""The model in predictions files: a tool names folders by it, so a run's own name is not used."""
+
 
 @dataclass(frozen=True)
 class EvaluationTask:
@@ -18,6 +21,13 @@ class EvaluationTask:
     prediction: Prediction
     instance: Instance
     evaluation: Evaluation
+
+    @property
+    def instance_id(self) -> str:
+        return self.instance.instance_id
+
+
+Tasks = Sequence[EvaluationTask]
 
 
 class Evaluator(Protocol):
@@ -31,14 +41,15 @@ class Evaluator(Protocol):
             return False
         return verdict.final or verdict.evaluator == self.name
 
-    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+    def prepare(self, tasks: Tasks) -> Mapping[str, str]:
         """Fetch what ``tasks`` need, such as images, and say what is fetched.
 
         Returns:
             By id, why an instance cannot be evaluated.
         """
+        return {}
 
-    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+    def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         """Yield a verdict for each of ``tasks``, which were prepared, as soon as it is known.
 
         An error outside of the patch gives ``NOT_EVALUATED`` with the reason.
@@ -48,10 +59,18 @@ class Evaluator(Protocol):
 def verdict_of_report(
     task: EvaluationTask, report: Mapping[str, object], log: str, evaluator: str
 ) -> Verdict:
-    name = task.instance.instance_id
+    name = task.instance_id
     own = report.get(name)
     own = own if isinstance(own, Mapping) else {}
     status = VerdictStatus.RESOLVED if own.get("resolved") else VerdictStatus.UNRESOLVED
     why = own.get("infra_failure_reason")
     reason = f"no test results could be read; the output looks like {why}" if why else ""
     return Verdict(name, status, evaluator, reason, log=log, report=report)
+
+
+def swebench_prediction(name: str, task: EvaluationTask, model: str = MODEL) -> dict[str, str]:
+    return {
+        "instance_id": name,
+        "model_name_or_path": model,
+        "model_patch": task.prediction.patch,
+    }

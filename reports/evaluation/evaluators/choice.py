@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,13 +15,12 @@ from core.errors import UserError
 from core.plaintext import Say
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.verdicts import MANUAL_TOOLS, OFFICIAL_TOOLS, Verdict
-from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
+from reports.evaluation.evaluators.base import Evaluator, Tasks
 from reports.evaluation.evaluators.swebench import Swebench
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
     from reports.evaluation.evaluators.docker import ImagePreparation
-    from reports.evaluation.evaluators.local import LocalEvaluator
 
 
 def check_evaluator(name: str) -> None:
@@ -47,7 +46,14 @@ def make_evaluator(
         return _local(options, say, dataset)
     from reports.evaluation.evaluators.docker import DockerEvaluator
 
-    return DockerEvaluator(_swebench(store, options), _images(options, say, dataset), say)
+    swebench = Swebench(
+        folder=store.logs / "evaluation",
+        running=options.cache / "evaluations",
+        workers=options.workers,
+        timeout=options.timeout,
+        split=options.split or "test",
+    )
+    return DockerEvaluator(swebench, _images(options, say, dataset), say)
 
 
 @dataclass(frozen=True)
@@ -59,21 +65,8 @@ class NoEvaluator(Evaluator):
     def accepts(self, verdict: Verdict | None) -> bool:
         return True
 
-    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
-        return {}
-
-    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+    def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         return iter(())
-
-
-def _swebench(store: RunStore, options: ReportOptions) -> Swebench:
-    return Swebench(
-        folder=store.logs / "evaluation",
-        running=options.cache / "evaluations",
-        workers=options.workers,
-        timeout=options.timeout,
-        split=options.split or "test",
-    )
 
 
 def _official(
@@ -111,7 +104,7 @@ def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:
     return ImagePreparation(build, say, images)
 
 
-def _local(options: ReportOptions, say: Say, dataset: str) -> LocalEvaluator:
+def _local(options: ReportOptions, say: Say, dataset: str) -> Evaluator:
     from environments.local.environment import LocalEnvironment
     from reports.evaluation.evaluators.local import LocalEvaluator
     from runs.session import Once

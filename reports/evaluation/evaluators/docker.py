@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InfrastructureError
+from core.plaintext import Say
 from environments.base import ResourceLimits
 from environments.docker.containers import Containers
 from environments.docker.engine import connect, engine_answers, engine_error_types
@@ -22,7 +23,7 @@ from environments.docker.imagestore import ImageStore
 from environments.docker.registries import packed_sizes
 from environments.leftovers import remove_containers, remove_named
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Tasks
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED, Swebench, check_rows
 
 # An engine may still work on the last request of a client that was ended.
@@ -45,17 +46,17 @@ class ImagePreparation:
 
     # Builds the images of these instances that no registry has; called before pulling.
     build: Callable[[Sequence[str]], None]
-    say: Callable[[str], None]
+    say: Say
     images: Callable[[Any], ImageStore]  # of a client's engine
 
     def prepare(
-        self, tasks: Sequence[EvaluationTask], first: Callable[[Any], None] = lambda _: None
+        self, tasks: Tasks, first: Callable[[Any], None] = lambda _: None
     ) -> Mapping[str, str]:
         """Fetch the images of ``tasks``; return by id why one cannot be evaluated.
 
         ``first`` is called with a client of the engine before anything is fetched.
         """
-        names = [task.instance.instance_id for task in tasks]
+        names = [task.instance_id for task in tasks]
         client = connect()
         if client is None:
             reason = "no Docker engine answers: start one, or use --evaluator local"
@@ -68,7 +69,7 @@ class ImagePreparation:
                 self.build(names)
                 failed = self.images(client).fetch_all(self._absent(client, tasks))
                 missing = {
-                    task.instance.instance_id: failed[task.instance.image]
+                    task.instance_id: failed[task.instance.image]
                     for task in tasks
                     if task.instance.image in failed
                 }
@@ -85,7 +86,7 @@ class ImagePreparation:
         free = f"{shutil.disk_usage(root).free / 1e9:.0f} GB" if root.is_dir() else "unknown space"
         self.say(f"engine: version {about['ServerVersion']}, {free} free in {root}")
 
-    def _absent(self, client: Any, tasks: Sequence[EvaluationTask]) -> list[str]:  # noqa: ANN401
+    def _absent(self, client: Any, tasks: Tasks) -> list[str]:  # noqa: ANN401
         wanted = sorted({task.instance.image for task in tasks})
         absent = missing_images(client, wanted)
         if not absent:
@@ -117,16 +118,16 @@ def digests(images: Iterable[str]) -> dict[str, str]:
 class DockerEvaluator(Evaluator):
     swebench: Swebench
     images: ImagePreparation
-    say: Callable[[str], None]
+    say: Say
     name: str = field(default="docker", init=False)
 
-    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+    def prepare(self, tasks: Tasks) -> Mapping[str, str]:
         lacking = check_rows(tasks)
-        tasks = [task for task in tasks if task.instance.instance_id not in lacking]
+        tasks = [task for task in tasks if task.instance_id not in lacking]
         clean = partial(self._remove_left, whose="an earlier evaluation")
         return {**lacking, **self.images.prepare(tasks, clean)}
 
-    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+    def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         images = digests(task.instance.image for task in tasks)
         try:
             failure = self.swebench.run(tasks, run_id)

@@ -36,7 +36,9 @@ def printed_statuses(task: EvaluationTask, output: str) -> Statuses:
     from swebench.harness.grading import get_logs_eval
 
     with tempfile.TemporaryDirectory() as scratch:
-        statuses, _ = get_logs_eval(test_spec(task), _written(output, Path(scratch)))
+        path = Path(scratch) / "test_output.txt"
+        path.write_text(output, encoding="utf-8", errors="replace")
+        statuses, _ = get_logs_eval(test_spec(task), path)
     return dict(statuses)
 
 
@@ -58,7 +60,7 @@ def grade_statuses(task: EvaluationTask, statuses: Statuses, log: str) -> Verdic
         "infra_failure": False,
         "tests_status": tests,
     }
-    return verdict_of_report(task, {task.instance.instance_id: own}, log, EvaluatorKind.LOCAL.value)
+    return verdict_of_report(task, {task.instance_id: own}, log, EvaluatorKind.LOCAL.value)
 
 
 def parser_of(task: EvaluationTask) -> Callable[[str], Statuses]:
@@ -85,12 +87,6 @@ def test_spec(task: EvaluationTask) -> Any:  # noqa: ANN401 - swebench has no ty
         log_parser=instance.log_parser or fallback_parser(command),
         eval_type=row.row.get("eval_type") or "pass_and_fail",
     )
-
-
-def _written(text: str, folder: Path) -> Path:
-    path = folder / "test_output.txt"
-    path.write_text(text, encoding="utf-8", errors="replace")
-    return path
 
 
 _HEAD = "swe-retry-harness: the report of pytest follows on the line "
@@ -141,9 +137,10 @@ def _confirmed(
     results = report_results(report, {*patch_paths(row.test_patch), *own})
     lines = [f"{status} {name}" for name, status in results.items() if status in _PASSING]
     # The parser shortens and rewrites names, so the names of the report pass through it as well.
-    passed = parser_of(task)("\n".join(lines)).keys()
+    parse = parser_of(task)
+    passed = parse("\n".join(lines)).keys()
     doubted = {n for n, status in statuses.items() if status in _PASSING and n not in passed}
-    known = parser_of(task)("\n".join(f"PASSED {name}" for name in results)).keys()
+    known = parse("\n".join(f"PASSED {name}" for name in results)).keys()
     ran = {_file(name) for name in (*results, *patch_paths(row.test_patch))}
     unreported = {n for n in doubted if results and _file(n) not in ran and n not in known}
     failed = doubted - unreported

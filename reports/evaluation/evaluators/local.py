@@ -27,12 +27,12 @@ from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path, patch_paths
 from core.errors import InfrastructureError
 from core.git import git, git_result
-from core.plaintext import some
+from core.plaintext import Say, some
 from core.processes import CommandResult
 from core.worktree import Changes
 from environments.base import Environment, Session, UnavailableError, run_once
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Tasks
 from reports.evaluation.evaluators.grading import grade_output, saved
 
 _TIMED_OUT = ">>>>> Tests Timed Out"  # swebench reads no results from an output with these words
@@ -51,18 +51,18 @@ class LocalEvaluator(Evaluator):
     snapshots: Snapshots
     work: Path
     timeout: float
-    say: Callable[[str], None]
+    say: Say
     name: str = field(default="local", init=False)
 
-    def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
+    def prepare(self, tasks: Tasks) -> Mapping[str, str]:
         place = next(p for p in (self.work, *self.work.parents) if p.exists())
         self.say(f"disk: {shutil.disk_usage(place).free / 1e9:.0f} GB free at {place}")
         return {}
 
-    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+    def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         self.work.mkdir(parents=True, exist_ok=True)
         for task in tasks:
-            name = task.instance.instance_id
+            name = task.instance_id
             folder = Path(tempfile.mkdtemp(dir=self.work, prefix=f"{name}.eval."))
             try:
                 verdict = self._evaluated(task, folder)
@@ -123,7 +123,7 @@ class LocalEvaluator(Evaluator):
         if result.timed_out:
             log = saved(f"{output}\n{_TIMED_OUT}", token)
             reason = f"the tests did not end within {self.timeout:.0f} s"
-            name = task.instance.instance_id
+            name = task.instance_id
             return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, log)
         verdict = grade_output(task, output, token)
         python = runner_of(session.test_command) in OF_PYTHON

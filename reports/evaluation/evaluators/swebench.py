@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +26,12 @@ from reports.data.verdicts import (
     Verdict,
     VerdictStatus,
 )
-from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
+from reports.evaluation.evaluators.base import (
+    EvaluationTask,
+    Tasks,
+    swebench_prediction,
+    verdict_of_report,
+)
 from runs.leftovers import kill_processes
 
 # Errors of the patch, not of the engine, after which swebench writes no report: APPLY_PATCH_FAIL,
@@ -80,7 +84,7 @@ class Swebench:
     timeout: float  # seconds for one instance's tests
     split: str
 
-    def run(self, tasks: Sequence[EvaluationTask], run_id: str) -> str:
+    def run(self, tasks: Tasks, run_id: str) -> str:
         """Evaluate ``tasks`` and return swebench's error; empty if there was none."""
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{run_id}.log"
@@ -105,11 +109,7 @@ class Swebench:
             rows = [dict(task.evaluation.row) for task in tasks]
             dataset.write_text(json.dumps(rows, default=str), encoding="utf-8")
             made = [
-                {
-                    "instance_id": task.instance.instance_id,
-                    "model_name_or_path": task.prediction.model_name_or_path,
-                    "model_patch": task.prediction.patch,
-                }
+                swebench_prediction(task.instance_id, task, task.prediction.model_name_or_path)
                 for task in tasks
             ]
             predictions.write_text(json.dumps(made))
@@ -148,40 +148,43 @@ class Swebench:
 
     def verdict(self, task: EvaluationTask, run_id: str, failure: str) -> Verdict:
         """Return the verdict in swebench's logs; ``failure`` is the result of ``run``."""
-        name = task.instance.instance_id
         folder = self._place(task, run_id)
+        output, report = saved_output(folder), folder / REPORT_FILE
+        status = VerdictStatus.NOT_EVALUATED
         if not folder.is_dir():
             reason = failure or "swebench left no log"
-            return Verdict(name, VerdictStatus.NOT_EVALUATED, _EVALUATOR, reason)
-        output, report = saved_output(folder), folder / REPORT_FILE
-        if report.is_file():
+        elif report.is_file():
             try:
                 data = read_object(report, "evaluate again")
             except UserError as error:
-                return Verdict(name, VerdictStatus.NOT_EVALUATED, _EVALUATOR, str(error), output)
-            if tests_ended(output):
-                return verdict_of_report(task, data, output, _EVALUATOR)
-            return Verdict(name, VerdictStatus.NOT_EVALUATED, _EVALUATOR, _INCOMPLETE, output)
-        if fault := patch_fault(folder):
-            return Verdict(name, VerdictStatus.UNRESOLVED, _EVALUATOR, fault, output)
-        reason = first_error(folder) or failure or f"swebench ended early; see {folder / RUN_LOG}"
-        return Verdict(name, VerdictStatus.NOT_EVALUATED, _EVALUATOR, reason, output)
+                reason = str(error)
+            else:
+                if tests_ended(output):
+                    return verdict_of_report(task, data, output, _EVALUATOR)
+                reason = _INCOMPLETE
+        elif fault := patch_fault(folder):
+            status, reason = VerdictStatus.UNRESOLVED, fault
+        else:
+            ended = f"swebench ended early; see {folder / RUN_LOG}"
+            reason = first_error(folder) or failure or ended
+        return Verdict(task.instance_id, status, _EVALUATOR, reason, output)
 
     def forget(self, task: EvaluationTask, run_id: str) -> None:
         """Delete what swebench keeps of an evaluation, so that it evaluates and grades it again."""
         shutil.rmtree(self._place(task, run_id), ignore_errors=True)
 
     def _place(self, task: EvaluationTask, run_id: str) -> Path:
-        return self.folder / _LOGS / run_id / _model(task) / task.instance.instance_id
+        model = task.prediction.model_name_or_path.replace("/", "__")
+        return self.folder / _LOGS / run_id / model / task.instance_id
 
 
-def check_rows(tasks: Sequence[EvaluationTask]) -> dict[str, str]:
+def check_rows(tasks: Tasks) -> dict[str, str]:
     """Return by id what the rows of some instances lack for swebench 5."""
     lacking = {}
     for task in tasks:
         if missing := [key for key in _NEEDED if not task.evaluation.row.get(key)]:
-            lacking[task.instance.instance_id] = ", ".join(missing)
-    if tasks and len(lacking) == len({task.instance.instance_id for task in tasks}):
+            lacking[task.instance_id] = ", ".join(missing)
+    if tasks and len(lacking) == len({task.instance_id for task in tasks}):
         name, keys = next(iter(lacking.items()))
         # The value of --evaluator for the set that a row looks like; empty if unknown.
         tools = {
@@ -210,10 +213,6 @@ def tests_ended(output: str) -> bool:
 def saved_output(folder: Path) -> str:
     output = folder / OUTPUT_FILE
     return output.read_text("utf-8", "replace") if output.is_file() else ""
-
-
-def _model(task: EvaluationTask) -> str:
-    return task.prediction.model_name_or_path.replace("/", "__")
 
 
 def _records(folder: Path, pattern: re.Pattern[str]) -> list[str]:

@@ -14,12 +14,9 @@ from pathlib import Path
 from core.atomic import write_text_atomic
 from core.plaintext import Say
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import Evaluator
+from reports.evaluation.evaluators.base import MODEL, Evaluator, Tasks, swebench_prediction
 from reports.evaluation.evaluators.official.tool import (
-    MODEL,
-    Tasks,
     row_id,
-    swebench_prediction,
 )
 
 
@@ -115,9 +112,6 @@ class ManualEvaluator(Evaluator):
     def name(self) -> str:
         return self.program.name
 
-    def prepare(self, tasks: Tasks) -> Mapping[str, str]:
-        return {}
-
     def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         file = self.folder.resolve() / f"{run_id}.json"
         predictions = self.program.predictions(tasks)
@@ -132,7 +126,7 @@ class ManualEvaluator(Evaluator):
         reason = f"run the program of {repository} on {file}"
         for task in tasks:
             yield Verdict(
-                task.instance.instance_id,
+                task.instance_id,
                 VerdictStatus.NOT_EVALUATED,
                 self.name,
                 reason,

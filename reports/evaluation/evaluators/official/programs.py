@@ -10,11 +10,10 @@ from dataclasses import replace
 from core.errors import UserError
 from reports.data.jsonvalues import mapping
 from reports.data.verdicts import OUTPUT_FILE, REPORT_FILE, RUN_LOG, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.base import EvaluationTask, Tasks, swebench_prediction
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,
-    Tasks,
     ToolResult,
     names_in,
     read_result,
@@ -22,7 +21,6 @@ from reports.evaluation.evaluators.official.tool import (
     resolved_if,
     row_id,
     shows_results,
-    swebench_prediction,
     tests_status,
     unclear,
     write_values,
@@ -125,7 +123,7 @@ def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
     org, repo, number = row.get("org"), row.get("repo"), row.get("number")
     named = all(isinstance(name, str) and _REPOSITORY_NAME.fullmatch(name) for name in (org, repo))
     if not named or not isinstance(number, int):
-        name = task.instance.instance_id
+        name = task.instance_id
         words = "`org`, `repo` and `number` do not name a pull request"
         raise UserError(f"instance {name}: {words}")
     return str(org), str(repo), number

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import IO, Any
 
 from core.errors import InfrastructureError, UserError
-from core.plaintext import shortened
+from core.plaintext import Say, shortened
 from core.processes import Tail, run_limited, without_secrets
 from environments.docker.engine import connect, engine_variables
 from environments.leftovers import remove_mounted, remove_named
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
+from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Tasks
 from reports.evaluation.evaluators.docker import ImagePreparation, digests
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,
-    Tasks,
     ToolResult,
     read_text,
 )
@@ -39,7 +38,7 @@ class OfficialEvaluator(Evaluator):
     tool: OfficialTool
     folder: Path  # for the folders of evaluations, each with the tool's files and its log
     images: ImagePreparation  # before the tool starts
-    say: Callable[[str], None]
+    say: Say
 
     @property
     def name(self) -> str:
@@ -48,14 +47,14 @@ class OfficialEvaluator(Evaluator):
     def prepare(self, tasks: Tasks) -> Mapping[str, str]:
         self.say(f"evaluator {self.name}: {self.tool.check()}")
         lacking = {
-            task.instance.instance_id: f"the row lacks {words}, which {self.name} needs"
+            task.instance_id: f"the row lacks {words}, which {self.name} needs"
             for task in tasks
             if (words := self.tool.lacking(task))
         }
-        if lacking and len(lacking) == len({task.instance.instance_id for task in tasks}):
+        if lacking and len(lacking) == len({task.instance_id for task in tasks}):
             name, words = next(iter(lacking.items()))
             raise UserError(f"instance {name}: {words}; give --evaluator another value")
-        ready = [task for task in tasks if task.instance.instance_id not in lacking]
+        ready = [task for task in tasks if task.instance_id not in lacking]
         fetch = self.tool.uses_engine and not self.tool.names_images
         return {**lacking, **(self.images.prepare(ready) if fetch else {})}
 
@@ -64,7 +63,7 @@ class OfficialEvaluator(Evaluator):
         found = digests(task.instance.image for task in tasks) if self.tool.uses_engine else {}
         for group in self.tool.groups(tasks):
             for verdict in self._group(group, run_id):
-                task = next(t for t in group if t.instance.instance_id == verdict.instance_id)
+                task = next(t for t in group if t.instance_id == verdict.instance_id)
                 image = found.get(task.instance.image, "")
                 yield replace(verdict, image=image, tool=version)
 
@@ -124,7 +123,7 @@ class OfficialEvaluator(Evaluator):
         outcome = self.tool.read(task, folder)
         if outcome is None:
             outcome = ToolResult(VerdictStatus.NOT_EVALUATED, self._why(task, failure, log))
-        name, resolved = task.instance.instance_id, outcome.status is VerdictStatus.RESOLVED
+        name, resolved = task.instance_id, outcome.status is VerdictStatus.RESOLVED
         report = {name: {"resolved": resolved, "patch_exists": True, **outcome.details}}
         verdict = Verdict(name, outcome.status, self.name, outcome.reason, outcome.log)
         return replace(verdict, report=report) if verdict.conclusive else verdict
@@ -145,7 +144,7 @@ class ConsoleLog(Tail):
     def __init__(
         self,
         stream: IO[bytes],
-        show: Callable[[str], None],
+        show: Say,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(head_size=0, tail_size=1 << 16)

@@ -21,11 +21,8 @@ from core.errors import UserError
 from core.parsing.untrusted import MIB, read_object
 from core.processes import without_secrets
 from reports.data.verdicts import VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.base import EvaluationTask, Tasks
 from runs.storage.store import is_safe_key
-
-MODEL = "candidate"
-"""The model in predictions files: a tool names folders by it, so a run's own name is not used."""
 
 _PROBE_SECONDS = 120.0
 # Prints, as JSON, the modules that cannot be found and the version of a package.
@@ -83,9 +80,6 @@ class ToolResult:
     reason: str = ""
     log: str = ""
     details: Mapping[str, object] = field(default_factory=dict)  # for the instance's report
-
-
-Tasks = Sequence[EvaluationTask]
 
 
 class OfficialTool(ABC):
@@ -194,14 +188,6 @@ def names_in(value: object) -> list[str]:
         except ValueError:
             return []
     return [str(name) for name in value] if isinstance(value, Sequence) else []
-
-
-def swebench_prediction(name: str, task: EvaluationTask, model: str = MODEL) -> dict[str, str]:
-    return {
-        "instance_id": name,
-        "model_name_or_path": model,
-        "model_patch": task.prediction.patch,
-    }
 
 
 def write_values(path: Path, values: Collection[object]) -> None:

@@ -15,13 +15,12 @@ import pytest
 from core.errors import UserError
 from reports.command_line import report_command
 from reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluators.base import EvaluationTask, Tasks
 from reports.evaluation.evaluators.official.programs import TOOLS
 from reports.evaluation.evaluators.official.running import ConsoleLog, OfficialEvaluator
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,
-    Tasks,
     ToolResult,
     read_result,
     resolved_if,
