@@ -7,12 +7,13 @@ The specification is that of the ``harbor`` package (``harbor/models/trajectorie
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError
-from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
-from reports.data.rundata import StepTotals
+from reports.data.jsonvalues import mapping, number, objects, text
+from reports.data.rundata import totals_of
 from reports.foreign.files import (
     FIX,
     RunFiles,
@@ -86,10 +87,10 @@ def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
     steps = tuple(_all_steps(path, data, "", 0))
     final, totals = mapping(data.get("final_metrics")), summed(steps)
     # What the final metrics lack is the sum of all steps.
-    counts = {name: whole(final.get(f"total_{name}")) for name in totals.counts()}
-    known = {name: count for name, count in counts.items() if count is not None}
-    cost = dollars(final.get("total_cost_usd"))
-    totals = StepTotals(**{**totals.counts(), **known}, cost=totals.cost if cost is None else cost)
+    finals = {name: final.get(f"total_{name}") for name in totals.counts()}
+    final_totals = totals_of({**finals, "cost": final.get("total_cost_usd")})
+    known = {name: value for name, value in vars(final_totals).items() if value is not None}
+    totals = replace(totals, **known)
     attempt = AgentAttempt(
         attempt=nth,
         model=text(agent.get("model_name")) or None,
@@ -136,12 +137,8 @@ def _step(step: Mapping[str, Any]) -> AgentStep:
             Observation(content_text(result.get("content")), text(result.get("source_call_id")))
             for result in results
         ),
-        totals=StepTotals(
-            calls=whole(step.get("llm_call_count")),
-            prompt_tokens=whole(metrics.get("prompt_tokens")),
-            cached_tokens=whole(metrics.get("cached_tokens")),
-            completion_tokens=whole(metrics.get("completion_tokens")),
-            cost=dollars(metrics.get("cost_usd")),
+        totals=totals_of(
+            {**metrics, "calls": step.get("llm_call_count"), "cost": metrics.get("cost_usd")}
         ),
         seconds=number(extra.get("seconds")),
     )
