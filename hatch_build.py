@@ -16,4 +16,6 @@ class Requirements(MetadataHookInterface):
     def _read(self, name: str) -> list[str]:
         lines = Path(self.root, name).read_text(encoding="utf-8").splitlines()
         # `-r requirements.txt` is what the extra has in common with the package.
-        return [line for line in lines if line.strip() and not line.startswith(("#", "-r "))]
+        return [
+            line for line in lines if line.strip() and not line.startswith(("#", "-r "))
+        ]

@@ -25,7 +25,10 @@ def is_command(name: str) -> bool:
 
 
 def load_agent(
-    name: str, env: Sequence[str] = (), seconds: float = 1800.0, place: Surroundings | None = None
+    name: str,
+    env: Sequence[str] = (),
+    seconds: float = 1800.0,
+    place: Surroundings | None = None,
 ) -> Agent:
     """Return the agent ``name``: ``builtin``, ``command:…``, ``module:attribute``, or a known name.
 
@@ -56,8 +59,12 @@ def load_agent(
         elif colon:
             found = getattr(import_module(module), attribute)
         else:
-            names = ", ".join([BUILTIN, f"{PREFIX}TEMPLATE", *(a.name for a in AGENTS), *known])
-            raise UserError(f"--agent {name!r}: give one of {names}, or MODULE:ATTRIBUTE")
+            names = ", ".join(
+                [BUILTIN, f"{PREFIX}TEMPLATE", *(a.name for a in AGENTS), *known]
+            )
+            raise UserError(
+                f"--agent {name!r}: give one of {names}, or MODULE:ATTRIBUTE"
+            )
     except (ImportError, AttributeError) as error:
         raise UserError(f"--agent {name}: it cannot be loaded: {error}") from error
     agent = found() if isinstance(found, type) else found

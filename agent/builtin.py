@@ -13,7 +13,12 @@ from agent.formats import get_format
 from agent.formats.base import EditFormat
 from agent.protocol import AgentResult, Task
 from agent.workspace import Workspace
-from llm.chat import BudgetUsedError, RequestRefusedError, TimeUsedError, WindowExceededError
+from llm.chat import (
+    BudgetUsedError,
+    RequestRefusedError,
+    TimeUsedError,
+    WindowExceededError,
+)
 
 
 @dataclass(frozen=True)
@@ -46,14 +51,18 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentRe
             return TestReport(None)
         places = {path: workspace.root / path for path in workspace.originals}
         return task.run_tests(
-            {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}
+            {
+                path: p.read_bytes() if p.is_file() else None
+                for path, p in places.items()
+            }
         )
 
     coder = Coder(
         workspace=workspace,
         files=task.files,
         model=task.model,
-        edit_format=edit_format or get_format(task.edit_format, task.matching, setup.notation),
+        edit_format=edit_format
+        or get_format(task.edit_format, task.matching, setup.notation),
         checks=Checks(workspace, task.linter, run_tests, setup),
         limits=task.limits,
         on_failure=task.on_failure,
@@ -74,7 +83,11 @@ def _ended(coder: Coder, attempt: Callable[[], Result]) -> AgentResult:
     except RequestRefusedError as error:
         # The edits before the refusal are still a candidate.
         full = isinstance(error, WindowExceededError)
-        return AgentResult(coder.result(Ending.CONTEXT if full else Ending.REFUSED), str(error))
+        return AgentResult(
+            coder.result(Ending.CONTEXT if full else Ending.REFUSED), str(error)
+        )
     except BudgetUsedError as error:
         late = isinstance(error, TimeUsedError)
-        return AgentResult(coder.result(Ending.TIME if late else Ending.BUDGET), str(error))
+        return AgentResult(
+            coder.result(Ending.TIME if late else Ending.BUDGET), str(error)
+        )

@@ -162,7 +162,9 @@ class CommandAgent:
         if isinstance(refused, ReplayExhaustedError) and not gateway.calls:
             raise InfrastructureError(f"{refused}; give the agent that was recorded")
         if refused is not None:
-            endings = (end for kind, end in _ENDINGS.items() if isinstance(refused, kind))
+            endings = (
+                end for kind, end in _ENDINGS.items() if isinstance(refused, kind)
+            )
             if (end := next(endings, None)) is None:
                 raise refused
             return AgentResult(None, str(refused), end)
@@ -221,7 +223,9 @@ class CommandAgent:
                 errors=errors,
             )
         except OSError as error:
-            raise InfrastructureError(f"--agent: cannot run {argv[0]}: {error}") from error
+            raise InfrastructureError(
+                f"--agent: cannot run {argv[0]}: {error}"
+            ) from error
         return _Ended(result, redact(result.output), _last_line(redact(errors.text())))
 
 
@@ -237,7 +241,10 @@ class _Ended:
         """Return the abnormal end that exit code and time limit show, and its words."""
         ending, problem = None, ""
         if self.result.timed_out:
-            ending, problem = Ending.TIME, f"the agent was stopped after {seconds:.0f} s"
+            ending, problem = (
+                Ending.TIME,
+                f"the agent was stopped after {seconds:.0f} s",
+            )
         elif self.result.exit_code:
             code = self.result.exit_code
             ending, problem = Ending.FAILED, f"the agent ended with exit code {code}"
@@ -261,7 +268,10 @@ def _notes(gateway: Gateway) -> Iterator[str]:
 
 
 def command_agent(
-    template: str, names: Sequence[str], seconds: float, surroundings: Surroundings | None = None
+    template: str,
+    names: Sequence[str],
+    seconds: float,
+    surroundings: Surroundings | None = None,
 ) -> CommandAgent:
     """Return the agent that runs ``template``, split as a shell splits words, without a shell.
 
@@ -269,7 +279,9 @@ def command_agent(
     """
     # ``run.json`` records the template and is published.
     if name := Redactor.of_environment(os.environ).named_in(template):
-        raise UserError(f"--agent holds the value of {name}: pass it with --agent-env {name}")
+        raise UserError(
+            f"--agent holds the value of {name}: pass it with --agent-env {name}"
+        )
     if has_password(template):
         raise UserError(
             "--agent holds a password in an address: put the address into an environment variable "
@@ -278,9 +290,13 @@ def command_agent(
     try:
         words = shlex.split(template)
     except ValueError as error:
-        raise UserError(f"--agent command:{template}: {error}; fix the quotes") from error
+        raise UserError(
+            f"--agent command:{template}: {error}; fix the quotes"
+        ) from error
     if not words:
-        raise UserError("--agent command: is empty; give a command, as 'command:my-agent {model}'")
+        raise UserError(
+            "--agent command: is empty; give a command, as 'command:my-agent {model}'"
+        )
     known = " ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
     for found in _ANY_PLACEHOLDER.finditer(template):
         if found[1] not in _PLACEHOLDERS:
@@ -289,9 +305,13 @@ def command_agent(
             )
     program = shutil.which(words[0])
     if program is None:
-        raise UserError(f"--agent: there is no command {words[0]!r}; install it or give its path")
+        raise UserError(
+            f"--agent: there is no command {words[0]!r}; install it or give its path"
+        )
     argv = (str(Path(program).absolute()), *words[1:])
-    return CommandAgent(argv, _environment(names), seconds, surroundings or Surroundings())
+    return CommandAgent(
+        argv, _environment(names), seconds, surroundings or Surroundings()
+    )
 
 
 def agent_of(
@@ -310,7 +330,9 @@ def agent_of(
 def _environment(names: Sequence[str]) -> dict[str, str]:
     missing = [name for name in names if name not in os.environ]
     if missing:
-        raise UserError(f"--agent-env {','.join(missing)}: not set; set it or leave it out")
+        raise UserError(
+            f"--agent-env {','.join(missing)}: not set; set it or leave it out"
+        )
     return {name: os.environ[name] for name in names}
 
 
@@ -347,11 +369,17 @@ def read_spent(path: Path) -> Spent:
         found = _ResultFile.model_validate(object_of(read_bytes(path, _MOST_BYTES)))
     except ValidationError as error:
         first = error.errors()[0]
-        problem = f"`{key_path(first['loc'])}`: {first['msg'].removeprefix('Value error, ')}"
+        problem = (
+            f"`{key_path(first['loc'])}`: {first['msg'].removeprefix('Value error, ')}"
+        )
     except (OSError, DamagedError) as error:
         problem = str(error)
     else:
         tokens = found.tokens
-        usage = Usage(tokens.prompt, tokens.completion, tokens.cached) if tokens else None
+        usage = (
+            Usage(tokens.prompt, tokens.completion, tokens.cached) if tokens else None
+        )
         return Spent(found.cost, usage)
-    return Spent(note=f"the agent's result file is wrong, so its cost is unknown: {problem}")
+    return Spent(
+        note=f"the agent's result file is wrong, so its cost is unknown: {problem}"
+    )

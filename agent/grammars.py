@@ -91,4 +91,8 @@ def has_errors(path: str, text: str) -> bool:
     language = language_of(path)
     if language is None or len(text) > _LONGEST:
         return False
-    return bool(parser(language).parse(text.encode("utf-8", "surrogatepass")).root_node.has_error)
+    return bool(
+        parser(language)
+        .parse(text.encode("utf-8", "surrogatepass"))
+        .root_node.has_error
+    )

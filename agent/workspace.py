@@ -18,7 +18,9 @@ _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _NO_CHARSETS = frozenset({"idna", "punycode", "undefined"})
 # Larger files are not sources, and several copies would not fit into memory.
 _LARGEST = 512 * 1024 * 1024
-OF_THE_MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE})
+OF_THE_MACHINE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
+)
 """Error numbers that do not depend on the path."""
 
 
@@ -123,7 +125,9 @@ class Workspace:
 
     def edited(self) -> set[str]:
         """Return the files that differ from their content before the first edit."""
-        return {path for path in self.originals if self.read(path) != self.original(path)}
+        return {
+            path for path in self.originals if self.read(path) != self.original(path)
+        }
 
     def write(
         self, contents: Mapping[str, str | None], moved: Mapping[str, str] | None = None
@@ -148,7 +152,9 @@ class Workspace:
             except OSError as error:
                 if error.errno in OF_THE_MACHINE:
                     raise
-                raise UnsafePathError(f"{path} cannot be written: {error.strerror}") from error
+                raise UnsafePathError(
+                    f"{path} cannot be written: {error.strerror}"
+                ) from error
 
     def check(self, path: str) -> Path:
         """Return where ``path`` lies; raise UnsafePathError when it must not be written."""
@@ -167,7 +173,9 @@ class Workspace:
         self.originals.setdefault(path, place.read_bytes() if place.exists() else None)
         before = model.read_bytes() if model.exists() else None
         try:
-            data = (TextFile("") if before is None else TextFile.decode(before)).encode(text)
+            data = (TextFile("") if before is None else TextFile.decode(before)).encode(
+                text
+            )
         except UnicodeEncodeError as error:
             lost = text[error.start : error.start + 1]
             raise UnsafePathError(
@@ -182,7 +190,9 @@ class Workspace:
             raise UnsafePathError(problem)
         for submodule in self.submodules:
             if f"{path}/".startswith(f"{submodule}/"):
-                raise UnsafePathError(f"{path}: {submodule} is a submodule, another repository")
+                raise UnsafePathError(
+                    f"{path}: {submodule} is a submodule, another repository"
+                )
         try:
             place = self.root
             for part in path.split("/"):
@@ -212,13 +222,19 @@ def problem_of(path: str) -> str:
     lengths = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
     rooted = path.startswith(("/", "~")) or ":" in parts[0]
     refused = (
-        (not path or rooted or "\\" in path, "only paths relative to the repository's root"),
+        (
+            not path or rooted or "\\" in path,
+            "only paths relative to the repository's root",
+        ),
         (not path.isprintable(), "control characters in a file name"),
         (
             any(part in ("", ".", "..") or is_dot_git(part) for part in parts),
             "`..`, `.` and `.git` are not allowed in a path",
         ),
-        (any(part.endswith((".", " ")) for part in parts), "a name ends in a dot or a space"),
+        (
+            any(part.endswith((".", " ")) for part in parts),
+            "a name ends in a dot or a space",
+        ),
         (
             max(lengths) > _LONGEST_NAME or sum(lengths) > _LONGEST_PATH,
             "the name is too long",

@@ -46,7 +46,10 @@ def _shown(instances: Sequence[Instance], say: Say) -> Say:
 
 
 def uses_images(config: RunConfig) -> bool:
-    return config.environment is EnvironmentKind.DOCKER and config.tests is not TestChoice.NONE
+    return (
+        config.environment is EnvironmentKind.DOCKER
+        and config.tests is not TestChoice.NONE
+    )
 
 
 def image_store(
@@ -80,11 +83,15 @@ def by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
 
 def make_mirrors(options: Options) -> Mirrors:
     if bundled := options.bundled.get(options.dataset):
-        return Mirrors(bundled.build_mirrors(options.cache / f"{options.dataset}-mirrors"))
+        return Mirrors(
+            bundled.build_mirrors(options.cache / f"{options.dataset}-mirrors")
+        )
     return Mirrors(options.repos or options.cache / "mirrors")
 
 
-def make_services(config: RunConfig, options: Options, worker: WorkerAccess) -> Services:
+def make_services(
+    config: RunConfig, options: Options, worker: WorkerAccess
+) -> Services:
     """Build what the attempts of one process share."""
     cache = worker.cache
     options = replace(options, cache=cache)
@@ -97,9 +104,13 @@ def make_services(config: RunConfig, options: Options, worker: WorkerAccess) -> 
         environment=make_environment(
             config.environment, cache, worker.warn_once, worker.key, worker.stop.check
         ),
-        models=LiveModels(config, options.retries, worker.warn_once, options.money.prices),
+        models=LiveModels(
+            config, options.retries, worker.warn_once, options.money.prices
+        ),
         agent=make_agent(config),
-        tracing=make_tracing(config.run_name, enabled=options.trace, content=options.trace_content),
+        tracing=make_tracing(
+            config.run_name, enabled=options.trace, content=options.trace_content
+        ),
         images=image_store(config, options, worker.warn_once, worker.stop.wait),
     )
 
@@ -129,8 +140,13 @@ class InstanceBenchmark(Benchmark[Solved]):
     @property
     def cpus(self) -> float:
         config = self.config
-        untested = config.environment is EnvironmentKind.NONE or config.tests is TestChoice.NONE
-        return 0.25 if untested else 1.0  # without tests an instance mostly waits for its model
+        untested = (
+            config.environment is EnvironmentKind.NONE
+            or config.tests is TestChoice.NONE
+        )
+        return (
+            0.25 if untested else 1.0
+        )  # without tests an instance mostly waits for its model
 
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
@@ -143,7 +159,11 @@ class InstanceBenchmark(Benchmark[Solved]):
 
     def describe(self) -> dict[str, Any]:
         more = {"model_name_or_path": self.config.model_name_or_path}
-        return {**super().describe(), **more, "dataset": self.dataset.identity().as_json()}
+        return {
+            **super().describe(),
+            **more,
+            "dataset": self.dataset.identity().as_json(),
+        }
 
     def given(self) -> Mapping[str, Any]:
         return self.options.given
@@ -190,7 +210,9 @@ class InstanceBenchmark(Benchmark[Solved]):
 
     def finish(self) -> None:
         options, name = self.options, self.config.run_name
-        tracing = make_tracing(name, enabled=options.trace, content=options.trace_content)
+        tracing = make_tracing(
+            name, enabled=options.trace, content=options.trace_content
+        )
         if tracing and not tracing.flush():
             self.say("note: --trace: not all spans were sent in time")
         if self.containers:
@@ -202,18 +224,24 @@ class InstanceBenchmark(Benchmark[Solved]):
         assert solved is not None
         winner = solved.winner
         title = title_of(solved.instance.problem_statement)
-        trajectory = self.trajectory(finished, title, winner.attempt if winner else None)
+        trajectory = self.trajectory(
+            finished, title, winner.attempt if winner else None
+        )
         if solved.evidence:
             trajectory["evidence"] = solved.evidence.model_dump(mode="json")
         prediction = solved.as_prediction(self.config.model_name_or_path)
-        self.store.save_instance(finished.key, prediction, trajectory, transcript(solved))
+        self.store.save_instance(
+            finished.key, prediction, trajectory, transcript(solved)
+        )
 
 
 def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
     """Return in words that the set has another revision with the same rows; empty if it has not."""
     recorded = (store.read_run() or {}).get("dataset") or {}
     before = recorded.get("revision")
-    same_set = recorded.get("name") == dataset.name and recorded.get("split") == dataset.split
+    same_set = (
+        recorded.get("name") == dataset.name and recorded.get("split") == dataset.split
+    )
     known = same_set and before and dataset.revision and store.has_results()
     if not known or before == dataset.revision:
         return ""

@@ -21,9 +21,15 @@ from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
 from runs.options import RunOptions, model_slug
 
 __all__ = [
-    "AgentSandbox", "EnvironmentKind", "ModelChoice", "RunConfig", "SelectionRule", "TestChoice",
-    "ToldHistory", "validated",
-]  # fmt: skip
+    "AgentSandbox",
+    "EnvironmentKind",
+    "ModelChoice",
+    "RunConfig",
+    "SelectionRule",
+    "TestChoice",
+    "ToldHistory",
+    "validated",
+]
 
 # Three tries of one model at temperature 0 with one prompt would repeat one try.
 DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
@@ -73,7 +79,9 @@ class RunConfig(PolicyOptions, RunOptions):
     label: str = ""
     candidates_of: tuple[str, ...] = ()
     candidates_sha256: str = ""
-    tries: int = option(3, "Tries per model.", "--tries", panel=MODELS, least=1, decides=True)
+    tries: int = option(
+        3, "Tries per model.", "--tries", panel=MODELS, least=1, decides=True
+    )
     temperatures: tuple[float, ...] = option(
         DEFAULT_TEMPERATURES,
         "One value, or one for each try of a model.",
@@ -99,7 +107,11 @@ class RunConfig(PolicyOptions, RunOptions):
         decides=True,
     )
     tests: TestChoice = option(
-        TestChoice.RELATED, "Which pre-existing tests run.", "--tests", panel=TESTS, decides=True
+        TestChoice.RELATED,
+        "Which pre-existing tests run.",
+        "--tests",
+        panel=TESTS,
+        decides=True,
     )
     full_suite: FullSuite = option(
         FullSuite.NEVER,
@@ -137,7 +149,12 @@ class RunConfig(PolicyOptions, RunOptions):
         read=_reflections,
     )
     map_tokens: int = option(
-        2048, "Size of the repository map.", "--map-tokens", panel=LIMITS, least=0, decides=True
+        2048,
+        "Size of the repository map.",
+        "--map-tokens",
+        panel=LIMITS,
+        least=0,
+        decides=True,
     )
     feedback: int = option(
         0,
@@ -155,7 +172,10 @@ class RunConfig(PolicyOptions, RunOptions):
 
     @property
     def runs_tests(self) -> bool:
-        return self.tests is not TestChoice.NONE and self.environment is not EnvironmentKind.NONE
+        return (
+            self.tests is not TestChoice.NONE
+            and self.environment is not EnvironmentKind.NONE
+        )
 
     @property
     def needs_base(self) -> bool:
@@ -188,11 +208,14 @@ class RunConfig(PolicyOptions, RunOptions):
             "agent_allow_web": self.agent_allow_web or None,
             "agent_api": sorted(self.agent_api) or None,
             "feedback": self.feedback or None,
-            "full_suite": None if self.full_suite is FullSuite.NEVER else self.full_suite.value,
+            "full_suite": None
+            if self.full_suite is FullSuite.NEVER
+            else self.full_suite.value,
             **self.deciding_policy(),
             "candidates_sha256": self.candidates_sha256 or None,
             "agent_env": sorted(self.agent_env),
-            "agent_sandbox_read": [str(path) for path in self.agent_sandbox_read] or None,
+            "agent_sandbox_read": [str(path) for path in self.agent_sandbox_read]
+            or None,
             "agent_timeout": self.agent_timeout if self.outside_agent else None,
             # Of the default they are cut to the tries, which decide by themselves.
             "temperatures": [f"{value:g}" for value in temperatures],
@@ -220,12 +243,21 @@ def _with_agents(config: RunConfig) -> RunConfig:
         name = OUTSIDE if is_command(config.agent) else config.agent
         for model in own:
             if model.edit_format != name:
-                given, other = f"{model.given}@{model.edit_format}", config.agent.partition(":")[0]
-                raise UserError(f"--models {given} and --agent {other} differ; give one agent")
-        config = replace(config, models=tuple(replace(m, edit_format=name) for m in models))
+                given, other = (
+                    f"{model.given}@{model.edit_format}",
+                    config.agent.partition(":")[0],
+                )
+                raise UserError(
+                    f"--models {given} and --agent {other} differ; give one agent"
+                )
+        config = replace(
+            config, models=tuple(replace(m, edit_format=name) for m in models)
+        )
     elif own and len(own) < len(models):
         without = ", ".join(model.given for model in models if model not in own)
-        raise UserError(f"--models: give {without} an agent too, as NAME@AGENT, or give --agent")
+        raise UserError(
+            f"--models: give {without} an agent too, as NAME@AGENT, or give --agent"
+        )
     if config.named_agents and config.agent_sandbox is None:
         config = replace(config, agent_sandbox=AgentSandbox.MODEL)
     return config
@@ -248,9 +280,13 @@ def _check_agent(config: RunConfig) -> None:
             "--replay serves models' replies, and a command asks for some with --agent-api alone"
         )
     if config.agent_sandbox is AgentSandbox.MODEL and not gateway:
-        raise UserError("--agent-sandbox model is for --agent-api; give it, or choose offline")
+        raise UserError(
+            "--agent-sandbox model is for --agent-api; give it, or choose offline"
+        )
     if config.agent_sandbox_read and not config.agent_sandbox:
-        raise UserError("--agent-sandbox-read is for --agent-sandbox; give it, or leave both out")
+        raise UserError(
+            "--agent-sandbox-read is for --agent-sandbox; give it, or leave both out"
+        )
     if gateway:
         _check_gateway(config)
     if config.by_evidence and config.outside_agent and not config.has_gateway:
@@ -267,13 +303,21 @@ def _check_gateway(config: RunConfig) -> None:
             "leave it out"
         )
     if config.agent_sandbox is AgentSandbox.OFFLINE:
-        raise UserError("--agent-sandbox offline hides the gateway too; give --agent-sandbox model")
+        raise UserError(
+            "--agent-sandbox offline hides the gateway too; give --agent-sandbox model"
+        )
     for model in config.models:
         if model.architect:
-            raise UserError(f"--models {model.given}: a command edits alone; give one model")
+            raise UserError(
+                f"--models {model.given}: a command edits alone; give one model"
+            )
         if config.replay is None and not config.api_base:
             agent, apis = named_agent(model.edit_format), config.agent_api
-            spoken = [d for d in DIALECTS if (d.name == agent.dialect if agent else d.api in apis)]
+            spoken = [
+                d
+                for d in DIALECTS
+                if (d.name == agent.dialect if agent else d.api in apis)
+            ]
             check_dialects(model.name, spoken)
 
 

@@ -31,13 +31,21 @@ class Options(Start, RunSettings):
         panel=INSTANCES,
     )
     dataset_config: str = option(
-        "", "Configuration of a dataset that has several.", "--dataset-config", panel=INSTANCES
+        "",
+        "Configuration of a dataset that has several.",
+        "--dataset-config",
+        panel=INSTANCES,
     )
     split: str = option("test", "Split of the dataset.", "--split", panel=INSTANCES)
     since: str = option(
-        "", "Instances created on this day or later: YYYY-MM[-DD].", "--since", panel=INSTANCES
+        "",
+        "Instances created on this day or later: YYYY-MM[-DD].",
+        "--since",
+        panel=INSTANCES,
     )
-    until: str = option("", "Instances created on this day or earlier.", "--until", panel=INSTANCES)
+    until: str = option(
+        "", "Instances created on this day or earlier.", "--until", panel=INSTANCES
+    )
     selection: Selection = field(default_factory=Selection)
     prior: tuple[Path, ...] = option(
         (),
@@ -67,7 +75,10 @@ class Options(Start, RunSettings):
         panel=RUN,
     )
     trace_content: bool = option(
-        False, "With --trace: send prompts and replies too.", "--trace-content", panel=RUN
+        False,
+        "With --trace: send prompts and replies too.",
+        "--trace-content",
+        panel=RUN,
     )
     given: Mapping[str, Any] = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)

@@ -44,7 +44,12 @@ class PolicyOptions:
         decides=True,
     )
     scripts: int = option(
-        6, "Ask for this many scripts.", "--scripts", panel=CHOICE, least=0, decides=True
+        6,
+        "Ask for this many scripts.",
+        "--scripts",
+        panel=CHOICE,
+        least=0,
+        decides=True,
     )
     rounds: int = option(
         2,

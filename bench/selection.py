@@ -32,7 +32,9 @@ def read_ids(text: str) -> tuple[str, ...]:
     """Return the ids of a comma list, or of ``@file``: one or more a line, ``#`` for comments."""
     if text.startswith("@"):
         try:
-            lines = Path(text[1:]).expanduser().read_text(encoding="utf-8-sig").splitlines()
+            lines = (
+                Path(text[1:]).expanduser().read_text(encoding="utf-8-sig").splitlines()
+            )
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"--instances {text} cannot be read: {error}") from error
         text = "\n".join(line.partition("#")[0] for line in lines)
@@ -62,7 +64,9 @@ class Selection:
         """Return the selected instances: ids, then pattern, then order, then slice."""
         known = {instance.instance_id: instance for instance in instances}
         if missing := [name for name in self.ids if name not in known]:
-            raise UserError(f"not in the dataset: {', '.join(missing)}; check --instances")
+            raise UserError(
+                f"not in the dataset: {', '.join(missing)}; check --instances"
+            )
         chosen = list(dict.fromkeys(self.ids)) or [i.instance_id for i in instances]
         return tuple(known[name] for name in self.narrowed(chosen, "instance"))
 
@@ -84,13 +88,17 @@ class Selection:
         return chosen
 
 
-def dated(instances: Sequence[Instance], since: str, until: str) -> tuple[Instance, ...]:
+def dated(
+    instances: Sequence[Instance], since: str, until: str
+) -> tuple[Instance, ...]:
     """Return the instances created from ``since`` to ``until``: days, months, or empty for any."""
     for name, value in (("--since", since), ("--until", until)):
         check_date(name, value)
     if not (since or until):
         return tuple(instances)
-    if undated := [instance.instance_id for instance in instances if not instance.created_at]:
+    if undated := [
+        instance.instance_id for instance in instances if not instance.created_at
+    ]:
         raise UserError(
             f"--since and --until need `created_at`, which {len(undated)} rows lack, as that of "
             f"{undated[0]}; leave them out"
@@ -98,7 +106,9 @@ def dated(instances: Sequence[Instance], since: str, until: str) -> tuple[Instan
 
     chosen = tuple(one for one in instances if in_period(one.created_at, since, until))
     if not chosen:
-        raise UserError(f"no instance was created from {since or '…'} to {until or '…'}")
+        raise UserError(
+            f"no instance was created from {since or '…'} to {until or '…'}"
+        )
     return chosen
 
 

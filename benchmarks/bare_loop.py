@@ -14,7 +14,9 @@ from typing import Any
 from llm.registry import the_litellm
 
 
-async def loop(url: str, workers: int, calls: int, rounds: list[list[dict[str, Any]]]) -> None:
+async def loop(
+    url: str, workers: int, calls: int, rounds: list[list[dict[str, Any]]]
+) -> None:
     """Make ``calls`` calls one after the other in each of ``workers`` threads."""
     litellm = the_litellm()
 

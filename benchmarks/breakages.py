@@ -71,7 +71,9 @@ class Executed:
     instance: Instance
     checks: InstanceTests
     seconds: float
-    _traced: dict[str, tuple[frozenset[tuple[str, int]], float]] = field(default_factory=dict)
+    _traced: dict[str, tuple[frozenset[tuple[str, int]], float]] = field(
+        default_factory=dict
+    )
 
     def functions(self, path: str) -> list[Function]:
         """Return the functions of ``path`` that its regression tests execute, sorted."""
@@ -88,12 +90,16 @@ class Executed:
         source = read(path) or ""
         return sorted(f for f in functions(path, source) if (path, f.line) in places)
 
-    def _of_test(self, test: str, seconds: float) -> tuple[frozenset[tuple[str, int]], float]:
+    def _of_test(
+        self, test: str, seconds: float
+    ) -> tuple[frozenset[tuple[str, int]], float]:
         if test not in self._traced:
             self._traced[test] = self._trace(test, seconds)
         return self._traced[test]
 
-    def _trace(self, test: str, seconds: float) -> tuple[frozenset[tuple[str, int]], float]:
+    def _trace(
+        self, test: str, seconds: float
+    ) -> tuple[frozenset[tuple[str, int]], float]:
         """Return the functions that a file's passing tests execute, and the untraced seconds."""
         session = self.checks.session
         runner = runner_of(session.test_command) or Runner.PYTEST
@@ -109,9 +115,12 @@ class Executed:
         limit = plain.seconds * _SLOWER + _START
         result = run_once(session, changes, _traced_script(command, test, token), limit)
         rows = (
-            line.split("\t", 2) for line in result.output.partition(f"\n{token}\n")[2].splitlines()
+            line.split("\t", 2)
+            for line in result.output.partition(f"\n{token}\n")[2].splitlines()
         )
-        found = {(row[2], int(row[0])) for row in rows if len(row) == 3 and row[1] in passing}
+        found = {
+            (row[2], int(row[0])) for row in rows if len(row) == 3 and row[1] in passing
+        }
         return frozenset(found), plain.seconds
 
 
@@ -150,7 +159,9 @@ def functions(path: str, source: str) -> Iterator[Function]:
 
 def modules(files: Sequence[str]) -> list[str]:
     """Return the modules of packages among the tracked files, except tests."""
-    return [p for p in files if p.endswith(".py") and not is_test_path(p) and _top(p, files)]
+    return [
+        p for p in files if p.endswith(".py") and not is_test_path(p) and _top(p, files)
+    ]
 
 
 def package_of(paths: Iterable[str], files: Sequence[str]) -> str:
@@ -240,19 +251,29 @@ class Planter:
         drawn = self.chance.sample(self.executed, len(self.executed))
         bodies = [b for function in drawn if (b := self._in_function(function))]
         return [
-            *(self._at_import(BreakageKind.IMPORT, self.package, line) for line in imports),
+            *(
+                self._at_import(BreakageKind.IMPORT, self.package, line)
+                for line in imports
+            ),
             *bodies[: each + spare],
             *self._builds(drawn[0].path)[:each],
-            *(self._module(n, function) for n, function in enumerate(_spread(drawn)[:each])),
+            *(
+                self._module(n, function)
+                for n, function in enumerate(_spread(drawn)[:each])
+            ),
         ]
 
     def _at_import(self, kind: BreakageKind, path: str, line: str) -> Breakage:
-        return Breakage(kind, f"{path}: {line}", _inserted(path, self._text(path), line))
+        return Breakage(
+            kind, f"{path}: {line}", _inserted(path, self._text(path), line)
+        )
 
     def _in_function(self, function: Function) -> Breakage | None:
         text = self._text(function.path)
         place = _body_of(text, function.line)
-        if place is None or function.name == "__del__":  # Python swallows what that raises
+        if (
+            place is None or function.name == "__del__"
+        ):  # Python swallows what that raises
             return None
         lines = text.splitlines(keepends=True)
         lines.insert(place[0] - 1, f"{place[1]}{_RAISE}\n")
@@ -268,7 +289,11 @@ class Planter:
             if path in self.files:
                 for what, changes in _broken_builds(path, self._text(path)):
                     found.append(
-                        Breakage(BreakageKind.BUILD, f"{path}: {what}", {**changes, **harmless})
+                        Breakage(
+                            BreakageKind.BUILD,
+                            f"{path}: {what}",
+                            {**changes, **harmless},
+                        )
                     )
         return self.chance.sample(found, len(found))
 
@@ -281,7 +306,9 @@ class Planter:
             "raises at import": _inserted(path, text, _RAISE),
             "is empty": {path: b""},
             f"is cut off before {function.name}": {path: cut.encode()},
-            "imports a missing module": _inserted(path, text, "import planted_missing_module"),
+            "imports a missing module": _inserted(
+                path, text, "import planted_missing_module"
+            ),
             "does not parse": {path: f"{text}\ndef planted(:\n".encode()},
         }
         what = list(ways)[number % len(ways)]
@@ -305,10 +332,16 @@ def _broken_builds(path: str, text: str) -> Iterator[tuple[str, dict[str, bytes]
         "a text without an end": f'{text}\nplanted = "\n',
         "a table twice": f"{text}\n[build-system]\nrequires = []\n",
         "a missing backend": named,
-        "a name that is a number": re.sub(r"(?m)^name\s*=.*$", "name = 1", text, count=1),
+        "a name that is a number": re.sub(
+            r"(?m)^name\s*=.*$", "name = 1", text, count=1
+        ),
     }
     known = "[build-system]" in text
-    yield from ((what, {path: new.encode()}) for what, new in ways.items() if known and new != text)
+    yield from (
+        (what, {path: new.encode()})
+        for what, new in ways.items()
+        if known and new != text
+    )
 
 
 def _spread(drawn: Sequence[Function]) -> list[Function]:
@@ -328,7 +361,9 @@ def _inserted(path: str, text: str, line: str) -> dict[str, bytes]:
             break
         last = node.end_lineno or last
     if last == 0:  # a comment that names the encoding stays on top
-        last = next((n for n, one in enumerate(lines) if not one.startswith("#")), len(lines))
+        last = next(
+            (n for n, one in enumerate(lines) if not one.startswith("#")), len(lines)
+        )
     return {path: "".join([*lines[:last], f"\n{line}\n", *lines[last:]]).encode()}
 
 

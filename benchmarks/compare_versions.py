@@ -57,11 +57,18 @@ class Tree:
         cache = ["--cache", str(self.work / f"cache-{self.name}")] if folders else []
         return [sys.executable, *respelled([*words, *out, *cache], self.respellings)]
 
-    def call(self, *words: str, folders: bool = True) -> subprocess.CompletedProcess[str]:
+    def call(
+        self, *words: str, folders: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command of this tree to its end."""
         command = self.command(*words, folders=folders)
         return subprocess.run(
-            command, cwd=self.top, capture_output=True, text=True, timeout=SECONDS, check=False
+            command,
+            cwd=self.top,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
         )
 
     def done(self, *words: str) -> None:
@@ -110,8 +117,13 @@ WRONG = Path(__file__).with_name("wrong_command_lines.txt")
 SAME = ("*.json", "trajectories/*.json", "all_preds.jsonl")
 MAY_DIFFER = ("run.json", "unfinished")
 DEMO = (
-    "--dataset", "demo", "--models", "scripted-a,scripted-b", "--replay", "demo/replies",
-)  # fmt: skip
+    "--dataset",
+    "demo",
+    "--models",
+    "scripted-a,scripted-b",
+    "--replay",
+    "demo/replies",
+)
 PARTS = ("demo", "exits", "continued", "older", "recorded")
 # What people read on a run; RUN is its folder.
 COMMANDS = (
@@ -223,7 +235,9 @@ def _requests(folder: Path) -> Iterator[str]:
             yield from (call["request_sha256"] for call in attempt["calls"])
 
 
-def compare_demo(before: Tree, after: Tree, environment: str, *, by_value: bool) -> Iterator[str]:
+def compare_demo(
+    before: Tree, after: Tree, environment: str, *, by_value: bool
+) -> Iterator[str]:
     """Run and evaluate the demo in both trees."""
     for tree in (before, after):
         tree.done("harness.py", *DEMO, "--environment", environment, "--run", "demo")
@@ -270,10 +284,25 @@ def compare_recorded(
     run = f"recorded-{matching}"
     ids = ",".join(sorted(path.stem for path in recorded.glob("*.json")))
     words = (
-        "harness.py", "--dataset", str(rows), "--repos", str(repos), "--instances", ids,
-        "--models", "gpt-4o@diff,opus@diff", "--replay", str(recorded), "--environment", "none",
-        "--all-attempts", "--matching", matching, "--run", run,
-    )  # fmt: skip
+        "harness.py",
+        "--dataset",
+        str(rows),
+        "--repos",
+        str(repos),
+        "--instances",
+        ids,
+        "--models",
+        "gpt-4o@diff,opus@diff",
+        "--replay",
+        str(recorded),
+        "--environment",
+        "none",
+        "--all-attempts",
+        "--matching",
+        matching,
+        "--run",
+        run,
+    )
     for tree in (before, after):
         tree.done(*words)
         tree.done("report.py", str(tree.run_folder(run)), "--evaluator", "none")
@@ -297,17 +326,30 @@ def compare_exit_codes(before: Tree, after: Tree) -> Iterator[str]:
         ]
         if reworded(said[0]) != said[1]:
             yield f"{line}: -{said[0]}\n{line}: +{said[1]}"
-    counts = ", ".join(f"{codes.count(code)} exit {code}" for code in sorted(set(codes)))
+    counts = ", ".join(
+        f"{codes.count(code)} exit {code}" for code in sorted(set(codes))
+    )
     print(f"{len(lines)} wrong command lines: {counts}")
 
 
 def continued(before: Tree, after: Tree, *, by_value: bool) -> Iterator[str]:
     """Kill a run of BEFORE after its first prediction and continue it in this tree."""
-    words = ("harness.py", *DEMO, "--environment", "none", "--workers", "1", "--run", "killed")
+    words = (
+        "harness.py",
+        *DEMO,
+        "--environment",
+        "none",
+        "--workers",
+        "1",
+        "--run",
+        "killed",
+    )
     whole, before = replace(before, name="whole"), replace(before, name="killed")
     shutil.rmtree(before.out, ignore_errors=True)
     whole.done(*words)
-    process = subprocess.Popen(before.command(*words), cwd=before.top, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        before.command(*words), cwd=before.top, stdout=subprocess.DEVNULL
+    )
     folder = before.run_folder("killed")
     while process.poll() is None and not [*folder.glob("demo__*.json")]:
         time.sleep(0.01)
@@ -335,7 +377,9 @@ def older(tree: Tree, after: Tree) -> Iterator[str]:
     folder = tree.run_folder(f"by-{tree.name}")
     shutil.copytree(folder, after.run_folder(folder.name))
     place = str(after.run_folder(folder.name))
-    version = json.loads((folder / "run.json").read_text(encoding="utf-8"))["versions"]["harness"]
+    version = json.loads((folder / "run.json").read_text(encoding="utf-8"))["versions"][
+        "harness"
+    ]
     for command in (
         ("harness.py", "--status", "--run", folder.name),
         ("report.py", place, "--evaluator", "local"),
@@ -351,19 +395,33 @@ def older(tree: Tree, after: Tree) -> Iterator[str]:
     print(f"run of {version}: {refused.stderr.strip()}")
     if refused.returncode != 2 or len(lines) != 1:
         yield f"continuing a run of {version} is not refused in one line"
-    if not {version, HARNESS_VERSION} <= set(re.findall(r"\d+\.\d+\.\d+", refused.stderr)):
+    if not {version, HARNESS_VERSION} <= set(
+        re.findall(r"\d+\.\d+\.\d+", refused.stderr)
+    ):
         yield f"the refusal does not name {version} and {HARNESS_VERSION}"
 
 
 def main(
-    before: Annotated[str, typer.Argument(help="Commit whose files are the right ones.")],
-    recorded: Annotated[Path | None, typer.Option(help="Recorded trajectories.")] = None,
+    before: Annotated[
+        str, typer.Argument(help="Commit whose files are the right ones.")
+    ],
+    recorded: Annotated[
+        Path | None, typer.Option(help="Recorded trajectories.")
+    ] = None,
     rows: Annotated[Path | None, typer.Option(help="Rows of their instances.")] = None,
-    repos: Annotated[Path | None, typer.Option(help="Bare mirrors of their repositories.")] = None,
+    repos: Annotated[
+        Path | None, typer.Option(help="Bare mirrors of their repositories.")
+    ] = None,
     older_commit: Annotated[str, typer.Option(help="Commit of an older version.")] = "",
-    environment: Annotated[str, typer.Option(help="Where the demo's tests run.")] = "local",
-    only: Annotated[str, typer.Option(help="Some of these parts, A,B.")] = ",".join(PARTS),
-    work: Annotated[Path | None, typer.Option(help="Folder that keeps runs of BEFORE.")] = None,
+    environment: Annotated[
+        str, typer.Option(help="Where the demo's tests run.")
+    ] = "local",
+    only: Annotated[str, typer.Option(help="Some of these parts, A,B.")] = ",".join(
+        PARTS
+    ),
+    work: Annotated[
+        Path | None, typer.Option(help="Folder that keeps runs of BEFORE.")
+    ] = None,
     by_value: Annotated[bool, typer.Option(help="Compare values, not bytes.")] = False,
 ) -> None:
     """Print each difference; exit 1 when there is one."""

@@ -40,13 +40,17 @@ def evaluation_columns(row: Row, image: str) -> Row:
 
     parser = MAP_REPO_TO_PARSER_PY.get(row["repo"])
     if parser is None:
-        raise UserError(f"swebench has no Python parser for {row['repo']}; leave it out")
+        raise UserError(
+            f"swebench has no Python parser for {row['repo']}; leave it out"
+        )
     fail_only = row["repo"] in FAIL_ONLY_REPOS
     return {
         "image": image,
         "eval_script": eval_script(row),
         "log_parser": parser.__name__,
-        "eval_type": (EvalType.FAIL_ONLY if fail_only else EvalType.PASS_AND_FAIL).value,
+        "eval_type": (
+            EvalType.FAIL_ONLY if fail_only else EvalType.PASS_AND_FAIL
+        ).value,
     }
 
 
@@ -84,7 +88,9 @@ def _resets(patch: str, commit: str) -> list[str]:
     from unidiff.patch import PatchSet
 
     files = PatchSet(patch)
-    old = [file.source_file.removeprefix("a/") for file in files if not file.is_added_file]
+    old = [
+        file.source_file.removeprefix("a/") for file in files if not file.is_added_file
+    ]
     new = [file.target_file.removeprefix("b/") for file in files if file.is_added_file]
     lines = [f"git checkout {commit} {' '.join(old)}"] if old else []
     return lines + ([f"rm -f {' '.join(new)}"] if new else [])
@@ -96,7 +102,9 @@ def _test_command(spec: Mapping[str, Any], patch: str) -> str:
     command = str(spec["test_cmd"])
     paths = re.findall(r"diff --git a/.* b/(.*)", patch)
     tests = [path for path in paths if not path.endswith(tuple(NON_TEST_EXTS))]
-    return " ".join([command, *(directives(runner_of(command) or Runner.PYTEST, p) for p in tests)])
+    return " ".join(
+        [command, *(directives(runner_of(command) or Runner.PYTEST, p) for p in tests)]
+    )
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,9 @@ class TestLists:
 
         A test is listed only if it passes in all runs after the patch.
         """
-        passing = set.intersection(*({n for n, s in run.items() if s in _PASSING} for run in after))
+        passing = set.intersection(
+            *({n for n, s in run.items() if s in _PASSING} for run in after)
+        )
         kept = {name for name in passing if before.get(name) in _PASSING}
         # A test that was skipped before is in neither list, as in swebench's own validation.
         fixed = {name for name in passing - kept if before.get(name) != "SKIPPED"}
@@ -162,9 +172,12 @@ class GoldRuns:
         lines += ["bash /eval.sh 2>&1"]
         with engine_errors():
             container = self.client.containers.create(
-                image, ["timeout", "-s", "KILL", str(self.timeout), "bash", "/run.sh"],
-                network_mode="none", init=True, working_dir=_FOLDER,
-            )  # fmt: skip
+                image,
+                ["timeout", "-s", "KILL", str(self.timeout), "bash", "/run.sh"],
+                network_mode="none",
+                init=True,
+                working_dir=_FOLDER,
+            )
             try:
                 files = {"run.sh": "\n".join(lines), "eval.sh": script, _GOLD: patch}
                 container.put_archive("/", _tar(files))

@@ -64,7 +64,9 @@ class BoundedFigure:
     unit: str
 
     def __str__(self) -> str:
-        words = f"{self.name:24} {self.value:8.2f} {self.unit:10} bound {self.bound:.2f}"
+        words = (
+            f"{self.name:24} {self.value:8.2f} {self.unit:10} bound {self.bound:.2f}"
+        )
         return words if self.value <= self.bound else f"{words}  EXCEEDED"
 
 
@@ -102,7 +104,9 @@ def isolation(rows: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
     problems = [p for p in load_problems(str(rows)) if not p.taxonomy.libraries]
     programs = [TestedProgram(f"{p.after}\n{p.tests}") for p in problems]
     python = Path(sys.executable)
-    folders = make_folders(EnvironmentKind.LOCAL, python, limits=LIMITS, run_key="benchmark")
+    folders = make_folders(
+        EnvironmentKind.LOCAL, python, limits=LIMITS, run_key="benchmark"
+    )
     with tempfile.TemporaryDirectory() as name:
         files = [Path(name) / f"{number}.py" for number in range(len(programs))]
         for file, program in zip(files, programs, strict=True):
@@ -110,10 +114,16 @@ def isolation(rows: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
         bare, isolated = list[float](), list[float]()
         for number in range(rounds):
             bare.append(_timed(lambda: _at_once(workers, _run_bare, files)))
-            isolated.append(_timed(lambda: _at_once(workers, _isolated(folders), programs)))
-            print(f"round {number + 1}: bare {bare[-1]:.2f} s, isolated {isolated[-1]:.2f} s")
+            isolated.append(
+                _timed(lambda: _at_once(workers, _isolated(folders), programs))
+            )
+            print(
+                f"round {number + 1}: bare {bare[-1]:.2f} s, isolated {isolated[-1]:.2f} s"
+            )
     ratio = min(isolated) / min(bare)
-    yield BoundedFigure(f"isolation, {len(programs)} programs", ratio, MOST_ISOLATION, "x")
+    yield BoundedFigure(
+        f"isolation, {len(programs)} programs", ratio, MOST_ISOLATION, "x"
+    )
 
 
 def _run_bare(file: Path) -> None:
@@ -124,9 +134,14 @@ def _isolated(folders: Folders) -> Callable[[TestedProgram], object]:
     return lambda program: run_program(folders, program)
 
 
-def replay(run: Path, exercises: Path, workers: int, rounds: int) -> Iterator[BoundedFigure]:
+def replay(
+    run: Path, exercises: Path, workers: int, rounds: int
+) -> Iterator[BoundedFigure]:
     """Replay a run and run its test commands alone."""
-    facts, known = read_facts(run), {one.key: one for one in read_catalog(exercises).exercises}
+    facts, known = (
+        read_facts(run),
+        {one.key: one for one in read_catalog(exercises).exercises},
+    )
     results = [read_result(path) for path in result_paths(run)]
     with tempfile.TemporaryDirectory() as name:
         tried = [
@@ -147,21 +162,44 @@ def replay(run: Path, exercises: Path, workers: int, rounds: int) -> Iterator[Bo
             replayed.append(_timed(lambda: _python("exercises.exercism", *again)))  # noqa: B023
             # Without that of the tests: bubblewrap's first process ends before they are counted.
             cpu.append(_children_cpu() - before)
-            print(f"round {number + 1}: bare {bare[-1]:.2f} s, replayed {replayed[-1]:.2f} s")
+            print(
+                f"round {number + 1}: bare {bare[-1]:.2f} s, replayed {replayed[-1]:.2f} s"
+            )
     ratio = min(replayed) / min(bare)
     yield BoundedFigure(f"replay, {len(results)} exercises", ratio, MOST_REPLAY, "x")
     each = 1e3 * min(cpu) / len(results)
     yield BoundedFigure("harness, an exercise", each, MOST_HARNESS_CPU, "ms of CPU")
 
 
-def _words(facts: RunFacts, run: Path, exercises: Path, workers: int, out: Path) -> list[str]:
+def _words(
+    facts: RunFacts, run: Path, exercises: Path, workers: int, out: Path
+) -> list[str]:
     columns = dict.fromkeys(f"{one.model}@{one.edit_format}" for one in facts.columns)
     return [
-        "run", "--models", ",".join(columns), "--replay", str(run), "--exercises", str(exercises),
-        "--profile", facts.profile, "--tries", str(facts.tries), "--environment", "local",
-        "--repeats", str(max(one.repeat for one in facts.columns)), "--workers", str(workers),
-        "--jobs", str(workers), "--out", str(out), "--cache", str(out / "cache"),
-    ]  # fmt: skip
+        "run",
+        "--models",
+        ",".join(columns),
+        "--replay",
+        str(run),
+        "--exercises",
+        str(exercises),
+        "--profile",
+        facts.profile,
+        "--tries",
+        str(facts.tries),
+        "--environment",
+        "local",
+        "--repeats",
+        str(max(one.repeat for one in facts.columns)),
+        "--workers",
+        str(workers),
+        "--jobs",
+        str(workers),
+        "--out",
+        str(out),
+        "--cache",
+        str(out / "cache"),
+    ]
 
 
 def _written(folder: Path, exercise: Exercise, patch: str) -> Path:
@@ -195,14 +233,19 @@ def _timed(work: Callable[[], object]) -> float:
 
 def main() -> int:
     """Print the figures beside their bounds."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else ""
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("rescoring", "hold", "isolation"):
         commands.add_parser(name).add_argument("path", type=Path)
     again = commands.add_parser("replay")
     again.add_argument("path", type=Path)
     again.add_argument("exercises", type=Path)
-    for options, workers in ((commands.choices["isolation"], os.cpu_count() or 1), (again, 4)):
+    for options, workers in (
+        (commands.choices["isolation"], os.cpu_count() or 1),
+        (again, 4),
+    ):
         options.add_argument("--workers", type=int, default=workers)
         options.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()

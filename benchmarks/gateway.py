@@ -36,24 +36,40 @@ from runs.slots import prepare_process
 
 _MODEL = "claude-sonnet-4-5-20250929"
 _BODY = {
-    "model": _MODEL, "max_tokens": 1000, "stream": True,
+    "model": _MODEL,
+    "max_tokens": 1000,
+    "stream": True,
     "messages": [{"role": "user", "content": "word " * 23_000}],
-}  # fmt: skip
+}
 _USAGE = {"input_tokens": 20_000, "output_tokens": 40}
 
 
 def _events() -> bytes:
     opened = {"type": "message", "model": _MODEL, "content": [], "usage": _USAGE}
-    text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}
+    text = {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": "x"},
+    }
     listed = [
         {"type": "message_start", "message": opened},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "text", "text": ""},
+        },
         *[text] * 40,
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": _USAGE,
+        },
         {"type": "message_stop"},
     ]
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in listed)
+    return b"".join(
+        b"data: " + json.dumps(event).encode() + b"\n\n" for event in listed
+    )
 
 
 def _serve(ports: multiprocessing.SimpleQueue[int], seconds: float) -> None:
@@ -86,9 +102,13 @@ def _call(
     async def agent(session: ClientSession, port: int, token: str) -> None:
         for _ in range(calls):
             address = f"http://127.0.0.1:{port}/v1/messages"
-            async with session.post(address, json=_BODY, headers={"x-api-key": token}) as response:
+            async with session.post(
+                address, json=_BODY, headers={"x-api-key": token}
+            ) as response:
                 said = await response.read()
-                assert response.status == 200 and said.rstrip().endswith(b'"message_stop"}'), said
+                assert response.status == 200 and said.rstrip().endswith(
+                    b'"message_stop"}'
+                ), said
 
     async def run() -> None:
         async with ClientSession(connector=TCPConnector(limit=0)) as session:
@@ -122,7 +142,10 @@ def main(agents: int = 64, calls: int = 20, seconds: float = 2.0) -> None:
     stub = context.Process(target=_serve, args=(ports, seconds), daemon=True)
     stub.start()
     port = ports.get()
-    os.environ |= {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}", "ANTHROPIC_API_KEY": "stub"}
+    os.environ |= {
+        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
+        "ANTHROPIC_API_KEY": "stub",
+    }
     direct = _seconds([(port, "")] * agents, calls)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
@@ -150,8 +173,12 @@ def main(agents: int = 64, calls: int = 20, seconds: float = 2.0) -> None:
     print(f"directly         {number / direct:6.1f} calls/s ({direct:.1f} s)")
     print(f"by the gateway   {number / through:6.1f} calls/s ({through:.1f} s)")
     print(f"ratio            {direct / through:6.1%}")
-    print(f"memory           {idle / agents / 1e6:6.2f} MB for each attempt at its start")
-    print(f"                 {used / agents / 1e6:6.2f} MB with the answers of {calls} calls")
+    print(
+        f"memory           {idle / agents / 1e6:6.2f} MB for each attempt at its start"
+    )
+    print(
+        f"                 {used / agents / 1e6:6.2f} MB with the answers of {calls} calls"
+    )
 
 
 if __name__ == "__main__":

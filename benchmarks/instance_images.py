@@ -141,7 +141,9 @@ class Builder:
         """
         mirror = self.mirrors.find(instance.repo)
         if mirror is None:
-            raise UserError(f"no mirror of {instance.repo} in {self.mirrors.root}; clone one there")
+            raise UserError(
+                f"no mirror of {instance.repo} in {self.mirrors.root}; clone one there"
+            )
         layer = self.work / "layers" / instance.instance_id
         shutil.rmtree(layer, ignore_errors=True)
         (layer / "etc").mkdir(parents=True)
@@ -155,12 +157,18 @@ class Builder:
             shutil.rmtree(layer, ignore_errors=True)
 
     def _install(self, instance: Instance, spec: Spec, layer: Path) -> None:
-        packages = wanted_packages(instance.repo, spec, Workspace(layer / _TESTBED).read)
+        packages = wanted_packages(
+            instance.repo, spec, Workspace(layer / _TESTBED).read
+        )
         pip = "python -m pip install -q --root-user-action=ignore"
         lines = [
             "ldconfig -C /mnt/ld.so.cache",
             "python -m ensurepip",
-            *(f"{pip} {shlex.join(names)}" for names in (self.tools, packages) if names),
+            *(
+                f"{pip} {shlex.join(names)}"
+                for names in (self.tools, packages)
+                if names
+            ),
             *([f"{pip} {shlex.join(spec.pip_packages)}"] if spec.pip_packages else []),
             # The base contains the system packages.
             *(line for line in spec.pre_install if "apt-get" not in line),
@@ -180,26 +188,79 @@ class Builder:
         cache = self.work / "pip-cache"
         cache.mkdir(parents=True, exist_ok=True)
         seen: list[str | Path] = []
-        for path in ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs", "/etc/pip.conf"):
-            seen += ["--ro-bind-try", path, path] if (self.base.root / path[1:]).exists() else []
+        for path in (
+            "/etc/resolv.conf",
+            "/etc/hosts",
+            "/etc/ssl/certs",
+            "/etc/pip.conf",
+        ):
+            seen += (
+                ["--ro-bind-try", path, path]
+                if (self.base.root / path[1:]).exists()
+                else []
+            )
         script = f"source /opt/miniconda3/bin/activate; conda activate testbed; {line}"
         return [
-            "bwrap", "--die-with-parent", "--unshare-pid", "--unshare-ipc",
-            "--ro-bind", self.base.root, "/", "--dev", "/dev", "--proc", "/proc",
-            "--tmpfs", "/tmp", "--tmpfs", "/root", "--bind", cache, "/root/.cache/pip",
-            "--bind", layer / _PREFIX, f"/{_PREFIX}", "--bind", layer / _TESTBED, f"/{_TESTBED}",
-            "--bind", layer / "etc", "/mnt", *seen, "--chdir", f"/{_TESTBED}",
-            "--setenv", "HOME", "/root", "--setenv", "PATH", "/usr/sbin:/usr/bin:/sbin:/bin",
-            "--setenv", "LD_LIBRARY_PATH", f"/{_PREFIX}/lib", "--setenv", "LC_ALL", "C.UTF-8",
+            "bwrap",
+            "--die-with-parent",
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--ro-bind",
+            self.base.root,
+            "/",
+            "--dev",
+            "/dev",
+            "--proc",
+            "/proc",
+            "--tmpfs",
+            "/tmp",
+            "--tmpfs",
+            "/root",
+            "--bind",
+            cache,
+            "/root/.cache/pip",
+            "--bind",
+            layer / _PREFIX,
+            f"/{_PREFIX}",
+            "--bind",
+            layer / _TESTBED,
+            f"/{_TESTBED}",
+            "--bind",
+            layer / "etc",
+            "/mnt",
+            *seen,
+            "--chdir",
+            f"/{_TESTBED}",
+            "--setenv",
+            "HOME",
+            "/root",
+            "--setenv",
+            "PATH",
+            "/usr/sbin:/usr/bin:/sbin:/bin",
+            "--setenv",
+            "LD_LIBRARY_PATH",
+            f"/{_PREFIX}/lib",
+            "--setenv",
+            "LC_ALL",
+            "C.UTF-8",
             # The repository has its tags.
-            "--unsetenv", "SETUPTOOLS_SCM_PRETEND_VERSION",
-            "bash", "-ec", script,
-        ]  # fmt: skip
+            "--unsetenv",
+            "SETUPTOOLS_SCM_PRETEND_VERSION",
+            "bash",
+            "-ec",
+            script,
+        ]
 
     def _image(self, layer: Path, image: str) -> None:
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
-            _tar(layer, ["./opt", "./etc", f"./{_TESTBED}"], Path(scratch) / "layer.tar")
-            lines = [f"FROM {self.base.image}", "ADD layer.tar /", f"WORKDIR /{_TESTBED}"]
+            _tar(
+                layer, ["./opt", "./etc", f"./{_TESTBED}"], Path(scratch) / "layer.tar"
+            )
+            lines = [
+                f"FROM {self.base.image}",
+                "ADD layer.tar /",
+                f"WORKDIR /{_TESTBED}",
+            ]
             (Path(scratch) / "Dockerfile").write_text("\n".join(lines) + "\n")
             with engine_errors():
                 self.client.images.build(path=scratch, tag=image, rm=True, forcerm=True)
@@ -213,7 +274,9 @@ def interpreter(pyenv: Path, version: str) -> Path:
     """Return the folder of the newest interpreter of ``version`` (``3.9``) below ``pyenv``."""
     found = [p for p in pyenv.glob(f"{version}.*") if (p / "bin" / "python").exists()]
     if not found:
-        raise UserError(f"no Python {version} in {pyenv}; run `pyenv install {version}`")
+        raise UserError(
+            f"no Python {version} in {pyenv}; run `pyenv install {version}`"
+        )
     return max(found, key=lambda path: int(path.name.rpartition(".")[2]))
 
 
@@ -225,7 +288,11 @@ def _lay_interpreter(source: Path, target: Path) -> None:
         if Path(folder).name == "site-packages":
             return {*names}
         if Path(folder) == source / "bin":  # scripts that name the old path
-            return {name for name in names if not name.startswith("python") or "config" in name}
+            return {
+                name
+                for name in names
+                if not name.startswith("python") or "config" in name
+            }
         return kept_out | {name for name in names if name.endswith(".a")}
 
     shutil.copytree(source, target, symlinks=True, ignore=left_out)
@@ -236,15 +303,36 @@ def _lay_repository(mirror: Path, commit: str, folder: Path) -> None:
     folder.mkdir(parents=True)
     git("init", "--quiet", "--initial-branch=main", cwd=folder)
     named = "--format=%(refname)"
-    tags = git("for-each-ref", named, "--merged", commit, "refs/tags", cwd=mirror).decode().split()
+    tags = (
+        git("for-each-ref", named, "--merged", commit, "refs/tags", cwd=mirror)
+        .decode()
+        .split()
+    )
     wanted = [commit, *(f"{tag}:{tag}" for tag in tags)]
-    git("fetch", "--quiet", "--no-tags", "--upload-pack", _UPLOAD, mirror, *wanted, cwd=folder)
+    git(
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--upload-pack",
+        _UPLOAD,
+        mirror,
+        *wanted,
+        cwd=folder,
+    )
     git("reset", "--quiet", "--hard", commit, cwd=folder)
 
 
 def _lay_changes(folder: Path) -> None:
     """Commit the changes of set-up lines, so that later differences are the candidate's."""
-    git("commit", "--quiet", "--allow-empty", "--all", "--message", "SWE-bench", cwd=folder)
+    git(
+        "commit",
+        "--quiet",
+        "--allow-empty",
+        "--all",
+        "--message",
+        "SWE-bench",
+        cwd=folder,
+    )
 
 
 ROWS = "instances.jsonl"
@@ -254,7 +342,9 @@ _LISTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 
 def main(
     ids: Annotated[list[str], typer.Argument(help="Ids of instances.")],
-    dataset: Annotated[Path, typer.Option(help="Rows with `spec`, one JSON object per line.")],
+    dataset: Annotated[
+        Path, typer.Option(help="Rows with `spec`, one JSON object per line.")
+    ],
     mirrors: Annotated[Path, typer.Option(help="Folder of bare mirrors.")],
     out: Annotated[Path, typer.Option(help="Folder for rows, logs and cached files.")],
     pyenv: Annotated[Path, typer.Option(help="Folder of interpreters.")] = Path(
@@ -263,10 +353,14 @@ def main(
     debootstrap_mirror: Annotated[
         str, typer.Option(help="URL of a Debian mirror.")
     ] = "http://deb.debian.org/debian",
-    pip: Annotated[str, typer.Option(help="Requirement for pip in the images.")] = TOOLS[0],
+    pip: Annotated[
+        str, typer.Option(help="Requirement for pip in the images.")
+    ] = TOOLS[0],
     tag: Annotated[str, typer.Option(help="Tag of the images.")] = _LATEST,
     rebuild: Annotated[bool, typer.Option(help="Build existing images again.")] = False,
-    timeout: Annotated[int, typer.Option(help="Time limit of one test run in seconds.")] = 1800,
+    timeout: Annotated[
+        int, typer.Option(help="Time limit of one test run in seconds.")
+    ] = 1800,
 ) -> None:
     """Build the images of IDS and write their rows to OUT/instances.jsonl; exit 1 if one fails."""
     client = connect()
@@ -277,7 +371,9 @@ def main(
     base = Base(out / "base" / "rootfs", debootstrap_mirror)
     base.make(client, out / "logs" / "base.log")
     tools = [pip, *TOOLS[1:]]
-    builder = Builder(client, base, Mirrors(mirrors.expanduser()), pyenv.expanduser(), out, tools)
+    builder = Builder(
+        client, base, Mirrors(mirrors.expanduser()), pyenv.expanduser(), out, tools
+    )
     runs = GoldRuns(client, timeout, out / "gold-runs" / tag)
     for name in ids:
         if name not in rows:
@@ -302,7 +398,9 @@ def _made(row: Row, builder: Builder, tag: str, *, rebuild: bool) -> Row:
     """Build the image of ``row`` and return the row with all columns but the test lists."""
     instance, _ = split_row(row)
     if instance.spec is None:
-        raise UserError(f"instance {instance.instance_id}: the row has no `spec`; add it")
+        raise UserError(
+            f"instance {instance.instance_id}: the row has no `spec`; add it"
+        )
     image = derived_image(instance.instance_id).removesuffix(_LATEST) + tag
     if rebuild or not holds(builder.client, image):
         builder.build(instance, instance.spec, image)
@@ -314,7 +412,9 @@ def _test_lists(row: Row, runs: GoldRuns, known: Mapping[str, Row]) -> Row:
     if old := known.get(row["instance_id"]):
         return {key: old[key] for key in _LISTS}
     lists = runs.test_lists(row)
-    return dict(zip(_LISTS, (list(lists.fail_to_pass), list(lists.pass_to_pass)), strict=True))
+    return dict(
+        zip(_LISTS, (list(lists.fail_to_pass), list(lists.pass_to_pass)), strict=True)
+    )
 
 
 def rows_name(tag: str = _LATEST) -> str:
@@ -333,7 +433,9 @@ def read_rows(path: Path) -> dict[str, Row]:
         rows = [json.loads(line) for line in lines if line.strip()]
         return {row["instance_id"]: row for row in rows}
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{path} cannot be read as rows, one JSON object a line: {error}") from None
+        raise UserError(
+            f"{path} cannot be read as rows, one JSON object a line: {error}"
+        ) from None
 
 
 def _note(path: Path, row: Row) -> None:

@@ -45,11 +45,15 @@ def _judged(run: RunData) -> RunData:
     dice = Random(1)
 
     def judged(attempt: AttemptData, instance: InstanceData) -> AttemptData:
-        status = VerdictStatus.RESOLVED if dice.random() < 0.3 else VerdictStatus.UNRESOLVED
+        status = (
+            VerdictStatus.RESOLVED if dice.random() < 0.3 else VerdictStatus.UNRESOLVED
+        )
         return replace(attempt, verdict=Verdict(instance.instance_id, status, "docker"))
 
     instances = (
-        replace(each, attempts=tuple(judged(attempt, each) for attempt in each.attempts))
+        replace(
+            each, attempts=tuple(judged(attempt, each) for attempt in each.attempts)
+        )
         for each in run.instances
     )
     return replace(run, instances=tuple(instances))

@@ -79,9 +79,15 @@ def recall_of(row: Mapping[str, Any], mirror: Path, store: TagStore) -> Shown:
     with tempfile.TemporaryDirectory() as folder:
         _extract(mirror, row["base_commit"], Path(folder))
         repo_map = RepoMap.of(blobs, Path(folder), store)
-    lines = {path: found for path, found in touched_lines(row["patch"]).items() if path in blobs}
+    lines = {
+        path: found
+        for path, found in touched_lines(row["patch"]).items()
+        if path in blobs
+    }
     gold = {
-        path: innermost(repo_map.index.definitions_of(repo_map.index.paths.index(path)), found)
+        path: innermost(
+            repo_map.index.definitions_of(repo_map.index.paths.index(path)), found
+        )
         for path, found in lines.items()
     }
     maps = [_shown(repo_map, row["problem_statement"], tokens) for tokens in BUDGETS]
@@ -96,10 +102,14 @@ def recall_of(row: Mapping[str, Any], mirror: Path, store: TagStore) -> Shown:
 def table(title: str, results: Sequence[Shown]) -> Iterator[str]:
     """Yield the lines of the table for ``results``."""
     files = [result.files for result in results]
-    definitions = [result.definitions for result in results if result.definitions is not None]
+    definitions = [
+        result.definitions for result in results if result.definitions is not None
+    ]
     yield f"{title:<28}" + "".join(f"{budget:>14,}" for budget in BUDGETS)
     yield _row(f"  all gold files, n={len(files)}", files, FILE_GOALS)
-    yield _row(f"  all definitions, n={len(definitions)}", definitions, DEFINITION_GOALS)
+    yield _row(
+        f"  all definitions, n={len(definitions)}", definitions, DEFINITION_GOALS
+    )
 
 
 def mirrors_of(rows: Sequence[Mapping[str, Any]], root: Path) -> dict[str, Path]:
@@ -109,11 +119,15 @@ def mirrors_of(rows: Sequence[Mapping[str, Any]], root: Path) -> dict[str, Path]
     return {repo: mirror for repo, mirror in found.items() if mirror is not None}
 
 
-def _row(title: str, results: Sequence[tuple[bool, ...]], goals: Sequence[int | None]) -> str:
+def _row(
+    title: str, results: Sequence[tuple[bool, ...]], goals: Sequence[int | None]
+) -> str:
     cells = []
     for place, goal in enumerate(goals):
         share = 100 * sum(result[place] for result in results) / max(1, len(results))
-        cells.append(f"{share:5.1f} %" + (f" (≥{goal})" if goal is not None else " " * 6))
+        cells.append(
+            f"{share:5.1f} %" + (f" (≥{goal})" if goal is not None else " " * 6)
+        )
     return f"{title:<28}" + "".join(f"{cell:>14}" for cell in cells)
 
 
@@ -128,7 +142,9 @@ def _shown(repo_map: RepoMap, text: str, tokens: int) -> dict[str, FileEntry]:
     return {entry.path: entry for entry in entries}
 
 
-def _has_definitions(shown: Mapping[str, FileEntry], gold: Mapping[str, set[int]]) -> bool:
+def _has_definitions(
+    shown: Mapping[str, FileEntry], gold: Mapping[str, set[int]]
+) -> bool:
     return all(
         path in shown and definitions <= _named(shown[path])
         for path, definitions in gold.items()
@@ -143,9 +159,13 @@ def _named(entry: FileEntry) -> set[int]:
 
 
 def _blobs(mirror: Path, commit: str) -> dict[str, str]:
-    listing = git("ls-tree", "-r", "-z", commit, cwd=mirror).decode("utf-8", "surrogateescape")
+    listing = git("ls-tree", "-r", "-z", commit, cwd=mirror).decode(
+        "utf-8", "surrogateescape"
+    )
     entries = (entry.partition("\t") for entry in listing.split("\0") if entry)
-    return {path: meta.split()[2] for meta, _, path in entries if meta.startswith("100")}
+    return {
+        path: meta.split()[2] for meta, _, path in entries if meta.startswith("100")
+    }
 
 
 def _extract(mirror: Path, commit: str, folder: Path) -> None:

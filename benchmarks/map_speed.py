@@ -23,7 +23,11 @@ def main(folder: str, text_file: str, store: str) -> None:
     """Make a map, then another for a longer text, and print the figures of each as JSON."""
     text = Path(text_file).read_text(encoding="utf-8")
     with contextlib.redirect_stderr(io.StringIO()):
-        render = _reference(folder) if store == "reference" else _ours(Path(folder), Path(store))
+        render = (
+            _reference(folder)
+            if store == "reference"
+            else _ours(Path(folder), Path(store))
+        )
         render(text)
         first = _used()
         render(f"{text}\nThe same holds for evaluate and for lambdify.")
@@ -33,7 +37,9 @@ def main(folder: str, text_file: str, store: str) -> None:
 
 def _used() -> float:
     """Return the CPU seconds of this process and its children."""
-    usages = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    usages = [
+        resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    ]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 

@@ -52,7 +52,9 @@ def _nested(size: int) -> str:
 
 
 def _numbered(template: str) -> Make:
-    return lambda size: "".join(template.format(n) for n in range(size // len(template)))
+    return lambda size: "".join(
+        template.format(n) for n in range(size // len(template))
+    )
 
 
 REPLIES: Mapping[str, Make] = {
@@ -79,23 +81,30 @@ REPLIES: Mapping[str, Make] = {
     ),
     "blocks for places": _many(_block("x = 1\nx = 1\n", "x = 1\n", "package/same.py")),
     "a long search in equal lines": _many(
-        "x = 1\n", "package/same.py\n<<<<<<< SEARCH\n", "y\n=======\nz\n>>>>>>> REPLACE\n"
+        "x = 1\n",
+        "package/same.py\n<<<<<<< SEARCH\n",
+        "y\n=======\nz\n>>>>>>> REPLACE\n",
     ),
     "a search of one long line": _many(
         "ab ", f"{PATH}\n<<<<<<< SEARCH\n", "\n=======\nz\n>>>>>>> REPLACE\n"
     ),
     "elisions": _many(
-        "x = 1\n...\n", "package/same.py\n<<<<<<< SEARCH\n", "=======\n...\n>>>>>>> REPLACE\n"
+        "x = 1\n...\n",
+        "package/same.py\n<<<<<<< SEARCH\n",
+        "=======\n...\n>>>>>>> REPLACE\n",
     ),
     "an empty search": _many(
         "x = 1\n", "new.py\n```\n<<<<<<< SEARCH\n=======\n", ">>>>>>> REPLACE\n```\n"
     ),
-    "new files": _numbered("new{0}.py\n```\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n```\n"),
+    "new files": _numbered(
+        "new{0}.py\n```\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n```\n"
+    ),
     "a whole file": _many("x = 1\n", PATH + "\n```python\n", "```\n"),
     "a whole file of brackets": _many("(((((\n", PATH + "\n```python\n", "```\n"),
     "diff headers": _many("--- a/a.py\n+++ b/a.py\n"),
     "hunks": _many(
-        "@@ -1,2 +1,2 @@\n-    value_1 = call(1)\n+x\n", "--- a/package/a.py\n+++ b/package/a.py\n"
+        "@@ -1,2 +1,2 @@\n-    value_1 = call(1)\n+x\n",
+        "--- a/package/a.py\n+++ b/package/a.py\n",
     ),
     "hunks with wrong counts": _many(
         "@@ -1,99999 +1,99999 @@\n-x\n", "--- a/package/a.py\n+++ b/package/a.py\n"
@@ -104,17 +113,23 @@ REPLIES: Mapping[str, Make] = {
     "renames": _many("rename from a.py\nrename to b.py\n"),
     "patch actions": _many("*** Update File: package/a.py\n@@\n-x = 1\n+y\n"),
     "patch headers": _many("@@ x = 1\n", "*** Update File: package/same.py\n", "+y\n"),
-    "patch blank ends": _many("\n", "*** Begin Patch\n*** Add File: x.py\n+x\n", "*** End Patch\n"),
+    "patch blank ends": _many(
+        "\n", "*** Begin Patch\n*** Add File: x.py\n+x\n", "*** End Patch\n"
+    ),
     "headings": _many("### 1. Update `package/a.py`\n"),
     "headings and fences": _many("### 1. Update `package/a.py`\n```python\nx\n```\n"),
     "fences in broken code": _many("(((\n```\n", PATH + "\n```python\n"),
     "fences of two lengths": _many("````\n```\n`````\n", PATH + "\n```python\n"),
-    "markers of conflicts": _many("<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> b\n", PATH + "\n"),
+    "markers of conflicts": _many(
+        "<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> b\n", PATH + "\n"
+    ),
     "markers behind code": _many("x>>>>>>> REPLACE\n", PATH + "\n<<<<<<< SEARCH\n"),
     "bare last markers": _many(">>>>>>>\n", PATH + "\n<<<<<<< SEARCH\n=======\n"),
     "a marker and spaces": _many(" ", PATH + "\n<<<<<<< SEARCH", "x"),
     "hunks in fences": _many(PATH + "\n```diff\n@@ @@\n-x\n+y\n```\n"),
-    "hunks of new lines": _many("@@ @@ x = 1\n+x\n", "--- a/package/same.py\n+++ b/x.py\n"),
+    "hunks of new lines": _many(
+        "@@ @@ x = 1\n+x\n", "--- a/package/same.py\n+++ b/x.py\n"
+    ),
     "patches without ends": _many(
         "*** Begin Patch\n*** Update File: package/a.py\n@@\n-x\n+y\n```\nprose\n"
     ),
@@ -125,7 +140,9 @@ REPLIES: Mapping[str, Make] = {
     "escaped quotes": _many('\\"'),
 }
 ARGUMENTS: Mapping[str, Make] = {
-    "content": lambda size: json.dumps({"path": "x.py", "content": "x = 1\n" * (size // 6)}),
+    "content": lambda size: json.dumps(
+        {"path": "x.py", "content": "x = 1\n" * (size // 6)}
+    ),
     "unclosed": _many("x = 1\\n", '{"path": "x.py", "content": "'),
     "single quotes": _many("x ", "{'path': 'x.py', 'content': '", "'}"),
     "broken quotes": _many('"x" ', '{"path": "x.py", "content": "', '"}'),
@@ -133,9 +150,14 @@ ARGUMENTS: Mapping[str, Make] = {
     "deep objects": _many('{"a":'),
     "deep Python": _many("-", tail="1"),
     "unclosed objects": _many('{"a": 1, ', tail="}"),
-    "keys": lambda size: json.dumps({"path": "x.py", **{f"k{n}": [] for n in range(size // 12)}}),
+    "keys": lambda size: json.dumps(
+        {"path": "x.py", **{f"k{n}": [] for n in range(size // 12)}}
+    ),
     "edits": lambda size: json.dumps(
-        {"path": PATH, "edits": [{"original_lines": "x", "updated_lines": "y"}] * (size // 45)}
+        {
+            "path": PATH,
+            "edits": [{"original_lines": "x", "updated_lines": "y"}] * (size // 45),
+        }
         | {f"k{n}": 1 for n in range(size // 50)}
     ),
     "digits": _many("9", '{"path": ', "}"),
@@ -215,7 +237,9 @@ LOGS: Mapping[str, Make] = {
 _TOLERANCE = 1.35
 _TOO_SHORT = 0.02
 _TOO_LONG = 60.0
-_FILE = "".join(f"    value_{n % 700} = call({n})  # the number {n % 50}\n" for n in range(2_000))
+_FILE = "".join(
+    f"    value_{n % 700} = call({n})  # the number {n % 50}\n" for n in range(2_000)
+)
 _REPEATING = "x = 1\n" * 5_000
 _PACKAGES = (f"package/m{n}/__init__.py" for n in range(500))
 _KNOWN = frozenset((PATH, "package/same.py", "README.md", *_PACKAGES))
@@ -274,7 +298,9 @@ def _reply(form: str, matching: Matching, text: str) -> None:
 def _call(form: str, text: str) -> None:
     edit_format = get_format(form)
     call = ToolCall(edit_format.tools[0]["name"], text)
-    edits = edit_format.parse(Reply("", tool_calls=(call,)), ReplyScope(_KNOWN, (PATH,)))
+    edits = edit_format.parse(
+        Reply("", tool_calls=(call,)), ReplyScope(_KNOWN, (PATH,))
+    )
     feedback(edit_format.apply(edits, {PATH: _FILE}.get, (PATH,)))
     edit_format.parse(Reply(text), ReplyScope())
     messages_as_sent([Message("assistant", "", (call,)), Message("user", "x")])
@@ -318,15 +344,22 @@ def _exponent(times: list[float]) -> float:
 
 
 def main(
-    size: Annotated[int, typer.Option(help="The smallest size, in characters.")] = 64 * 1024,
+    size: Annotated[int, typer.Option(help="The smallest size, in characters.")] = 64
+    * 1024,
     runs: Annotated[int, typer.Option(help="Number of runs; the best one counts.")] = 2,
-    only: Annotated[str, typer.Option(help="Only families with this in the name.")] = "",
-    huge: Annotated[int, typer.Option(help="Size of the single blocks at the end.")] = 100_000_000,
+    only: Annotated[
+        str, typer.Option(help="Only families with this in the name.")
+    ] = "",
+    huge: Annotated[
+        int, typer.Option(help="Size of the single blocks at the end.")
+    ] = 100_000_000,
 ) -> None:
     """Print each family's times and exponent; exit with 1 if one grows faster than allowed."""
     sizes = [size << n for n in range(4)]
     families = [family for family in _families() if only in family.name]
-    print(f"{'family':50}" + "".join(f"{n // 1024:>7} KiB" for n in sizes) + "  exponent")
+    print(
+        f"{'family':50}" + "".join(f"{n // 1024:>7} KiB" for n in sizes) + "  exponent"
+    )
     bad = 0
     for family in families:
         times = _measured(family, sizes, runs)
@@ -335,7 +368,8 @@ def main(
         bad += fails
         cells = "".join(f"{t:>9.3f} s" for t in times)
         print(
-            f"{family.name:50}{cells}  {exponent:8.2f}{'  TOO FAST' if fails else ''}", flush=True
+            f"{family.name:50}{cells}  {exponent:8.2f}{'  TOO FAST' if fails else ''}",
+            flush=True,
         )
     if not only:
         _print_huge(huge)
@@ -352,7 +386,9 @@ def _print_huge(size: int) -> None:
         text = REPLIES[family](size)
         started = time.process_time()
         _reply(form, Matching.TOLERANT, text)
-        print(f"{form}: {family} of {size:,} characters: {time.process_time() - started:.1f} s")
+        print(
+            f"{form}: {family} of {size:,} characters: {time.process_time() - started:.1f} s"
+        )
 
 
 if __name__ == "__main__":

@@ -63,7 +63,9 @@ def main(
     ids: Annotated[list[str], typer.Argument(help="Ids, one for each repository.")],
     rows: Annotated[Path, typer.Option(help="Rows of benchmarks.instance_images.")],
     mirrors: Annotated[Path, typer.Option(help="Folder of bare mirrors.")],
-    out: Annotated[Path, typer.Option(help="Folder for snapshots, environments and baselines.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for snapshots, environments and baselines.")
+    ],
     environment: Annotated[
         list[EnvironmentKind] | None, typer.Option(help="Repeatable; default: both.")
     ] = None,
@@ -95,20 +97,28 @@ def main(
     sys.exit(any(count[_PLAUSIBLE] for count in counts.values()))
 
 
-def plant(instance: Instance, place: TestBench, each: int, chance: random.Random) -> list[Breakage]:
+def plant(
+    instance: Instance, place: TestBench, each: int, chance: random.Random
+) -> list[Breakage]:
     """Return the breakages of an instance; the executed functions are found locally.
 
     Raises:
         UserError: no test that passes executes a function.
     """
     with place.tests_of(instance, EnvironmentKind.LOCAL) as checks:
-        functions = executed_functions(instance, checks, place.limits.test * _SHARE, chance)
+        functions = executed_functions(
+            instance, checks, place.limits.test * _SHARE, chance
+        )
         if not functions:
-            raise UserError(f"{instance.instance_id}: passing tests execute no function; drop it")
+            raise UserError(
+                f"{instance.instance_id}: passing tests execute no function; drop it"
+            )
         files = checks.base.tracked_files()
         package = package_of([function.path for function in functions], files)
         read = Workspace(checks.base.root).read
-        print(f"{instance.instance_id}: {len(functions)} executed functions to draw from")
+        print(
+            f"{instance.instance_id}: {len(functions)} executed functions to draw from"
+        )
         return Planter(functions, package, files, read, chance).plant(each, spare=each)
 
 
@@ -155,11 +165,14 @@ def noticed(breakage: Breakage, checks: InstanceTests, seconds: float) -> bool:
     """Say whether the bare test command ends differently with a breakage, for any related file."""
     session, files = checks.session, checks.base.tracked_files()
     runner = runner_of(session.test_command) or Runner.PYTEST
-    related = RelatedTests(files, Workspace(checks.base.root).read).of([*breakage.changes])
+    related = RelatedTests(files, Workspace(checks.base.root).read).of(
+        [*breakage.changes]
+    )
     for test in related:
         command = f"{session.test_command} {shlex.quote(directives(runner, test))}"
         with_it, without = (
-            run_once(session, changes, command, seconds) for changes in (breakage.changes, {})
+            run_once(session, changes, command, seconds)
+            for changes in (breakage.changes, {})
         )
         if _ending(with_it) != _ending(without):
             return True
@@ -169,14 +182,21 @@ def noticed(breakage: Breakage, checks: InstanceTests, seconds: float) -> bool:
 def _ending(result: CommandResult) -> tuple[int | None, frozenset[str]]:
     """Return the exit code and the lines that name a failure."""
     lines = result.output.splitlines()
-    failed = (line.partition(" - ")[0] for line in lines if line.startswith(("FAILED", "ERROR")))
+    failed = (
+        line.partition(" - ")[0]
+        for line in lines
+        if line.startswith(("FAILED", "ERROR"))
+    )
     return result.exit_code, frozenset(failed)
 
 
 def table(counts: dict[Key, Counter[str]]) -> Iterator[str]:
     """Yield the lines of a table: verdicts per repository, environment and kind."""
     words = ("caught", "untested", _UNNOTICED, _PLAUSIBLE)
-    rows = [(*key, *(f"{said} {count[said]}" for said in words)) for key, count in counts.items()]
+    rows = [
+        (*key, *(f"{said} {count[said]}" for said in words))
+        for key, count in counts.items()
+    ]
     return aligned(("repository", "environment", "kind", "verdicts", "", "", ""), rows)
 
 

@@ -37,7 +37,9 @@ class TestBench:
     limits: TestLimits
 
     @contextmanager
-    def tests_of(self, instance: Instance, kind: EnvironmentKind) -> Iterator[InstanceTests]:
+    def tests_of(
+        self, instance: Instance, kind: EnvironmentKind
+    ) -> Iterator[InstanceTests]:
         """Return the regression tests of ``instance`` in an environment of ``kind``.
 
         Raises:
@@ -62,7 +64,11 @@ class TestBench:
             yield make_checkout(snapshot, Path(scratch) / "base")
 
     def _tests(
-        self, instance: Instance, environment: Environment, session: Session, base: Checkout
+        self,
+        instance: Instance,
+        environment: Environment,
+        session: Session,
+        base: Checkout,
     ) -> RegressionTests:
         log = logging.getLogger(f"{__name__}.{environment.name}.{instance.instance_id}")
         return RegressionTests(

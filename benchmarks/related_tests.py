@@ -50,14 +50,22 @@ class Blobs:
         """Start git on ``mirror``."""
         self.mirror = mirror
         argv = ("git", "-C", str(mirror), "cat-file", "--batch")
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self.texts: dict[str, str] = {}
 
     def of(self, commit: str) -> dict[str, str]:
         """Return the blobs of a commit's files by path."""
         listing = git("ls-tree", "-r", "-z", commit, cwd=self.mirror)
-        entries = (e.partition("\t") for e in listing.decode("utf-8", "replace").split("\0") if e)
-        return {path: meta.split()[2] for meta, _, path in entries if meta.startswith("100")}
+        entries = (
+            e.partition("\t")
+            for e in listing.decode("utf-8", "replace").split("\0")
+            if e
+        )
+        return {
+            path: meta.split()[2] for meta, _, path in entries if meta.startswith("100")
+        }
 
     def read(self, blob: str) -> str:
         """Return a blob's text."""
@@ -67,18 +75,26 @@ class Blobs:
             self.process.stdin.write(f"{blob}\n".encode())
             self.process.stdin.flush()
             size = int(self.process.stdout.readline().split()[2])
-            self.texts[blob] = self.process.stdout.read(size + 1)[:-1].decode("utf-8", "replace")
+            self.texts[blob] = self.process.stdout.read(size + 1)[:-1].decode(
+                "utf-8", "replace"
+            )
         return self.texts[blob]
 
 
 def main(
     dataset: Annotated[Path, typer.Option(help="SWE-bench rows, JSON lines.")],
     repos: Annotated[Path, typer.Option(help="Folder of mirrors.")],
-    only: Annotated[list[str] | None, typer.Option(help="Parts of repositories' names.")] = None,
-    missed: Annotated[bool, typer.Option(help="Print what each instance misses.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Parts of repositories' names.")
+    ] = None,
+    missed: Annotated[
+        bool, typer.Option(help="Print what each instance misses.")
+    ] = False,
 ) -> None:
     """Print by repository how many hidden test files are chosen, and how many files in all."""
-    rows = [json.loads(line) for line in dataset.read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line) for line in dataset.read_text(encoding="utf-8").splitlines()
+    ]
     mirrors = mirrors_of(rows, repos)
     found: dict[str, list[Choice]] = {}
     for repo, mirror in mirrors.items():
@@ -91,7 +107,9 @@ def main(
     print(_line("all", every))
     for choice in every if missed else ():
         if lost := choice.hidden - {*choice.chosen}:
-            print(f"{choice.instance_id}: {choice.edited} {sorted(lost)}\n  {choice.chosen}")
+            print(
+                f"{choice.instance_id}: {choice.edited} {sorted(lost)}\n  {choice.chosen}"
+            )
 
 
 def _chosen(row: Mapping[str, Any], blobs: Blobs) -> Choice:
@@ -109,7 +127,9 @@ def _chosen(row: Mapping[str, Any], blobs: Blobs) -> Choice:
     between = time.perf_counter()
     tests.of(edited)
     seconds = (between - started, time.perf_counter() - between)
-    hidden = frozenset(p for p in patch_paths(row["test_patch"]) if p in tree and p[-3:] == ".py")
+    hidden = frozenset(
+        p for p in patch_paths(row["test_patch"]) if p in tree and p[-3:] == ".py"
+    )
     return Choice(row["instance_id"], edited, hidden, chosen, seconds)
 
 
@@ -128,9 +148,13 @@ def _top(path: str) -> tuple[str, ...]:
 def _line(title: str, choices: Sequence[Choice]) -> str:
     hidden = sum(len(choice.hidden) for choice in choices)
     found = sum(len(choice.hidden & {*choice.chosen}) for choice in choices)
-    hits = [bool(choice.hidden & {*choice.chosen}) for choice in choices if choice.hidden]
+    hits = [
+        bool(choice.hidden & {*choice.chosen}) for choice in choices if choice.hidden
+    ]
     files = sum(len(choice.chosen) for choice in choices)
-    first, second = (sum(c.seconds[n] for c in choices) / max(1, len(choices)) for n in (0, 1))
+    first, second = (
+        sum(c.seconds[n] for c in choices) / max(1, len(choices)) for n in (0, 1)
+    )
     top = sum(bool(choice.by_top_package) for choice in choices)
     return (
         f"{title:<26}{len(choices):>4} rows{found:>5} of {hidden:>3} hidden files found "

@@ -16,8 +16,12 @@ import typer
 
 
 def main(
-    run: Annotated[Path, typer.Argument(help="The replayed run, a folder under predictions/.")],
-    recorded: Annotated[Path, typer.Argument(help="The folder of recorded trajectories.")],
+    run: Annotated[
+        Path, typer.Argument(help="The replayed run, a folder under predictions/.")
+    ],
+    recorded: Annotated[
+        Path, typer.Argument(help="The folder of recorded trajectories.")
+    ],
 ) -> None:
     """Print each attempt that differs, then the counts; exit with 1 if one differs."""
     total = equal = same_edit = 0
@@ -28,11 +32,15 @@ def main(
             equal += 1
         else:
             print(f"differs: {name} attempt {got['attempt']} ({got['status']})")
-    print(f"{equal} of {total} attempts give the recorded patch; {same_edit} the edit outcome")
+    print(
+        f"{equal} of {total} attempts give the recorded patch; {same_edit} the edit outcome"
+    )
     sys.exit(equal != total)
 
 
-def _pairs(run: Path, recorded: Path) -> Iterator[tuple[str, dict[str, str], dict[str, str]]]:
+def _pairs(
+    run: Path, recorded: Path
+) -> Iterator[tuple[str, dict[str, str], dict[str, str]]]:
     for path in sorted(recorded.glob("*.json")):
         prediction = json.loads((run / path.name).read_text(encoding="utf-8"))
         ours = {result["attempt"]: result for result in prediction["all_results"]}
@@ -41,7 +49,9 @@ def _pairs(run: Path, recorded: Path) -> Iterator[tuple[str, dict[str, str], dic
 
 
 def _without_index(patch: str | None) -> list[str]:
-    return [line for line in (patch or "").rstrip("\n").split("\n") if line[:6] != "index "]
+    return [
+        line for line in (patch or "").rstrip("\n").split("\n") if line[:6] != "index "
+    ]
 
 
 if __name__ == "__main__":

@@ -32,20 +32,27 @@ def main(
     dataset: Annotated[Path, typer.Option(help="SWE-bench rows, JSON lines.")],
     repos: Annotated[Path, typer.Option(help="Folder of mirrors.")],
     develop: Annotated[
-        Path | None, typer.Option(help="Folder of <instance>.json; reported separately.")
+        Path | None,
+        typer.Option(help="Folder of <instance>.json; reported separately."),
     ] = None,
-    reference: Annotated[Path | None, typer.Option(help="Python with the reference agent.")] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="Python with the reference agent.")
+    ] = None,
     store: Annotated[Path | None, typer.Option(help="Tags of an earlier run.")] = None,
     recall: Annotated[bool, typer.Option(help="Measure recall.")] = True,
     speed: Annotated[bool, typer.Option(help="Measure speed and memory.")] = True,
 ) -> None:
     """Print recall by budget and group, then the ratios."""
-    rows = [json.loads(line) for line in dataset.read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line) for line in dataset.read_text(encoding="utf-8").splitlines()
+    ]
     mirrors = mirrors_of(rows, repos)
     rows = [row for row in rows if row["repo"] in mirrors]
     with tempfile.TemporaryDirectory() as work:
         if recall:
-            _recall(rows, mirrors, TagStore(store or Path(work, "tags.sqlite")), develop)
+            _recall(
+                rows, mirrors, TagStore(store or Path(work, "tags.sqlite")), develop
+            )
         if speed:
             _speed(rows, mirrors, reference, Path(work))
 
@@ -86,7 +93,9 @@ def _speed(
         print(f"no speed: {_SPEED_INSTANCE} or its mirror is not here")
         return
     commit = row["base_commit"]
-    snapshot = Snapshots(work / "snapshots").get(mirrors[row["repo"]], row["repo"], commit)
+    snapshot = Snapshots(work / "snapshots").get(
+        mirrors[row["repo"]], row["repo"], commit
+    )
     folder = make_checkout(snapshot, work / "tree").root
     # If a checkout is as new as its index, git does not trust time stamps and reads every file.
     time.sleep(1.1)
@@ -107,13 +116,16 @@ def _speed(
         theirs = _measures([reference, map_speed.__file__, folder, text, "reference"])
         _print("reference", theirs)
         for name, goal in _GOALS.items():
-            print(f"{name}: {ours[name] / theirs[name]:.3f} of the reference (≤ {goal:.3f})")
+            print(
+                f"{name}: {ours[name] / theirs[name]:.3f} of the reference (≤ {goal:.3f})"
+            )
 
 
 def _measures(command: Sequence[str | Path]) -> _Measure:
     """Run ``command`` twice: without tags, then with the tags of the first run."""
     cold, warm = (
-        json.loads(subprocess.check_output(list(map(str, command)), text=True)) for _ in range(2)
+        json.loads(subprocess.check_output(list(map(str, command)), text=True))
+        for _ in range(2)
     )
     return {
         "cold": cold["first"],
@@ -124,7 +136,9 @@ def _measures(command: Sequence[str | Path]) -> _Measure:
 
 
 def _print(name: str, measured: _Measure) -> None:
-    seconds = ", ".join(f"{key} {measured[key]:.2f} s" for key in ("cold", "warm", "message"))
+    seconds = ", ".join(
+        f"{key} {measured[key]:.2f} s" for key in ("cold", "warm", "message")
+    )
     print(f"{name}: {seconds} of CPU, peak {measured['peak']:.0f} MB")
 
 

@@ -81,7 +81,9 @@ class RecordedInstance:
             failing |= dict.fromkeys(numbers, one.failing)
             clean, text = not one.failing, "x" * max(1, one.size)
             candidates += (Candidate(n, text, True, True, True, clean) for n in numbers)
-            classes.append(CandidateClass(id=one.name, attempts=tuple(numbers), models=()))
+            classes.append(
+                CandidateClass(id=one.name, attempts=tuple(numbers), models=())
+            )
         passed = {key: one.passed for key, one in self.candidates.items()}
         evidence = Evidence.of_passed(classes, passed, failing)
         winner = choose_by_evidence(candidates, evidence).winner
@@ -95,7 +97,9 @@ RULES: Mapping[str, Callable[[RecordedInstance], str]] = {
         lambda one: (one.failing, -len(one.passed), -one.occurrence)
     ),
     "evidence, each patch once": lambda n: n.by_evidence(lambda _: 1),
-    "evidence, as often as it was made": lambda n: n.by_evidence(lambda one: one.occurrence),
+    "evidence, as often as it was made": lambda n: n.by_evidence(
+        lambda one: one.occurrence
+    ),
     "the authors' newest ranking": lambda n: n.own,
 }
 
@@ -106,7 +110,10 @@ def read_set(root: Path, key: str, logs: str) -> Iterator[RecordedInstance]:
     labels: dict[tuple[str, str], set[bool]] = defaultdict(set)
     own: dict[str, str] = {}
     for ranking, right in _rankings(root, key):
-        name, pick = ranking["instance_id"], Path(ranking["selected_patch"]["patch_file"]).name
+        name, pick = (
+            ranking["instance_id"],
+            Path(ranking["selected_patch"]["patch_file"]).name,
+        )
         for one in (n for group in ranking["ranked_groups"].values() for n in group):
             occurrences[name][Path(one["patch_file"]).name] = one["occurrence"]
         own[name] = pick
@@ -119,15 +126,23 @@ def read_set(root: Path, key: str, logs: str) -> Iterator[RecordedInstance]:
         said: dict[str, set[bool]] = defaultdict(set)
         for one in found:
             said[one.text] |= labels[name, one.name]
-        known = {one.name: True in said[one.text] for one in found if len(said[one.text]) == 1}
+        known = {
+            one.name: True in said[one.text]
+            for one in found
+            if len(said[one.text]) == 1
+        }
         if found:
-            yield RecordedInstance({one.name: one for one in found}, known, own.get(name, ""))
+            yield RecordedInstance(
+                {one.name: one for one in found}, known, own.get(name, "")
+            )
 
 
 def _rankings(root: Path, key: str) -> Iterator[tuple[Mapping[str, Any], bool]]:
     """Yield the set's labelled rankings, oldest first, with the label of the selected patch."""
     files = root.glob("final_*/**/all_repro_rerank_*/ranked.json")
-    for file in sorted(files, key=lambda path: path.parent.name):  # which ends with the time
+    for file in sorted(
+        files, key=lambda path: path.parent.name
+    ):  # which ends with the time
         for row in (row for row in _json(file) if "instance_id" in row):
             ranking = _json(file.with_name(f"{row['instance_id']}.json"))
             pick = ranking["selected_patch"]
@@ -135,12 +150,21 @@ def _rankings(root: Path, key: str) -> Iterator[tuple[Mapping[str, Any], bool]]:
                 yield ranking, row["overlap_count"] > 0
 
 
-def _candidates(path: Path, patches: Path, occurrences: Mapping[str, int]) -> list[RecordedPatch]:
+def _candidates(
+    path: Path, patches: Path, occurrences: Mapping[str, int]
+) -> list[RecordedPatch]:
     recorded = _json(path)
-    regression, scripts = _passed(recorded["regression"]), _passed(recorded["reproduction"])
+    regression, scripts = (
+        _passed(recorded["regression"]),
+        _passed(recorded["reproduction"]),
+    )
     valid = scripts.pop(_VALID, frozenset())
-    tests = {t for by in recorded["regression"].values() for one in by.values() for t in one}
-    known = {file.name: _json(file) for file in patches.glob("*.jsonl")}  # one line each
+    tests = {
+        t for by in recorded["regression"].values() for one in by.values() for t in one
+    }
+    known = {
+        file.name: _json(file) for file in patches.glob("*.jsonl")
+    }  # one line each
     made = []
     for name in sorted({*regression, *scripts, *known, *occurrences}):
         text = known.get(name, {}).get("model_patch", "")
@@ -148,13 +172,19 @@ def _candidates(path: Path, patches: Path, occurrences: Mapping[str, int]) -> li
         failing = len(tests - regression.get(name, frozenset()))
         passed = scripts.get(name, frozenset()) & valid
         number = int(re.sub(r"\D", "", name))
-        made.append(RecordedPatch(name, text or name, len(text), times, failing, passed, number))
+        made.append(
+            RecordedPatch(name, text or name, len(text), times, failing, passed, number)
+        )
     return made
 
 
-def _passed(outcomes: Mapping[str, Mapping[str, Mapping[str, bool]]]) -> dict[str, frozenset[str]]:
+def _passed(
+    outcomes: Mapping[str, Mapping[str, Mapping[str, bool]]],
+) -> dict[str, frozenset[str]]:
     return {
-        Path(file).name: frozenset(n for tests in by.values() for n, ok in tests.items() if ok)
+        Path(file).name: frozenset(
+            n for tests in by.values() for n, ok in tests.items() if ok
+        )
         for file, by in outcomes.items()
     }
 
@@ -165,7 +195,11 @@ def _lines(title: str, instances: Sequence[RecordedInstance]) -> Iterator[str]:
         picks = [(one, pick) for one in instances if (pick := rule(one))]
         said = [one.labels.get(pick) for one, pick in picks]
         right, wrong, unknown = (said.count(value) for value in (True, False, None))
-        both = [n.labels[n.own] for n, pick in picks if pick in n.labels and n.own in n.labels]
+        both = [
+            n.labels[n.own]
+            for n, pick in picks
+            if pick in n.labels and n.own in n.labels
+        ]
         known, share = right + wrong, "-"
         if found := Share.made(right, known).interval:
             share = f"{100 * right / known:.1f} % ({100 * found.low:.1f}-{100 * found.high:.1f})"
@@ -176,18 +210,33 @@ def _lines(title: str, instances: Sequence[RecordedInstance]) -> Iterator[str]:
         )
 
 
-def main(folder: Annotated[Path, typer.Argument(help="The checkout.", metavar="DIR")]) -> None:
+def main(
+    folder: Annotated[Path, typer.Argument(help="The checkout.", metavar="DIR")],
+) -> None:
     """Print how often each rule picks a right candidate."""
     for title, (key, logs) in SETS.items():
         instances = list(read_set(folder, key, logs))
         if not instances:
-            raise UserError(f"{folder / logs} has no outcomes; give a checkout of the repository")
-        split = [n for n in instances if len({c.passed for c in n.candidates.values()}) > 1]
+            raise UserError(
+                f"{folder / logs} has no outcomes; give a checkout of the repository"
+            )
+        split = [
+            n for n in instances if len({c.passed for c in n.candidates.values()}) > 1
+        ]
         labels = [label for one in instances for label in one.labels.values()]
         candidates = sum(len(one.candidates) for one in instances)
-        print(f"{title}: {candidates} candidates, {len(labels)} labelled, {sum(labels)} right")
-        for words, ones in (("instances", instances), ("scripts tell candidates apart", split)):
-            print("\n".join(_lines(words, ones) if labels else (f"  {words}: {len(ones)}",)))
+        print(
+            f"{title}: {candidates} candidates, {len(labels)} labelled, {sum(labels)} right"
+        )
+        for words, ones in (
+            ("instances", instances),
+            ("scripts tell candidates apart", split),
+        ):
+            print(
+                "\n".join(
+                    _lines(words, ones) if labels else (f"  {words}: {len(ones)}",)
+                )
+            )
 
 
 def _json(path: Path) -> Any:  # noqa: ANN401 - recorded by others

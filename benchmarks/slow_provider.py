@@ -13,11 +13,15 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-_EDIT = "{path}\n```python\n<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n```\n"
+_EDIT = (
+    "{path}\n```python\n<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n```\n"
+)
 PATH = "flasklike/module_1.py"
 REPLIES = (
     PATH,
-    _EDIT.format(path=PATH, old="    return nowhere_to_be_found(1)", new="    return 2"),
+    _EDIT.format(
+        path=PATH, old="    return nowhere_to_be_found(1)", new="    return 2"
+    ),
     _EDIT.format(path=PATH, old='"""Module 1."""', new='"""Module one."""'),
 )
 
@@ -55,7 +59,9 @@ class Server:
     seconds: float
     figures: Figures = field(default_factory=Figures)
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """Serve one connection until its end."""
         try:
             while True:
@@ -80,7 +86,9 @@ class Server:
 
 def _length(head: bytes) -> int:
     lines = (line.partition(b":") for line in head.split(b"\r\n"))
-    return next((int(v) for name, _, v in lines if name.lower() == b"content-length"), 0)
+    return next(
+        (int(v) for name, _, v in lines if name.lower() == b"content-length"), 0
+    )
 
 
 def _response(content: dict[str, Any]) -> bytes:
@@ -97,7 +105,11 @@ def _completion(text: str) -> dict[str, Any]:
         "created": 1,
         "model": "m",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+        "usage": {
+            "prompt_tokens": 1000,
+            "completion_tokens": 100,
+            "total_tokens": 1100,
+        },
     }
 
 

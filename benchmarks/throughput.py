@@ -60,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--engine", choices=_ENGINES, default="local")
-    parser.add_argument("--job", choices=("attempts", "completions"), default="attempts")
+    parser.add_argument(
+        "--job", choices=("attempts", "completions"), default="attempts"
+    )
     options = parser.parse_args(argv)
     counts = [int(word) for word in options.workers.split(",")]
     with tempfile.TemporaryDirectory() as folder, slow_provider(options.seconds) as url:
@@ -92,9 +94,18 @@ class Bench:
         ours = self.harness(workers, f"w{workers}", self.tries)
         rounds = json.dumps(self._rounds(self._ask("figures")["longest"]))
         calls = self.tries * _MODELS * _CALLS
-        argv = [sys.executable, "-m", "benchmarks.bare_loop", f"{self.url}/v1", str(workers)]
+        argv = [
+            sys.executable,
+            "-m",
+            "benchmarks.bare_loop",
+            f"{self.url}/v1",
+            str(workers),
+        ]
         bare = self._measured([*argv, str(calls)], workers, rounds)
-        print(f"{workers} workers: {ours.rate:.1f} of {bare.rate:.1f} calls a second", flush=True)
+        print(
+            f"{workers} workers: {ours.rate:.1f} of {bare.rate:.1f} calls a second",
+            flush=True,
+        )
         return ours, bare
 
     def _rounds(self, longest: list[Any]) -> list[list[Any]]:
@@ -104,19 +115,41 @@ class Bench:
     def harness(self, workers: int, run: str, tries: int) -> Measured:
         """Run as many instances as workers."""
         argv = [
-            sys.executable, "harness.py", "--dataset", str(self.folder / "rows.json"),
-            "--models", "gpt-4o,gpt-4o-mini", "--all-attempts",
-            "--environment", "none", "--slice", f"0:{workers}",
-            "--repos", str(self.folder / "mirrors"), "--tries", str(tries),
-        ]  # fmt: skip
+            sys.executable,
+            "harness.py",
+            "--dataset",
+            str(self.folder / "rows.json"),
+            "--models",
+            "gpt-4o,gpt-4o-mini",
+            "--all-attempts",
+            "--environment",
+            "none",
+            "--slice",
+            f"0:{workers}",
+            "--repos",
+            str(self.folder / "mirrors"),
+            "--tries",
+            str(tries),
+        ]
         return self._measured([*argv, *self._scale(workers, run)], workers, "")
 
     def _scale(self, workers: int, run: str) -> list[str]:
         return [
-            "--api-base", f"{self.url}/v1", "--workers", str(workers), "--engine", self.engine,
-            "--out", str(self.folder / "out"), "--cache", str(self.folder / "cache"),
-            "--run", run, "--call-timeout", "120",
-        ]  # fmt: skip
+            "--api-base",
+            f"{self.url}/v1",
+            "--workers",
+            str(workers),
+            "--engine",
+            self.engine,
+            "--out",
+            str(self.folder / "out"),
+            "--cache",
+            str(self.folder / "cache"),
+            "--run",
+            run,
+            "--call-timeout",
+            "120",
+        ]
 
     def _measured(self, argv: list[str], workers: int, stdin: str) -> Measured:
         self._ask("reset")
@@ -150,13 +183,18 @@ class CompletionBench(Bench):
         before = "\n\n".join(f"def f{n}(x):\n    return x + {n}" for n in range(60))
         rows = [
             {
-                "id": number, "name": f"p{number}", "full_name": f"{number}_p", "before": before,
-                "after": before, "tests": "assert f1(1) == 2", "taxonomy": taxonomy,
+                "id": number,
+                "name": f"p{number}",
+                "full_name": f"{number}_p",
+                "before": before,
+                "after": before,
+                "tests": "assert f1(1) == 2",
+                "taxonomy": taxonomy,
                 "instruction_descriptive": f"Make f{number} return None.",
                 "instruction_lazy": f"Empty f{number}.",
             }
             for number in range((instances + 1) // 2)
-        ]  # fmt: skip
+        ]
         (self.folder / "problems.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
     def _rounds(self, longest: list[Any]) -> list[list[Any]]:
@@ -165,19 +203,30 @@ class CompletionBench(Bench):
     def harness(self, workers: int, run: str, tries: int) -> Measured:
         """Run one job for each worker."""
         argv = [
-            sys.executable, "-m", "exercises.canitedit", "generate",
-            "--problems", str(self.folder / "problems.jsonl"), "--models", "gpt-4o",
-            "--completions", str(tries * _MODELS * _CALLS),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "exercises.canitedit",
+            "generate",
+            "--problems",
+            str(self.folder / "problems.jsonl"),
+            "--models",
+            "gpt-4o",
+            "--completions",
+            str(tries * _MODELS * _CALLS),
+        ]
         return self._measured([*argv, *self._scale(workers, run)], workers, "")
 
 
 def report(
-    found: Sequence[tuple[Measured, Measured]], seconds: float, goals: Mapping[int, float]
+    found: Sequence[tuple[Measured, Measured]],
+    seconds: float,
+    goals: Mapping[int, float],
 ) -> int:
     """Print shares and memory; return the exit code."""
     missed = False
-    print("workers  calls/s  bare loop  share  ideal  share of ideal  CPU ms/attempt  peak MB")
+    print(
+        "workers  calls/s  bare loop  share  ideal  share of ideal  CPU ms/attempt  peak MB"
+    )
     for ours, bare in found:
         ideal = ours.workers / seconds
         share, attempts = ours.rate / bare.rate, ours.calls / _CALLS
@@ -192,7 +241,9 @@ def report(
         each = (most.peak - least.peak) / (most.workers - least.workers)
         print(f"memory per further waiting instance: {each:.2f} MB (goal: at most 3)")
         missed = missed or each > 3
-    print("CPU: what the harness took, its git processes included, beyond the bare loop")
+    print(
+        "CPU: what the harness took, its git processes included, beyond the bare loop"
+    )
     return int(missed)
 
 
@@ -239,7 +290,9 @@ def peak_memory(pid: int) -> Iterator[list[float]]:
         while not ended.wait(_LOOK):
             with suppress(psutil.Error):
                 parent = psutil.Process(pid)
-                found.append(sum(map(_megabytes, [parent, *parent.children(recursive=True)])))
+                found.append(
+                    sum(map(_megabytes, [parent, *parent.children(recursive=True)]))
+                )
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -269,8 +322,10 @@ def slow_provider(seconds: float) -> Iterator[str]:
     """Run the server in a separate process and return its URL."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.slow_provider", str(seconds)],
-        cwd=_TOP, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=_TOP,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     try:
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}"

@@ -50,19 +50,26 @@ class Verdicts:
     @property
     def agree(self) -> bool:
         """Whether all known verdicts are equal."""
-        return len({said for said in self.by.values() if said not in (_NONE, _UNTESTED)}) <= 1
+        return (
+            len({said for said in self.by.values() if said not in (_NONE, _UNTESTED)})
+            <= 1
+        )
 
 
 def main(
     rows: Annotated[Path, typer.Option(help="Rows of benchmarks.instance_images.")],
     mirrors: Annotated[Path, typer.Option(help="Folder of bare mirrors.")],
     out: Annotated[Path, typer.Option(help="Folder for runs, logs and environments.")],
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids; default: all rows.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids; default: all rows.")
+    ] = None,
     recorded: Annotated[
         Path | None, typer.Option(help="Folder of trajectories with recorded patches.")
     ] = None,
     gold: Annotated[bool, typer.Option(help="Evaluate the gold patches.")] = True,
-    workers: Annotated[int, typer.Option(help="Number of parallel evaluations in Docker.")] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Number of parallel evaluations in Docker.")
+    ] = 1,
     timeout: Annotated[
         int, typer.Option(help="Time limit of one instance's tests in seconds.")
     ] = 1800,
@@ -84,14 +91,18 @@ def main(
         for row in chosen:
             found += shown(candidates(row, recorded, place))
     apart = [one.patch for one in found if not one.agree]
-    print(f"{len(found)} patches, {len(apart)} evaluated differently: {', '.join(apart) or 'none'}")
+    print(
+        f"{len(found)} patches, {len(apart)} evaluated differently: {', '.join(apart) or 'none'}"
+    )
     sys.exit(bool(apart))
 
 
 def shown(verdicts: Iterable[Verdicts]) -> Iterator[Verdicts]:
     """Print verdicts as they arrive."""
     for one in verdicts:
-        said = "  ".join(f"{evaluator} {what:<10}" for evaluator, what in one.by.items())
+        said = "  ".join(
+            f"{evaluator} {what:<10}" for evaluator, what in one.by.items()
+        )
         print(f"{one.patch:<32} {said}{'' if one.agree else '  DISAGREE'}", flush=True)
         yield one
 
@@ -111,15 +122,22 @@ class Gold:
         fixed = [row for row in rows if row["FAIL_TO_PASS"]]
         for row in rows:
             if row not in fixed:
-                print(f"{row['instance_id']}: the gold patch fixes no test here; not evaluated")
+                print(
+                    f"{row['instance_id']}: the gold patch fixes no test here; not evaluated"
+                )
         if not fixed:
             return
         # Both commands keep verdicts and notice only changes of the patch.
-        for name in ("swebench", *(f"{top}/{_MODEL}-*" for top in ("predictions", "logs"))):
+        for name in (
+            "swebench",
+            *(f"{top}/{_MODEL}-*" for top in ("predictions", "logs")),
+        ):
             for folder in self.out.glob(name):
                 shutil.rmtree(folder)
         dataset = self.out / "gold.jsonl"
-        dataset.write_text("".join(f"{json.dumps(row)}\n" for row in fixed), encoding="utf-8")
+        dataset.write_text(
+            "".join(f"{json.dumps(row)}\n" for row in fixed), encoding="utf-8"
+        )
         by = {
             "swebench": self._swebench(dataset, fixed),
             "docker": self._report(dataset, fixed, "docker"),
@@ -127,7 +145,9 @@ class Gold:
         }
         for row in fixed:
             name = row["instance_id"]
-            yield Verdicts(f"{name} gold", {key: said[name] for key, said in by.items()})
+            yield Verdicts(
+                f"{name} gold", {key: said[name] for key, said in by.items()}
+            )
 
     def _swebench(self, dataset: Path, rows: Sequence[Row]) -> dict[str, str]:
         folder = self.out / "swebench"
@@ -137,31 +157,48 @@ class Gold:
         self._run(["-c", code, "eval", dataset, *options], folder, "swebench.log")
         return {row["instance_id"]: _said(folder, row["instance_id"]) for row in rows}
 
-    def _report(self, dataset: Path, rows: Sequence[Row], evaluator: str) -> dict[str, str]:
+    def _report(
+        self, dataset: Path, rows: Sequence[Row], evaluator: str
+    ) -> dict[str, str]:
         folder = self.out / "predictions" / f"gold-{evaluator}"
         for row in rows:
             name = row["instance_id"]
             prediction = {"model_name_or_path": _MODEL, "model_patch": row["patch"]}
-            write_json_atomic(folder / f"{name}.json", {"instance_id": name, **prediction})
+            write_json_atomic(
+                folder / f"{name}.json", {"instance_id": name, **prediction}
+            )
         options = ["--evaluator", evaluator, "-d", dataset, "--repos", self.mirrors]
-        options += ["--cache", self.out / "cache", "-w", self.workers, "--timeout", self.timeout]
+        options += [
+            "--cache",
+            self.out / "cache",
+            "-w",
+            self.workers,
+            "--timeout",
+            self.timeout,
+        ]
         command = [_REPOSITORY / "report.py", folder, *options, "--no-page"]
         self._run(command, _REPOSITORY, f"report-{evaluator}.log")
         verdicts = {row["instance_id"]: folder / "verdicts" for row in rows}
-        return {name: _verdict(place / f"{name}.json") for name, place in verdicts.items()}
+        return {
+            name: _verdict(place / f"{name}.json") for name, place in verdicts.items()
+        }
 
     def _run(self, argv: Sequence[object], cwd: Path, log: str) -> None:
         """Run Python; the table shows a missing verdict if it fails."""
         with (self.out / log).open("wb") as output:
             words = [sys.executable, *map(str, argv)]
-            subprocess.run(words, cwd=cwd, stdout=output, stderr=subprocess.STDOUT, check=False)
+            subprocess.run(
+                words, cwd=cwd, stdout=output, stderr=subprocess.STDOUT, check=False
+            )
 
 
 def _said(folder: Path, name: str) -> str:
     report = next(folder.glob(f"**/{_MODEL}/{name}/report.json"), None)
     if report is None:
         return _NONE
-    return "resolved" if json.loads(report.read_text())[name]["resolved"] else "unresolved"
+    return (
+        "resolved" if json.loads(report.read_text())[name]["resolved"] else "unresolved"
+    )
 
 
 def _verdict(path: Path) -> str:
@@ -177,7 +214,9 @@ def candidates(row: Row, recorded: Path, place: TestBench) -> Iterator[Verdicts]
         return
     attempts = json.loads(path.read_text(encoding="utf-8"))["attempts"]
     patches = {n["attempt"]: n["recorded"]["model_patch"] or "" for n in attempts}
-    changes = {number: _changes(instance, patch, place) for number, patch in patches.items()}
+    changes = {
+        number: _changes(instance, patch, place) for number, patch in patches.items()
+    }
     kinds = (EnvironmentKind.DOCKER, EnvironmentKind.LOCAL)
     by = {kind: _outcomes(instance, kind, changes, place) for kind in kinds}
     for number in changes:
@@ -203,7 +242,9 @@ def _outcomes(
 ) -> dict[int, str]:
     try:
         with place.tests_of(instance, kind) as checks:
-            return {n: word(checks.outcome(c)) if c else _NONE for n, c in changes.items()}
+            return {
+                n: word(checks.outcome(c)) if c else _NONE for n, c in changes.items()
+            }
     except (UnavailableError, InfrastructureError) as error:
         print(f"{instance.instance_id} {kind.value}: {error}", flush=True)
         return dict.fromkeys(changes, _NONE)

@@ -67,7 +67,9 @@ def values_of(folder: Path, file: Path) -> Iterator[Value]:
 
 def _kind(folder: Path, file: Path) -> str:
     """Return the file's place in the run, ``<id>`` for the name of an instance."""
-    known = sorted((path.stem for path in folder.glob("predictions/*/*.md")), key=len)[::-1]
+    known = sorted((path.stem for path in folder.glob("predictions/*/*.md")), key=len)[
+        ::-1
+    ]
     name = "/".join(file.relative_to(folder).parts[2:])
     for one in known:
         name = name.replace(one, "<id>")
@@ -156,7 +158,10 @@ def main(
     """Print the share that is noticed and the rest; exit with 1 if less than 95 % is noticed."""
     register()
     options = replace(
-        ReportOptions(), evaluator=EvaluatorKind.NONE, verify=True, cache=cache.expanduser()
+        ReportOptions(),
+        evaluator=EvaluatorKind.NONE,
+        verify=True,
+        cache=cache.expanduser(),
     )
     chance = random.Random(seed)
     store = RunStore.of_folder(run)
@@ -174,7 +179,9 @@ def main(
                 return True
 
         if noticed():
-            raise SystemExit(f"error: {run} has differences already; see report.py {run} --verify")
+            raise SystemExit(
+                f"error: {run} has differences already; see report.py {run} --verify"
+            )
         kinds: dict[str, list[Value]] = {}
         for file in sorted(out.rglob("*")):
             if file.suffix in _OURS and file.is_file():
@@ -185,7 +192,9 @@ def main(
         for kind, values in sorted(kinds.items()):
             if only not in kind:
                 continue
-            picked = values if not each else chance.sample(values, min(each, len(values)))
+            picked = (
+                values if not each else chance.sample(values, min(each, len(values)))
+            )
             good = 0
             for value in picked:
                 before = value.file.read_bytes()
@@ -198,7 +207,9 @@ def main(
             found, total = found + good, total + len(picked)
             weighted += len(values) * good / len(picked)
         every = sum(len(values) for kind, values in kinds.items() if only in kind)
-    print(f"noticed: {found} of {total} changes ({found / total:.1%}), in {len(kinds)} kinds")
+    print(
+        f"noticed: {found} of {total} changes ({found / total:.1%}), in {len(kinds)} kinds"
+    )
     print(f"weighted by the {every} values of the run: {weighted / every:.1%}")
     raise typer.Exit(int(found < 0.95 * total))
 

@@ -43,14 +43,20 @@ def parse_address(option: str, text: str) -> Address:
     """
     try:
         parts = urlsplit(text)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+        )
         # A password with / ? or # in it would be read as a part of the path.
         valid = valid and ("@" not in text or "@" in parts.netloc)
     except ValueError:
         valid = False
     if not valid:
         shown = "…@" + text.rpartition("@")[2] if "@" in text else text
-        raise UserError(f"{option} {shown!r}: give an address, as http://127.0.0.1:8000/v1")
+        raise UserError(
+            f"{option} {shown!r}: give an address, as http://127.0.0.1:8000/v1"
+        )
     return Address(text, _without_user(parts))
 
 
@@ -71,7 +77,9 @@ def _without_user(parts: SplitResult) -> str:
     _, at, host = parts.netloc.rpartition("@")
     netloc = f"{HIDDEN_USER}@{host}" if at else host
     # Some servers take their key in the query.
-    return parts._replace(netloc=netloc, query=HIDDEN_USER if parts.query else "").geturl()
+    return parts._replace(
+        netloc=netloc, query=HIDDEN_USER if parts.query else ""
+    ).geturl()
 
 
 def without_logins(text: str) -> str:

@@ -29,7 +29,9 @@ def writing_atomic(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     lost when the machine stops.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED)
+    descriptor, name = tempfile.mkstemp(
+        dir=path.parent, prefix=_prefix(path), suffix=UNFINISHED
+    )
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as handle:

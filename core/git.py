@@ -63,7 +63,9 @@ class GitError(InfrastructureError):
 
 def git_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment without ``GIT_*``, plus fixed settings and ``extra``."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith("GIT_")
+    }
     return {**kept, **_FIXED, **_configuring(_CONFIG.items()), **(extra or {})}
 
 

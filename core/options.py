@@ -90,7 +90,9 @@ def option(
     ``default`` and ``help`` come first, then the names; ``factory`` makes the default instead,
     and ``least`` is the smallest number.
     """
-    mark = Option(names, help, panel, least, given, shown, read, recorded, decides, argument)
+    mark = Option(
+        names, help, panel, least, given, shown, read, recorded, decides, argument
+    )
     said: dict[str, Any] = {"description": help, "json_schema_extra": {_MARK: mark}}
     said |= {"default_factory": factory} if factory else {"default": default}
     said |= {} if least is None or read else {"ge": least}
@@ -122,7 +124,9 @@ def _mistake(group: type[Any], error: ValidationError) -> Exception:
     mark = _mark(fields[name]) if name in fields else None
     if mark is None:
         return TypeError(str(error))
-    least = mark.least if first["type"] in ("greater_than_equal", "finite_number") else None
+    least = (
+        mark.least if first["type"] in ("greater_than_equal", "finite_number") else None
+    )
     fix = first["msg"].replace("Input should be", "must be")
     fix = fix if least is None else f"must be at least {least:g}"
     return UserError(f"{mark.name} {first['input']}: {fix}")
@@ -156,7 +160,10 @@ def _values(
         elif value is None or (mark and mark.shown is None and value in ("", [])):
             continue
         else:
-            yield name, mark.read(mark.name, value, context) if mark and mark.read else value
+            yield (
+                name,
+                mark.read(mark.name, value, context) if mark and mark.read else value,
+            )
 
 
 def plain_values(group: Any, *, deciding: bool = False) -> dict[str, Any]:  # noqa: ANN401
@@ -174,7 +181,9 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - of any field
         return value.value
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
-    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+    return (
+        value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+    )
 
 
 def options_of(*groups: type[Any]) -> Iterator[tuple[Option, FieldInfo]]:
@@ -197,7 +206,9 @@ def command(
         panels: the headings of ``--help`` in their order.
     """
 
-    def decorate(run: Callable[[typer.Context, dict[str, Any]], None]) -> Callable[..., None]:
+    def decorate(
+        run: Callable[[typer.Context, dict[str, Any]], None],
+    ) -> Callable[..., None]:
         found = [_parameter(mark, info) for mark, info in options_of(*groups)]
         marks = {mark.key: mark for mark, _ in options_of(*groups)}
 
@@ -244,7 +255,9 @@ def _parameter(mark: Option, info: FieldInfo) -> inspect.Parameter:
             rich_help_panel=mark.panel,
         )
     )
-    return inspect.Parameter(mark.key, _KEYWORD, default=default, annotation=Annotated[kind, said])
+    return inspect.Parameter(
+        mark.key, _KEYWORD, default=default, annotation=Annotated[kind, said]
+    )
 
 
 def _fields(group: type[Any]) -> dict[str, FieldInfo]:
@@ -259,4 +272,8 @@ def _mark(info: FieldInfo) -> Option | None:
 
 
 def _is_group(kind: Any) -> bool:  # noqa: ANN401 - a type
-    return isinstance(kind, type) and is_dataclass(kind) and any(map(_mark, _fields(kind).values()))
+    return (
+        isinstance(kind, type)
+        and is_dataclass(kind)
+        and any(map(_mark, _fields(kind).values()))
+    )

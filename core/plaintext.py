@@ -63,17 +63,26 @@ def table(
     Columns beyond ``width`` characters follow below, behind the first column again.
     """
     cells = [[one_line(str(cell)) for cell in row] for row in (headings, *rows)]
-    return _markdown(cells, numbers) if markdown else _aligned(cells, numbers, width or _UNBOUNDED)
+    return (
+        _markdown(cells, numbers)
+        if markdown
+        else _aligned(cells, numbers, width or _UNBOUNDED)
+    )
 
 
 def _markdown(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
     marks = ["--:" if place in numbers else ":--" for place in range(len(rows[0]))]
     for row in (rows[0], marks, *rows[1:]):
-        cells = (c.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for c in row)
+        cells = (
+            c.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+            for c in row
+        )
         yield f"| {' | '.join(cells)} |"
 
 
-def _aligned(rows: Sequence[Sequence[str]], numbers: Collection[int], most: int) -> Iterator[str]:
+def _aligned(
+    rows: Sequence[Sequence[str]], numbers: Collection[int], most: int
+) -> Iterator[str]:
     # Imported here: most commands print no table.
     from rich.cells import cell_len
     from rich.console import Console
@@ -83,14 +92,19 @@ def _aligned(rows: Sequence[Sequence[str]], numbers: Collection[int], most: int)
     widths = [2 + max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     blocks = [[0]]
     for place in range(1, len(widths)):
-        if len(blocks[-1]) > 1 and sum(widths[n] for n in (*blocks[-1], place)) - 2 > most:
+        if (
+            len(blocks[-1]) > 1
+            and sum(widths[n] for n in (*blocks[-1], place)) - 2 > most
+        ):
             blocks.append([0])
         blocks[-1].append(place)
     console = Console(file=StringIO(), width=_UNBOUNDED, color_system=None)
     for number, block in enumerate(blocks):
         grid = Table.grid(padding=(0, 2))
         for place in block:
-            grid.add_column(justify="right" if place in numbers else "left", no_wrap=True)
+            grid.add_column(
+                justify="right" if place in numbers else "left", no_wrap=True
+            )
         for row in rows:
             grid.add_row(*(Text(row[place]) for place in block))
         with console.capture() as capture:

@@ -18,7 +18,9 @@ from typing import IO
 
 from core.redaction import DOTENV_VARIABLE
 
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZURE_|^GOOGLE_", re.I)
+_SECRET = re.compile(
+    r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZURE_|^GOOGLE_", re.I
+)
 _DRAIN = 5.0
 _ROUNDS = 50
 _BREATH = 0.02
@@ -56,7 +58,9 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         key: value
         for key, value in environment.items()
-        if not _SECRET.search(key) and not key.startswith("GIT_") and key not in left_out
+        if not _SECRET.search(key)
+        and not key.startswith("GIT_")
+        and key not in left_out
     }
 
 
@@ -84,14 +88,20 @@ def run_limited(
     mark = secrets.token_hex(16)
     marks = {_MARK: mark, RUN_VARIABLE: os.environ.get(RUN_VARIABLE, "")}
     process = subprocess.Popen(
-        list(argv), cwd=cwd, env={**env, **marks}, stdin=subprocess.DEVNULL,
-        start_new_session=True, stdout=subprocess.PIPE,
+        list(argv),
+        cwd=cwd,
+        env={**env, **marks},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if errors is None else subprocess.PIPE,
-    )  # fmt: skip
+    )
     tail = tail or Tail()
     sources = ((process.stdout, (tail,)), (process.stderr, (tail, errors)))
     readers = [
-        Thread(target=_read, args=(stream, [tail for tail in tails if tail]), daemon=True)
+        Thread(
+            target=_read, args=(stream, [tail for tail in tails if tail]), daemon=True
+        )
         for stream, tails in sources
         if stream is not None
     ]
@@ -168,7 +178,11 @@ def kill_marked(variable: str) -> list[str]:
         if not alive:
             break
         for pid in alive:
-            command = b" ".join(_words(pid, "cmdline"))[:80].decode("utf-8", "replace").strip()
+            command = (
+                b" ".join(_words(pid, "cmdline"))[:80]
+                .decode("utf-8", "replace")
+                .strip()
+            )
             found.setdefault(pid, f"process {pid} ({command})")
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -178,7 +192,9 @@ def kill_marked(variable: str) -> list[str]:
 
 def _pids() -> Iterator[int]:
     if _PROCESSES.is_dir():
-        found = (int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdigit())
+        found = (
+            int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdigit()
+        )
         yield from (pid for pid in found if pid != os.getpid())
 
 

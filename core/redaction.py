@@ -101,7 +101,9 @@ class Redactor:
         }
         for name, values in self.logins.items():
             for value in values:
-                names |= {form: name for form in _forms(value) if len(form) >= _SHORTEST}
+                names |= {
+                    form: name for form in _forms(value) if len(form) >= _SHORTEST
+                }
                 names[value] = name
         return dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
 

@@ -54,7 +54,9 @@ def stamps(root: Path, *, folders: bool = False) -> dict[str, Stamp]:
                     if not folders:
                         continue
                 s = entry.stat(follow_symlinks=False)
-                found[path] = Stamp(s.st_mode, s.st_size, s.st_ino, s.st_mtime_ns, s.st_ctime_ns)
+                found[path] = Stamp(
+                    s.st_mode, s.st_size, s.st_ino, s.st_mtime_ns, s.st_ctime_ns
+                )
     return found
 
 

@@ -20,13 +20,24 @@ _RUN = _TOP / "predictions" / "demo"
 
 def main() -> int:
     """Run both commands and return the exit code of the first that fails."""
-    print("The replies of scripted-a and scripted-b are written by hand: no model is called.\n")
+    print(
+        "The replies of scripted-a and scripted-b are written by hand: no model is called.\n"
+    )
     for folder in (_RUN, _TOP / "logs" / "demo"):
         shutil.rmtree(folder, ignore_errors=True)
     harness = [
-        "harness", "--dataset", "demo", "--models", "scripted-a,scripted-b",
-        "--replay", str(DEMO_DATASET / "replies"), "--environment", "local", "--run", "demo",
-    ]  # fmt: skip
+        "harness",
+        "--dataset",
+        "demo",
+        "--models",
+        "scripted-a,scripted-b",
+        "--replay",
+        str(DEMO_DATASET / "replies"),
+        "--environment",
+        "local",
+        "--run",
+        "demo",
+    ]
     report = ["report", str(_RUN), "--evaluator", _evaluator()]
     for name, *words in (harness, report):
         script = f"{name}.py"
@@ -46,7 +57,9 @@ def _run(command: list[str], *, filtered: bool) -> int:
     words = [sys.executable, "-u", *command]
     if not filtered:
         return subprocess.run(words, cwd=_TOP, check=False).returncode
-    with subprocess.Popen(words, cwd=_TOP, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, cwd=_TOP, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if NO_SANDBOX not in line:

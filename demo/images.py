@@ -51,8 +51,12 @@ def _build(client: Any, row: dict[str, Any]) -> None:  # noqa: ANN401
         mirrors = build_mirrors(Path(scratch))
         context = io.BytesIO()
         with tarfile.open(fileobj=context, mode="w") as archive:
-            archive.add(DEMO_DATASET / "tasks" / row["instance_id"] / "Dockerfile", "Dockerfile")
-            archive.add(mirrors / f"{row['repo'].replace('/', '__')}.git", "repository.git")
+            archive.add(
+                DEMO_DATASET / "tasks" / row["instance_id"] / "Dockerfile", "Dockerfile"
+            )
+            archive.add(
+                mirrors / f"{row['repo'].replace('/', '__')}.git", "repository.git"
+            )
     context.seek(0)
     client.images.build(
         fileobj=context, custom_context=True, tag=row["image"], rm=True, forcerm=True

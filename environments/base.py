@@ -209,7 +209,9 @@ class Environment(Protocol):
         """Return a session for ``project``."""
 
 
-def run_once(session: Session, changes: Changes, command: str, timeout: float) -> CommandResult:
+def run_once(
+    session: Session, changes: Changes, command: str, timeout: float
+) -> CommandResult:
     """Run one command in a tree that is set up for it alone."""
     with session.prepare(changes) as prepared:
         return prepared.run(command, timeout)

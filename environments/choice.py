@@ -116,11 +116,15 @@ def make_image_store(
     # Copies of a machine share the engine's id, and Podman makes a new one for each answer.
     engine = f"{about.get('Name')}:{about.get('DockerRootDir')}"
     folder = cache / "images" / hashlib.sha256(engine.encode()).hexdigest()[:12]
-    return ImageStore(client, folder, options.image_disk, options.image_prefix, say, wait)
+    return ImageStore(
+        client, folder, options.image_disk, options.image_prefix, say, wait
+    )
 
 
 def _engine() -> Any:  # noqa: ANN401 - the SDK has no types
     client = connect()
     if client is None:
-        raise UserError("no Docker engine answers: start one, or choose --environment local")
+        raise UserError(
+            "no Docker engine answers: start one, or choose --environment local"
+        )
     return client

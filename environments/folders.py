@@ -64,11 +64,15 @@ class FolderCommand:
         for path in self.files:
             for parent in map(str, PurePosixPath(path).parents):
                 if parent in self.files:
-                    raise UnsafePathError(f"{path!a} lies below {parent!a}, which is a file")
+                    raise UnsafePathError(
+                        f"{path!a} lies below {parent!a}, which is a file"
+                    )
         if not self.argv or "\0" in "".join(
             (*self.argv, *self.variables, *self.variables.values())
         ):
-            raise ValueError(f"no command line: {self.argv!a} with {dict(self.variables)!a}")
+            raise ValueError(
+                f"no command line: {self.argv!a} with {dict(self.variables)!a}"
+            )
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,13 @@ def check_readable(paths: Iterable[Path]) -> tuple[Path, ...]:
     kept = tuple(paths)
     for path in kept:
         if not path.is_absolute() or not path.exists():
-            raise UserError(f"{path}: there is no such path to show; name an absolute one")
-        if str(path) in _NEVER_SHOWN or str(path).startswith(("/proc/", "/dev/", f"{FOLDER}/")):
-            raise UserError(f"{path} cannot be shown to a command; name a folder that it needs")
+            raise UserError(
+                f"{path}: there is no such path to show; name an absolute one"
+            )
+        if str(path) in _NEVER_SHOWN or str(path).startswith(
+            ("/proc/", "/dev/", f"{FOLDER}/")
+        ):
+            raise UserError(
+                f"{path} cannot be shown to a command; name a folder that it needs"
+            )
     return kept

@@ -25,7 +25,13 @@ def lay_out(folder: Path, template: Path, changes: Changes) -> None:
         for path in changes:
             check_path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        copy = ["cp", "-dR", "--preserve=mode,timestamps,links", f"{template}/.", str(folder)]
+        copy = [
+            "cp",
+            "-dR",
+            "--preserve=mode,timestamps,links",
+            f"{template}/.",
+            str(folder),
+        ]
         done = subprocess.run(copy, capture_output=True, text=True, check=False)
         if done.returncode:
             raise OSError((done.stderr.strip().splitlines() or ["cp failed"])[0])

@@ -37,15 +37,22 @@ def remove_named(client: Any, names: re.Pattern[str]) -> list[str]:  # noqa: ANN
     """Remove the containers whose full names match ``names``, with volumes; return their names."""
     with engine_errors():
         found = client.containers.list(all=True, ignore_removed=True)
-        return _remove([container for container in found if names.fullmatch(container.name)])
+        return _remove(
+            [container for container in found if names.fullmatch(container.name)]
+        )
 
 
 def remove_mounted(client: Any, folders: Sequence[Path]) -> list[str]:  # noqa: ANN401
     """Remove the containers that have anything below ``folders`` mounted; return their names."""
 
     def mounts(container: Any) -> bool:  # noqa: ANN401
-        sources = [Path(str(mount.get("Source"))) for mount in container.attrs.get("Mounts") or ()]
-        return any(source.is_relative_to(folder) for source in sources for folder in folders)
+        sources = [
+            Path(str(mount.get("Source")))
+            for mount in container.attrs.get("Mounts") or ()
+        ]
+        return any(
+            source.is_relative_to(folder) for source in sources for folder in folders
+        )
 
     with engine_errors():
         found = client.containers.list(all=True, ignore_removed=True)

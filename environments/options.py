@@ -52,7 +52,9 @@ def _bytes(name: str, text: str, _: object) -> int:
     try:
         size = int(TypeAdapter(ByteSize).validate_python(text.strip()))
     except ValidationError as error:
-        raise UserError(f"{name} {text!r}: give a size with its unit, as 60GB") from error
+        raise UserError(
+            f"{name} {text!r}: give a size with its unit, as 60GB"
+        ) from error
     if size < 1:
         raise UserError(f"{name} {text!r}: give a size that is greater than 0, as 60GB")
     return size
@@ -86,13 +88,17 @@ class ImageOptions:
 
 
 def _names(_: str, given: Sequence[str], __: object) -> tuple[str, ...]:
-    return tuple(name.strip() for words in given for name in words.split(",") if name.strip())
+    return tuple(
+        name.strip() for words in given for name in words.split(",") if name.strip()
+    )
 
 
 def _apis(name: str, text: str, _: object) -> tuple[str, ...]:
     given = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     if unknown := [part for part in given if part not in APIS]:
-        raise UserError(f"{name} {text}: {unknown[0]!r} is unknown; give some of {','.join(APIS)}")
+        raise UserError(
+            f"{name} {text}: {unknown[0]!r} is unknown; give some of {','.join(APIS)}"
+        )
     return given
 
 

@@ -24,13 +24,21 @@ def dispatch(package: str, commands: Mapping[str, BenchmarkCommand]) -> int:
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name in ("-h", "--help"):
         width = max(map(len, commands))
-        lines = [f"  {name:{width}}  {command.help}" for name, command in commands.items()]
-        lines += ["", f"python -m {package} COMMAND --help lists the options of a command."]
+        lines = [
+            f"  {name:{width}}  {command.help}" for name, command in commands.items()
+        ]
+        lines += [
+            "",
+            f"python -m {package} COMMAND --help lists the options of a command.",
+        ]
         print("\n".join([f"Usage: python -m {package} COMMAND [OPTIONS]", "", *lines]))
         return 0
     if name not in commands:
         given = f"there is no command {name!r}" if name else "no command given"
-        print(f"error: {given}; choose {', '.join(commands)} (see --help)", file=sys.stderr)
+        print(
+            f"error: {given}; choose {', '.join(commands)} (see --help)",
+            file=sys.stderr,
+        )
         return 2
     del sys.argv[1]
     chosen = commands[name]

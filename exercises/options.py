@@ -14,10 +14,14 @@ WORDS = "words"
 
 def listed(name: str, text: str, known: Collection[str]) -> tuple[str, ...]:
     """Return the words of the comma list ``text``, each once; all are among ``known``."""
-    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    words = tuple(
+        dict.fromkeys(word.strip() for word in text.split(",") if word.strip())
+    )
     wrong = [word for word in words if word not in known]
     if wrong or not words:
-        raise UserError(f"{name} {','.join(wrong) or text}: there are {', '.join(known)}")
+        raise UserError(
+            f"{name} {','.join(wrong) or text}: there are {', '.join(known)}"
+        )
     return words
 
 
@@ -38,10 +42,16 @@ class TokenizerChoice:
         try:
             return _tokens_by(place), place.resolve().name
         except ModuleNotFoundError as error:
-            raise UserError(f"--tokenizer {place} needs the package {error.name}; {fix}") from error
-        except Exception as error:  # both libraries raise any class for files that they cannot read
+            raise UserError(
+                f"--tokenizer {place} needs the package {error.name}; {fix}"
+            ) from error
+        except (
+            Exception
+        ) as error:  # both libraries raise any class for files that they cannot read
             words = shortened(str(error), 200)
-            raise UserError(f"--tokenizer {place} cannot be used ({words}); {fix}") from error
+            raise UserError(
+                f"--tokenizer {place} cannot be used ({words}); {fix}"
+            ) from error
 
 
 def _tokens_by(place: Path) -> Callable[[str], int]:

@@ -49,7 +49,9 @@ class Message:
 
     def as_json(self) -> dict[str, Any]:
         plain = asdict(self)
-        return {key: plain[key] for key in plain if plain[key] or key in ("role", "content")}
+        return {
+            key: plain[key] for key in plain if plain[key] or key in ("role", "content")
+        }
 
 
 Request = Sequence[Message] | str
@@ -171,7 +173,9 @@ class ChatModel(Protocol):
     def count(self, text: str) -> int:
         """Return the number of tokens of ``text`` for this model, estimated if necessary."""
 
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
+    ) -> Reply:
         """Return the reply to ``messages``; the model may call ``tools``.
 
         Raises:
@@ -247,7 +251,9 @@ def reply_sha256(reply: Reply) -> str:
 
 
 def _canonical_sha256(value: Mapping[str, Any]) -> str:
-    return _sha256(json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":")))
+    return _sha256(
+        json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    )
 
 
 def _sha256(text: str) -> str:
@@ -262,5 +268,7 @@ def _identity(request: Request) -> str | list[list[Any]]:
         # The ids of calls differ each time, so they do not count.
         calls = [[call.name, call.arguments] for call in message.tool_calls]
         shown = [{"images": list(message.images)}] if message.images else []
-        parts.append([message.role, message.content, *([calls] if calls else []), *shown])
+        parts.append(
+            [message.role, message.content, *([calls] if calls else []), *shown]
+        )
     return parts

@@ -29,7 +29,14 @@ from llm.chat import (
 from llm.gate import Answered, Failed, Gate, PlannedCall, Refused
 from llm.options import Sampling
 from llm.prices import Price, cost_of, most_cost
-from llm.provider_errors import RetryPolicy, TransientError, Wire, meaning, retrying, watched
+from llm.provider_errors import (
+    RetryPolicy,
+    TransientError,
+    Wire,
+    meaning,
+    retrying,
+    watched,
+)
 from llm.registry import (
     filled,
     is_claude,
@@ -83,13 +90,17 @@ class LiteLLMModel:
     @property
     def sent_temperature(self) -> float | None:
         """The temperature that goes with every request; None where the model takes none."""
-        takes = takes_temperature(self._known(), self.name, self.temperature, self.api_base)
+        takes = takes_temperature(
+            self._known(), self.name, self.temperature, self.api_base
+        )
         return self.temperature if takes else None
 
     def count(self, text: str) -> int:
         return count_tokens(self.name, text)
 
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
+    ) -> Reply:
         return self._answer(messages, tools)
 
     def complete_text(self, prompt: str) -> Reply:
@@ -110,12 +121,17 @@ class LiteLLMModel:
             return recorded
 
         def send(wire: Wire) -> Reply:
-            return self._send(request, {**self._arguments(request, tools), **options}, wire)
+            return self._send(
+                request, {**self._arguments(request, tools), **options}, wire
+            )
 
         return self.asked(ask, send, self.gate.pause)
 
     def asked(
-        self, ask: PlannedCall, send: Callable[[Wire], Reply], pause: Callable[[float], None]
+        self,
+        ask: PlannedCall,
+        send: Callable[[Wire], Reply],
+        pause: Callable[[float], None],
     ) -> Reply:
         """Return the reply of ``send``, which passes the gate each time that it is tried."""
         try:
@@ -123,7 +139,9 @@ class LiteLLMModel:
         except TransientError as error:
             number = self.retries.attempts
             calls = "1 call" if number == 1 else f"{number} calls"
-            raise InfrastructureError(f"{self.name} did not answer in {calls}: {error}") from error
+            raise InfrastructureError(
+                f"{self.name} did not answer in {calls}: {error}"
+            ) from error
         return replace(reply, exchange_sha256=ask.exchange_sha256)
 
     def _known(self) -> ModelSettings:
@@ -141,7 +159,9 @@ class LiteLLMModel:
             raise
         except BaseException as error:
             answered = wire.status is not None
-            failed = Failed(str(error), transient=False, billed=wire.billed, reached=answered)
+            failed = Failed(
+                str(error), transient=False, billed=wire.billed, reached=answered
+            )
             self.gate.end(ticket, failed)
             raise
         self.gate.end(ticket, Answered(reply))
@@ -163,7 +183,9 @@ class LiteLLMModel:
     def _send(self, request: Request, arguments: dict[str, Any], wire: Wire) -> Reply:
         litellm = the_litellm()
         # litellm refuses options of unknown models unless they are allowed here.
-        allowed = sorted({"reasoning_effort", "tools", "tool_choice"} & arguments.keys())
+        allowed = sorted(
+            {"reasoning_effort", "tools", "tool_choice"} & arguments.keys()
+        )
         arguments |= {"allowed_openai_params": allowed} if allowed else {}
         started = time.monotonic()
         try:
@@ -184,10 +206,17 @@ class LiteLLMModel:
         prompt = size(request, self.count) + _PRIMING
         prompt += self.count(json.dumps(tools_as_sent(tools))) if tools else 0
         exchange = exchange_sha256(self.name, request, options, tools)
-        return self.planned(request_sha256(request), exchange, prompt, self.max_output_tokens)
+        return self.planned(
+            request_sha256(request), exchange, prompt, self.max_output_tokens
+        )
 
     def planned(
-        self, request: str, exchange: str, prompt: int, output: int | None, answers: int = 1
+        self,
+        request: str,
+        exchange: str,
+        prompt: int,
+        output: int | None,
+        answers: int = 1,
     ) -> PlannedCall:
         """Return the call for a prompt of so many tokens, by the hashes of what is asked.
 
@@ -213,11 +242,18 @@ class LiteLLMModel:
             "timeout": self.call_timeout,
             "num_retries": 0,
             "max_retries": 0,
-            **place(self.name, self.api_base, self.call_timeout, text=isinstance(request, str)),
+            **place(
+                self.name,
+                self.api_base,
+                self.call_timeout,
+                text=isinstance(request, str),
+            ),
         }
         if tools:
             if known.tools is None:
-                self.warn_once(f"{self.name}: whether it can call functions is unknown: trying")
+                self.warn_once(
+                    f"{self.name}: whether it can call functions is unknown: trying"
+                )
             arguments |= {"tools": tools_as_sent(tools), "tool_choice": "auto"}
             # litellm would search for MCP servers among the tools, with an optional package.
             arguments["_skip_mcp_handler"] = True
@@ -272,7 +308,11 @@ class LiteLLMModel:
         return reply
 
     def _cost(self, response: Any, usage: Usage | None) -> Decimal | None:  # noqa: ANN401
-        cost = None if usage is None else cost_of(self.name, self.price, usage, response.usage)
+        cost = (
+            None
+            if usage is None
+            else cost_of(self.name, self.price, usage, response.usage)
+        )
         if cost is None:
             what = "reports no usage" if usage is None else "has no known price"
             self.warn_once(f"{self.name} {what}: its cost counts as unknown, not as 0")
@@ -288,7 +328,9 @@ _LOCK = threading.Lock()
 class Background:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="calls", daemon=True).start()
+        threading.Thread(
+            target=self._loop.run_forever, name="calls", daemon=True
+        ).start()
 
     def wait(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
         limited = asyncio.wait_for(coroutine, seconds)
@@ -339,7 +381,9 @@ def messages_as_sent(
     if isinstance(messages, str):
         return [_as_sent(Message("user", messages), marked=False)]
     marked = _marked(messages) if markers else ()
-    sent = [_as_sent(message, number in marked) for number, message in enumerate(messages)]
+    sent = [
+        _as_sent(message, number in marked) for number, message in enumerate(messages)
+    ]
     if prefill(messages):
         # Anthropic refuses white space there, and no provider needs it.
         sent[-1]["content"] = _encodable(messages[-1].content.rstrip())
@@ -381,7 +425,11 @@ def tool_calls_of(message: Any) -> tuple[ToolCall, ...]:  # noqa: ANN401 - litel
     """Return the calls in a message of litellm, with ids for calls without one."""
     calls = getattr(message, "tool_calls", None) or ()
     return tuple(
-        ToolCall(call.function.name or "", call.function.arguments or "", call.id or f"call_{n}")
+        ToolCall(
+            call.function.name or "",
+            call.function.arguments or "",
+            call.id or f"call_{n}",
+        )
         for n, call in enumerate(calls, 1)
     )
 
@@ -416,7 +464,9 @@ def _marked(messages: Sequence[Message]) -> Collection[int]:
     wrote one to the cache, and this one writes the other for the next.
     """
     system = [n for n, message in enumerate(messages) if message.role == "system"][:1]
-    asked = [n for n, message in enumerate(messages) if message.role in ("user", "tool")]
+    asked = [
+        n for n, message in enumerate(messages) if message.role in ("user", "tool")
+    ]
     wanted = {*system, *asked[:1], *asked[-_MOST_MARKERS_AT_END:]}
     return {n for n in wanted if messages[n].content.strip()}
 
@@ -436,7 +486,10 @@ def _as_sent(message: Message, marked: bool) -> dict[str, Any]:
     if message.images:
         parts = sent["content"] if marked else [{"type": "text", "text": content}]
         for address in message.images:
-            parts = [*parts, {"type": "image_url", "image_url": {"url": _encodable(address)}}]
+            parts = [
+                *parts,
+                {"type": "image_url", "image_url": {"url": _encodable(address)}},
+            ]
         sent["content"] = parts
     return sent
 

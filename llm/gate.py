@@ -73,7 +73,9 @@ CallOutcome = Answered | Refused | Failed
 class Gate(Protocol):
     """Gives permission for requests and records their outcomes."""
 
-    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
+    def recorded(
+        self, request_sha256: str, exchange_sha256: str | None = None
+    ) -> Reply | None:
         """Return a recorded reply, which is paid for, each once; None when there is none.
 
         Where both sides know the exchange, it decides: a reply to another seed is another reply.
@@ -105,7 +107,9 @@ class Gate(Protocol):
 class OpenGate:
     """A gate without records and limits."""
 
-    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
+    def recorded(
+        self, request_sha256: str, exchange_sha256: str | None = None
+    ) -> Reply | None:
         return None
 
     def pause(self, seconds: float) -> None:

@@ -74,9 +74,13 @@ class ModelChoice:
         """
         given, last = _name_and_format(text, formats, replay=replay)
         if not given:
-            raise UserError(f"--models has an empty name in it; give for example {DEFAULT_MODELS}")
+            raise UserError(
+                f"--models has an empty name in it; give for example {DEFAULT_MODELS}"
+            )
         book = book or our_settings()
-        name = given if replay else resolve_model(given, book.aliases, any_name=any_name)
+        name = (
+            given if replay else resolve_model(given, book.aliases, any_name=any_name)
+        )
         settings = book.of(name)
         return cls(given, name, last or settings.edit_format or "whole", settings)
 
@@ -84,8 +88,10 @@ class ModelChoice:
         """Return the choice as it stands in ``run.json``; ``known``: with what litellm knows."""
         said = filled(self.settings, self.name, api_base) if known else self.settings
         plain: dict[str, Any] = {
-            "given": self.given, "name": self.name, "edit_format": self.edit_format,
-        }  # fmt: skip
+            "given": self.given,
+            "name": self.name,
+            "edit_format": self.edit_format,
+        }
         plain["settings"] = said.as_json()
         if self.architect:
             plain["architect"] = self.architect.as_json(known=known, api_base=api_base)
@@ -105,12 +111,16 @@ def _name_and_format(
     if formats is None:
         return given, last
     known = ", ".join(formats)
-    raise UserError(f"--models {text}: unknown edit format or agent {last!r}; there are {known}")
+    raise UserError(
+        f"--models {text}: unknown edit format or agent {last!r}; there are {known}"
+    )
 
 
 def names_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:
     """Return the function from a model's name as the user wrote it to litellm's name."""
-    names = {model.given: model.name for model in models} | {m.name: m.name for m in models}
+    names = {model.given: model.name for model in models} | {
+        m.name: m.name for m in models
+    }
 
     def name(given: str) -> str:
         if given not in names:
@@ -137,7 +147,11 @@ class Sampling:
 
     def as_sent(self) -> dict[str, Any]:
         """Return the options that are set, in the OpenAI protocol."""
-        options = {"top_p": self.top_p, "stop": list(self.stop) or None, "seed": self.seed}
+        options = {
+            "top_p": self.top_p,
+            "stop": list(self.stop) or None,
+            "seed": self.seed,
+        }
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -154,7 +168,10 @@ class ModelOptions:
         given=str,
     )
     api_base: str | None = option(
-        None, "Address of a server that speaks the OpenAI protocol.", "--api-base", panel=MODELS
+        None,
+        "Address of a server that speaks the OpenAI protocol.",
+        "--api-base",
+        panel=MODELS,
     )
     max_output_tokens: int | None = option(
         None,

@@ -53,7 +53,9 @@ def most_cost(
     return price.bound(math.ceil(prompt_tokens * _MARGIN), output_tokens)
 
 
-def cost_of(name: str, price: Price | None, usage: Usage, raw: object) -> Decimal | None:
+def cost_of(
+    name: str, price: Price | None, usage: Usage, raw: object
+) -> Decimal | None:
     """Return the dollars of a call; None when the price is unknown.
 
     Args:
@@ -72,7 +74,9 @@ def cost_of(name: str, price: Price | None, usage: Usage, raw: object) -> Decima
             model=bare, custom_llm_provider=provider, usage_object=raw
         )
         return dollars(Decimal(repr(into)) + Decimal(repr(out)))
-    except Exception:  # the reply is paid for and kept, whatever litellm makes of its tokens
+    except (
+        Exception
+    ):  # the reply is paid for and kept, whatever litellm makes of its tokens
         return None
 
 

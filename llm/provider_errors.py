@@ -76,7 +76,9 @@ def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:
             cause = cause.__cause__ or cause.__context__
         if cause:
             # litellm only says "Connection error.".
-            words = _CONTEXT.sub("", without_logins(str(cause)).replace("\n", " "))[:500]
+            words = _CONTEXT.sub("", without_logins(str(cause)).replace("\n", " "))[
+                :500
+            ]
             known = words.lower().startswith("cannot connect")
             return TransientError(
                 Failed(words if known else f"cannot connect: {words}", reached=False)
@@ -90,20 +92,30 @@ def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:
     cost = None if wire.billed else Decimal()
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}", cost)
-    if status in (401, 402, 403) or _ACCOUNT.search(text + str(getattr(error, "body", ""))):
+    if status in (401, 402, 403) or _ACCOUNT.search(
+        text + str(getattr(error, "body", ""))
+    ):
         return ProviderRefusalError(
             f"{name}: the provider refused the key or the account ({text}); check the key"
         )
     if isinstance(error, kinds.NotFoundError) or status == 404:
-        return ProviderRefusalError(f"{name}: the provider has no such model or address ({text})")
+        return ProviderRefusalError(
+            f"{name}: the provider has no such model or address ({text})"
+        )
     # llama.cpp and Ollama have answered with 500.
-    long = status in (400, 413, 422, 500) and _TOO_LONG.search(words) and not _RATE.search(words)
+    long = (
+        status in (400, 413, 422, 500)
+        and _TOO_LONG.search(words)
+        and not _RATE.search(words)
+    )
     if long or isinstance(error, kinds.ContextWindowExceededError):
         return WindowExceededError(f"{name}: {WINDOW_WORDS} ({text})", cost)
     if isinstance(error, kinds.BadRequestError) or status in (400, 413, 422):
         return RequestRefusedError(f"{name}: {text}", cost)
     # Without an answer it is unknown what the provider did, and whether it bills it.
-    return TransientError(Failed(text, billed=wire.billed, retry_after=retry_after(wire.headers)))
+    return TransientError(
+        Failed(text, billed=wire.billed, retry_after=retry_after(wire.headers))
+    )
 
 
 def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:
@@ -140,7 +152,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     for header, read in (
         ("retry-after-ms", lambda text: float(text) / 1000),
         ("retry-after", float),
-        ("retry-after", lambda text: parsedate_to_datetime(text).timestamp() - time.time()),
+        (
+            "retry-after",
+            lambda text: parsedate_to_datetime(text).timestamp() - time.time(),
+        ),
     ):
         try:
             seconds = read(headers.get(header, ""))
@@ -158,10 +173,16 @@ _MOST_BYTES = 32 * 2**20
 # ConnectError for a connection that was reset after sending: where it translates an error of
 # aiohttp, that one decides.
 _BEFORE_SENDING = {
-    "ClientConnectorError", "ConnectionTimeoutError", "ClientHttpProxyError",  # aiohttp's
-    "ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol",
+    "ClientConnectorError",
+    "ConnectionTimeoutError",
+    "ClientHttpProxyError",  # aiohttp's
+    "ConnectError",
+    "ConnectTimeout",
+    "PoolTimeout",
+    "ProxyError",
+    "UnsupportedProtocol",
     "InvalidURL",
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -194,7 +215,9 @@ class Wire:
         except Exception as error:
             cause = error.__cause__
             decisive = cause if type(cause).__module__.startswith("aiohttp") else error
-            if not _BEFORE_SENDING.isdisjoint(kind.__name__ for kind in type(decisive).__mro__):
+            if not _BEFORE_SENDING.isdisjoint(
+                kind.__name__ for kind in type(decisive).__mro__
+            ):
                 self.sent, self.unreached = before, decisive
             raise
 

@@ -70,7 +70,9 @@ async def _raise_again(self: object, *args: object, **kwargs: object) -> None:
     raise
 
 
-def resolve_model(name: str, aliases: Mapping[str, str], *, any_name: bool = False) -> str:
+def resolve_model(
+    name: str, aliases: Mapping[str, str], *, any_name: bool = False
+) -> str:
     """Return litellm's name for an alias or a name.
 
     An alias with a ``*`` means the newest such name in the price map of the installed litellm; the
@@ -102,10 +104,13 @@ def _newest(pattern: str) -> str:
     found = [
         ((int(match[1]), int(match[2] or 0)), key)
         for key, value in the_litellm().model_cost.items()
-        if (match := wanted.fullmatch(key)) and value.get("litellm_provider") == provider
+        if (match := wanted.fullmatch(key))
+        and value.get("litellm_provider") == provider
     ]
     if not found:
-        raise UserError(f"litellm knows no version of {pattern!r}; write the alias's name out")
+        raise UserError(
+            f"litellm knows no version of {pattern!r}; write the alias's name out"
+        )
     return f"{provider}/{max(found)[1]}"
 
 
@@ -114,7 +119,10 @@ def missing_key(name: str, api_base: str | None) -> str | None:
     if api_base:
         return None
     litellm = the_litellm()
-    keys = [str(key) for key in litellm.validate_environment(model=name).get("missing_keys") or []]
+    keys = [
+        str(key)
+        for key in litellm.validate_environment(model=name).get("missing_keys") or []
+    ]
     _, provider = provider_of(name, None)
     own = f"{provider.upper()}_API_KEY"
     if os.environ.get(own) == "":
@@ -157,7 +165,9 @@ def price_entry(name: str) -> dict[str, Any] | None:
 
 
 @cache
-def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> ModelSettings:
+def filled(
+    settings: ModelSettings, name: str, api_base: str | None = None
+) -> ModelSettings:
     """Return ``settings``, with missing values from litellm's data on ``name``.
 
     None means unknown; whether the model takes a temperature then depends on its value.
@@ -168,12 +178,14 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
         temperature=None if entry.get("supports_sampling_params", True) else False,
         cache_markers=claude,  # only marked messages are cached
         # Thinking and prefill exclude each other.
-        prefill=bool(entry.get("supports_assistant_prefill")) and not settings.reasoning_effort,
+        prefill=bool(entry.get("supports_assistant_prefill"))
+        and not settings.reasoning_effort,
         tools=entry.get("supports_function_calling"),
         images=entry.get("supports_vision"),
         context=_tokens(entry.get("max_input_tokens") or entry.get("max_tokens"))
         or (_OLLAMA_WINDOW if is_ollama(name, api_base) else None),
-        max_output=_tokens(entry.get("max_output_tokens")) or (_CLAUDE_REPLY if claude else None),
+        max_output=_tokens(entry.get("max_output_tokens"))
+        or (_CLAUDE_REPLY if claude else None),
     )
     return settings.or_else(known)
 
@@ -181,7 +193,9 @@ def filled(settings: ModelSettings, name: str, api_base: str | None = None) -> M
 def traits(settings: ModelSettings) -> Traits:
     """Return the traits of a model with the filled ``settings``."""
     reminder = settings.reminder or Reminder.SYSTEM
-    return Traits(settings.context, bool(settings.prefill), reminder, bool(settings.images))
+    return Traits(
+        settings.context, bool(settings.prefill), reminder, bool(settings.images)
+    )
 
 
 @cache  # litellm takes a millisecond, and each call asks
@@ -191,7 +205,11 @@ def takes_temperature(
     """Return whether the model with the filled ``settings`` takes ``temperature``."""
     if settings.temperature is not None:
         return settings.temperature
-    effort = {"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {}
+    effort = (
+        {"reasoning_effort": settings.reasoning_effort}
+        if settings.reasoning_effort
+        else {}
+    )
     if effort and provider_of(name, api_base)[1] == "anthropic":
         return False  # refuses a temperature with thinking
     return takes(name, api_base, {"temperature": temperature, **effort})
@@ -206,14 +224,19 @@ def takes(name: str, api_base: str | None, options: Mapping[str, Any]) -> bool:
     allowed = ["reasoning_effort"] if "reasoning_effort" in options else []
     try:
         get_optional_params(
-            model=bare, custom_llm_provider=provider, allowed_openai_params=allowed, **options
+            model=bare,
+            custom_llm_provider=provider,
+            allowed_openai_params=allowed,
+            **options,
         )
     except litellm.UnsupportedParamsError:
         return False
     return True
 
 
-def place(name: str, api_base: str | None, seconds: float, *, text: bool) -> dict[str, Any]:
+def place(
+    name: str, api_base: str | None, seconds: float, *, text: bool
+) -> dict[str, Any]:
     """Return what litellm is told of model, address and key.
 
     Raises:

@@ -74,7 +74,9 @@ class ReplayModel:
     def count(self, text: str) -> int:
         return self.counter(text)
 
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
+    ) -> Reply:
         wanted = request_sha256(messages)
         if wanted in self.attempt.refused:
             raise RequestRefusedError("the recording has no reply: it was refused")
@@ -104,10 +106,16 @@ class RecordedGate(OpenGate):
 
     calls: list[Call]
 
-    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
+    def recorded(
+        self, request_sha256: str, exchange_sha256: str | None = None
+    ) -> Reply | None:
         for number, call in enumerate(self.calls):
             same = call.request_sha256 == request_sha256
-            if call.reply.exchange_sha256 == exchange_sha256 if exchange_sha256 else same:
+            if (
+                call.reply.exchange_sha256 == exchange_sha256
+                if exchange_sha256
+                else same
+            ):
                 return self.calls.pop(number).reply
         return None
 
@@ -123,9 +131,13 @@ def read_trajectory(path: Path) -> dict[int, RecordedAttempt]:
     """
     try:
         data = read_object(path, "fix it or move it away")
-        attempts = [_attempt(raw) for raw in (*data["attempts"], *data.get("writers", ()))]
+        attempts = [
+            _attempt(raw) for raw in (*data["attempts"], *data.get("writers", ()))
+        ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} is not a trajectory: {error!r}; see docs/trajectory.md") from error
+        raise UserError(
+            f"{path} is not a trajectory: {error!r}; see docs/trajectory.md"
+        ) from error
     if (name := data.get("instance_id", path.stem)) != path.stem:
         fix = "call the file by its instance"
         raise damage_at(path, ("instance_id",), f"is the trajectory of {name!a}", fix)
@@ -150,7 +162,9 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         cost=dollars_or_none(_cost(recorded)),
         refusal=str(raw.get("error") or ""),
         traits=traits_of_json(raw.get("traits")),
-        temperature=float(temperature) if isinstance(temperature, (int, float)) else None,
+        temperature=float(temperature)
+        if isinstance(temperature, (int, float))
+        else None,
         made=raw.get("status") != _NOT_RECORDED,
         refused=_refused(raw) if int(raw["attempt"]) < 1 else frozenset(),
     )
@@ -180,7 +194,9 @@ def traits_of_json(raw: Mapping[str, Any] | None) -> Traits | None:
     if isinstance(raw["context"], bool) or not isinstance(raw["context"], int | None):
         raise TypeError("`context` is not a number of tokens")
     images = bool(raw.get("images"))
-    return Traits(raw["context"], bool(raw["prefill"]), Reminder(raw["reminder"]), images)
+    return Traits(
+        raw["context"], bool(raw["prefill"]), Reminder(raw["reminder"]), images
+    )
 
 
 def reply_of_json(raw: Mapping[str, Any]) -> Reply:
@@ -216,4 +232,6 @@ def _from_messages(raw: Mapping[str, Any]) -> list[Call]:
     share = Decimal(int(cost.scaleb(10)) // len(replies)).scaleb(-10)
     last = cost - share * (len(replies) - 1)
     shares = [*[share] * (len(replies) - 1), last]
-    return [Call("", Reply(text, cost=c)) for text, c in zip(replies, shares, strict=True)]
+    return [
+        Call("", Reply(text, cost=c)) for text, c in zip(replies, shares, strict=True)
+    ]

@@ -63,7 +63,9 @@ class ModelSettings:
 
     def or_else(self, other: ModelSettings) -> ModelSettings:
         mine, theirs = asdict(self), asdict(other)
-        return ModelSettings(**{k: theirs[k] if mine[k] is None else mine[k] for k in mine})
+        return ModelSettings(
+            **{k: theirs[k] if mine[k] is None else mine[k] for k in mine}
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings that are not None, for ``run.json``."""
@@ -116,7 +118,9 @@ def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
     Raises:
         UserError: the file has an error; the message names the file, the key and the fix.
     """
-    return SettingsBook(tuple(_read(place, formats) for place in (path, _OURS) if place))
+    return SettingsBook(
+        tuple(_read(place, formats) for place in (path, _OURS) if place)
+    )
 
 
 @cache
@@ -133,9 +137,13 @@ def settings_sha256(settings: Mapping[str, ModelSettings]) -> str:
 def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:
     try:
         data = yaml_of(path.read_text(encoding="utf-8"), StrictLoader, MIB)
-        file = TypeAdapter(SettingsFile).validate_python(data if data is not None else {})
+        file = TypeAdapter(SettingsFile).validate_python(
+            data if data is not None else {}
+        )
     except OSError as error:
-        raise _mistake(path, f"cannot be read ({error.strerror}); give a YAML file") from error
+        raise _mistake(
+            path, f"cannot be read ({error.strerror}); give a YAML file"
+        ) from error
     except (DamagedError, UnicodeDecodeError) as error:
         raise _mistake(path, f"is not YAML: {error}") from error
     except ValidationError as error:
@@ -144,7 +152,9 @@ def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:
         wanted = settings.edit_format
         if formats is not None and wanted is not None and wanted not in formats:
             known = ", ".join(formats)
-            raise _mistake(path, f"models: {pattern}: edit_format: {wanted!r} is none of {known}")
+            raise _mistake(
+                path, f"models: {pattern}: edit_format: {wanted!r} is none of {known}"
+            )
     return file
 
 
@@ -155,9 +165,13 @@ def _mistake(path: Path, words: str) -> UserError:
 def _first(error: ValidationError) -> str:
     found = error.errors()[0]
     place = [str(part) for part in found["loc"] if part != "[key]"]
-    owner = ModelSettings if place[:1] == ["models"] and len(place) > 1 else SettingsFile
+    owner = (
+        ModelSettings if place[:1] == ["models"] and len(place) > 1 else SettingsFile
+    )
     fix = _FIXES.get(found["type"], found["msg"])
-    return ": ".join([*place, fix.format(keys=", ".join(item.name for item in fields(owner)))])
+    return ": ".join(
+        [*place, fix.format(keys=", ".join(item.name for item in fields(owner)))]
+    )
 
 
 class _OnceOnly(yaml.constructor.BaseConstructor):
@@ -167,12 +181,16 @@ class _OnceOnly(yaml.constructor.BaseConstructor):
         reader: Any = self
         return yaml.Mark(reader.name, reader.index, reader.line, reader.column, None, 0)
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
         seen: list[object] = []
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if key in seen:
-                raise yaml.MarkedYAMLError(None, None, f"{key!r} stands twice", key_node.start_mark)
+                raise yaml.MarkedYAMLError(
+                    None, None, f"{key!r} stands twice", key_node.start_mark
+                )
             seen.append(key)
         return super().construct_mapping(node, deep)
 

@@ -46,7 +46,9 @@ class Tracing:
     redact: Redactor
 
     @contextmanager
-    def attempt(self, instance: str, number: int, model: str, agent: str) -> Iterator[Span]:
+    def attempt(
+        self, instance: str, number: int, model: str, agent: str
+    ) -> Iterator[Span]:
         """Make the span of an attempt; the caller notes its end, or an exception does."""
         # The SDK would note the words of an exception.
         with self.tracer.start_as_current_span(
@@ -75,7 +77,10 @@ class Tracing:
         """Add messages in the JSON of the conventions, without secrets."""
         if self.content:
             plain = [
-                {"role": message.role, "parts": [{"type": "text", "content": message.content}]}
+                {
+                    "role": message.role,
+                    "parts": [{"type": "text", "content": message.content}],
+                }
                 for message in messages
             ]
             span.set_attribute(name, self.redact(json.dumps(plain)))
@@ -106,7 +111,9 @@ class TracedGate:
     attempt: Span
     spans: dict[str, Span] = field(default_factory=dict)
 
-    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
+    def recorded(
+        self, request_sha256: str, exchange_sha256: str | None = None
+    ) -> Reply | None:
         return self.inner.recorded(request_sha256, exchange_sha256)
 
     def pause(self, seconds: float) -> None:
@@ -151,7 +158,9 @@ def _note_reply(span: Span, reply: Reply) -> None:
     if reply.usage:
         span.set_attribute("gen_ai.usage.input_tokens", reply.usage.prompt_tokens)
         span.set_attribute("gen_ai.usage.output_tokens", reply.usage.completion_tokens)
-        span.set_attribute("gen_ai.usage.cache_read.input_tokens", reply.usage.cached_tokens)
+        span.set_attribute(
+            "gen_ai.usage.cache_read.input_tokens", reply.usage.cached_tokens
+        )
 
 
 @cache
@@ -169,7 +178,9 @@ def make_tracing(run: str, *, enabled: bool, content: bool) -> Tracing | None:
     # The exporter repeats what fails, and each time would be a line.
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (
+            OTLPSpanExporter,
+        )
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 

@@ -23,7 +23,12 @@ from core.money import UNKNOWN, column, dollars, in_words
 from core.options import built, command
 from core.plaintext import Say, one_line
 from core.redaction import Redactor
-from reports.cli.options import EvaluatorKind, ReportOptions, ReportTask, SubmissionOptions
+from reports.cli.options import (
+    EvaluatorKind,
+    ReportOptions,
+    ReportTask,
+    SubmissionOptions,
+)
 from reports.data.jsonvalues import mapping, texts
 from reports.data.predictions import ALL_PREDS, read_predictions, write_all_preds
 from reports.data.provenance import evaluation
@@ -51,7 +56,13 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     values["image_disk"] = values["image_disk"] or recorded.get("image-disk")
     values["image_prefix"] = values["image_prefix"] or recorded.get("image-prefix")
     options = built(ReportOptions, values)
-    looks = options.table or options.as_json or options.compare or options.verify or asked.lab
+    looks = (
+        options.table
+        or options.as_json
+        or options.compare
+        or options.verify
+        or asked.lab
+    )
     if options.evaluator not in (None, EvaluatorKind.NONE) or not looks:
         check_folder("--cache", options.cache)
     with sigterm_as_interrupt():
@@ -69,7 +80,9 @@ def _run(asked: ReportTask, options: ReportOptions, values: dict[str, Any]) -> i
     if asked.gold:
         return _gold(asked, options, selection)
     if selection != Selection():
-        raise UserError("--instances, --filter, --slice and --shuffle are for --gold alone")
+        raise UserError(
+            "--instances, --filter, --slice and --shuffle are for --gold alone"
+        )
     if asked.export:
         from reports.foreign.export import export_command
 
@@ -98,10 +111,14 @@ def _gold(asked: ReportTask, options: ReportOptions, selection: Selection) -> in
     from reports.validity.command import gold_command
 
     if asked.runs or options.dataset:
-        raise UserError("--gold names a dataset and takes no run and no --dataset; leave them out")
+        raise UserError(
+            "--gold names a dataset and takes no run and no --dataset; leave them out"
+        )
     # Such a command takes hours, and its lines are often sent to a file.
     say = partial(print, flush=True)
-    return gold_command(replace(options, dataset=asked.gold), asked.repeat, selection, say)
+    return gold_command(
+        replace(options, dataset=asked.gold), asked.repeat, selection, say
+    )
 
 
 def _imported(
@@ -174,7 +191,9 @@ def _check(stores: Sequence[RunStore], options: ReportOptions) -> None:
     if options.compare and (len(stores) < 2 or options.name):
         raise UserError("--compare takes two runs or more, and no --name")
     if options.name and len(stores) < 2:
-        raise UserError("--name is for the combination of several runs; give two runs or more")
+        raise UserError(
+            "--name is for the combination of several runs; give two runs or more"
+        )
     if options.table and options.as_json:
         raise UserError("--table and --json exclude each other; give one")
 
@@ -184,16 +203,23 @@ def _lines(report: Report) -> Iterator[str]:
         verdict = report.verdicts[instance.instance_id]
         words = [verdict.status.value.replace("_", " "), f"({verdict.evaluator})"]
         words += [verdict.reason] if verdict.reason else []
-        words += ["(edits test configuration)"] if instance.edits_test_configuration else []
+        words += (
+            ["(edits test configuration)"] if instance.edits_test_configuration else []
+        )
         words += [f"(tests: {instance.test_note})"] if instance.test_note else []
-        yield one_line(f"{instance.instance_id:32s}").ljust(32) + f" {one_line(' '.join(words))}"
+        yield (
+            one_line(f"{instance.instance_id:32s}").ljust(32)
+            + f" {one_line(' '.join(words))}"
+        )
     yield from count_lines(report.stats)
     yield f"predictions    {report.all_preds}"
     if report.page:
         yield f"page           {report.page}"
 
 
-def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say) -> int:
+def _compare(
+    stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say
+) -> int:
     from reports.combine.combine import labels
     from reports.statistics.comparing import compare
 
@@ -205,7 +231,11 @@ def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show:
     found = [compare(a, b) for a, b in combinations(runs, 2)]
     if options.as_json:
         every = [stats_json(report.stats) for report in reports]
-        show(_text({"runs": every, "comparisons": [comparison_json(one) for one in found]}))
+        show(
+            _text(
+                {"runs": every, "comparisons": [comparison_json(one) for one in found]}
+            )
+        )
     else:
         tables = [(report.run.name, run_tables(report.stats)) for report in reports]
         tables += [(f"{one.a} and {one.b}", comparison_table(one)) for one in found]
@@ -221,7 +251,9 @@ def _compare(stores: Sequence[RunStore], options: ReportOptions, say: Say, show:
             for report, run in zip(reports, runs, strict=True)
         ]
         redact = Redactor.of_environment(os.environ)
-        say(f"page           {write_comparison(stores[0].out, compared, found, redact)}")
+        say(
+            f"page           {write_comparison(stores[0].out, compared, found, redact)}"
+        )
     return max(report.exit_code for report in reports)
 
 
@@ -289,7 +321,10 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     described = store.read_run() or {}
     used = None
     if options.validity:  # read before any evaluation
-        selected = {*texts(described.get("selected")), *(p.instance_id for p in predictions)}
+        selected = {
+            *texts(described.get("selected")),
+            *(p.instance_id for p in predictions),
+        }
         used = UsedValidity.of(read_validity(options.validity), selected)
     reads = options.only_reads
     requested = RequestedEvaluation(store, options, described, say)
@@ -320,7 +355,9 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
         # Imported here: matplotlib takes half a second, which only pages need.
         from reports.pages.write import write_pages
 
-        issues = dataset.statements(p.instance_id for p in predictions) if dataset else {}
+        issues = (
+            dataset.statements(p.instance_id for p in predictions) if dataset else {}
+        )
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)
     return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))

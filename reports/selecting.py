@@ -15,7 +15,13 @@ from typing import Any
 import typer
 
 from bench.attempts.evidence import Evidence, evidence_of
-from bench.attempts.given import Given, GivenCandidate, GivenModels, PatchAgent, given_sha256
+from bench.attempts.given import (
+    Given,
+    GivenCandidate,
+    GivenModels,
+    PatchAgent,
+    given_sha256,
+)
 from bench.attempts.solving import InstanceJob
 from bench.benchmark import InstanceBenchmark, make_services
 from bench.cli.cli import About
@@ -49,7 +55,10 @@ class CandidateRuns:
     """The runs whose candidates are chosen from."""
 
     runs: tuple[Path, ...] = option(
-        (), "Choose among the candidates of these runs, of any harness.", "runs", argument=True
+        (),
+        "Choose among the candidates of these runs, of any harness.",
+        "runs",
+        argument=True,
     )
 
 
@@ -58,7 +67,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Choose among the candidates of runs by scripts that models write for each issue."""
     runs = tuple(values["runs"])
     if not runs:
-        raise UserError("no run given; usage: report.py RUN… --select evidence --models NAME,…")
+        raise UserError(
+            "no run given; usage: report.py RUN… --select evidence --models NAME,…"
+        )
     if "dataset" not in options_given((Options,), context):
         described = RunStore.of_folder(runs[0]).read_run() if runs[0].is_dir() else None
         recorded = mapping((described or {}).get("options")).get("dataset")
@@ -67,23 +78,35 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     raise typer.Exit(select_command(runs, config, options, print))
 
 
-def select_command(runs: Sequence[Path], config: RunConfig, options: Options, say: Say) -> int:
+def select_command(
+    runs: Sequence[Path], config: RunConfig, options: Options, say: Say
+) -> int:
     """Write a run whose predictions are chosen from ``runs``; return the exit code."""
     _check(runs, config, options)
     given = candidates_of(runs)
     dataset = load_dataset(options.dataset, options.split, options.dataset_config)
     known = [one for one in dataset.instances() if one.instance_id in given]
     if not known:
-        raise UserError(f"--dataset {options.dataset} has no instance of these runs; give theirs")
+        raise UserError(
+            f"--dataset {options.dataset} has no instance of these runs; give theirs"
+        )
     if lost := len(given) - len(known):
-        say(f"left out: {lost} instances that --dataset {options.dataset} does not have")
+        say(
+            f"left out: {lost} instances that --dataset {options.dataset} does not have"
+        )
     names = tuple(path.name for path in runs)
-    made = replace(config, candidates_of=names, stop=StopRule.ALL, run=config.run or _NAME)
+    made = replace(
+        config, candidates_of=names, stop=StopRule.ALL, run=config.run or _NAME
+    )
     made = replace(made, candidates_sha256=given_sha256(given))
-    made = validated(replace(made, label=config.label or f"selected--{'+'.join(names)}"[:200]))
+    made = validated(
+        replace(made, label=config.label or f"selected--{'+'.join(names)}"[:200])
+    )
     store = RunStore(options.out, made.run_name)
     selected = options.selection.apply(known)
-    benchmark = SelectionBenchmark(made, options, store, say, dataset, selected, candidates=given)
+    benchmark = SelectionBenchmark(
+        made, options, store, say, dataset, selected, candidates=given
+    )
     check_folders(options)
     check_models(made, options.money)
     code = start_run(benchmark)
@@ -95,7 +118,9 @@ def select_command(runs: Sequence[Path], config: RunConfig, options: Options, sa
 
 def _check(runs: Sequence[Path], config: RunConfig, options: Options) -> None:
     if not config.by_evidence:
-        raise UserError("--select: report.py chooses by evidence alone; give --select evidence")
+        raise UserError(
+            "--select: report.py chooses by evidence alone; give --select evidence"
+        )
     if len({path.expanduser().resolve() for path in runs}) < len(runs):
         raise UserError("a run is given twice; name each once")
     acts = options.status or options.clean or options.redo or options.continue_
@@ -121,7 +146,9 @@ def candidates_of(runs: Sequence[Path]) -> Given:
             if one.patch.strip():
                 found.setdefault(name, []).append(one)
     if not found:
-        raise UserError(f"{', '.join(map(str, runs))}: no patch there; give runs with predictions")
+        raise UserError(
+            f"{', '.join(map(str, runs))}: no patch there; give runs with predictions"
+        )
     return found
 
 
@@ -145,7 +172,10 @@ def _foreign(path: Path) -> Iterator[tuple[str, GivenCandidate]]:
         for attempt in instance.attempts:
             origin = f"{run.name}, attempt {attempt.attempt}"
             model = attempt.model or instance.label or run.layout.value
-            yield instance.instance_id, GivenCandidate(origin, model, attempt.patch or "")
+            yield (
+                instance.instance_id,
+                GivenCandidate(origin, model, attempt.patch or ""),
+            )
 
 
 @dataclass
@@ -162,7 +192,9 @@ class SelectionBenchmark(InstanceBenchmark):
         return partial(_services, self.config, self.options, self.candidates)
 
 
-def _services(config: RunConfig, options: Options, given: Given, worker: WorkerAccess) -> Any:  # noqa: ANN401
+def _services(
+    config: RunConfig, options: Options, given: Given, worker: WorkerAccess
+) -> Any:  # noqa: ANN401
     made = make_services(config, options, worker)
     writers: ModelSource = made.models
     if config.replay is not None:
@@ -183,7 +215,9 @@ def candidate_lines(prediction: dict[str, Any]) -> Iterator[str]:
             result["status"].replace("_", " "),
             f"class {same.id}" if same else "no class",
             f"passes {passed} of {len(evidence.valid)}",
-            "chosen" if number == prediction["attempt"] and prediction["model_patch"] else "",
+            "chosen"
+            if number == prediction["attempt"] and prediction["model_patch"]
+            else "",
         ]
         yield one_line("  ".join(filter(None, words)))
     yield one_line(f"{prediction['instance_id']}  {prediction['reason']}")

@@ -36,7 +36,9 @@ def stats_schema() -> dict[str, Any]:
 
 
 def comparison_json(comparison: RunComparison) -> dict[str, Any]:
-    plain: dict[str, Any] = TypeAdapter(RunComparison).dump_python(comparison, mode="json")
+    plain: dict[str, Any] = TypeAdapter(RunComparison).dump_python(
+        comparison, mode="json"
+    )
     return plain
 
 

@@ -92,9 +92,13 @@ class Benchmark(ABC, Generic[V]):
         """Return the options as they were chosen, for ``--continue``; None keeps those before."""
         return None
 
-    def choose(self, coordinator: CallCoordinator, say: Say) -> tuple[Sequence[Job], Plan]:
+    def choose(
+        self, coordinator: CallCoordinator, say: Say
+    ) -> tuple[Sequence[Job], Plan]:
         """Open the run, and return the jobs to do and the plan that they belong to."""
-        if changed := changed_address(self.store, recorded_address(self.config.api_base)):
+        if changed := changed_address(
+            self.store, recorded_address(self.config.api_base)
+        ):
             say(changed)
         # First: another configuration must not put the files of this run aside.
         self.open()
@@ -104,10 +108,14 @@ class Benchmark(ABC, Generic[V]):
             chosen = prepare(self.store, coordinator, redo, keys, self.status_of)
             say(f"{counted(len(keys), self.noun)} selected, {len(chosen)} to redo")
             rest = [key for key in keys if key not in chosen]
-            found = replace(plan(self.store, self.options.money.limits, rest), todo=tuple(chosen))
+            found = replace(
+                plan(self.store, self.options.money.limits, rest), todo=tuple(chosen)
+            )
         else:
             found = self.planned(say)
-        return self.prepared([self.jobs[key] for key in keys if key in {*found.todo}], say), found
+        return self.prepared(
+            [self.jobs[key] for key in keys if key in {*found.todo}], say
+        ), found
 
     def open(self) -> None:
         """Write ``run.json``, or compare with the one that is there."""
@@ -119,9 +127,13 @@ class Benchmark(ABC, Generic[V]):
         every = plan(self.store, self.options.money.limits, keys)
         found = every.without(earlier or ())
         skipped = len(every.todo) - len(found.todo)
-        before = "" if earlier is None else f"{skipped} {self.words[0]} in earlier runs, "
+        before = (
+            "" if earlier is None else f"{skipped} {self.words[0]} in earlier runs, "
+        )
         selected = counted(len(keys), self.noun)
-        say(f"{selected} selected, {found.done} done before, {before}{len(found.todo)} to do")
+        say(
+            f"{selected} selected, {found.done} done before, {before}{len(found.todo)} to do"
+        )
         if found.over_budget:
             say(over_budget_words(found.over_budget))
         for words in found.broken.values():
@@ -175,7 +187,9 @@ class Benchmark(ABC, Generic[V]):
         """Save a job with a result, after its calls."""
         if self.config.replay is not None:
             for one in finished.attempts:
-                for line in replayed_lines(finished.key, one.attempt, one.model, one.calls):
+                for line in replayed_lines(
+                    finished.key, one.attempt, one.model, one.calls
+                ):
                     coordinator.ledger.add(line)
         coordinator.ledger.sync()
         self.save(finished)
@@ -193,7 +207,9 @@ class Benchmark(ABC, Generic[V]):
         except OSError as error:  # a full disk must not hide what went wrong first
             self.say(f"{finished.key}: cannot save what was done: {error}")
 
-    def trajectory(self, finished: Finished[V], title: str, winner: int | None) -> dict[str, Any]:
+    def trajectory(
+        self, finished: Finished[V], title: str, winner: int | None
+    ) -> dict[str, Any]:
         """Return the trajectory of a job (docs/trajectory.md)."""
         return {
             "instance_id": finished.key,

@@ -36,9 +36,13 @@ def check_models(config: RunBasics, money: Spending) -> None:
     """
     if not config.calls_models:
         return
-    missing = {m.given: missing_key(m.name, config.api_base) for m in config.called_models}
+    missing = {
+        m.given: missing_key(m.name, config.api_base) for m in config.called_models
+    }
     if lacking := [f"{given} needs {key}" for given, key in missing.items() if key]:
-        raise UserError(f"API keys are missing: {', '.join(lacking)}; {where_keys_go()}")
+        raise UserError(
+            f"API keys are missing: {', '.join(lacking)}; {where_keys_go()}"
+        )
     _check_addresses(config)
     for model in config.called_models:
         _check_tools(model, config)
@@ -58,7 +62,12 @@ def check_models(config: RunBasics, money: Spending) -> None:
             )
         limits = config.call_timeout, config.max_output_tokens, config.api_base
         quiet = LiteLLMModel(
-            model.name, 0.0, *limits, model.settings, gate=OpenGate(), warn_once=lambda _: None
+            model.name,
+            0.0,
+            *limits,
+            model.settings,
+            gate=OpenGate(),
+            warn_once=lambda _: None,
         )
         quiet.rehearse()
 
@@ -67,7 +76,10 @@ def assumed(config: RunBasics, money: Spending) -> Iterator[str]:
     """Yield what litellm's map says of names that a server of the user may give to any model."""
     for model in config.called_models if config.api_base else ():
         where = f"{model.given} at {recorded_address(config.api_base)}: assumed"
-        price, window = cheapest_price(model.name), map_entry(model.name).get("max_input_tokens")
+        price, window = (
+            cheapest_price(model.name),
+            map_entry(model.name).get("max_input_tokens"),
+        )
         if price and model.name not in money.prices:
             dear = f"${price.input * 1_000_000:.2f} in, ${price.output * 1_000_000:.2f} out"
             yield f"{where} {dear} per million tokens; --price {model.given}=0,0 makes it free"
@@ -77,8 +89,12 @@ def assumed(config: RunBasics, money: Spending) -> Iterator[str]:
 
 def _check_addresses(config: RunBasics) -> None:
     """Refuse an address with a password: every call would fail for the second login header."""
-    providers = {provider_of(model.name, config.api_base)[1] for model in config.called_models}
-    for name in _OPENAI_ADDRESSES if "openai" in providers and not config.api_base else ():
+    providers = {
+        provider_of(model.name, config.api_base)[1] for model in config.called_models
+    }
+    for name in (
+        _OPENAI_ADDRESSES if "openai" in providers and not config.api_base else ()
+    ):
         if has_password(os.environ.get(name, "")):
             raise UserError(
                 f"{name} holds a password, which is not sent beside an API key: give the address "
@@ -89,7 +105,9 @@ def _check_addresses(config: RunBasics) -> None:
 def _check_tools(model: ModelChoice, config: RunBasics) -> None:
     mode = map_entry(model.name).get("mode") or _MODES[0]
     if mode not in _MODES and not config.api_base:
-        raise UserError(f"{model.given} is a model for {mode}, not for text; choose another")
+        raise UserError(
+            f"{model.given} is a model for {mode}, not for text; choose another"
+        )
     if config.outside_agent:
         return
     known = filled(model.settings, model.name, config.api_base)

@@ -76,16 +76,22 @@ def load_env_file(given: Path | None, say: Say) -> None:
         with path.open(encoding="utf-8-sig") as file:
             values = dotenv_values(stream=file)
     except (OSError, ValueError) as error:
-        problem = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        problem = (
+            error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        )
         if given:
-            raise UserError(f"{ENV_FILE} {given}: cannot be read ({problem})") from error
+            raise UserError(
+                f"{ENV_FILE} {given}: cannot be read ({problem})"
+            ) from error
         say(f"note: {path} cannot be read ({problem}); none of its variables is set")
         return
     _files_read.add(path.resolve())
     ignored = [name for name in values if not _OF_PROVIDERS.fullmatch(name)]
     if ignored:
         names = one_line(some(ignored, _SHOWN))
-        say(f"note: {path}: not set, because only keys, regions and addresses are read: {names}")
+        say(
+            f"note: {path}: not set, because only keys, regions and addresses are read: {names}"
+        )
     for name, value in values.items():
         if value and name not in ignored and name not in os.environ:
             os.environ[name] = value

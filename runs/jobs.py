@@ -74,7 +74,9 @@ class JobContext:
     def gate(self, attempt: int, seconds: float | None = None) -> AttemptGate:
         """Return the gate of an attempt, which replays the calls that were paid for."""
         recorded = recorded_calls(self.entries, attempt)
-        return AttemptGate(self.calls, self.key, attempt, recorded, self.worker.stop.wait, seconds)
+        return AttemptGate(
+            self.calls, self.key, attempt, recorded, self.worker.stop.wait, seconds
+        )
 
 
 class KeptAttempt(Protocol):
@@ -205,4 +207,6 @@ def check_keys(jobs: Sequence[Job]) -> None:
     counts = Counter(job.key for job in jobs)
     for key, count in counts.items():
         if not is_safe_key(key) or count > 1:
-            raise ValueError(f"{key!r} cannot be the key of {count} job(s): files are named by it")
+            raise ValueError(
+                f"{key!r} cannot be the key of {count} job(s): files are named by it"
+            )

@@ -48,7 +48,9 @@ def clean_run(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
 
 def clean_key(key: str, *, containers: bool) -> list[str]:
     """Remove the processes, control groups and, if wanted, containers that carry ``key``."""
-    found = kill_processes(key) + [f"control group {name}" for name in remove_groups(key)]
+    found = kill_processes(key) + [
+        f"control group {name}" for name in remove_groups(key)
+    ]
     if containers and (client := connect()) is not None:
         found += remove_containers(client, key)
         client.close()
@@ -128,7 +130,9 @@ def sweep(cache: Path, *, containers: bool) -> list[str]:
     if not work.is_dir():
         return []
     with FileLock(work / _SWEEPING):
-        return [thing for path in _of_the_dead(work) for thing in _swept(path, containers)]
+        return [
+            thing for path in _of_the_dead(work) for thing in _swept(path, containers)
+        ]
 
 
 def sweep_here(cache: Path, *, containers: bool) -> list[str]:

@@ -91,7 +91,11 @@ class LiveModels:
         counter = counter_name(choice.name)
         # A command gets the temperature, and litellm need not know its model.
         sent = temperature if self.config.outside_agent else model.sent_temperature
-        plans = self.model(choice.architect, temperature, gate) if choice.architect else None
+        plans = (
+            self.model(choice.architect, temperature, gate)
+            if choice.architect
+            else None
+        )
         return Turn(model, choice.name, choice.edit_format, counter, sent, plans)
 
     def model(
@@ -177,8 +181,12 @@ class ReplayedModels:
 
 def _turn_of_agent(recorded: RecordedAttempt) -> Turn:
     gate = RecordedGate([*recorded.calls])
-    model = LiteLLMModel(recorded.model, 0.0, _NOT_USED, gate=gate, warn_once=lambda _: None)
-    return Turn(model, recorded.model, recorded.edit_format, temperature=recorded.temperature)
+    model = LiteLLMModel(
+        recorded.model, 0.0, _NOT_USED, gate=gate, warn_once=lambda _: None
+    )
+    return Turn(
+        model, recorded.model, recorded.edit_format, temperature=recorded.temperature
+    )
 
 
 def _agent(edit_format: str) -> str:
@@ -189,7 +197,9 @@ def replay_folder(given: Path) -> Path:
     """Return the folder of trajectories: ``given`` itself, or the one in the run ``given``."""
     folder = given / "trajectories" if (given / "trajectories").is_dir() else given
     if not folder.is_dir() or not any(folder.glob("*.json")):
-        raise UserError(f"--replay {given}: no trajectories there; give a run or a folder of them")
+        raise UserError(
+            f"--replay {given}: no trajectories there; give a run or a folder of them"
+        )
     return folder
 
 
@@ -207,7 +217,9 @@ def recorded_of(folder: Path, ids: Collection[str]) -> set[str]:
 def recorded_label(folder: Path) -> str:
     """Return the model name of the run that a folder of trajectories belongs to, else nothing."""
     try:
-        label = (RunStore.of_folder(folder.parent).read_run() or {}).get("model_name_or_path")
+        label = (RunStore.of_folder(folder.parent).read_run() or {}).get(
+            "model_name_or_path"
+        )
     except (OSError, UserError):
         return ""
     return label if isinstance(label, str) else ""

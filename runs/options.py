@@ -43,7 +43,9 @@ def workers_option(
     factory: Callable[[], int] | None = None,
 ) -> Any:  # noqa: ANN401 - as of option
     """Declare ``--workers`` of a command."""
-    return option(default, help, "--workers", "-w", panel=panel, least=1, factory=factory)
+    return option(
+        default, help, "--workers", "-w", panel=panel, least=1, factory=factory
+    )
 
 
 @option_group
@@ -62,7 +64,10 @@ class Scale:
         factory=lambda: os.cpu_count() or 1,
     )
     engine: EngineKind = option(
-        EngineKind.LOCAL, "Threads of one process, or Ray's processes.", "--engine", panel=SCALE
+        EngineKind.LOCAL,
+        "Threads of one process, or Ray's processes.",
+        "--engine",
+        panel=SCALE,
     )
     ray_address: str = option(
         "",
@@ -152,7 +157,10 @@ class RunBasics(EnvironmentChoice, ModelOptions):
         # A replay calls no model, and needs no litellm to say what it would know.
         known, base = self.replay is None, self.api_base
         models = [model.as_json(known=known, api_base=base) for model in self.models]
-        return plain_values(self) | {"models": models, "api_base": recorded_address(base)}
+        return plain_values(self) | {
+            "models": models,
+            "api_base": recorded_address(base),
+        }
 
     def deciding(self) -> dict[str, Any]:
         """Return what a continued run must repeat, because it decides results."""
@@ -192,13 +200,17 @@ def folder_sha256(folder: Path) -> str:
     digest = hashlib.sha256()
     place = folder / "trajectories" if (folder / "trajectories").is_dir() else folder
     for path in sorted(place.glob("*.json")):
-        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+        digest.update(
+            path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest()
+        )
     return digest.hexdigest()
 
 
 def model_slug(models: Iterable[ModelChoice]) -> str:
     """Return a folder name made of the models' names: ``gpt-4o--claude-opus-4``."""
-    names = (re.sub(r"[^\w.+-]+", "-", model.name.rsplit("/", 1)[-1]) for model in models)
+    names = (
+        re.sub(r"[^\w.+-]+", "-", model.name.rsplit("/", 1)[-1]) for model in models
+    )
     return "--".join(names)
 
 
@@ -226,7 +238,9 @@ def models_given(
     given = DEFAULT_MODELS if text is None else text
     known = (*format_names(), *agents)
     return tuple(
-        ModelChoice.parse(name.strip(), formats=known, book=book, any_name=any_name, replay=replay)
+        ModelChoice.parse(
+            name.strip(), formats=known, book=book, any_name=any_name, replay=replay
+        )
         for name in given.split(",")
     )
 

@@ -40,10 +40,17 @@ class Redo:
             raise UserError(
                 f"--redo {unknown[0]!r}: give {', '.join(known)}, or ids of the selected instances"
             )
-        return cls(tuple(sorted(words & {*known})), tuple(sorted(words & {*ids})), statuses[0])
+        return cls(
+            tuple(sorted(words & {*known})), tuple(sorted(words & {*ids})), statuses[0]
+        )
 
     def takes(
-        self, instance_id: str, result: Mapping[str, Any], status: str, *, finished: bool
+        self,
+        instance_id: str,
+        result: Mapping[str, Any],
+        status: str,
+        *,
+        finished: bool,
     ) -> bool:
         """Return whether to redo an instance with this prediction or unfinished trajectory."""
         if instance_id in self.ids or status in self.words:
@@ -53,7 +60,9 @@ class Redo:
         attempts = result.get("all_results") or result.get("attempts")
         every = attempts if isinstance(attempts, list) else ()
         failed = any(isinstance(a, dict) and a.get("status") == _ERROR for a in every)
-        return (f"not_{self.good}" in self.words and finished) or (_ERROR in self.words and failed)
+        return (f"not_{self.good}" in self.words and finished) or (
+            _ERROR in self.words and failed
+        )
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,9 @@ class Plan:
         return replace(
             self,
             todo=tuple(key for key in self.todo if key not in keys),
-            over_budget={key: why for key, why in self.over_budget.items() if key not in keys},
+            over_budget={
+                key: why for key, why in self.over_budget.items() if key not in keys
+            },
             errors=tuple(key for key in self.errors if key not in keys),
         )
 
@@ -89,12 +100,18 @@ def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
     for name in ids:
         path = store.prediction(name)
         try:
-            status = str(store.read_prediction(path).get("status", "")) if path.exists() else None
+            status = (
+                str(store.read_prediction(path).get("status", ""))
+                if path.exists()
+                else None
+            )
         except DamagedFileError as error:
             broken[name] = str(error)
             continue
         open_ = status in (None, JobStatus.BUDGET.value)
-        if open_ and (option := _stopped_by(store, name, limits, predicted=status is not None)):
+        if open_ and (
+            option := _stopped_by(store, name, limits, predicted=status is not None)
+        ):
             over[name] = option
         elif open_:
             todo.append(name)
@@ -104,7 +121,9 @@ def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
     return Plan(tuple(todo), done, over, tuple(errors), broken)
 
 
-def _stopped_by(store: RunStore, name: str, limits: BudgetLimits, *, predicted: bool) -> str:
+def _stopped_by(
+    store: RunStore, name: str, limits: BudgetLimits, *, predicted: bool
+) -> str:
     """Return the option of the limit that keeps an instance from its next call; empty for none.
 
     What was paid for and has no prediction, after a kill, is worked on all the same: the journal
@@ -153,11 +172,16 @@ def prepare(
     return chosen
 
 
-def _put_aside(store: RunStore, coordinator: CallCoordinator, redo: Redo, name: str) -> None:
+def _put_aside(
+    store: RunStore, coordinator: CallCoordinator, redo: Redo, name: str
+) -> None:
     result = store.result(name)
     if result is None:  # it was put aside before a kill
         return
-    if result.get("status") not in {status.value for status in _GO_ON} or name in redo.ids:
+    if (
+        result.get("status") not in {status.value for status in _GO_ON}
+        or name in redo.ids
+    ):
         coordinator.recover(name)
         coordinator.journal(name).retire()
     store.put_aside(name)
@@ -172,11 +196,17 @@ class _LastRedo(Redo):
         return (self.words, self.ids, self.good) == (redo.words, redo.ids, redo.good)
 
     def left(self, store: RunStore) -> set[str]:
-        return {n for n in self.chosen if not (self.put_aside and store.prediction(n).exists())}
+        return {
+            n
+            for n in self.chosen
+            if not (self.put_aside and store.prediction(n).exists())
+        }
 
     @classmethod
     def read(cls, store: RunStore) -> _LastRedo | None:
         try:
-            return TypeAdapter(cls).validate_python(read_object(store.redo, "delete it"))
+            return TypeAdapter(cls).validate_python(
+                read_object(store.redo, "delete it")
+            )
         except (OSError, UserError, ValidationError):
             return None

@@ -30,7 +30,14 @@ from runs.benchmark import Benchmark
 from runs.calls.budget import Budget
 from runs.calls.coordinator import CallCoordinator, charge_budget
 from runs.calls.journal import Journal, last_denial
-from runs.calls.ledger import Ledger, ledger_was_damaged, owner_of, set_damage_aside, tokens, total
+from runs.calls.ledger import (
+    Ledger,
+    ledger_was_damaged,
+    owner_of,
+    set_damage_aside,
+    tokens,
+    total,
+)
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy
 from runs.checks import assumed
 from runs.engines import Driver, Engine, make_engine
@@ -76,7 +83,9 @@ def model_use(config: RunBasics, money: Spending) -> ModelUse:
     address = recorded_address(config.api_base)
     if not config.calls_models:
         return ModelUse(timeout=config.call_timeout, address=address)
-    providers = {provider_of(model.name, config.api_base)[1] for model in config.called_models}
+    providers = {
+        provider_of(model.name, config.api_base)[1] for model in config.called_models
+    }
     prices = prices_used((model.name for model in config.called_models), money.prices)
     lines = tuple(assumed(config, money))
     return ModelUse(sorted(providers), config.call_timeout, prices, address, lines)
@@ -144,7 +153,9 @@ def start_run(benchmark: Benchmark[Any]) -> int:
     store, options, say = benchmark.store, benchmark.options, benchmark.say
     check_remains(store)
     with held_run(store, options.cache, say, containers=benchmark.containers):
-        summary = RunSession(benchmark, model_use(benchmark.config, options.money)).run()
+        summary = RunSession(
+            benchmark, model_use(benchmark.config, options.money)
+        ).run()
     for line in [summary.text()] if options.as_json else benchmark.conclusion(summary):
         say(line)
     return summary.exit_code
@@ -180,10 +191,17 @@ class RunSession:
         finally:
             self._clean()
 
-    def _execute(self, stop: Shutdown, log: logging.Logger, lines: LoggedLines) -> RunSummary:
+    def _execute(
+        self, stop: Shutdown, log: logging.Logger, lines: LoggedLines
+    ) -> RunSummary:
         benchmark, options = self.benchmark, self.benchmark.options
         coordinator = make_coordinator(
-            benchmark.store, options.scale, options.money, self.models, stop, log.warning
+            benchmark.store,
+            options.scale,
+            options.money,
+            self.models,
+            stop,
+            log.warning,
         )
         jobs, plan = benchmark.choose(coordinator, lines)
         for line in self.models.assumed:
@@ -287,7 +305,12 @@ class JobRun:
 
 
 def make_coordinator(
-    store: RunStore, scale: Scale, money: Spending, models: ModelUse, stop: Shutdown, say: Say
+    store: RunStore,
+    scale: Scale,
+    money: Spending,
+    models: ModelUse,
+    stop: Shutdown,
+    say: Say,
 ) -> CallCoordinator:
     """Return the coordinator, charged with the calls in the ledger; calls left open are ended."""
     coordinator = CallCoordinator(

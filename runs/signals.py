@@ -64,7 +64,9 @@ def heeding_signals(
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    signals = {n for n in _SIGNALS if n is not signal.SIGINT or not ignores_interrupts()}
+    signals = {
+        n for n in _SIGNALS if n is not signal.SIGINT or not ignores_interrupts()
+    }
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 

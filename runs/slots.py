@@ -142,7 +142,9 @@ class WaitingModel:
     model: ChatModel
     slot: Slot
     step: Callable[[WorkStep], None]
-    settle: Callable[[], None]  # waits for what must have happened before a reply is used
+    settle: Callable[
+        [], None
+    ]  # waits for what must have happened before a reply is used
 
     @property
     def traits(self) -> Traits:
@@ -151,7 +153,9 @@ class WaitingModel:
     def count(self, text: str) -> int:
         return self.model.count(text)
 
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
+    ) -> Reply:
         self.step(WorkStep.ASKING)
         with self.slot.given_back():
             self.settle()

@@ -21,7 +21,9 @@ from runs.storage.store import RunStore
 
 
 @contextmanager
-def held_run(store: RunStore, cache: Path, say: Say, *, containers: bool) -> Iterator[None]:
+def held_run(
+    store: RunStore, cache: Path, say: Say, *, containers: bool
+) -> Iterator[None]:
     """Hold a run's lock; what a killed process of it left is removed first."""
     with run_lock(store.folder) as died:
         if died is not None:
@@ -48,7 +50,12 @@ def status_command(
 
 
 def clean_command(
-    store: RunStore, cache: Path, say: Say, *, everything: bool = False, yes: bool = False
+    store: RunStore,
+    cache: Path,
+    say: Say,
+    *,
+    everything: bool = False,
+    yes: bool = False,
 ) -> int:
     """Remove what a killed process of a run left, or ``everything`` of it; ``yes``: do not ask."""
     places = [place for place in (store.folder, store.logs) if place.is_dir()]

@@ -18,7 +18,16 @@ from tests.measure import Figures, measure
 
 TOP = Path(__file__).resolve().parents[1]
 # From the ground up: a room imports only rooms before it. A room may be absent.
-ROOMS = ("core", "llm", "agent", "environments", "runs", "bench", "reports", "exercises")
+ROOMS = (
+    "core",
+    "llm",
+    "agent",
+    "environments",
+    "runs",
+    "bench",
+    "reports",
+    "exercises",
+)
 SCRIPTS = ("harness.py", "report.py")
 ABOVE_ALL = ("demo", "benchmarks", "tests")
 MAX_MODULES = 20
@@ -39,7 +48,9 @@ BANNED = (
     "flights", "mailbox", "last rites",
 )  # fmt: skip
 PUBLIC = ("not_begun",)  # values and keys that users know
-BANNED_WORD = re.compile(rf"(?<![A-Za-z])({'|'.join(BANNED)})(?![A-Za-z])", re.IGNORECASE)
+BANNED_WORD = re.compile(
+    rf"(?<![A-Za-z])({'|'.join(BANNED)})(?![A-Za-z])", re.IGNORECASE
+)
 SKIP_MARK = re.compile(r"#\s*fmt:\s*(skip|off)\b")
 DISPLAYS = (ast.Tuple, ast.List, ast.Set, ast.Dict)
 DATA = (
@@ -59,16 +70,27 @@ FORM: dict[str, tuple[Callable[[Figures], float], float]] = {
     "p90": (lambda figures: figures.p90, 15),
     "filler": (lambda figures: round(figures.per_1000_lines("filler"), 1), 5.0),
     "participles": (lambda figures: round(figures.participles, 1), 0.8),
-    "conditionals": (lambda figures: round(figures.per_1000_lines("conditionals"), 1), 15.0),
-    "comprehensions": (lambda figures: round(figures.per_1000_lines("comprehensions"), 1), 20.0),
+    "conditionals": (
+        lambda figures: round(figures.per_1000_lines("conditionals"), 1),
+        15.0,
+    ),
+    "comprehensions": (
+        lambda figures: round(figures.per_1000_lines("comprehensions"), 1),
+        20.0,
+    ),
     "tuples": (lambda figures: round(figures.per_1000_lines("tuples"), 1), 6.0),
 }
 TEXTS = {".py", ".md", ".json", ".yaml", ".html", ".js", ".css", ".toml", ".txt", ""}
 # Texts that models read or that a run records, and this list itself.
 NOT_READ = (
-    "agent/prompts", "demo/repositories", "demo/tasks", "demo/replies", "tests/data",
-    "tests/architecture", "tests/test_architecture",
-)  # fmt: skip
+    "agent/prompts",
+    "demo/repositories",
+    "demo/tasks",
+    "demo/replies",
+    "tests/data",
+    "tests/architecture",
+    "tests/test_architecture",
+)
 
 
 def tree(path: Path) -> ast.Module:
@@ -99,7 +121,10 @@ def imported(path: Path, *, late: bool = True) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            found |= {
+                node.module,
+                *(f"{node.module}.{alias.name}" for alias in node.names),
+            }
     return found
 
 
@@ -109,8 +134,12 @@ def upward_imports(top: Path) -> set[str]:
     for number, room in enumerate(ROOMS):
         higher = {*ROOMS[number + 1 :], *ABOVE_ALL}
         for shown, path in sources(top, room):
-            first = {name for name in imported(path) if name.partition(".")[0] in higher}
-            found |= {f"{shown} imports {name}" for name in first if module_of(top, name)}
+            first = {
+                name for name in imported(path) if name.partition(".")[0] in higher
+            }
+            found |= {
+                f"{shown} imports {name}" for name in first if module_of(top, name)
+            }
     # The two commands and the demo are about SWE-bench alone.
     for shown, path in sources(top, *SCRIPTS, "demo"):
         first = {name for name in imported(path) if name.partition(".")[0] == ROOMS[-1]}
@@ -150,7 +179,9 @@ def circles(top: Path) -> set[str]:
 
 def _part(top: Path, shown: str) -> str:
     folder = (top / shown).parent
-    mixed = any(place.is_dir() and any(place.glob("*.py")) for place in folder.iterdir())
+    mixed = any(
+        place.is_dir() and any(place.glob("*.py")) for place in folder.iterdir()
+    )
     return shown if mixed else shown.rpartition("/")[0]
 
 
@@ -205,7 +236,9 @@ def repeated_facts(top: Path) -> set[str]:
         defaults = {d for d in _defaults(module) if d.partition(" = ")[0] in options}
         for fact in _files_named(module) | _options(module) | defaults:
             places[fact].add(shown)
-    return {f"{fact}: {', '.join(sorted(at))}" for fact, at in places.items() if len(at) > 1}
+    return {
+        f"{fact}: {', '.join(sorted(at))}" for fact, at in places.items() if len(at) > 1
+    }
 
 
 def _files_named(module: ast.Module) -> set[str]:
@@ -215,11 +248,20 @@ def _files_named(module: ast.Module) -> set[str]:
 def _options(module: ast.Module) -> set[str]:
     """Return the names of the options that a module declares, by typer or in a group."""
     declared = [n for n in ast.walk(module) if isinstance(n, ast.Call) and _declares(n)]
-    return {s for call in declared for a in call.args for s in _strings(a) if OPTION.fullmatch(s)}
+    return {
+        s
+        for call in declared
+        for a in call.args
+        for s in _strings(a)
+        if OPTION.fullmatch(s)
+    }
 
 
 def _declares(call: ast.Call) -> bool:
-    return getattr(call.func, "attr", getattr(call.func, "id", "")) in ("Option", "option")
+    return getattr(call.func, "attr", getattr(call.func, "id", "")) in (
+        "Option",
+        "option",
+    )
 
 
 def _defaults(module: ast.Module) -> Iterator[str]:
@@ -231,15 +273,24 @@ def _defaults(module: ast.Module) -> Iterator[str]:
             plain = [*node.posonlyargs, *node.args]
             with_default = plain[len(plain) - len(node.defaults) :]
             pairs = [*zip(with_default, node.defaults, strict=True)]
-            for arg, value in [*pairs, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]:
+            for arg, value in [
+                *pairs,
+                *zip(node.kwonlyargs, node.kw_defaults, strict=True),
+            ]:
                 yield from _default(arg.arg, value)
 
 
 def _default(name: str, value: ast.expr | None) -> Iterator[str]:
     if isinstance(value, ast.Call) and _declares(value) and value.args:
         value = value.args[0]
-    if isinstance(value, ast.Constant) and value.value and not isinstance(value.value, bool):
-        said = float(value.value) if isinstance(value.value, int | float) else value.value
+    if (
+        isinstance(value, ast.Constant)
+        and value.value
+        and not isinstance(value.value, bool)
+    ):
+        said = (
+            float(value.value) if isinstance(value.value, int | float) else value.value
+        )
         yield f"--{name.replace('_', '-')} = {said!r}"
 
 
@@ -256,7 +307,9 @@ def hidden_names(top: Path) -> set[str]:
     found = set()
     for shown in closure(top, "harness.py"):
         if not shown.startswith(LOADER):
-            found |= {f"{shown} names {name}" for name in HIDDEN & _words(tree(top / shown))}
+            found |= {
+                f"{shown} names {name}" for name in HIDDEN & _words(tree(top / shown))
+            }
     return found
 
 
@@ -301,7 +354,11 @@ def texts(top: Path) -> Iterator[Path]:
     inside = (path for folder in folders for path in sorted((top / folder).rglob("*")))
     for path in [*sorted(top.glob("*")), *inside]:
         shown = path.relative_to(top).as_posix()
-        if path.is_file() and path.suffix in TEXTS and not shown.startswith((".", *NOT_READ)):
+        if (
+            path.is_file()
+            and path.suffix in TEXTS
+            and not shown.startswith((".", *NOT_READ))
+        ):
             yield path
 
 
@@ -314,12 +371,22 @@ def joined(text: str) -> str:
 def stale_paths(top: Path) -> set[str]:
     """Documents name files that exist; the changelog names those of its time."""
     found = set()
-    for path in [top / "README.md", top / "CONTRIBUTING.md", *sorted((top / "docs").rglob("*.md"))]:
+    for path in [
+        top / "README.md",
+        top / "CONTRIBUTING.md",
+        *sorted((top / "docs").rglob("*.md")),
+    ]:
         shown = path.relative_to(top).as_posix()
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         named = {match.group(): top / match.group() for match in PATH.finditer(text)}
-        named |= {name: top / (module_of(top, name) or name) for name in MODULE.findall(text)}
-        found |= {f"{shown} names {name}" for name, place in named.items() if not place.exists()}
+        named |= {
+            name: top / (module_of(top, name) or name) for name in MODULE.findall(text)
+        }
+        found |= {
+            f"{shown} names {name}"
+            for name, place in named.items()
+            if not place.exists()
+        }
     return found
 
 
@@ -342,8 +409,12 @@ def _tables(module: ast.Module) -> Iterator[ast.expr]:
     for node in ast.walk(module):
         values: list[ast.expr] = []
         if isinstance(node, ast.Module | ast.ClassDef):
-            assignments = [n for n in node.body if isinstance(n, ast.Assign | ast.AnnAssign)]
-            values += [assignment.value for assignment in assignments if assignment.value]
+            assignments = [
+                n for n in node.body if isinstance(n, ast.Assign | ast.AnnAssign)
+            ]
+            values += [
+                assignment.value for assignment in assignments if assignment.value
+            ]
         if isinstance(node, ast.FunctionDef):
             values += node.decorator_list
         for value in values:
@@ -361,7 +432,9 @@ def best_figures(top: Path) -> dict[str, Figure]:
     for room in ROOMS:
         figures = measure(top / room)
         total.add(figures)
-        bounds[room] = {name: max(form(figures), goal) for name, (form, goal) in FORM.items()}
+        bounds[room] = {
+            name: max(form(figures), goal) for name, (form, goal) in FORM.items()
+        }
     return {"all": {"tokens": total.tokens}, **bounds}
 
 
@@ -385,7 +458,9 @@ def worse_figures(now: dict[str, Figure], bounds: dict[str, Figure]) -> set[str]
         for name, value in figures.items():
             bound = bounds[room][name]
             if value > bound:
-                violations.add(f"{room}: {name} is {value:g}, at most {bound:g} is allowed")
+                violations.add(
+                    f"{room}: {name} is {value:g}, at most {bound:g} is allowed"
+                )
     return violations
 
 
@@ -396,7 +471,9 @@ def main() -> None:
         violations = rule(TOP)
         if violations:
             rest[name] = sorted(violations)
-    print(json.dumps({**rest, "figures": best_figures(TOP)}, indent=1, ensure_ascii=False))
+    print(
+        json.dumps({**rest, "figures": best_figures(TOP)}, indent=1, ensure_ascii=False)
+    )
 
 
 if __name__ == "__main__":

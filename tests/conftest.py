@@ -113,7 +113,9 @@ def preloaded() -> Iterator[Preloaded]:
 def make_mirror(tmp_path: Path) -> MakeMirror:
     """Make a bare mirror with one commit that contains the given files."""
 
-    def make(files: dict[str, bytes | str], repo: str = "own/thing") -> tuple[Path, str]:
+    def make(
+        files: dict[str, bytes | str], repo: str = "own/thing"
+    ) -> tuple[Path, str]:
         work = tmp_path / "source" / repo.replace("/", "__")
         write_files(work, files)
         commit = commit_all(work, "Begin")

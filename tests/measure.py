@@ -34,14 +34,18 @@ IRREGULAR_PARTICIPLES = frozenset({
     "said", "told", "found", "given", "taken", "held", "kept", "shown", "made", "done", "left",
     "known", "drawn", "spoken", "meant", "sent", "thrown", "spent", "bought",
 })  # fmt: skip
-COUNTED_TOKENS = frozenset({tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING})
+COUNTED_TOKENS = frozenset(
+    {tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING}
+)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _token_types(*names: str) -> frozenset[int]:
     """Return the token types that this Python has: f-strings have some since 3.12."""
-    return frozenset(getattr(tokenize, name) for name in names if hasattr(tokenize, name))
+    return frozenset(
+        getattr(tokenize, name) for name in names if hasattr(tokenize, name)
+    )
 
 
 STRING_STARTS = _token_types("FSTRING_START", "TSTRING_START")
@@ -99,7 +103,9 @@ def measure(root: Path, skipped: Collection[str] = NOT_PRODUCT) -> Figures:
     figures = Figures()
     for path in python_files(root):
         if not set(skipped).intersection(path.relative_to(root).parts[:-1]):
-            figures.add(measure_text(path.read_text(encoding="utf-8", errors="replace")))
+            figures.add(
+                measure_text(path.read_text(encoding="utf-8", errors="replace"))
+            )
     return figures
 
 
@@ -126,7 +132,9 @@ def measure_text(text: str) -> Figures:
         if token.type == tokenize.NAME and token.string in FILLER:
             figures.counts["filler"] += 1
     figures.rows += rows.values()
-    figures.counts["filler"] += sum(name in FILLER for name in names_in_fstrings(module))
+    figures.counts["filler"] += sum(
+        name in FILLER for name in names_in_fstrings(module)
+    )
     for node in ast.walk(module):
         figures.counts.update(_kinds(node))
     return figures
@@ -164,7 +172,10 @@ def names_in_fstrings(module: ast.Module) -> Iterator[str]:
 def _docstring_positions(module: ast.Module) -> set[tuple[int, int]]:
     positions = set()
     for node in ast.walk(module):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        if (
+            isinstance(node, DOCUMENTED)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
             docstring = node.body[0]
             positions.add((docstring.lineno, docstring.col_offset))
     return positions

@@ -41,7 +41,9 @@ LEFT = Path(__file__).with_name("architecture.json")
 def test_the_rule_holds(name: str) -> None:
     found, left = RULES[name](TOP), set(json.loads(LEFT.read_text()).get(name, []))
     assert not found - left, "new violations"
-    assert not left - found, "no violations any more: remove them from architecture.json"
+    assert not left - found, (
+        "no violations any more: remove them from architecture.json"
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,12 +55,16 @@ def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
         tmp_path, {**dict.fromkeys(names, ""), "core/new.py": f"def f():\n    {line}\n"}
     )
     assert len(upward_imports(top)) == 1
-    top = write_files(top, {"core/new.py": "import json\nimport core.other\n", "core/other.py": ""})
+    top = write_files(
+        top, {"core/new.py": "import json\nimport core.other\n", "core/other.py": ""}
+    )
     assert upward_imports(top) == set()
 
 
 @pytest.mark.parametrize("user", ["reports/a.py", "demo/a.py", "report.py"])
-def test_only_tests_and_benchmarks_import_the_exercises(tmp_path: Path, user: str) -> None:
+def test_only_tests_and_benchmarks_import_the_exercises(
+    tmp_path: Path, user: str
+) -> None:
     files = {"exercises/rows.py": "", "benchmarks/a.py": "import exercises.rows\n"}
     top = write_files(tmp_path, {**files, "reports/rows.py": "", user: ""})
     assert upward_imports(top) == set()
@@ -78,7 +84,9 @@ def test_what_is_too_large_is_seen(tmp_path: Path) -> None:
     benchmarks = {f"benchmarks/m{number}.py": "" for number in range(MAX_MODULES + 1)}
     top = write_files(tmp_path, {**files, **calls, **benchmarks})
     assert sizes(top) == {"runs/long.py is too long", "tests/test_long.py is too long"}
-    assert "runs/calls is too full" in sizes(write_files(top, {"runs/calls/last.py": ""}))
+    assert "runs/calls is too full" in sizes(
+        write_files(top, {"runs/calls/last.py": ""})
+    )
 
 
 def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
@@ -89,11 +97,15 @@ def test_a_circle_of_folders_is_seen(tmp_path: Path) -> None:
         "runs/jobs.py": "",
     }
     assert circles(write_files(tmp_path, files)) == set()
-    write_files(tmp_path, {"runs/storage/new.py": "def f():\n    import runs.calls.other\n"})
+    write_files(
+        tmp_path, {"runs/storage/new.py": "def f():\n    import runs.calls.other\n"}
+    )
     assert circles(write_files(tmp_path, {"runs/calls/other.py": ""})) == {
         "runs/calls, runs/storage"
     }
-    write_files(tmp_path, {"runs/storage/new.py": "", "runs/jobs.py": "import runs.run\n"})
+    write_files(
+        tmp_path, {"runs/storage/new.py": "", "runs/jobs.py": "import runs.run\n"}
+    )
     assert circles(tmp_path) == {"runs/calls, runs/jobs.py, runs/run.py, runs/storage"}
 
 
@@ -114,27 +126,53 @@ def test_a_better_figure_becomes_the_bound() -> None:
 
 def test_a_worse_figure_is_seen(tmp_path: Path) -> None:
     plain = "def add(a, b):\n    return a + b\n"
-    packed = "def shown(found): return [x if x else 1 for x in found if x not in {*found}]\n"
-    rooms = dict.fromkeys(("llm", "agent", "environments", "runs", "bench", "reports"), "")
+    packed = (
+        "def shown(found): return [x if x else 1 for x in found if x not in {*found}]\n"
+    )
+    rooms = dict.fromkeys(
+        ("llm", "agent", "environments", "runs", "bench", "reports"), ""
+    )
     files = {f"{room}/__init__.py": text for room, text in rooms.items()}
     top = write_files(tmp_path, {**files, "exercises/a.py": "", "core/a.py": plain})
     bounds = best_figures(top)
     assert bounds["all"] == {"tokens": 12}
-    assert bounds["core"]["filler"] == 5.0, "a figure at its goal is bounded by the goal"
+    assert bounds["core"]["filler"] == 5.0, (
+        "a figure at its goal is bounded by the goal"
+    )
     write_files(top, {"core/a.py": plain + plain})
-    assert worse_figures(best_figures(top), bounds) == {"all: tokens is 24, at most 12 is allowed"}
+    assert worse_figures(best_figures(top), bounds) == {
+        "all: tokens is 24, at most 12 is allowed"
+    }
     write_files(top, {"core/a.py": packed})
-    worse = {line.partition(" is ")[0] for line in worse_figures(best_figures(top), bounds)}
-    names = ("per row", "p90", "filler", "participles", "conditionals", "comprehensions")
+    worse = {
+        line.partition(" is ")[0] for line in worse_figures(best_figures(top), bounds)
+    }
+    names = (
+        "per row",
+        "p90",
+        "filler",
+        "participles",
+        "conditionals",
+        "comprehensions",
+    )
     assert worse == {"all: tokens", *(f"core: {name}" for name in names)}
 
 
 def test_an_alias_under_the_name_of_a_class_is_seen(tmp_path: Path) -> None:
-    one = {"core/a.py": "Say = Callable[[str], None]\n", "runs/b.py": "Entry = Mapping[str, int]\n"}
-    assert shared_names(write_files(tmp_path, {**one, "llm/a.py": one["core/a.py"]})) == set()
+    one = {
+        "core/a.py": "Say = Callable[[str], None]\n",
+        "runs/b.py": "Entry = Mapping[str, int]\n",
+    }
+    assert (
+        shared_names(write_files(tmp_path, {**one, "llm/a.py": one["core/a.py"]}))
+        == set()
+    )
     write_files(
         tmp_path,
-        {"bench/c.py": "class Entry: ...\n", "bench/d.py": "Say = Callable[[int], None]\n"},
+        {
+            "bench/c.py": "class Entry: ...\n",
+            "bench/d.py": "Say = Callable[[int], None]\n",
+        },
     )
     assert shared_names(tmp_path) == {
         "Entry: runs/b.py, bench/c.py",
@@ -144,7 +182,10 @@ def test_an_alias_under_the_name_of_a_class_is_seen(tmp_path: Path) -> None:
 
 def test_two_classes_of_one_name_are_seen(tmp_path: Path) -> None:
     top = write_files(tmp_path, {"core/a.py": "class Row: ...\nclass _Own: ...\n"})
-    assert shared_names(write_files(top, {"benchmarks/b.py": "class _Own: ...\n"})) == set()
+    assert (
+        shared_names(write_files(top, {"benchmarks/b.py": "class _Own: ...\n"}))
+        == set()
+    )
     top = write_files(top, {"reports/c.py": "class Row: ...\n"})
     assert shared_names(top) == {"Row: core/a.py, reports/c.py"}
 
@@ -156,10 +197,13 @@ def test_what_two_modules_state_is_seen(tmp_path: Path) -> None:
         tmp_path, {"runs/a.py": one, "runs/b.py": "import runs.a\nworkers: int = 2\n"}
     )
     assert repeated_facts(top) == set()
-    write_files(top, {"bench/a.py": 'def read(): return "run.json"\n', "bench/b.py": option})
+    write_files(
+        top, {"bench/a.py": 'def read(): return "run.json"\n', "bench/b.py": option}
+    )
     write_files(top, {"bench/c.py": "class Scale:\n    workers: float = 4.0\n"})
     group = (
-        'class Group:\n    workers: int = option(4, "at once", "--workers")\n    jobs: int = 4\n'
+        'class Group:\n    workers: int = option(4, "at once", "--workers")\n    '
+        "jobs: int = 4\n"
     )
     assert repeated_facts(
         write_files(tmp_path / "other", {"runs/a.py": one, "llm/a.py": group})
@@ -185,7 +229,9 @@ def test_a_name_of_the_evaluation_half_is_seen(tmp_path: Path) -> None:
     }
     top = write_files(tmp_path, files)
     assert hidden_names(top) == set()
-    write_files(top, {"runs/run2.py": "def f(x):\n    return x.test_patch\n", "runs/run.py": ""})
+    write_files(
+        top, {"runs/run2.py": "def f(x):\n    return x.test_patch\n", "runs/run.py": ""}
+    )
     write_files(top, {"bench/cli/main.py": "import runs.run2\nimport reports.rows\n"})
     assert hidden_names(top) == {
         "runs/run2.py names test_patch",
@@ -229,9 +275,16 @@ def test_other_words_pass(tmp_path: Path) -> None:
 
 
 def test_a_document_that_names_a_missing_file_is_seen(tmp_path: Path) -> None:
-    text = "`core/a.py`, `bench/` and (../tests/b.py), predictions/run1, `core/gone.py`.\n"
+    text = (
+        "`core/a.py`, `bench/` and (../tests/b.py), predictions/run1, `core/gone.py`.\n"
+    )
     text += "`python -m core.a`, python -m pytest, `python -m\nbench.gone`\n"
-    files = {"core/a.py": "", "bench/b.py": "", "docs/a.md": text, "README.md": "docs/a.md\n"}
+    files = {
+        "core/a.py": "",
+        "bench/b.py": "",
+        "docs/a.md": text,
+        "README.md": "docs/a.md\n",
+    }
     assert stale_paths(write_files(tmp_path, files)) == {
         "docs/a.md names core/gone.py",
         "docs/a.md names bench.gone",

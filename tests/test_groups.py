@@ -8,4 +8,6 @@ import pytest
 def test_a_group_is_part_of_the_id(request: pytest.FixtureRequest) -> None:
     if not getattr(request.config.option, "loadgroup", False):
         pytest.skip("the tests do not run in groups")
-    assert request.node.nodeid.endswith(f"@{request.path}"), "this pytest-xdist ignores groups"
+    assert request.node.nodeid.endswith(f"@{request.path}"), (
+        "this pytest-xdist ignores groups"
+    )

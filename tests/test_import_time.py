@@ -20,10 +20,15 @@ HEAVY = {
 def imported(*words: str) -> set[str]:
     """Return the packages that a Python command imports."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", *words], cwd=TOP, text=True, capture_output=True,
+        [sys.executable, "-X", "importtime", *words],
+        cwd=TOP,
+        text=True,
+        capture_output=True,
         check=True,
-    )  # fmt: skip
-    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    )
+    lines = [
+        line for line in done.stderr.splitlines() if line.startswith("import time:")
+    ]
     return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
 
 
@@ -44,13 +49,18 @@ def test_heavy_packages_are_imported_only_where_they_are_used(words: list[str]) 
     assert not found & HEAVY
 
 
-def test_the_status_and_the_tables_of_a_run_need_no_heavy_package(tmp_path: Path) -> None:
+def test_the_status_and_the_tables_of_a_run_need_no_heavy_package(
+    tmp_path: Path,
+) -> None:
     prediction = {"instance_id": "a__b-1", "model_patch": "", "model_name_or_path": "m"}
     folder = tmp_path / "predictions/r"
     folder.mkdir(parents=True)
     (folder / "a__b-1.json").write_text(json.dumps(prediction))
     heavy = HEAVY | {"asyncio"}
-    assert not imported("harness.py", "--status", "--run", "r", "--out", str(tmp_path)) & heavy
+    assert (
+        not imported("harness.py", "--status", "--run", "r", "--out", str(tmp_path))
+        & heavy
+    )
     assert not imported("report.py", str(folder), "--table") & heavy
 
 

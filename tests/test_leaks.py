@@ -49,8 +49,12 @@ def row() -> dict[str, Any]:
     rows = load_dataset("demo", "test").rows
     found = dict(next(r for r in rows if r["instance_id"] == "demo__textkit-1"))
     found["patch"] = DIFF.format("textkit/ZQHIDDEN_GOLD.py", SENTINELS["patch"])
-    found["test_patch"] = DIFF.format("tests/ZQHIDDEN_TEST_PATCH.py", SENTINELS["test_patch"])
-    found["FAIL_TO_PASS"] = [f"tests/ZQHIDDEN_TEST_PATCH.py::{SENTINELS['FAIL_TO_PASS']}"]
+    found["test_patch"] = DIFF.format(
+        "tests/ZQHIDDEN_TEST_PATCH.py", SENTINELS["test_patch"]
+    )
+    found["FAIL_TO_PASS"] = [
+        f"tests/ZQHIDDEN_TEST_PATCH.py::{SENTINELS['FAIL_TO_PASS']}"
+    ]
     found["PASS_TO_PASS"] = json.dumps([SENTINELS["PASS_TO_PASS"]])
     found["hints_text"] = SENTINELS["hints_text"]
     found["eval_script"] = (
@@ -65,11 +69,23 @@ def row() -> dict[str, Any]:
 
 def validity_of(valid: str, flaky: str) -> dict[str, Any]:
     """Return a validity file with a sentinel wherever it may name tests, patches or reasons."""
-    trial = {"resolved": False, "failed": ["ZQHIDDEN_FAILED"], "reason": "ZQHIDDEN_REASON"}
-    more = {"flaky_tests": ["ZQHIDDEN_FLAKY"], "reason": "ZQHIDDEN_WHY", "image": "ZQHIDDEN_IMAGE"}
+    trial = {
+        "resolved": False,
+        "failed": ["ZQHIDDEN_FAILED"],
+        "reason": "ZQHIDDEN_REASON",
+    }
+    more = {
+        "flaky_tests": ["ZQHIDDEN_FLAKY"],
+        "reason": "ZQHIDDEN_WHY",
+        "image": "ZQHIDDEN_IMAGE",
+    }
     entry = {"gold": [trial], "empty": [trial], **more}
     instances = {valid: {"state": "valid", **entry}, flaky: {"state": "flaky", **entry}}
-    return {"schema_version": 1, "evaluator": "ZQHIDDEN_EVALUATOR", "instances": instances}
+    return {
+        "schema_version": 1,
+        "evaluator": "ZQHIDDEN_EVALUATOR",
+        "instances": instances,
+    }
 
 
 @pytest.mark.parametrize(
@@ -98,7 +114,9 @@ def test_no_sentinel_in_any_message_command_log_or_file(
     flaky = {**row(), "instance_id": "demo__textkit-9"}
     dataset.write_text(json.dumps([row(), flaky]))
     validity = tmp_path / "validity.json"
-    validity.write_text(json.dumps(validity_of(row()["instance_id"], "demo__textkit-9")))
+    validity.write_text(
+        json.dumps(validity_of(row()["instance_id"], "demo__textkit-9"))
+    )
     other = EDIT.replace("list()", "[*()]")
     provider.will_answer("textkit/slug.py", EDIT, "textkit/slug.py", other, SCRIPT)
     commands: list[object] = []
@@ -114,16 +132,27 @@ def test_no_sentinel_in_any_message_command_log_or_file(
         select=SelectionRule.EVIDENCE,
     )
     options = Options(
-        dataset=str(dataset), out=tmp_path / "out", cache=tmp_path / "cache",
-        repos=build_mirrors(cache / "demo-mirrors"), only_valid=validity,
-    )  # fmt: skip
+        dataset=str(dataset),
+        out=tmp_path / "out",
+        cache=tmp_path / "cache",
+        repos=build_mirrors(cache / "demo-mirrors"),
+        only_valid=validity,
+    )
     said: list[str] = []
     assert run_command(config, options, said.append) == 0
-    files = [p for p in [*tmp_path.rglob("*")] if p.is_file() and p not in (dataset, validity)]
+    files = [
+        p
+        for p in [*tmp_path.rglob("*")]
+        if p.is_file() and p not in (dataset, validity)
+    ]
     assert any(p.suffix == ".md" for p in files)
     assert len(provider.requests) == (4 if kind is EnvironmentKind.NONE else 10)
-    prediction = json.loads((tmp_path / "out/predictions/r/demo__textkit-1.json").read_text())
-    assert prediction["test_outcome"] is (None if kind is EnvironmentKind.NONE else True)
+    prediction = json.loads(
+        (tmp_path / "out/predictions/r/demo__textkit-1.json").read_text()
+    )
+    assert prediction["test_outcome"] is (
+        None if kind is EnvironmentKind.NONE else True
+    )
     described = json.loads((tmp_path / "out/predictions/r/run.json").read_text())
     assert described["only_valid"]["left_out"] == {"demo__textkit-9": "flaky"}
     haystacks = {str(p): p.read_bytes().decode("utf-8", "replace") for p in files}
@@ -183,7 +212,10 @@ def test_a_run_opens_no_verdict(tmp_path: Path, cache: Path) -> None:
         opened.clear()
         for redo in ("", ids[0]):
             chosen = run_options(tmp_path, cache, *ids, redo=redo)
-            assert run_command(run_config(environment=EnvironmentKind.NONE), chosen, print) == 0
+            assert (
+                run_command(run_config(environment=EnvironmentKind.NONE), chosen, print)
+                == 0
+            )
         assert any(path.endswith("run.json") for path in opened)
         assert not [path for path in opened if "verdicts" in path]
     finally:
@@ -197,7 +229,10 @@ def imports(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            found |= {
+                node.module,
+                *(f"{node.module}.{alias.name}" for alias in node.names),
+            }
     return found
 
 
@@ -205,27 +240,43 @@ def test_imports_run_one_way() -> None:
     ground = ("core", "llm", "agent")
     for path in [path for room in ground for path in (TOP / room).rglob("*.py")]:
         allowed = ground[: ground.index(path.relative_to(TOP).parts[0]) + 1]
-        upward = {m for m in imports(path) if m.split(".")[0] in OURS and not m.startswith(allowed)}
+        upward = {
+            m
+            for m in imports(path)
+            if m.split(".")[0] in OURS and not m.startswith(allowed)
+        }
         assert not upward, f"{path}: {upward}"
     for path in [path for room in HARNESS for path in (TOP / room).rglob("*.py")]:
         assert not {m for m in imports(path) if m.split(".")[0] == "reports"}, path
     # Benchmarks know gold patches, so no module for users may import them.
     for top in OURS:
         for path in (TOP / top).rglob("*.py") if (TOP / top).is_dir() else [TOP / top]:
-            assert not {m for m in imports(path) if m.split(".")[0] == "benchmarks"}, path
+            assert not {m for m in imports(path) if m.split(".")[0] == "benchmarks"}, (
+                path
+            )
 
 
 def test_only_the_loader_and_reports_can_name_the_hidden_half() -> None:
-    allowed = {TOP / f"bench/instances/{name}.py" for name in ("instance", "hidden", "dataset")}
+    allowed = {
+        TOP / f"bench/instances/{name}.py" for name in ("instance", "hidden", "dataset")
+    }
     for folder in HARNESS:
         for path in (TOP / folder).rglob("*.py"):
             if path not in allowed:
                 assert "bench.instances.instance.Evaluation" not in imports(path), path
                 assert "bench.instances.instance.Evaluation" not in imports(path), path
                 # `agent` imports nothing from `bench`, so its `rows` have another meaning.
-                hidden = {"rows", "split_row"} if folder in ("runs", "bench") else {"split_row"}
+                hidden = (
+                    {"rows", "split_row"}
+                    if folder in ("runs", "bench")
+                    else {"split_row"}
+                )
                 assert not hidden & _attributes(path), path
 
 
 def _attributes(path: Path) -> set[str]:
-    return {n.attr for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Attribute)}
+    return {
+        n.attr
+        for n in ast.walk(ast.parse(path.read_text()))
+        if isinstance(n, ast.Attribute)
+    }

@@ -32,9 +32,14 @@ def test_the_figures_of_a_module_are_those_counted_by_hand() -> None:
     assert (figures.tokens, figures.p90, figures.per_row) == (34, 12, 6.8)
     assert figures.participles == 100
     assert figures.counts == {
-        "filler": 6, "functions": 1, "participles": 1, "classes": 1, "tuples": 1,
-        "conditionals": 1, "comprehensions": 1,
-    }  # fmt: skip
+        "filler": 6,
+        "functions": 1,
+        "participles": 1,
+        "classes": 1,
+        "tuples": 1,
+        "conditionals": 1,
+        "comprehensions": 1,
+    }
 
 
 def test_packing_and_renaming_change_no_size() -> None:
@@ -45,7 +50,12 @@ def test_packing_and_renaming_change_no_size() -> None:
 
 
 def test_folders_that_are_not_product_are_left_out(tmp_path: Path) -> None:
-    files = {"a.py": "x = 1\n", "tests/b.py": "y = 2\n", "sub/c.py": "", "sub/d.py": "def"}
+    files = {
+        "a.py": "x = 1\n",
+        "tests/b.py": "y = 2\n",
+        "sub/c.py": "",
+        "sub/d.py": "def",
+    }
     figures = measure(write_files(tmp_path, files))
     assert (figures.files, figures.tokens) == (1, 3)
 
@@ -63,7 +73,9 @@ def test_each_python_measures_the_same(version: str, tmp_path: Path) -> None:
     write_files(tmp_path, {"a.py": MODULE})
     command = ["tests/measure.py", "core", str(tmp_path / "a.py")]
     printed = [
-        subprocess.run([name, *command], cwd=TOP, capture_output=True, text=True, check=True)
+        subprocess.run(
+            [name, *command], cwd=TOP, capture_output=True, text=True, check=True
+        )
         for name in (python, sys.executable)
     ]
     assert printed[0].stdout == printed[1].stdout

@@ -47,12 +47,16 @@ def read_derived(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_the_report_gives_the_same_values(runs: Path, preloaded: Preloaded, name: str) -> None:
+def test_the_report_gives_the_same_values(
+    runs: Path, preloaded: Preloaded, name: str
+) -> None:
     folder = runs / "predictions" / name
     for derived in ("results.json", "stats.json", "all_preds.jsonl"):
         (folder / derived).unlink()
     cache = ("--cache", runs / "cache")
-    code, printed = run_report(preloaded, folder, "--evaluator", "none", "--no-page", *cache)
+    code, printed = run_report(
+        preloaded, folder, "--evaluator", "none", "--no-page", *cache
+    )
     assert code in (0, 1), printed
     assert read_derived(folder) == read_derived(RECORDED / "predictions" / name)
     table = run_report(preloaded, folder, "--table", *cache)[1]
@@ -60,7 +64,9 @@ def test_the_report_gives_the_same_values(runs: Path, preloaded: Preloaded, name
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_verification_finds_nothing(runs: Path, preloaded: Preloaded, name: str) -> None:
+def test_verification_finds_nothing(
+    runs: Path, preloaded: Preloaded, name: str
+) -> None:
     folder = runs / "predictions" / name
     code, printed = run_report(preloaded, folder, "--verify", "--cache", runs / "cache")
     assert code == 0, printed
@@ -76,10 +82,21 @@ def test_it_is_not_continued(runs: Path, preloaded: Preloaded, name: str) -> Non
     assert "0.12.0" in line
 
 
-def test_the_package_is_built_again(runs: Path, preloaded: Preloaded, tmp_path: Path) -> None:
+def test_the_package_is_built_again(
+    runs: Path, preloaded: Preloaded, tmp_path: Path
+) -> None:
     package = tmp_path / "package"
     meta = shutil.copytree(RECORDED / "meta", tmp_path / "meta") / "meta.yaml"
-    options = ("--split", "lite", "--meta", meta, "--dataset", "demo", "--cache", tmp_path)
+    options = (
+        "--split",
+        "lite",
+        "--meta",
+        meta,
+        "--dataset",
+        "demo",
+        "--cache",
+        tmp_path,
+    )
     run = runs / "predictions/packaged"
     code, printed = run_report(preloaded, run, "--submission", package, *options)
     assert code == 0, printed
@@ -100,11 +117,15 @@ def read_folder(top: Path) -> dict[str, bytes]:
 def run_exercises(benchmark: str, *words: object) -> str:
     """Return what a command of a benchmark printed."""
     command = [sys.executable, "-m", f"exercises.{benchmark}", *map(str, words)]
-    return subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        command, cwd=TOP, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_the_report_of_exercism_is_the_same(runs: Path) -> None:
-    printed = run_exercises("exercism", "report", runs / "predictions/exercism", "--no-page")
+    printed = run_exercises(
+        "exercism", "report", runs / "predictions/exercism", "--no-page"
+    )
     assert printed == (RECORDED / "printed/exercism-report.txt").read_text()
 
 
@@ -119,7 +140,9 @@ def test_the_report_of_exercism_is_the_same(runs: Path) -> None:
 def test_the_report_of_canitedit_is_the_same(
     runs: Path, name: str, options: tuple[str, ...]
 ) -> None:
-    printed = run_exercises("canitedit", "report", runs / "predictions/canitedit/gpt-4o", *options)
+    printed = run_exercises(
+        "canitedit", "report", runs / "predictions/canitedit/gpt-4o", *options
+    )
     assert printed == (RECORDED / f"printed/canitedit-{name}").read_text()
 
 
@@ -128,7 +151,13 @@ def test_the_same_rows_of_edits_are_kept(tmp_path: Path) -> None:
     kept, data = tmp_path / "kept.jsonl", tmp_path / "data.jsonl"
     dropped = tmp_path / "dropped.jsonl"
     run_exercises(
-        "editpack", "filter", recorded / "rows.jsonl", "--out", kept, "--dropped", dropped
+        "editpack",
+        "filter",
+        recorded / "rows.jsonl",
+        "--out",
+        kept,
+        "--dropped",
+        dropped,
     )
     run_exercises("editpack", "dedup", kept, "--out", data)
     for path in (kept, data, dropped):

@@ -20,11 +20,19 @@ ID = "demo__textkit-1"
 
 def run(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a command that finds nothing of the checkout."""
-    inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    inherited = {
+        k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     return subprocess.run(
-        [*map(str, words)], cwd=cwd, env={**inherited, **env}, capture_output=True, text=True,
-        check=False, stdin=subprocess.DEVNULL, timeout=300,
-    )  # fmt: skip
+        [*map(str, words)],
+        cwd=cwd,
+        env={**inherited, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        timeout=300,
+    )
 
 
 def uv(*words: object, cwd: Path) -> None:
@@ -35,7 +43,15 @@ def uv(*words: object, cwd: Path) -> None:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    probe = run(find_uv_bin(), "pip", "install", "--target", folder / "x", "hatchling", cwd=folder)
+    probe = run(
+        find_uv_bin(),
+        "pip",
+        "install",
+        "--target",
+        folder / "x",
+        "hatchling",
+        cwd=folder,
+    )
     if probe.returncode:
         pytest.skip(f"no package index: {probe.stderr.strip().splitlines()[-1]}")
     uv("build", "--quiet", "--wheel", "--out-dir", folder / "dist", TOP, cwd=folder)
@@ -66,8 +82,11 @@ def test_the_wheel_has_every_file_of_the_rooms_and_nothing_else(wheel: Path) -> 
     parts = [*SCRIPTS, *ROOMS, "demo"]
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *parts],
-        cwd=TOP, capture_output=True, text=True, check=True,
-    ).stdout.split("\0")  # fmt: skip
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\0")
     names = ZipFile(wheel).namelist()
     ours = {name for name in names if ".dist-info/" not in name}
     assert ours == {name for name in listed if name and (TOP / name).is_file()}
@@ -78,9 +97,21 @@ def test_the_commands_work_in_another_folder(commands: Path, there: Path) -> Non
     (replies,) = commands.parent.glob("lib/python*/site-packages/demo/replies")
     harness = commands / "retry-harness"
     done = run(
-        harness, "--dataset", "demo", "--models", "scripted-a,scripted-b", "--replay", replies,
-        "--environment", "none", "--run", "away", "--cache", there / "cache", cwd=there,
-    )  # fmt: skip
+        harness,
+        "--dataset",
+        "demo",
+        "--models",
+        "scripted-a,scripted-b",
+        "--replay",
+        replies,
+        "--environment",
+        "none",
+        "--run",
+        "away",
+        "--cache",
+        there / "cache",
+        cwd=there,
+    )
     assert done.returncode == 0, done.stderr
     assert read_json(there / f"predictions/away/{ID}.json")["status"] == "plausible"
     assert run(harness, "--continue", "away", cwd=there).returncode == 0
@@ -89,8 +120,12 @@ def test_the_commands_work_in_another_folder(commands: Path, there: Path) -> Non
     assert "generated          6" in report.stdout, report.stderr
     assert (there / "predictions/away/report/report.html").exists()
     assert sorted(path.name for path in there.iterdir()) == [
-        "cache", "core", "logs", "predictions", "runs",
-    ]  # fmt: skip
+        "cache",
+        "core",
+        "logs",
+        "predictions",
+        "runs",
+    ]
     assert not (replies.parents[1] / "predictions").exists()
 
 
@@ -115,7 +150,10 @@ def test_the_commands_are_called_by_their_names(commands: Path, there: Path) -> 
 @pytest.mark.parametrize(
     ("line", "completed"),
     [
-        ("retry-harness --budget-usd-per", ["--budget-usd-per-instance", "--budget-usd-per-model"]),
+        (
+            "retry-harness --budget-usd-per",
+            ["--budget-usd-per-instance", "--budget-usd-per-model"],
+        ),
         ("retry-harness --continue nosuch --dry", ["--dry-run"]),
         ("retry-harness --environment lo", ["local"]),
         ("retry-report predictions/away --evaluator-p", ["--evaluator-python"]),
@@ -126,7 +164,11 @@ def test_the_shell_completes_options(
 ) -> None:
     name = line.split()[0]
     variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
-    env = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), variable: "complete_bash"}
+    env = {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split()) - 1),
+        variable: "complete_bash",
+    }
     done = run(commands / name, cwd=there, **env)
     assert (done.stdout.split(), done.stderr) == (completed, "")
 
@@ -135,5 +177,7 @@ def test_a_missing_package_asks_for_no_make(commands: Path, there: Path) -> None
     code = "import sys; sys.modules['typer'] = None; import harness; sys.exit(harness.main())"
     done = run(commands / "python", "-I", "-c", code, cwd=there)
     assert done.returncode == 2
-    said = "error: the package typer is not installed; install swe-retry-harness again\n"
+    said = (
+        "error: the package typer is not installed; install swe-retry-harness again\n"
+    )
     assert done.stderr == said

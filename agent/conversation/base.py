@@ -92,7 +92,9 @@ class Reflections:
             match = _PART.match(part)
             if not match or match[1] not in {topic.value for topic in Topic}:
                 names = ",".join(f"{topic.value}=N" for topic in Topic)
-                raise ValueError(f"{part.strip()!r} is neither a number nor one of {names}")
+                raise ValueError(
+                    f"{part.strip()!r} is neither a number nor one of {names}"
+                )
             given[match[1]] = int(match[2])
         return cls(**given)
 
@@ -103,7 +105,11 @@ class Reflections:
     @property
     def most(self) -> int:
         """The messages that may follow the first, all topics together."""
-        return sum(self.of(topic) for topic in Topic) if self.shared is None else self.shared
+        return (
+            sum(self.of(topic) for topic in Topic)
+            if self.shared is None
+            else self.shared
+        )
 
     def __str__(self) -> str:
         if self.shared is not None:

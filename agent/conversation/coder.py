@@ -19,7 +19,12 @@ from agent.conversation.base import (
     Topic,
     harness_setup,
 )
-from agent.conversation.context import ContextFullError, ContextWindow, ShownFiles, fitted
+from agent.conversation.context import (
+    ContextFullError,
+    ContextWindow,
+    ShownFiles,
+    fitted,
+)
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import Failure, TestReport, describe
 from agent.formats.apply import safe_edits, write_report
@@ -76,8 +81,13 @@ class Checks:
     def problem(self) -> tuple[Topic, str] | None:
         """Return the next problem as a message with its topic; None without a problem."""
         if found := self._findings():
-            texts = {finding.path: self.workspace.read(finding.path) or "" for finding in found}
-            return Topic.LINT, render("lint_failed", findings=lint.describe(found, texts))
+            texts = {
+                finding.path: self.workspace.read(finding.path) or ""
+                for finding in found
+            }
+            return Topic.LINT, render(
+                "lint_failed", findings=lint.describe(found, texts)
+            )
         report = self._test(unedited=self.setup.test_unedited)
         if report.outcome is not False:
             return None
@@ -174,7 +184,9 @@ class Coder:
         self._rules = self.edit_format.instructions(shortest_fence([issue, *texts]))
         reminder = self.model.traits.reminder
         rules = self._rules if reminder in (Reminder.SYSTEM, Reminder.BOTH) else ""
-        self.messages.append(Message("system", fill(self.setup.system, format_rules=rules)))
+        self.messages.append(
+            Message("system", fill(self.setup.system, format_rules=rules))
+        )
         files = self._shown.contents(self.setup.shown)
         text = partial(fill, self.setup.opening, problem=issue, files=files)
         self._shown.sent()
@@ -202,7 +214,10 @@ class Coder:
                     following = _Next(Topic.LOCATE, render("go_on"))
                 if following is None:
                     return self.result(Ending.DONE)
-                if not spending.take(following.topic) and not self.limits.until_exhausted:
+                if (
+                    not spending.take(following.topic)
+                    and not self.limits.until_exhausted
+                ):
                     self._unsent = following
                     return self.result(Ending.REFLECTIONS_USED)
                 step = following
@@ -237,7 +252,10 @@ class Coder:
         return reply
 
     def _fitted(self, step: _Next) -> list[Message]:
-        window, count = self._refused or ContextWindow.of(self.model.traits), self.model.count
+        window, count = (
+            self._refused or ContextWindow.of(self.model.traits),
+            self.model.count,
+        )
         request = self._request(step)
         if len(request) < 3 and not window.holds(request, count):
             request = self._request(replace(step, text=self._opening))
@@ -247,7 +265,9 @@ class Coder:
         if step.prefill:
             return list(self.messages)
         called = self.messages[-1].tool_calls
-        received = [Message("tool", render("tool_received"), (), call.id) for call in called]
+        received = [
+            Message("tool", render("tool_received"), (), call.id) for call in called
+        ]
         reminded = self.model.traits.reminder in (Reminder.USER, Reminder.BOTH)
         text = step.text
         if self.setup.again and (changed := self._shown.changed()):
@@ -263,7 +283,9 @@ class Coder:
         self._partial = text if reply.truncated else ""
         whole = replace(reply, content=text)
         unknown = unknown_calls(whole, self.edit_format.tools)
-        self._counts.append(ReplyCounts(truncated=reply.truncated, unknown_calls=unknown))
+        self._counts.append(
+            ReplyCounts(truncated=reply.truncated, unknown_calls=unknown)
+        )
         if self.setup.test_unedited:
             self.checks.changed()
         if reply.truncated:
@@ -279,7 +301,9 @@ class Coder:
     def _follow(self, reply: Reply) -> _Next | None:
         try:
             known = self._known | self.workspace.edited()
-            edits = self.edit_format.parse(reply, ReplyScope(known, tuple(self._shown.paths)))
+            edits = self.edit_format.parse(
+                reply, ReplyScope(known, tuple(self._shown.paths))
+            )
         except MalformedReplyError as error:
             self._edit = False
             self._counts[-1] = replace(self._counts[-1], malformed=True)
@@ -287,11 +311,17 @@ class Coder:
             return self._with_new(_Next(Topic.EDIT, problem), reply.content)
         if edits:
             return self._with_new(self._edit_lint_test(edits), reply.content)
-        return self._after_no_edit(reply.content) if self.setup.more_files else self._check()
+        return (
+            self._after_no_edit(reply.content)
+            if self.setup.more_files
+            else self._check()
+        )
 
     @property
     def _known(self) -> frozenset[str]:
-        return self.files.paths if self.setup.more_files else frozenset(self.setup.shown)
+        return (
+            self.files.paths if self.setup.more_files else frozenset(self.setup.shown)
+        )
 
     def _with_new(self, step: _Next | None, text: str) -> _Next | None:
         added = self._shown.add(self._named(text)) if self.setup.more_files else []
@@ -321,7 +351,10 @@ class Coder:
             stale = {result.path for result in report.failed} & self.workspace.edited()
             # Files that changed come with the next message in any case where the setup says so.
             files = "" if self.setup.again else self._shown.contents(sorted(stale))
-            return _Next(Topic.EDIT, render("edits_failed", feedback=feedback(report), files=files))
+            return _Next(
+                Topic.EDIT,
+                render("edits_failed", feedback=feedback(report), files=files),
+            )
         return self._check()
 
     def _check(self) -> _Next | None:
@@ -330,7 +363,11 @@ class Coder:
 
     def _named(self, text: str) -> tuple[str, ...]:
         plainly = self.edit_format.plain_mentions
-        return self.files.plainly_mentioned(text) if plainly else self.files.mentioned(text)
+        return (
+            self.files.plainly_mentioned(text)
+            if plainly
+            else self.files.mentioned(text)
+        )
 
     def result(self, ending: Ending) -> Result:
         """Return the outcomes of the current tree; runs the tests if they have not run on it."""
@@ -367,9 +404,13 @@ def apply_reply(
         if text and isinstance(edit, SearchReplace):
             searches = (edit.search, *(search for search, _ in edit.readings))
             whole += text in {search.strip() for search in searches}
-    applied = edit_format.apply(safe_edits(edits, space), space.read, tuple(shown.paths))
+    applied = edit_format.apply(
+        safe_edits(edits, space), space.read, tuple(shown.paths)
+    )
     report = write_report(after_failures(applied, on_failure), space)
-    named = [path for result in report.results for path in (result.path, result.landed_in)]
+    named = [
+        path for result in report.results for path in (result.path, result.landed_in)
+    ]
     shown.add(path for path in named if path in existing or path in report.contents)
     faults = Counter(result.fault for result in report.results)
     return report, (

@@ -43,7 +43,9 @@ class ContextWindow:
         )
 
 
-def without_oldest(messages: Sequence[Message], room: int, count: Count) -> tuple[Message, ...]:
+def without_oldest(
+    messages: Sequence[Message], room: int, count: Count
+) -> tuple[Message, ...]:
     """Return ``messages`` without as many of their oldest rounds as it takes to fit ``room``.
 
     The system message and the message with the issue stay. A round is a reply with the messages
@@ -61,7 +63,11 @@ class ContextFullError(Exception):
 
 
 def fitted(
-    request: list[Message], window: ContextWindow, count: Count, files: ShownFiles, opening: str
+    request: list[Message],
+    window: ContextWindow,
+    count: Count,
+    files: ShownFiles,
+    opening: str,
 ) -> list[Message]:
     """Return ``request``, without its oldest rounds when it does not fit the window.
 
@@ -82,7 +88,9 @@ def fitted(
     kept = without_oldest(request[:-1], room, count)
     left = max(0, window.tokens - size([*kept, last], count) - _FOR_WORDS)
     shown = files.contents(missing, left)
-    full = replace(last, content=render("rounds_dropped", files=shown, message=last.content))
+    full = replace(
+        last, content=render("rounds_dropped", files=shown, message=last.content)
+    )
     bare = [kept[0], replace(kept[1], content=opening), *kept[2:]]
     choices = [[*kept, full], [*bare, full], [*kept, last], [*bare, last]]
     return _first_that_fits(choices, window, count)
@@ -126,9 +134,15 @@ def show_files(
             shown[path] = text
             room -= needed
     fence = shortest_fence(shown.values())
-    heads = {path: f"{fence}\n{path}" if inside else f"{path}\n{fence}" for path in shown}
-    ends = {path: "\n" * bool(text and text[-1] != "\n") for path, text in shown.items()}
-    blocks = [f"{heads[path]}\n{text}{ends[path]}{fence}" for path, text in shown.items()]
+    heads = {
+        path: f"{fence}\n{path}" if inside else f"{path}\n{fence}" for path in shown
+    }
+    ends = {
+        path: "\n" * bool(text and text[-1] != "\n") for path, text in shown.items()
+    }
+    blocks = [
+        f"{heads[path]}\n{text}{ends[path]}{fence}" for path, text in shown.items()
+    ]
     return "\n\n".join([*blocks, *notes])
 
 
@@ -157,7 +171,11 @@ class ShownFiles:
 
     def changed(self) -> list[str]:
         """Return the files that are not as they were when ``sent`` was last called."""
-        return [path for path in self.paths if self._sent.get(path) != self.workspace.read(path)]
+        return [
+            path
+            for path in self.paths
+            if self._sent.get(path) != self.workspace.read(path)
+        ]
 
     def sent(self) -> None:
         """Keep the texts of all files: the model has them now."""

@@ -98,7 +98,9 @@ class FileIndex:
 
     def _by_module(self, dotted: str) -> str | None:
         names = dotted.split(".")
-        for length in range(len(names), max(1, len(names) - _NAMES_IN_A_MODULE - 1), -1):
+        for length in range(
+            len(names), max(1, len(names) - _NAMES_IN_A_MODULE - 1), -1
+        ):
             stem = "/".join(names[:length])
             for ending in _MODULE_ENDINGS:
                 path = self._by_path(stem + ending)
@@ -115,7 +117,11 @@ def _ends(path: str) -> Iterator[str]:
 
 
 def _forms(token: str) -> Iterator[str]:
-    bare = token.strip(".:?&%~").rstrip("-+/\\") if token[:1] != "." else token.rstrip(".:?&%-+/")
+    bare = (
+        token.strip(".:?&%~").rstrip("-+/\\")
+        if token[:1] != "."
+        else token.rstrip(".:?&%-+/")
+    )
     yield bare
     path = _ORIGIN.sub("", bare.replace("\\", "/"))
     path = _BEHIND.split(path, maxsplit=1)[0].rstrip(".")

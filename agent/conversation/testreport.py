@@ -62,7 +62,9 @@ def describe(
     if previous:
         head, explained = _changes(previous, failures)
     else:
-        names = [f"- {failure.name[:_LONGEST_NAME]}" for failure in failures[:_MOST_NAMES]]
+        names = [
+            f"- {failure.name[:_LONGEST_NAME]}" for failure in failures[:_MOST_NAMES]
+        ]
         more = len(failures) - len(names)
         head = "\n".join([*names, *([f"… and {more} more"] if more else [])])
         explained = list(failures)
@@ -70,7 +72,9 @@ def describe(
     return "\n\n".join([head, *_details(explained, budget - len(head) - 2)])
 
 
-def _changes(previous: Sequence[Failure], current: Sequence[Failure]) -> tuple[str, list[Failure]]:
+def _changes(
+    previous: Sequence[Failure], current: Sequence[Failure]
+) -> tuple[str, list[Failure]]:
     """Return the changes in words, and the failures whose reasons are new."""
     before = {failure.name: _VOLATILE.sub("", failure.detail) for failure in previous}
     now = {failure.name for failure in current}
@@ -86,11 +90,18 @@ def _changes(previous: Sequence[Failure], current: Sequence[Failure]) -> tuple[s
         ("failing in another way than before", changed),
         ("failing that did not fail before", new),
     ):
-        rows.append((f"{what} ({len(failures)})", [failure.name for failure in failures]))
+        rows.append(
+            (f"{what} ({len(failures)})", [failure.name for failure in failures])
+        )
     changes = [f"- {what}: {_listed(names)}" for what, names in rows if names]
     if not (gone or changed or new):
-        changes.append("The last edits made no difference to the failures; they are not repeated.")
-    return "\n".join(["Since the last report of failing tests:", *changes]), [*changed, *new]
+        changes.append(
+            "The last edits made no difference to the failures; they are not repeated."
+        )
+    return "\n".join(["Since the last report of failing tests:", *changes]), [
+        *changed,
+        *new,
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

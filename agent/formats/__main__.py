@@ -26,8 +26,12 @@ from agent.formats.base import (
 from agent.workspace import Workspace
 from llm.chat import Reply
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
-FormatName = Annotated[str, typer.Option("--format", help=f"One of {', '.join(format_names())}.")]
+app = typer.Typer(
+    add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
+)
+FormatName = Annotated[
+    str, typer.Option("--format", help=f"One of {', '.join(format_names())}.")
+]
 
 
 @app.command()
@@ -44,10 +48,13 @@ def show(
 def apply(
     reply: Annotated[Path, typer.Argument(help="The model's reply, as a text file.")],
     form: FormatName,
-    root: Annotated[Path, typer.Option("--root", help="The folder whose files are edited.")],
+    root: Annotated[
+        Path, typer.Option("--root", help="The folder whose files are edited.")
+    ],
     matching: Annotated[Matching, typer.Option()] = Matching.TOLERANT,
     on_failure: Annotated[
-        OnFailure, typer.Option("--on-failed-edit", help="What becomes of the other edits.")
+        OnFailure,
+        typer.Option("--on-failed-edit", help="What becomes of the other edits."),
     ] = OnFailure.KEEP,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
 ) -> None:
@@ -63,7 +70,9 @@ def apply(
     known = _files(root)
     try:
         edits = edit_format.parse(Reply(text), ReplyScope(known))
-        problem = "" if edits else f"the reply holds no edit in the format {edit_format.name}"
+        problem = (
+            "" if edits else f"the reply holds no edit in the format {edit_format.name}"
+        )
     except MalformedReplyError as error:
         problem = str(error)
     if problem:
@@ -77,7 +86,9 @@ def apply(
     raise typer.Exit(0 if result["applied"] and not result["failed"] else 1)
 
 
-def _format(name: str, matching: Matching, notation: Notation = Notation.CURRENT) -> EditFormat:
+def _format(
+    name: str, matching: Matching, notation: Notation = Notation.CURRENT
+) -> EditFormat:
     if name not in (names := format_names(notation)):
         _refuse(f"--format {name}: there are {', '.join(names)}")
     return get_format(name, matching, notation)
@@ -94,7 +105,9 @@ def _described(report: ApplyReport) -> dict[str, Any]:
     return {
         "applied": [{"edit": n, "path": r.landed_in, "step": r.step} for n, r in kept],
         "failed": [
-            {"edit": n, "path": r.path, "reason": r.problem} for n, r in numbered if not r.applied
+            {"edit": n, "path": r.path, "reason": r.problem}
+            for n, r in numbered
+            if not r.applied
         ],
         "rolled_back": report.rolled_back,
         "feedback": feedback(report),

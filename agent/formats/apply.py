@@ -44,7 +44,9 @@ MOST_EDITS = 500
 class EngineFormat(EditFormat):
     """A format whose edits ``apply_edits`` applies."""
 
-    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+    def apply(
+        self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
+    ) -> ApplyReport:
         return apply_edits(edits, read)
 
 
@@ -59,15 +61,21 @@ def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
 
     session = _Session(read_once)
     results = {
-        number: too_many(edit.path) for number, edit in enumerate(edits) if number >= MOST_EDITS
+        number: too_many(edit.path)
+        for number, edit in enumerate(edits)
+        if number >= MOST_EDITS
     }
     numbered = enumerate(edits[:MOST_EDITS])
-    for blocks, run in groupby(numbered, lambda pair: isinstance(pair[1], SearchReplace)):
+    for blocks, run in groupby(
+        numbered, lambda pair: isinstance(pair[1], SearchReplace)
+    ):
         if blocks:
             results.update(session.replace(list(run)))
         else:
             results.update((number, session.single(edit)) for number, edit in run)
-    changed = {path: text for path, text in session.texts.items() if text != read_once(path)}
+    changed = {
+        path: text for path, text in session.texts.items() if text != read_once(path)
+    }
     ordered = tuple(results[number] for number in range(len(edits)))
     moved = {to: path for to, path in session.moved.items() if to in changed}
     return ApplyReport(changed, ordered, moved)
@@ -106,7 +114,9 @@ class _Session:
                     results[number] = self._result(block, after)
                 if any(block.span for block in blocks):
                     self.texts[path] = after
-        self.failing |= {result.path for result in results.values() if not result.applied}
+        self.failing |= {
+            result.path for result in results.values() if not result.applied
+        }
         return results
 
     def _current(self, path: str) -> str | None:
@@ -129,13 +139,19 @@ class _Session:
             return _refused(edit.path, f"there is no file {edit.path}.")
         if isinstance(edit, DeleteFile):
             if edit.content is not None and to_lines(edit.content) != to_lines(before):
-                return _refused(edit.path, f"{edit.path} does not hold the lines that are to go.")
+                return _refused(
+                    edit.path, f"{edit.path} does not hold the lines that are to go."
+                )
             return self._done(edit.path, None)
         to = edit.to if isinstance(edit, MoveFile) else edit.path
         if edit.path in self.failing:
-            return _refused(edit.path, f"{edit.path} was not moved: an edit of it failed.")
+            return _refused(
+                edit.path, f"{edit.path} was not moved: an edit of it failed."
+            )
         if self._current(to) is not None:
-            return _refused(edit.path, f"{edit.path} cannot be moved: {to} is there already.")
+            return _refused(
+                edit.path, f"{edit.path} cannot be moved: {to} is there already."
+            )
         self.texts[edit.path], self.texts[to] = None, before
         self.moved[to] = self.moved.get(edit.path, edit.path)
         return EditResult(edit.path, applied=True, landed_in=to)
@@ -159,9 +175,12 @@ class _Session:
         if edit.headers and not edit.search:
             header = edit.headers[-1].strip()
             return _refused(
-                edit.path, f"there is no line `{header}` in {edit.path}, or not only one."
+                edit.path,
+                f"there is no line `{header}` in {edit.path}, or not only one.",
             )
-        return _refused(edit.path, explain_mismatch(edit.path, edit.search, edit.replace, text))
+        return _refused(
+            edit.path, explain_mismatch(edit.path, edit.search, edit.replace, text)
+        )
 
     def _empty_search(self, edit: SearchReplace) -> EditResult:
         before = self._current(edit.path)
@@ -170,7 +189,10 @@ class _Session:
                 edit.path,
                 f"there are no lines to look for in {edit.path} (an empty SEARCH), but the file "
                 "exists. Copy the lines that are to change, or to stand before the new ones"
-                + (", or write before the block that it is appended to the file." * edit.blank_end),
+                + (
+                    ", or write before the block that it is appended to the file."
+                    * edit.blank_end
+                ),
             )
         joint = "\n" if before and not before.endswith("\n") else ""
         text = (before or "") + joint + edit.replace
@@ -197,8 +219,14 @@ def _doubt(edit: WholeFile, before: str | None) -> str:
     if writes_markers(new, old):
         return STRAY.format(edit.path)
     shrank = 2 * sum(map(bool, new)) < sum(map(bool, old))
-    part = edit.likely and before != edit.content and edit.content.strip() in (before or "")
-    if part or (shrank and (edit.likely or any(map(_ELISION.match, set(new).difference(old))))):
+    part = (
+        edit.likely
+        and before != edit.content
+        and edit.content.strip() in (before or "")
+    )
+    if part or (
+        shrank and (edit.likely or any(map(_ELISION.match, set(new).difference(old))))
+    ):
         return (
             f"the content for {edit.path} is only a part of the file. Send the complete file, "
             "without comments that stand for lines."
@@ -209,7 +237,8 @@ def _doubt(edit: WholeFile, before: str | None) -> str:
 def too_many(path: str) -> EditResult:
     """Return the result of an edit that was not tried because too many came before it."""
     return _refused(
-        path, "it was not tried, because the reply holds too many edits. Send it in the next reply."
+        path,
+        "it was not tried, because the reply holds too many edits. Send it in the next reply.",
     )
 
 
@@ -224,7 +253,10 @@ def safe_edits(edits: Sequence[Edit], space: Workspace) -> list[Edit]:
         checked = edit
         if not isinstance(edit, Unreadable):
             try:
-                for path in (edit.path, *([edit.to] if isinstance(edit, MoveFile) else [])):
+                for path in (
+                    edit.path,
+                    *([edit.to] if isinstance(edit, MoveFile) else []),
+                ):
                     space.check(path)
             except UnsafePathError as error:
                 foreign = isinstance(error, ForeignPathError)
@@ -240,9 +272,15 @@ def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:
     refused: dict[str, str] = {}
     # A move writes the new file and removes the old one in one step.
     groups = [(to, old) for to, old in report.moved.items()]
-    single = [(path,) for path in report.contents if not any(path in group for group in groups)]
+    single = [
+        (path,)
+        for path in report.contents
+        if not any(path in group for group in groups)
+    ]
     for paths in (*groups, *single):
-        part = {path: report.contents[path] for path in paths if path in report.contents}
+        part = {
+            path: report.contents[path] for path in paths if path in report.contents
+        }
         try:
             space.write(part, report.moved)
             written.update(part)

@@ -215,7 +215,9 @@ class EditFormat(ABC):
         """
 
     @abstractmethod
-    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+    def apply(
+        self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
+    ) -> ApplyReport:
         """Apply ``edits`` to the texts that ``read`` returns; ``chat`` as in ``ReplyScope``."""
 
     @abstractmethod
@@ -246,17 +248,27 @@ def feedback(report: ApplyReport) -> str:
         return ""
     total = len(report.results)
     parts = [f"# {len(report.failed)} of {total} edits could not be applied."]
-    failed = [(n, result) for n, result in enumerate(report.results, 1) if not result.applied]
-    parts += [f"## Edit {n} of {total}: {result.problem}" for n, result in failed[:_MOST_EXPLAINED]]
+    failed = [
+        (n, result) for n, result in enumerate(report.results, 1) if not result.applied
+    ]
+    parts += [
+        f"## Edit {n} of {total}: {result.problem}"
+        for n, result in failed[:_MOST_EXPLAINED]
+    ]
     if more := [str(n) for n, _ in failed[_MOST_EXPLAINED:]]:
-        parts.append(f"## The edits {some(more, _MOST_LISTED)} could not be applied either.")
+        parts.append(
+            f"## The edits {some(more, _MOST_LISTED)} could not be applied either."
+        )
     passed = [(n, r) for n, r in enumerate(report.results, 1) if r.applied]
     if report.rolled_back:
         rest = "# So none of the reply's edits was kept: send all of them again, corrected."
     elif not passed:
         rest = "Reply with corrected versions of these edits."
     else:
-        named = some([f"{number} ({result.landed_in})" for number, result in passed], _MOST_LISTED)
+        named = some(
+            [f"{number} ({result.landed_in})" for number, result in passed],
+            _MOST_LISTED,
+        )
         rest = (
             f"# The other {len(passed)} were applied and are in the files now, so do not send them "
             f"again: {named}.\nReply with corrected versions of the edits above only."

@@ -41,7 +41,10 @@ class DiffFormat(TextFormat):
         for search, replace in hunks(before or "", after):
             used = set(map(marker_size, [*search.split("\n"), *replace.split("\n")]))
             size = next(n for n in range(USUAL, USUAL + len(used) + 1) if n not in used)
-            opening, closing = f"{'<' * size} {self.words[0]}", f"{'>' * size} {self.words[1]}"
+            opening, closing = (
+                f"{'<' * size} {self.words[0]}",
+                f"{'>' * size} {self.words[1]}",
+            )
             fence = shortest_fence([search, replace])
             head = f"{fence}\n{path}" if self.path_inside else f"{path}\n{fence}"
             lines = f"{opening}\n{search}{'=' * size}\n{replace}{closing}"
@@ -52,7 +55,9 @@ class DiffFormat(TextFormat):
         before, after = _markers(partial), _markers(reply)
         open_block = bool(before) and not CLOSE.match(before[-1])
         goes_on = bool(after) and not OPEN.match(after[0])
-        return partial + reply if open_block and goes_on and not is_prose(reply) else reply
+        return (
+            partial + reply if open_block and goes_on and not is_prose(reply) else reply
+        )
 
 
 class DiffFencedFormat(DiffFormat):

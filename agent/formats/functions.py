@@ -19,7 +19,13 @@ from agent.formats.base import (
 )
 from agent.formats.matching.lines import to_lines, with_ends
 from agent.formats.matching.place_edits import hunks
-from agent.formats.reading.calls import PATH_NAMES, arguments_of, calls_of, first_of, text_of
+from agent.formats.reading.calls import (
+    PATH_NAMES,
+    arguments_of,
+    calls_of,
+    first_of,
+    text_of,
+)
 from agent.formats.reading.fences import STRAY, writes_markers
 from agent.formats.reading.names import clean_name, resolve_existing, resolve_likely
 from agent.formats.text import other_notations
@@ -68,7 +74,12 @@ class FunctionFormat(EngineFormat):
                 problem = f"an edit of {self.function} is not an object: {reprlib.repr(item):.200}"
                 yield Unreadable("", problem)
                 continue
-            paths = (own[name] for name in PATH_NAMES for own in (item, arguments) if name in own)
+            paths = (
+                own[name]
+                for name in PATH_NAMES
+                for own in (item, arguments)
+                if name in own
+            )
             given = next(paths, None)
             if isinstance(given, str) and given.strip():
                 yield self._edit(clean_name(given), item, scope)
@@ -120,7 +131,9 @@ class FunctionFormat2023(FunctionFormat):
 
     def render(self, path: str, before: str | None, after: str | None) -> Reply:
         items = self._arguments_for(path, before, self._existing(after))
-        return Reply("", tool_calls=(self._written({"explanation": "", self.lists[0]: items}),))
+        return Reply(
+            "", tool_calls=(self._written({"explanation": "", self.lists[0]: items}),)
+        )
 
 
 def no_function(name: str, function: str) -> str:
@@ -130,7 +143,9 @@ def no_function(name: str, function: str) -> str:
 
 def tool(name: str, description: str, arguments: Mapping[str, str]) -> Tool:
     """Return the description of a function whose ``arguments`` are strings, all required."""
-    properties = {key: {"type": "string", "description": what} for key, what in arguments.items()}
+    properties = {
+        key: {"type": "string", "description": what} for key, what in arguments.items()
+    }
     return {"name": name, "description": description, "parameters": _object(properties)}
 
 
@@ -138,7 +153,9 @@ def tool_2023(plain: Tool, description: str, several: str) -> Tool:
     """Return the function of 2023 with the arguments of ``plain`` in a list named ``several``."""
     text = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
     properties = {
-        key: said if key == "path" else {"anyOf": text, "description": said["description"]}
+        key: said
+        if key == "path"
+        else {"anyOf": text, "description": said["description"]}
         for key, said in plain["parameters"]["properties"].items()
     }
     explanation = {"type": "string", "description": "The changes and their reasons."}
@@ -156,7 +173,15 @@ def _object(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-_CONTENT = ("content", "contents", "text", "code", "new_content", "file_content", "body")
+_CONTENT = (
+    "content",
+    "contents",
+    "text",
+    "code",
+    "new_content",
+    "file_content",
+    "body",
+)
 
 
 class WholeFunctionFormat(FunctionFormat):
@@ -182,7 +207,9 @@ class WholeFunctionFormat(FunctionFormat):
     def _edit(self, path: str, item: Mapping[str, Any], scope: ReplyScope) -> Edit:
         content = text_of(first_of(item, _CONTENT))
         if content is None:
-            return Unreadable(path, f"the call of write_file for {path} has no `content`.")
+            return Unreadable(
+                path, f"the call of write_file for {path} has no `content`."
+            )
         return WholeFile(resolve_likely(path, scope), content)
 
     def _from_code(self, code: str, scope: ReplyScope) -> Mapping[str, Any]:
@@ -204,12 +231,32 @@ class WholeFunctionFormat2023(FunctionFormat2023, WholeFunctionFormat):
     """``write_file`` with an explanation and a list of files."""
 
     tools = (
-        tool_2023(WholeFunctionFormat.tools[0], "Create files, or replace their content.", "files"),
+        tool_2023(
+            WholeFunctionFormat.tools[0],
+            "Create files, or replace their content.",
+            "files",
+        ),
     )
 
 
-_OLD = ("original_lines", "original", "search", "old", "old_lines", "old_string", "old_str")
-_NEW = ("updated_lines", "updated", "replace", "new", "new_lines", "new_string", "new_str")
+_OLD = (
+    "original_lines",
+    "original",
+    "search",
+    "old",
+    "old_lines",
+    "old_string",
+    "old_str",
+)
+_NEW = (
+    "updated_lines",
+    "updated",
+    "replace",
+    "new",
+    "new_lines",
+    "new_string",
+    "new_str",
+)
 
 
 class DiffFunctionFormat(FunctionFormat):
@@ -236,7 +283,9 @@ class DiffFunctionFormat(FunctionFormat):
         old, new = text_of(first_of(item, _OLD)), text_of(first_of(item, _NEW))
         if old is None or new is None:
             missing = "original_lines" if old is None else "updated_lines"
-            return Unreadable(path, f"the call of replace_lines for {path} has no `{missing}`.")
+            return Unreadable(
+                path, f"the call of replace_lines for {path} has no `{missing}`."
+            )
         if writes_markers(new.split("\n"), old.split("\n")):
             return Unreadable(path, STRAY.format(path))
         if old.strip():
@@ -263,7 +312,9 @@ class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
 
     tools = (
         tool_2023(
-            DiffFunctionFormat.tools[0], "Replace runs of whole lines of files by others.", "edits"
+            DiffFunctionFormat.tools[0],
+            "Replace runs of whole lines of files by others.",
+            "edits",
         ),
     )
 
@@ -271,6 +322,10 @@ class DiffFunctionFormat2023(FunctionFormat2023, DiffFunctionFormat):
         self, path: str, before: str | None, after: str
     ) -> Sequence[Mapping[str, object]]:
         return [
-            {"path": path, "original_lines": to_lines(search), "updated_lines": to_lines(replace)}
+            {
+                "path": path,
+                "original_lines": to_lines(search),
+                "updated_lines": to_lines(replace),
+            }
             for search, replace in hunks(before or "", after)
         ]

@@ -43,9 +43,13 @@ class ReferenceDiffFormat(DiffFormat):
     plain_mentions = True
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[SearchReplace]:
-        return tuple(_blocks(reply.content.replace("\r\n", "\n").split("\n"), scope.known))
+        return tuple(
+            _blocks(reply.content.replace("\r\n", "\n").split("\n"), scope.known)
+        )
 
-    def apply(self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]) -> ApplyReport:
+    def apply(
+        self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
+    ) -> ApplyReport:
         contents: dict[str, str | None] = {}
         results = []
 
@@ -58,7 +62,9 @@ class ReferenceDiffFormat(DiffFormat):
         for edit in blocks[:MOST_EDITS]:
             landed = _land(edit, current, chat)
             if landed is None:
-                problem = explain_mismatch(edit.path, edit.search, edit.replace, current(edit.path))
+                problem = explain_mismatch(
+                    edit.path, edit.search, edit.replace, current(edit.path)
+                )
                 results.append(EditResult(edit.path, applied=False, problem=problem))
             else:
                 contents[landed[0]] = landed[1]
@@ -67,11 +73,15 @@ class ReferenceDiffFormat(DiffFormat):
         return ApplyReport(contents, tuple(results))
 
 
-def _land(edit: SearchReplace, current: Reader, chat: Sequence[str]) -> tuple[str, str] | None:
+def _land(
+    edit: SearchReplace, current: Reader, chat: Sequence[str]
+) -> tuple[str, str] | None:
     text = current(edit.path)
     if not edit.search.strip():
         joint = "\n" if text and not text.endswith("\n") else ""
-        return edit.path, keep_final_newline(text or "", (text or "") + joint + edit.replace)
+        return edit.path, keep_final_newline(
+            text or "", (text or "") + joint + edit.replace
+        )
     for path in dict.fromkeys((edit.path, *chat)):
         text = current(path)
         if text is None:
@@ -125,7 +135,9 @@ def _until(
             raise MalformedReplyError(
                 f"In a block for {path}, expected `{want}` but found `{lines[index].strip()}`."
             )
-    raise MalformedReplyError(f"A block for {path} is incomplete: `{want}` is missing at its end.")
+    raise MalformedReplyError(
+        f"A block for {path} is incomplete: `{want}` is missing at its end."
+    )
 
 
 def split_lines(text: str) -> list[str]:
@@ -167,12 +179,15 @@ def _by_lines(whole: list[str], part: list[str], new: list[str]) -> str | None:
     widths = [len(line) - len(line.lstrip()) for line in [*part, *new] if line.strip()]
     width = min(widths, default=0)
     part, new = (
-        [line[width:] if line.strip() else line for line in lines] for lines in (part, new)
+        [line[width:] if line.strip() else line for line in lines]
+        for lines in (part, new)
     )
     stripped = [line.lstrip() for line in part]
     for start in starts_of([line.lstrip() for line in whole], stripped):
         pairs = zip(whole[start : start + len(part)], part, strict=True)
-        indents = {have[: len(have) - len(want)] for have, want in pairs if have.strip()}
+        indents = {
+            have[: len(have) - len(want)] for have, want in pairs if have.strip()
+        }
         indent = indents.pop() if len(indents) == 1 else None
         if indent is not None:
             indented = [indent + line if line.strip() else line for line in new]

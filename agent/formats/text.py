@@ -45,11 +45,15 @@ class TextFormat(EngineFormat):
         parts = [part for part in self.read(lines_of(reply), scope) if part]
         edits = _edits(self, reply, parts, scope)
         if not edits and (calls := calls_of(reply)):
-            return (Unreadable("", f"there is no function {calls[0].name}. {_rules(self)}"),)
+            return (
+                Unreadable("", f"there is no function {calls[0].name}. {_rules(self)}"),
+            )
         return edits
 
 
-def other_notations(form: EditFormat, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
+def other_notations(
+    form: EditFormat, reply: Reply, scope: ReplyScope
+) -> Sequence[Edit]:
     """Return the edits that a reply to a format of calls has in its text."""
     return _edits(form, reply, [lines_of(reply)], scope)
 
@@ -68,7 +72,9 @@ def _edits(
     edit names is edited so. A file in full may be a quotation: it is reported unless it is a
     known file beside edits.
     """
-    readers = [r for r, signs in _READERS if any(sign in reply.content for sign in signs)]
+    readers = [
+        r for r, signs in _READERS if any(sign in reply.content for sign in signs)
+    ]
     named = {part.path for part in parts if not isinstance(part, list)}
     found: list[Edit] = []
     rest: list[list[str]] = []
@@ -87,7 +93,8 @@ def _edits(
         edit.path
         for part in (() if form.whole_files and not readers else rest)
         for edit in read_listings(part, scope)
-        if isinstance(edit, WholeFile) and any(" " in line for line in edit.content.split("\n"))
+        if isinstance(edit, WholeFile)
+        and any(" " in line for line in edit.content.split("\n"))
     ]
     for path in dict.fromkeys(listed):
         if not (path in edited or (beside and path in scope.known)):
@@ -103,7 +110,9 @@ def _unfenced(parts: Sequence[Sequence[str]], scope: ReplyScope) -> Iterator[str
     """Yield known files that JSON or tags name, and those whose code follows without a fence."""
     parsed = 0
     for lines in parts:
-        yield from (m[1] for line in lines for m in _KEYED.finditer(line) if m[1] in scope.known)
+        yield from (
+            m[1] for line in lines for m in _KEYED.finditer(line) if m[1] in scope.known
+        )
         names = [n for n, line in enumerate(lines) if line.strip(_MARKS) in scope.known]
         if len(names) > _MOST_UNFENCED:
             continue
@@ -116,7 +125,9 @@ def _unfenced(parts: Sequence[Sequence[str]], scope: ReplyScope) -> Iterator[str
                     yield path
 
 
-def _others(lines: list[str], scope: ReplyScope, readers: Sequence[_Reader]) -> Iterator[Part]:
+def _others(
+    lines: list[str], scope: ReplyScope, readers: Sequence[_Reader]
+) -> Iterator[Part]:
     if not readers:
         yield lines
         return

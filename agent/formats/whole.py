@@ -37,5 +37,7 @@ class WholeFormat(TextFormat):
         if first is None or is_prose(reply):
             return reply
         opened = sum(bool(fence_of(line)) for line in partial.split("\n")) % 2
-        closes = not (fence_of(lines[first]) or ("", ""))[1] and not path_above(lines[:first], ())
+        closes = not (fence_of(lines[first]) or ("", ""))[1] and not path_above(
+            lines[:first], ()
+        )
         return partial + reply if opened and closes else reply

@@ -61,9 +61,17 @@ _PATIENCE = 30.0
 # JSON of code has three to four bytes for a token; base64 and other scripts have less than two.
 _BYTES_PER_TOKEN = 2
 # What an agent says of the protocol; all else, such as its own key, stays here.
-_SENT_HEADERS = frozenset({"accept", "anthropic-beta", "anthropic-version", "openai-beta"})
+_SENT_HEADERS = frozenset(
+    {"accept", "anthropic-beta", "anthropic-version", "openai-beta"}
+)
 _SENT_QUERY = frozenset({"beta"})
-_ENDING = (BudgetUsedError, StoppedError, ReplayExhaustedError, UserError, InfrastructureError)
+_ENDING = (
+    BudgetUsedError,
+    StoppedError,
+    ReplayExhaustedError,
+    UserError,
+    InfrastructureError,
+)
 
 
 @dataclass
@@ -149,14 +157,18 @@ class Gateway:
         """The name by which the agent must ask for its model: without litellm's provider."""
         try:
             return provider_of(self.model.name, self.model.api_base)[0]
-        except Exception:  # litellm's, for a replay of a name that only an own server knew
+        except (
+            Exception
+        ):  # litellm's, for a replay of a name that only an own server knew
             return self.model.name
 
     @property
     def messages(self) -> list[Message]:
         """The conversations, that of each sub-agent after those that began before it."""
         lanes = enumerate(self._lanes, self.first_lane)
-        return [replace(message, lane=n) for n, lane in lanes for message in lane.messages]
+        return [
+            replace(message, lane=n) for n, lane in lanes for message in lane.messages
+        ]
 
     @property
     def calls(self) -> list[Call]:
@@ -207,13 +219,22 @@ class Gateway:
             return self._refused(dialect, "the request is too large", 413)
         if _token_of(asked) != self.token:
             # Any program of this machine can reach a port, but only the agent the socket.
-            words, known = "this is not the token of the attempt", self.socket is not None
+            words, known = (
+                "this is not the token of the attempt",
+                self.socket is not None,
+            )
             return self._refused(dialect, words, counted=known)
         if asked.path.endswith(("/count_tokens", ":countTokens")):
             count = len(data) // _BYTES_PER_TOKEN
             return web.json_response({"input_tokens": count, "totalTokens": count})
-        if dialect is None or dialect.api not in self.access.apis or asked.method != "POST":
-            return self._refused(dialect, f"{asked.method} {asked.path} is not served here", 404)
+        if (
+            dialect is None
+            or dialect.api not in self.access.apis
+            or asked.method != "POST"
+        ):
+            return self._refused(
+                dialect, f"{asked.method} {asked.path} is not served here", 404
+            )
         if not isinstance(body := loaded(data), dict):
             return self._refused(dialect, "the request is not a JSON object")
         if (name := dialect.model(asked.path, body)) != self.presented:
@@ -221,16 +242,29 @@ class Gateway:
             return self._refused(dialect, words)
         # The name without litellm's provider is what the provider knows too.
         request = replace(
-            dialect.prepared(asked.path, body, self.presented, web=self.access.allow_web),
-            headers={k.lower(): v for k, v in asked.headers.items() if k.lower() in _SENT_HEADERS},
-            query={key: value for key, value in asked.query.items() if key in _SENT_QUERY},
+            dialect.prepared(
+                asked.path, body, self.presented, web=self.access.allow_web
+            ),
+            headers={
+                k.lower(): v
+                for k, v in asked.headers.items()
+                if k.lower() in _SENT_HEADERS
+            },
+            query={
+                key: value for key, value in asked.query.items() if key in _SENT_QUERY
+            },
         )
         channel = Channel(request, asyncio.get_running_loop())
         channel.loop.run_in_executor(self._threads, self._serve, channel)
         return await respond(asked, channel)
 
     def _refused(
-        self, dialect: Dialect | None, words: str, status: int = 400, *, counted: bool = True
+        self,
+        dialect: Dialect | None,
+        words: str,
+        status: int = 400,
+        *,
+        counted: bool = True,
     ) -> web.Response:
         if counted:
             self._failed(words)
@@ -260,7 +294,11 @@ class Gateway:
         with self._lock:
             self._failures += 1
         if self._failures >= _MOST_FAILURES:
-            self._end(InfrastructureError(f"{_MOST_FAILURES} requests failed in turn: {words}"))
+            self._end(
+                InfrastructureError(
+                    f"{_MOST_FAILURES} requests failed in turn: {words}"
+                )
+            )
 
     def _answer(self, channel: Channel) -> None:
         request, model = channel.request, self.model
@@ -270,7 +308,9 @@ class Gateway:
             self._check()
             most = self.access.most_calls
             if most is not None and self.admitted >= most:
-                raise TimeUsedError("--max-calls-per-attempt: all calls of this attempt are made")
+                raise TimeUsedError(
+                    "--max-calls-per-attempt: all calls of this attempt are made"
+                )
             self.admitted += 1
             if (reply := model.gate.recorded(turn, exact)) is None:
                 reply = model.gate.recorded(turn)
@@ -281,9 +321,14 @@ class Gateway:
             channel.rest = Piece(data, {"content-type": kind})
         else:
             dialect, prompt = request.dialect, len(request.data) // _BYTES_PER_TOKEN
-            limit, answers = dialect.output_limit(request.body), dialect.answers(request.body)
+            limit, answers = (
+                dialect.output_limit(request.body),
+                dialect.answers(request.body),
+            )
             ask = model.planned(turn, exact, prompt, limit, answers)
-            reply = model.asked(ask, lambda wire: self._send(channel, wire), self._pause)
+            reply = model.asked(
+                ask, lambda wire: self._send(channel, wire), self._pause
+            )
         self._note(request, turn, reply)
         channel.give(channel.rest)
 
@@ -346,7 +391,14 @@ def _token_of(asked: web.Request) -> str:
 
 # Ids of a session, of a device, of a cache, and of items: they name, and say nothing.
 _NAMES_ONLY = frozenset(
-    {"metadata", "user", "prompt_cache_key", "safety_identifier", "client_metadata", "session_id"}
+    {
+        "metadata",
+        "user",
+        "prompt_cache_key",
+        "safety_identifier",
+        "client_metadata",
+        "session_id",
+    }
 )
 # What differs in each run, and its name. Few texts have any of it, and the first pattern, which
 # begins with plain texts, is looked for much faster.

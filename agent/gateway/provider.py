@@ -95,7 +95,9 @@ class Provider:
         self.answered = True
         usage, cost = None, None
         if answer.tokens is None:
-            model.warn_once(f"{model.name} reports no usage: its cost counts as unknown, not as 0")
+            model.warn_once(
+                f"{model.name} reports no usage: its cost counts as unknown, not as 0"
+            )
         else:
             usage, cost = cost_of_tokens(model.name, model.price, answer.tokens)
         return Reply(
@@ -119,7 +121,11 @@ class Provider:
                 url,
                 params=request.query,
                 data=request.data,
-                headers={**request.headers, "content-type": JSON_TYPE, **upstream.headers},
+                headers={
+                    **request.headers,
+                    "content-type": JSON_TYPE,
+                    **upstream.headers,
+                },
                 timeout=aiohttp.ClientTimeout(total=model.call_timeout),
                 allow_redirects=False,
                 proxy=proxy_of(url),
@@ -127,8 +133,15 @@ class Provider:
                 wire.status, wire.headers = response.status, response.headers
                 text = await self._read(response, channel)
         except aiohttp.ClientConnectorError as error:
-            raise TransientError(Failed(f"cannot connect: {error}", reached=False)) from error
-        except (aiohttp.ClientError, TimeoutError, asyncio.TimeoutError, OSError) as error:
+            raise TransientError(
+                Failed(f"cannot connect: {error}", reached=False)
+            ) from error
+        except (
+            aiohttp.ClientError,
+            TimeoutError,
+            asyncio.TimeoutError,
+            OSError,
+        ) as error:
             words = str(error) or f"no answer within {model.call_timeout:.0f} s"
             raise self._broken(words, channel) from error
         if response.status != 200:
@@ -141,7 +154,9 @@ class Provider:
         if response.content_type == STREAM:
             answer = request.dialect.folded([*events_of(text)])
         elif not isinstance(answer := loaded(text), dict):
-            raise RequestRefusedError(f"{model.name}: the answer is not a JSON object", None)
+            raise RequestRefusedError(
+                f"{model.name}: the answer is not a JSON object", None
+            )
         return answer, text
 
     def _broken(self, words: str, channel: Channel) -> Exception:
@@ -153,12 +168,16 @@ class Provider:
     async def _read(self, response: aiohttp.ClientResponse, channel: Channel) -> str:
         """Read the body, and pass events on until the first on which the agent can act."""
         whole, given, searched = bytearray(), 0, 0
-        headers = {k: v for k, v in response.headers.items() if k.lower() in _RETURNED_HEADERS}
+        headers = {
+            k: v for k, v in response.headers.items() if k.lower() in _RETURNED_HEADERS
+        }
         passing = response.status == 200 and response.content_type == STREAM
         async for chunk in response.content.iter_any():
             whole += chunk
             if len(whole) > _LONGEST_ANSWER:
-                raise RequestRefusedError(f"the answer has more than {_LONGEST_ANSWER} bytes", None)
+                raise RequestRefusedError(
+                    f"the answer has more than {_LONGEST_ANSWER} bytes", None
+                )
             before = given
             while passing and (end := _EVENT_END.search(whole, max(given, searched))):
                 event = bytes(whole[given : end.end()]).decode("utf-8", "replace")

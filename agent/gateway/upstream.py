@@ -78,7 +78,9 @@ def upstream_of(name: str, api_base: str | None, dialect: Dialect) -> Upstream:
         _, _, key, address = litellm.get_llm_provider(model=name)
         key = os.environ.get(f"{provider.upper()}_API_KEY") or key
     if not address:
-        raise UserError(f"{name}: the address of {provider} is unknown; give it with --api-base")
+        raise UserError(
+            f"{name}: the address of {provider} is unknown; give it with --api-base"
+        )
     address, headers = basic_auth(str(address))
     root = address.rstrip("/")
     for version in _VERSIONS if versions else ():
@@ -97,7 +99,9 @@ def proxy_of(url: str) -> str | None:
     return getproxies().get(parts.scheme)
 
 
-def cost_of_tokens(name: str, price: Price | None, tokens: Tokens) -> tuple[Usage, Decimal | None]:
+def cost_of_tokens(
+    name: str, price: Price | None, tokens: Tokens
+) -> tuple[Usage, Decimal | None]:
     """Return the usage of a call, and its dollars by litellm's prices; None without a price."""
     the_litellm()
     from litellm.types.utils import Usage as Counted

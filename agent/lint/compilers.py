@@ -57,7 +57,9 @@ class OwnCompiler:
         try:
             return InterpreterCompiler(Path(sys.executable)).check([(path, text)])[0]
         except CompilerFailedError:
-            return Finding(path, 1, "cannot be compiled in ten seconds and two gigabytes")
+            return Finding(
+                path, 1, "cannot be compiled in ten seconds and two gigabytes"
+            )
 
 
 @dataclass(frozen=True)
@@ -126,12 +128,19 @@ class InterpreterCompiler:
         data = [base64.b64encode(_as_saved(text)).decode() for _, text in files]
         try:
             result = subprocess.run(
-                [str(self.python), "-EsSB", "-c", _SCRIPT], input=json.dumps(data), check=True,
-                capture_output=True, text=True, timeout=self.seconds, cwd="/", env={},
-            )  # fmt: skip
+                [str(self.python), "-EsSB", "-c", _SCRIPT],
+                input=json.dumps(data),
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=self.seconds,
+                cwd="/",
+                env={},
+            )
             version, verdicts = json.loads(result.stdout)
             return [
-                verdict and Finding(path, verdict[0], f"{verdict[1]} (Python {version})")
+                verdict
+                and Finding(path, verdict[0], f"{verdict[1]} (Python {version})")
                 for (path, _), verdict in zip(files, verdicts, strict=True)
             ]
         except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:

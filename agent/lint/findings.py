@@ -74,12 +74,18 @@ class SourceText:
         node: Node | None = self._tree.root_node if self._tree else None
         while node is not None:
             body = node.child_by_field_name("body")
-            if body is not None and _DEFINITION.search(node.type) and node.start_point.row < row:
+            if (
+                body is not None
+                and _DEFINITION.search(node.type)
+                and node.start_point.row < row
+            ):
                 before = body.prev_sibling
                 last = before.end_point.row if before is not None else 0
                 last = max(node.start_point.row, last)
                 found.append(range(node.start_point.row + 1, min(last, row - 1) + 2))
-            around = (c for c in node.children if c.start_point.row <= row <= c.end_point.row)
+            around = (
+                c for c in node.children if c.start_point.row <= row <= c.end_point.row
+            )
             node = next((child for child in around if child.child_count > 0), None)
         if found or not self._tree or not self._tree.root_node.has_error:
             return tuple(found)
@@ -117,7 +123,9 @@ def describe(found: Sequence[Finding], texts: Mapping[str, str]) -> str:
     """
     parts: list[str] = []
     shown = 0
-    for path, group in groupby(found[:_MOST_FINDINGS], key=lambda finding: finding.path):
+    for path, group in groupby(
+        found[:_MOST_FINDINGS], key=lambda finding: finding.path
+    ):
         findings = list(group)
         part = _describe_file(findings, SourceText(path, texts[path]))
         room = _MOST_CHARACTERS - sum(map(len, parts))
@@ -134,7 +142,8 @@ def describe(found: Sequence[Finding], texts: Mapping[str, str]) -> str:
 
 def _headlines(findings: Sequence[Finding]) -> list[str]:
     return [
-        f"{finding.path}:{finding.line}: {finding.problem}"[:_LONGEST_LINE] for finding in findings
+        f"{finding.path}:{finding.line}: {finding.problem}"[:_LONGEST_LINE]
+        for finding in findings
     ]
 
 
@@ -144,7 +153,11 @@ def _describe_file(findings: Sequence[Finding], source: SourceText) -> str:
     end = len(source.lines) - (source.lines[-1] == "")
     shown: set[int] = set()
     for line in marked:
-        shown |= {number for header in source.headers(line) for number in header[:_HEADER_LINES]}
+        shown |= {
+            number
+            for header in source.headers(line)
+            for number in header[:_HEADER_LINES]
+        }
         shown |= set(range(max(1, line - _AROUND), min(end, line + _AROUND) + 1))
     rows = []
     last = 0
@@ -152,7 +165,9 @@ def _describe_file(findings: Sequence[Finding], source: SourceText) -> str:
         if number > last + 1:
             rows.append("…")
         mark = ">" if number in marked else " "
-        rows.append(f"{mark}{number:5d}  {source.lines[number - 1][:_LONGEST_LINE]}".rstrip())
+        rows.append(
+            f"{mark}{number:5d}  {source.lines[number - 1][:_LONGEST_LINE]}".rstrip()
+        )
         last = number
     if last < end:
         rows.append("…")

@@ -56,8 +56,12 @@ class Linter:
         python = [change for change in checked if language_of(change.path) == "python"]
         found: list[Finding] = []
         own = _compiled(self.own, python)
-        for change, theirs, ours in zip(python, self._theirs(python) or own, own, strict=True):
-            fitting = next((result for result in (theirs, ours) if result.before is None), None)
+        for change, theirs, ours in zip(
+            python, self._theirs(python) or own, own, strict=True
+        ):
+            fitting = next(
+                (result for result in (theirs, ours) if result.before is None), None
+            )
             if fitting is None:
                 found += new_errors(change)
             elif fitting.after is not None:
@@ -81,9 +85,12 @@ class Linter:
 def _compiled(compiler: Compiler, changes: Sequence[Change]) -> list[_Compiled]:
     """Compile all files in one batch, because starting an interpreter takes time."""
     before = [(change.path, change.before or "") for change in changes]
-    found = compiler.check([*before, *((change.path, change.after) for change in changes)])
+    found = compiler.check(
+        [*before, *((change.path, change.after) for change in changes)]
+    )
     return [
-        _Compiled(*pair) for pair in zip(found[: len(before)], found[len(before) :], strict=True)
+        _Compiled(*pair)
+        for pair in zip(found[: len(before)], found[len(before) :], strict=True)
     ]
 
 
@@ -126,7 +133,9 @@ def is_exempt(change: Change) -> bool:
         or "{{" in change.path
         or "{%" in change.path
         or bool(_GENERATED_NAMES.search(change.path))
-        or any(_GENERATED_MARK.search(line[:_LOOKED_AT]) for line in lines[:_HEAD_LINES])
+        or any(
+            _GENERATED_MARK.search(line[:_LOOKED_AT]) for line in lines[:_HEAD_LINES]
+        )
         or (is_script and any(len(line) > _LONG_LINE for line in lines))
         or bool(_TEMPLATE_MARK.search(text))
         # Translations of Qt are XML in files that are called `.ts`, too.
@@ -142,7 +151,9 @@ def excuses_syntax(change: Change) -> bool:
     """
     if change.before is not None:
         return False
-    return any(_TEMPLATE_LINE.match(line[:_LOOKED_AT]) for line in change.after.split("\n"))
+    return any(
+        _TEMPLATE_LINE.match(line[:_LOOKED_AT]) for line in change.after.split("\n")
+    )
 
 
 _FATAL = (
@@ -159,7 +170,17 @@ _FATAL = (
 # A file that checks Python's version may use the names of Python 2 and 3.
 _FOR_BOTH = re.compile(r"\bversion_info\b|\bPY[23]\b|\bis_py[23]\b|\bhexversion\b")
 _PYTHON_2_BUILTINS = frozenset(
-    {"apply", "basestring", "buffer", "cmp", "coerce", "execfile", "file", "intern", "long"}
+    {
+        "apply",
+        "basestring",
+        "buffer",
+        "cmp",
+        "coerce",
+        "execfile",
+        "file",
+        "intern",
+        "long",
+    }
     | {"raw_input", "reduce", "reload", "unichr", "unicode", "xrange"}
 )
 # Of one name, of `global`, or of `import *` in one file; no real file has a tenth of it.
@@ -208,7 +229,9 @@ def _findings(path: str, text: str) -> tuple[Finding, ...]:
     if _FOR_BOTH.search(text):
         undefined = messages.UndefinedName
         old = [
-            m for m in fatal if isinstance(m, undefined) and m.message_args[0] in _PYTHON_2_BUILTINS
+            m
+            for m in fatal
+            if isinstance(m, undefined) and m.message_args[0] in _PYTHON_2_BUILTINS
         ]
         fatal = [message for message in fatal if message not in old]
     fatal.sort(key=lambda m: (m.lineno, m.col))
@@ -224,13 +247,20 @@ def _repeats_itself(tree: ast.AST) -> bool:
             kinds["global"] += 1
         elif isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
             kinds["import *"] += 1
-        elif isinstance(node, ast.If | ast.Try | ast.match_case) and len(node.body) > _LONGEST_FORK:
+        elif (
+            isinstance(node, ast.If | ast.Try | ast.match_case)
+            and len(node.body) > _LONGEST_FORK
+        ):
             return True
     return max(kinds.values(), default=0) > _MOST_REPEATED
 
 
 def _without_pairs(
-    found: list[Finding], after: SourceText, old: list[Finding], before: SourceText, place: _Place
+    found: list[Finding],
+    after: SourceText,
+    old: list[Finding],
+    before: SourceText,
+    place: _Place,
 ) -> tuple[list[Finding], list[Finding]]:
     present = [(finding.problem, place(after, finding.line)) for finding in found]
     known = [(finding.problem, place(before, finding.line)) for finding in old]
@@ -262,7 +292,10 @@ def new_errors(change: Change) -> tuple[Finding, ...]:
         for language in languages
         if change.before is None or not _parse(language, change.before).has_error
     ]
-    if any(not _parse(language, change.after).has_error for language in fitting) or not languages:
+    if (
+        any(not _parse(language, change.after).has_error for language in fitting)
+        or not languages
+    ):
         return ()
     language = (fitting or languages)[0]
     found = _errors(_parse(language, change.after), change)
@@ -305,7 +338,9 @@ def _errors(root: Node, change: Change) -> tuple[Finding, ...]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        inner = [child for child in node.children if child.has_error or child.is_missing]
+        inner = [
+            child for child in node.children if child.has_error or child.is_missing
+        ]
         waiting += inner
         if not (node.is_missing or (node.type == "ERROR" and not inner)):
             continue
@@ -331,6 +366,8 @@ def _unbalanced(root: Node) -> int | None:
             continue
         if node.type in _CLOSES.values():
             stack.append(node)
-        elif node.type in _CLOSES and (not stack or stack.pop().type != _CLOSES[node.type]):
+        elif node.type in _CLOSES and (
+            not stack or stack.pop().type != _CLOSES[node.type]
+        ):
             return node.start_point.row + 1
     return stack[-1].start_point.row + 1 if stack else None

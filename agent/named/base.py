@@ -14,9 +14,11 @@ from agent.gateway.dialects import DIALECTS
 _VERSION_SECONDS = 60.0
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _QUIET = {
-    "GIT_CONFIG_GLOBAL": "/dev/null", "TERM": "dumb", "TZ": "UTC",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "TERM": "dumb",
+    "TZ": "UTC",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # litellm would fetch it
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,14 @@ class NamedAgent:
             return ""
         try:
             done = subprocess.run(
-                [program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS,
-                stdin=subprocess.DEVNULL, check=False, cwd="/",
-            )  # fmt: skip
+                [program, "--version"],
+                capture_output=True,
+                text=True,
+                timeout=_VERSION_SECONDS,
+                stdin=subprocess.DEVNULL,
+                check=False,
+                cwd="/",
+            )
         except (OSError, subprocess.TimeoutExpired):
             return ""
         found = _VERSION.search(done.stdout + done.stderr)

@@ -19,7 +19,12 @@ AGENT = NamedAgent(
         # Sub-agents and small tasks use other models by default, which this attempt may not.
         **{
             f"ANTHROPIC_{name}_MODEL": "{model}"
-            for name in ("DEFAULT_HAIKU", "DEFAULT_SONNET", "DEFAULT_OPUS", "SMALL_FAST")
+            for name in (
+                "DEFAULT_HAIKU",
+                "DEFAULT_SONNET",
+                "DEFAULT_OPUS",
+                "SMALL_FAST",
+            )
         },
         "CLAUDE_CODE_SUBAGENT_MODEL": "{model}",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

@@ -7,7 +7,9 @@ from agent.named.base import NamedAgent, shell
 AGENT = NamedAgent(
     name="mini-swe-agent",
     program="mini",
-    words=shell('mini -m "openai/$1" -t "$(cat "$0")" -y -l 0 --exit-immediately -o /dev/null'),
+    words=shell(
+        'mini -m "openai/$1" -t "$(cat "$0")" -y -l 0 --exit-immediately -o /dev/null'
+    ),
     dialect="chat",
     tested="2.4.6",
     install="pipx install mini-swe-agent==2.4.6; pipx inject mini-swe-agent mcp",

@@ -8,22 +8,27 @@ from agent.named.base import NamedAgent, shell
 
 _CONFIG = json.dumps(
     {
-        "autoupdate": False, "share": "disabled", "permission": "allow",
-        "enabled_providers": ["gateway"], "model": "gateway/{model}",
+        "autoupdate": False,
+        "share": "disabled",
+        "permission": "allow",
+        "enabled_providers": ["gateway"],
+        "model": "gateway/{model}",
         "small_model": "gateway/{model}",
         "provider": {
             "gateway": {
-                "npm": "@ai-sdk/openai-compatible", "name": "gateway",
+                "npm": "@ai-sdk/openai-compatible",
+                "name": "gateway",
                 "options": {"baseURL": "{address}/v1", "apiKey": "{token}"},
                 "models": {
                     "{model}": {
-                        "name": "{model}", "limit": {"context": 200000, "output": 8192},
+                        "name": "{model}",
+                        "limit": {"context": 200000, "output": 8192},
                     }
                 },
             }
         },
     }
-)  # fmt: skip
+)
 
 AGENT = NamedAgent(
     name="opencode",

@@ -19,14 +19,28 @@ from core.errors import UserError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the map, or with ``--json`` the ranked files, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m agent.repomap", description=__doc__)
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a git checkout or any folder")
-    parser.add_argument("--text", required=True, metavar="FILE", help="the issue; - for stdin")
-    parser.add_argument(
-        "--tokens", type=int, default=1024, metavar="N", help="budget, of four characters each"
+    parser = argparse.ArgumentParser(
+        prog="python -m agent.repomap", description=__doc__
     )
-    parser.add_argument("--json", action="store_true", help="all files with score and reasons")
-    parser.add_argument("--chat", action="append", default=[], metavar="PATH", help="leave out")
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="a git checkout or any folder"
+    )
+    parser.add_argument(
+        "--text", required=True, metavar="FILE", help="the issue; - for stdin"
+    )
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=1024,
+        metavar="N",
+        help="budget, of four characters each",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="all files with score and reasons"
+    )
+    parser.add_argument(
+        "--chat", action="append", default=[], metavar="PATH", help="leave out"
+    )
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     parser.add_argument(
         "--store",
@@ -46,14 +60,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 text = Path(options.text).read_text(encoding="utf-8", errors="replace")
             except OSError as error:
-                raise UserError(f"cannot read {options.text}: {error.strerror}") from error
+                raise UserError(
+                    f"cannot read {options.text}: {error.strerror}"
+                ) from error
         blobs = blobs_below(options.folder)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     repo_map = RepoMap.of(blobs, options.folder, TagStore(options.store))
     if options.json:
-        shown = {entry.path for entry in repo_map.select(text, options.tokens, chat=options.chat)}
+        shown = {
+            entry.path
+            for entry in repo_map.select(text, options.tokens, chat=options.chat)
+        }
         rows = [{**asdict(f), "shown": f.path in shown} for f in repo_map.ranked(text)]
         print(json.dumps(rows, indent=1))
     elif rendered := repo_map.render(text, options.tokens, chat=options.chat):

@@ -85,7 +85,11 @@ def render_file(entry: FileEntry) -> list[str]:
 
 
 def _render_level(
-    entry: FileEntry, children: Mapping[int, list[int]], parent: int, indent: str, lines: list[str]
+    entry: FileEntry,
+    children: Mapping[int, list[int]],
+    parent: int,
+    indent: str,
+    lines: list[str],
 ) -> None:
     plain: list[str] = []
     for number in children.get(parent, ()):
@@ -95,7 +99,9 @@ def _render_level(
             plain.append(definition.name)
             continue
         if form is Form.NAME:
-            head = [definition.signature.partition(definition.name)[0] + definition.name]
+            head = [
+                definition.signature.partition(definition.name)[0] + definition.name
+            ]
         else:
             head = [*definition.decorators[:_MOST_DECORATORS], definition.signature]
         if form is Form.DOCUMENTED and definition.doc:
@@ -155,7 +161,12 @@ class RepoMap:
         return self._ranker.rank(text).ranked_files()
 
     def render(
-        self, text: str, tokens: int, *, count: Count | None = None, chat: Collection[str] = ()
+        self,
+        text: str,
+        tokens: int,
+        *,
+        count: Count | None = None,
+        chat: Collection[str] = (),
     ) -> str:
         """Return the map for ``text``, at most ``tokens`` long.
 
@@ -166,13 +177,20 @@ class RepoMap:
         return render(self.select(text, tokens, count=count, chat=chat))
 
     def select(
-        self, text: str, tokens: int, *, count: Count | None = None, chat: Collection[str] = ()
+        self,
+        text: str,
+        tokens: int,
+        *,
+        count: Count | None = None,
+        chat: Collection[str] = (),
     ) -> tuple[FileEntry, ...]:
         """Return the entries of the map that ``render`` returns as text."""
         ranking = self._ranker.rank(text)
         order = {file: place for place, file in enumerate(ranking.order)}
         definition = cache(self.index.definition)
-        offered = self._offered(ranking, tokens * CHARACTERS_PER_TOKEN, chat, definition)
+        offered = self._offered(
+            ranking, tokens * CHARACTERS_PER_TOKEN, chat, definition
+        )
         count = count or estimate_tokens
         best: tuple[FileEntry, ...] = ()
         low, high = 1, len(offered)
@@ -192,7 +210,9 @@ class RepoMap:
         for choice in chosen:
             forms = shown.setdefault(choice.file, {})
             if choice.unit is not None:
-                forms[choice.unit - int(self.index.first_unit[choice.file]) - 1] = choice.form
+                forms[choice.unit - int(self.index.first_unit[choice.file]) - 1] = (
+                    choice.form
+                )
         entries = []
         for file in sorted(shown, key=lambda file: order[file]):
             first = int(self.index.first_unit[file]) + 1
@@ -205,18 +225,30 @@ class RepoMap:
         return tuple(entries)
 
     def _offered(
-        self, ranking: Ranking, characters: int, chat: Collection[str], definition: Definer
+        self,
+        ranking: Ranking,
+        characters: int,
+        chat: Collection[str],
+        definition: Definer,
     ) -> list[MapChoice]:
         index = self.index
         left_out = {file for file, path in enumerate(index.paths) if path in set(chat)}
         # Each choice takes at least its name and a separator.
         most = int(characters * _MARGIN) // _SHORTEST_CHOICE
-        hidden = sum(int(index.first_unit[f + 1] - index.first_unit[f]) for f in left_out)
+        hidden = sum(
+            int(index.first_unit[f + 1] - index.first_unit[f]) for f in left_out
+        )
         files = [f for f in ranking.order if f not in left_out][:most]
-        units = [u for u in ranking.units(most + hidden) if ranking.file_of[u] not in left_out]
+        units = [
+            u
+            for u in ranking.units(most + hidden)
+            if ranking.file_of[u] not in left_out
+        ]
         offered: list[MapChoice] = []
         spent = 0
-        for choice in self._choices(files, units, ranking.file_of, characters, definition):
+        for choice in self._choices(
+            files, units, ranking.file_of, characters, definition
+        ):
             path = index.paths[choice.file]
             spent += len(path if choice.unit is None else definition(choice.unit).name)
             if spent > characters * _MARGIN:
@@ -254,7 +286,11 @@ class RepoMap:
             taken += 1
             yield MapChoice(file, unit, form)
         offers = [
-            (FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2), 1, MapChoice(file))
+            (
+                FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2),
+                1,
+                MapChoice(file),
+            )
             for rank, file in enumerate(files)
         ]
         for rank, unit in enumerate(units[taken:], taken):

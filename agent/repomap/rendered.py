@@ -31,7 +31,9 @@ class RenderedMaps:
     _maps: list[RepoMap] = field(default_factory=list)
     _texts: dict[str, str] = field(default_factory=dict)
 
-    def render(self, root: Path, text: str, tokens: int, *, count: Count, counter: str) -> str:
+    def render(
+        self, root: Path, text: str, tokens: int, *, count: Count, counter: str
+    ) -> str:
         """Return the map for ``text``, at most ``tokens`` long by ``count``.
 
         Args:

@@ -133,16 +133,24 @@ class Attempt:
         config = self.services.config
         try_ = (self.number - 1) // len(config.models) + 1
         record = AttemptRecord(
-            Candidate(self.number), choice.name, choice.edit_format, try_, config.temperature(try_),
+            Candidate(self.number),
+            choice.name,
+            choice.edit_format,
+            try_,
+            config.temperature(try_),
             told_of=self.told.attempts,
-        )  # fmt: skip
+        )
         started = time.monotonic()
         name = self.instance.instance_id
         try:
             wanted = config.temperature(try_)
-            turn = self.services.models.turn(name, self.number, choice, wanted, self._gate())
+            turn = self.services.models.turn(
+                name, self.number, choice, wanted, self._gate()
+            )
         except NotRecordedError:
-            missing = replace(record, error=f"--replay {config.replay} has no recording of it")
+            missing = replace(
+                record, error=f"--replay {config.replay} has no recording of it"
+            )
             return _with_status(missing, AttemptStatus.NOT_RECORDED)
         traits = None if config.outside_agent else turn.model.traits
         record = replace(
@@ -157,19 +165,27 @@ class Attempt:
         return replace(record, seconds=time.monotonic() - started)
 
     def _gate(self) -> Gate:
-        gate = self.context.gate(self.number, self.services.config.max_seconds_per_attempt)
+        gate = self.context.gate(
+            self.number, self.services.config.max_seconds_per_attempt
+        )
         return self.traced(gate)
 
     def _task(self, record: AttemptRecord, turn: Turn) -> Task:
         config = self.services.config
-        replay_on = config.replay is not None and config.environment is EnvironmentKind.NONE
-        task = make_task(config, self.instance, self.checkout, turn, self.files, self.repo_map)
+        replay_on = (
+            config.replay is not None and config.environment is EnvironmentKind.NONE
+        )
+        task = make_task(
+            config, self.instance, self.checkout, turn, self.files, self.repo_map
+        )
         model: ChatModel = turn.model
         if not config.has_gateway and not config.candidates_of:
             step = partial(self._step, turn.name)
             model = WaitingModel(model, self.context.slot, step, self.checkout.settle)
         message = (
-            f"{task.message.rstrip()}\n\n{self.told.words}" if self.told.words else task.message
+            f"{task.message.rstrip()}\n\n{self.told.words}"
+            if self.told.words
+            else task.message
         )
         return replace(
             task,
@@ -194,7 +210,9 @@ class Attempt:
             self.save(_said(record, said, AttemptStatus.INTERRUPTED))
             raise
         except Exception:  # an attempt must not take the run with it
-            return replace(_said(record, said, AttemptStatus.ERROR), error=traceback.format_exc())
+            return replace(
+                _said(record, said, AttemptStatus.ERROR), error=traceback.format_exc()
+            )
 
     def _worked(self, task: Task) -> AgentResult:
         if not isinstance(self.services.agent, BuiltinAgent):
@@ -216,7 +234,9 @@ class Attempt:
             try:
                 return self._command_worked(task, self._gate())
             except BudgetUsedError as error:
-                return AgentResult(Result(Ending.BUDGET, None, None, None, (), (), 0), str(error))
+                return AgentResult(
+                    Result(Ending.BUDGET, None, None, None, (), (), 0), str(error)
+                )
         self._step(task.model_name, WorkStep.ASKING)
         with self.context.slot.given_back():
             work = self.services.agent.work(task)
@@ -232,7 +252,11 @@ class Attempt:
         changes, base = changes_of(self.checkout), base_reader(self.checkout)
         found = task.linter.new_findings(changed_texts(changes, base))
         if found:
-            texts = {path: TextFile.decode(data).text for path, data in changes.items() if data}
+            texts = {
+                path: TextFile.decode(data).text
+                for path, data in changes.items()
+                if data
+            }
             return render("lint_failed", findings=describe_findings(found, texts))
         report = task.run_tests(changes) if changes and task.run_tests else None
         if report is None or report.outcome is not False:
@@ -268,7 +292,9 @@ class Attempt:
         self.failing.append(tuple(failure.name for failure in report.failures))
         return report
 
-    def _finished(self, record: AttemptRecord, task: Task, work: AgentResult) -> AttemptRecord:
+    def _finished(
+        self, record: AttemptRecord, task: Task, work: AgentResult
+    ) -> AttemptRecord:
         try:
             left = () if work.result else take_over(self.checkout)
         except UnusableTreeError as error:
@@ -278,7 +304,9 @@ class Attempt:
             return replace(_said(record, task.transcript, status), error=words)
         for one in left:
             self.context.log.info("dropped: %s", one)
-        result = work.result or check_outcomes(self.checkout, task.linter, task.run_tests)
+        result = work.result or check_outcomes(
+            self.checkout, task.linter, task.run_tests
+        )
         if work.ending is not None:
             result = replace(result, ending=work.ending)
         # The tree of an outside agent counts as its commit would: without ignored files.
@@ -351,7 +379,9 @@ def make_task(
     )
 
 
-def _said(record: AttemptRecord, said: Transcript, status: AttemptStatus) -> AttemptRecord:
+def _said(
+    record: AttemptRecord, said: Transcript, status: AttemptStatus
+) -> AttemptRecord:
     full = replace(record, messages=tuple(said.messages), calls=tuple(said.calls))
     return _with_status(full, status)
 
@@ -370,7 +400,9 @@ def linter_for(instance: Instance) -> Linter:
     """
     version = instance.spec.python if instance.spec else ""
     if version == ".".join(map(str, sys.version_info[:2])):
-        return Linter(RememberingCompiler(OwnCompiler(version)))  # no process has to be started
+        return Linter(
+            RememberingCompiler(OwnCompiler(version))
+        )  # no process has to be started
     python = find_python(version) if version else None
     return Linter(RememberingCompiler(InterpreterCompiler(python)) if python else None)
 
@@ -385,7 +417,9 @@ _EARLY = {
 }
 
 
-def status_of(found: Examined, ending: Ending, limits: ConversationLimits) -> AttemptStatus | None:
+def status_of(
+    found: Examined, ending: Ending, limits: ConversationLimits
+) -> AttemptStatus | None:
     """Return the status of a patch that is never plausible, else how the conversation ended."""
     early = ended_early(ending, limits)
     if early in BROKEN or not found.applies:
@@ -401,7 +435,9 @@ def faults_of(found: Examined, lost: Sequence[str]) -> str:
     """Return in words what is wrong with a tree; ``lost`` are its files in submodules."""
     words = [f"not predicted, in a submodule: {_some(lost)}"] if lost else []
     if found.differing:
-        words.append(f"the tested tree is not the predicted one: {_some(found.differing)}")
+        words.append(
+            f"the tested tree is not the predicted one: {_some(found.differing)}"
+        )
     return "; ".join(words)
 
 
@@ -419,7 +455,9 @@ def ended_early(ending: Ending, limits: ConversationLimits) -> AttemptStatus | N
 
 
 def check_outcomes(
-    checkout: Checkout, linter: Linter, run_tests: Callable[[Changes], TestReport] | None
+    checkout: Checkout,
+    linter: Linter,
+    run_tests: Callable[[Changes], TestReport] | None,
 ) -> Result:
     """Return the outcomes of the tree: changed at all, no new fatal finding, no newly failing test.
 
@@ -453,11 +491,19 @@ def changes_of(checkout: Checkout) -> Changes:
     root = checkout.root
     git("add", "--all", ".", cwd=root)
     listing = git(
-        "diff", "--cached", "--name-status", "--no-renames", "-z", checkout.base_commit, cwd=root
+        "diff",
+        "--cached",
+        "--name-status",
+        "--no-renames",
+        "-z",
+        checkout.base_commit,
+        cwd=root,
     )
     words = listing.decode("utf-8", "surrogateescape").split("\0")
     changes: dict[str, bytes | None] = {}
-    for status, path in sorted(zip(words[::2], words[1::2], strict=False), key=lambda w: w[1]):
+    for status, path in sorted(
+        zip(words[::2], words[1::2], strict=False), key=lambda w: w[1]
+    ):
         place = root / path
         there = status != "D" and place.is_file() and not place.is_symlink()
         changes[path] = place.read_bytes() if there else None

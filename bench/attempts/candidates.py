@@ -63,13 +63,20 @@ class AttemptStatus(str, Enum):
     INTERRUPTED = "interrupted"
 
 
-BROKEN = frozenset({AttemptStatus.ERROR, AttemptStatus.TIMEOUT, AttemptStatus.NOT_RECORDED})
+BROKEN = frozenset(
+    {AttemptStatus.ERROR, AttemptStatus.TIMEOUT, AttemptStatus.NOT_RECORDED}
+)
 """Statuses of attempts that say nothing about their models."""
 
-NEVER_PLAUSIBLE = BROKEN | {AttemptStatus.ONLY_TEST_CONFIGURATION, AttemptStatus.TREE_DIFFERS}
+NEVER_PLAUSIBLE = BROKEN | {
+    AttemptStatus.ONLY_TEST_CONFIGURATION,
+    AttemptStatus.TREE_DIFFERS,
+}
 """Statuses of attempts whose outcomes say nothing about their patches."""
 
-PLAUSIBLE = frozenset({AttemptStatus.PLAUSIBLE.value, AttemptStatus.PLAUSIBLE_UNTESTED.value})
+PLAUSIBLE = frozenset(
+    {AttemptStatus.PLAUSIBLE.value, AttemptStatus.PLAUSIBLE_UNTESTED.value}
+)
 """The recorded statuses, of attempts and of predictions, that mean plausible."""
 
 
@@ -111,7 +118,9 @@ class Candidate:
     @property
     def suspect(self) -> bool:
         """Whether it changes how tests run, and its tests could not tell (docs/environments.md)."""
-        return self.edits_test_configuration and self.test is None and bool(self.untested)
+        return (
+            self.edits_test_configuration and self.test is None and bool(self.untested)
+        )
 
 
 @dataclass(frozen=True)
@@ -143,7 +152,11 @@ def attempt_status(candidate: Candidate) -> AttemptStatus:
 
 def tier(candidate: Candidate) -> int:
     """Return 0 for the best class of candidates to 4 for the worst."""
-    edit, lint, test = candidate.edit is True, candidate.lint is True, candidate.test is True
+    edit, lint, test = (
+        candidate.edit is True,
+        candidate.lint is True,
+        candidate.test is True,
+    )
     classes = (edit and lint and test, edit and lint, lint, edit, True)
     return classes.index(True)
 
@@ -153,12 +166,16 @@ def rank(candidate: Candidate) -> tuple[int, ...]:
 
     Candidates that edit test configuration come last.
     """
-    goodness = tuple(_GOODNESS[o] for o in (candidate.edit, candidate.lint, candidate.test))
+    goodness = tuple(
+        _GOODNESS[o] for o in (candidate.edit, candidate.lint, candidate.test)
+    )
     marked = int(candidate.edits_test_configuration)
     return (marked, tier(candidate), *goodness, candidate.attempt)
 
 
-def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> CandidateChoice:
+def choose(
+    candidates: Sequence[Candidate], *, require_tests: bool = False
+) -> CandidateChoice:
     """Choose what to predict: the first plausible candidate, else the least bad one.
 
     Plausible candidates that edit test configuration go after those that do not, and are not
@@ -166,14 +183,18 @@ def choose(candidates: Sequence[Candidate], *, require_tests: bool = False) -> C
     before untested ones.
     """
     plausible = [c for c in candidates if c.plausible and not c.suspect]
-    plausible.sort(key=lambda c: (c.edits_test_configuration, require_tests and c.test is not True))
+    plausible.sort(
+        key=lambda c: (c.edits_test_configuration, require_tests and c.test is not True)
+    )
     if plausible:
         winner = plausible[0]
         return CandidateChoice(winner, InstanceStatus.PLAUSIBLE, _why_plausible(winner))
     usable = sorted((c for c in candidates if c.usable), key=rank)
     if all(c.status in BROKEN for c in candidates):
         kept = usable[0] if usable else None
-        return CandidateChoice(kept, InstanceStatus.ERROR, _why_broken(len(candidates), kept))
+        return CandidateChoice(
+            kept, InstanceStatus.ERROR, _why_broken(len(candidates), kept)
+        )
     if not usable:
         made = counted(len(candidates), "attempt")
         reason = f"no attempt left a patch that can be predicted ({made})"
@@ -200,10 +221,16 @@ def _why_least_bad(ranked: Sequence[Candidate], attempts: int) -> str:
     best = ranked[0]
     outcomes = ", ".join(
         f"{name} {'unknown' if value is None else 'clean' if value else 'failed'}"
-        for name, value in (("edit", best.edit), ("lint", best.lint), ("tests", best.test))
+        for name, value in (
+            ("edit", best.edit),
+            ("lint", best.lint),
+            ("tests", best.test),
+        )
     )
     made = counted(attempts, "attempt")
-    text = f"no attempt is plausible ({made}); attempt {best.attempt} is the least bad: "
+    text = (
+        f"no attempt is plausible ({made}); attempt {best.attempt} is the least bad: "
+    )
     text += f"{_TIERS[tier(best)]} ({outcomes}){_note(best)}"
     if len(ranked) > 1:
         text += _against(best, ranked[1])

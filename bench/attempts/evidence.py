@@ -21,7 +21,12 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, computed_field
 
 from agent.grammars import language_of, parser
 from agent.workspace import TextFile
-from bench.attempts.candidates import NEVER_PLAUSIBLE, Candidate, CandidateChoice, choose
+from bench.attempts.candidates import (
+    NEVER_PLAUSIBLE,
+    Candidate,
+    CandidateChoice,
+    choose,
+)
 from bench.attempts.candidates import InstanceStatus as Status
 from core.plaintext import counted, some
 from core.worktree import Changes
@@ -110,10 +115,14 @@ class Evidence(_Recorded):
             for name in names
         )
         codes = {
-            name: {key: SOLVED if name in found else THERE for key, found in passed.items()}
+            name: {
+                key: SOLVED if name in found else THERE for key, found in passed.items()
+            }
             for name in names
         }
-        return cls(classes=tuple(classes), scripts=tuple(made), outcomes=codes, failing=failing)
+        return cls(
+            classes=tuple(classes), scripts=tuple(made), outcomes=codes, failing=failing
+        )
 
     @property
     def valid(self) -> tuple[str, ...]:
@@ -122,7 +131,9 @@ class Evidence(_Recorded):
     def passed(self, id: str) -> frozenset[str]:
         """Return the valid scripts that the class ``id`` passes."""
         found = self.outcomes
-        return frozenset(s for s in self.valid if found.get(s, {}).get(id, THERE) == SOLVED)
+        return frozenset(
+            s for s in self.valid if found.get(s, {}).get(id, THERE) == SOLVED
+        )
 
     def class_of(self, attempt: int) -> CandidateClass | None:
         return next((one for one in self.classes if attempt in one.attempts), None)
@@ -155,7 +166,9 @@ def groups_of(evidence: Evidence) -> list[AgreementGroup]:
     by_passed: dict[frozenset[str], list[CandidateClass]] = {}
     for one in evidence.classes:
         by_passed.setdefault(evidence.passed(one.id), []).append(one)
-    groups = [AgreementGroup(passed, tuple(found)) for passed, found in by_passed.items()]
+    groups = [
+        AgreementGroup(passed, tuple(found)) for passed, found in by_passed.items()
+    ]
     return sorted(groups, key=lambda group: (-group.score, group.attempts))
 
 
@@ -173,7 +186,9 @@ def choose_by_evidence(
     the earlier attempt. Candidates that edit test configuration come last, as in ``choose``.
     """
     usual = choose(candidates, require_tests=require_tests)
-    fit = {c.attempt: c for c in candidates if c.usable and c.status not in NEVER_PLAUSIBLE}
+    fit = {
+        c.attempt: c for c in candidates if c.usable and c.status not in NEVER_PLAUSIBLE
+    }
     groups = [group for group in groups_of(evidence) if fit.keys() & {*group.attempts}]
     best = [g for g in groups if g.score and g.score == groups[0].score]
     members = fit.keys() & {attempt for group in best for attempt in group.attempts}
@@ -181,7 +196,9 @@ def choose_by_evidence(
     if usual.winner is None or not pool:
         if usual.winner is None or len(candidates) == 1:
             return usual
-        return replace(usual, reason=f"no evidence: {why_none(evidence)}; {usual.reason}")
+        return replace(
+            usual, reason=f"no evidence: {why_none(evidence)}; {usual.reason}"
+        )
 
     def order(candidate: Candidate) -> tuple[Any, ...]:
         same = evidence.class_of(candidate.attempt)
@@ -209,7 +226,9 @@ def described(script: ReproductionScript) -> str:
         ScriptSource.DISTINGUISHING: "to tell two groups apart",
     }[script.source]
     by = f", {script.model}" if script.model else ""
-    codes = ", ".join("time limit" if code is None else str(code) for code in script.base)
+    codes = ", ".join(
+        "time limit" if code is None else str(code) for code in script.base
+    )
     ran = f"; exit codes at the base commit: {codes}" if codes else ""
     counts = "valid" if script.valid else script.note or "not valid"
     return f"{made}{by}: {counts}{ran}"
@@ -221,7 +240,10 @@ def matrix(evidence: Evidence) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     rows = []
     for group in groups_of(evidence):
         for one in group.classes:
-            codes = [evidence.outcomes.get(script, {}).get(one.id) for script in evidence.valid]
+            codes = [
+                evidence.outcomes.get(script, {}).get(one.id)
+                for script in evidence.valid
+            ]
             cells = [words.get(code, f"exit {code}") for code in codes]
             attempts = ", ".join(map(str, one.attempts))
             rows.append((attempts, ", ".join(one.models), *cells, str(group.score)))
@@ -245,7 +267,9 @@ def why_none(evidence: Evidence) -> str:
     return f"no candidate passes one of {counted(len(evidence.valid), 'valid script')}"
 
 
-def _why(winner: Candidate, evidence: Evidence, groups: Sequence[AgreementGroup]) -> str:
+def _why(
+    winner: Candidate, evidence: Evidence, groups: Sequence[AgreementGroup]
+) -> str:
     attempt = winner.attempt
     group = next(one for one in groups if attempt in one.attempts)
     same = evidence.class_of(attempt)
@@ -259,7 +283,9 @@ def _why(winner: Candidate, evidence: Evidence, groups: Sequence[AgreementGroup]
     )
     if same and len(same.attempts) > 1:
         text += f"; equal patches: attempts {some([*map(str, same.attempts)], _SHOWN)}"
-    return text + ("; it edits test configuration" if winner.edits_test_configuration else "")
+    return text + (
+        "; it edits test configuration" if winner.edits_test_configuration else ""
+    )
 
 
 _LONGEST = 2_000_000
@@ -303,7 +329,10 @@ def _tree(text: str) -> str | None:
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
         for node in ast.walk(tree):
-            if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            if (
+                isinstance(node, _DOCUMENTED)
+                and ast.get_docstring(node, clean=False) is not None
+            ):
                 node.body = node.body[1:] or [ast.Pass()]
         return ast.dump(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -85,7 +85,11 @@ class EvidenceGatherer:
         failing = {one.attempt: len(one.failing) for one in failed}
         self.evidence = Evidence(classes=classes, failing=failing)
         if len(classes) < 2:
-            same = "all candidates are equal" if len(usable) > 1 else "there is one candidate"
+            same = (
+                "all candidates are equal"
+                if len(usable) > 1
+                else "there is one candidate"
+            )
             return self._noted(same if usable else "there is no candidate")
         runner = self._runner()
         if isinstance(runner, str):
@@ -137,13 +141,23 @@ class EvidenceGatherer:
         language = language_of_runner(self.tests.runner)
         if language is None:
             return f"a script alone does not run with {self.tests.runner.value}"
-        edited = {path: data for _, tree in self._trees.values() for path, data in tree.items()}
+        edited = {
+            path: data
+            for _, tree in self._trees.values()
+            for path, data in tree.items()
+        }
         proven = self.tests.setup_for(edited)
         if proven.reason:
             return f"scripts would not run the candidates' code: {proven.reason}"
         revision = f"{self.instance.instance_id}:{self.instance.base_commit}"
         return ScriptRunner(
-            self.tests.session, proven, language, revision, self.cache, _SECONDS, self.log
+            self.tests.session,
+            proven,
+            language,
+            revision,
+            self.cache,
+            _SECONDS,
+            self.log,
         )
 
     def _write(self, usable: Sequence[AttemptRecord], language: ScriptLanguage) -> None:
@@ -165,7 +179,9 @@ class EvidenceGatherer:
             elif source is ScriptSource.CANDIDATE:
                 shown = self.evidence.classes[round_ % len(self.evidence.classes)]
                 patch = _patch(usable, shown)
-            prompt = script_prompt(language, self.instance.problem_statement, files, patch)
+            prompt = script_prompt(
+                language, self.instance.problem_statement, files, patch
+            )
             self._add(source, prompt, (asked + shift) % count)
 
     def _add(self, source: ScriptSource, prompt: str, model: int) -> str:
@@ -178,30 +194,41 @@ class EvidenceGatherer:
         except RequestRefusedError as error:
             self.log.info("evidence: %s", error)
             note = "the provider refuses the request"
-        self._keep(ReproductionScript(id="", source=source, model=name, text=text, note=note))
+        self._keep(
+            ReproductionScript(id="", source=source, model=name, text=text, note=note)
+        )
         return text
 
     def _keep(self, script: ReproductionScript) -> None:
         known = self.evidence.scripts
         if script.text and script.text in (one.text for one in known):
-            script = script.model_copy(update={"text": "", "note": "equal to an earlier script"})
+            script = script.model_copy(
+                update={"text": "", "note": "equal to an earlier script"}
+            )
         named = script.model_copy(update={"id": f"s{len(known) + 1}"})
         self.evidence = self.evidence.model_copy(update={"scripts": (*known, named)})
 
     def _take_own(self, record: AttemptRecord, language: ScriptLanguage) -> None:
         """Take scripts and tests that the attempt wrote and that are not predicted."""
         assert self.tests is not None
-        own = [one for one in self.evidence.scripts if one.source is ScriptSource.ATTEMPT]
+        own = [
+            one for one in self.evidence.scripts if one.source is ScriptSource.ATTEMPT
+        ]
         if not record.dropped_files or len(own) >= _OWN_SCRIPTS:
             return
         tree = tree_of(self.base, record.model_patch) or {}
         for path in record.dropped_files:
             data = tree.get(path)
-            text = script_of_file(language, self.tests.runner, path, data) if data else ""
+            text = (
+                script_of_file(language, self.tests.runner, path, data) if data else ""
+            )
             if text and text not in (one.text for one in own):
                 self._keep(
                     ReproductionScript(
-                        id="", source=ScriptSource.ATTEMPT, model=record.model, text=text
+                        id="",
+                        source=ScriptSource.ATTEMPT,
+                        model=record.model,
+                        text=text,
                     )
                 )
                 return  # one of each attempt
@@ -227,14 +254,24 @@ class EvidenceGatherer:
             _, changes = self._trees[kind.attempts[0]]
             for name, codes in runner.run(changes, valid).items():
                 outcomes[name][kind.id] = codes[0]
-        self.evidence = self.evidence.model_copy(update={"scripts": scripts, "outcomes": outcomes})
-        passed = [sum(code == SOLVED for code in found.values()) for found in outcomes.values()]
+        self.evidence = self.evidence.model_copy(
+            update={"scripts": scripts, "outcomes": outcomes}
+        )
+        passed = [
+            sum(code == SOLVED for code in found.values())
+            for found in outcomes.values()
+        ]
         self.log.info(
             "evidence: %d of %d scripts are valid, %d classes, %d passes",
-            len(valid), len(scripts), len(self.evidence.classes), sum(passed),
-        )  # fmt: skip
+            len(valid),
+            len(scripts),
+            len(self.evidence.classes),
+            sum(passed),
+        )
 
-    def _distinguish(self, usable: Sequence[AttemptRecord], runner: ScriptRunner) -> None:
+    def _distinguish(
+        self, usable: Sequence[AttemptRecord], runner: ScriptRunner
+    ) -> None:
         """Ask for scripts that tell the two best groups apart, while they are close."""
         compared: set[tuple[str, str]] = set()
         for number in range(1, self.most_rounds + 1):
@@ -257,5 +294,7 @@ class EvidenceGatherer:
 
 def _patch(usable: Sequence[AttemptRecord], kind: CandidateClass) -> str:
     return next(
-        one.candidate.submittable_patch for one in usable if one.attempt == kind.attempts[0]
+        one.candidate.submittable_patch
+        for one in usable
+        if one.attempt == kind.attempts[0]
     )

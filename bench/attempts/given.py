@@ -45,7 +45,9 @@ class GivenPatch:
     def count(self, text: str) -> int:
         return estimate_tokens(text)
 
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
+    ) -> Reply:
         raise ReplayExhaustedError("the candidate is given; no model is asked for it")
 
 
@@ -57,7 +59,12 @@ class GivenModels:
     others: ModelSource
 
     def turn(
-        self, instance_id: str, attempt: int, choice: ModelChoice, temperature: float, gate: Gate
+        self,
+        instance_id: str,
+        attempt: int,
+        choice: ModelChoice,
+        temperature: float,
+        gate: Gate,
     ) -> Turn:
         if attempt < 1:
             return self.others.turn(instance_id, attempt, choice, temperature, gate)
@@ -80,5 +87,7 @@ class PatchAgent:
             done = git_result(*argv, cwd=task.root, stdin=data)
             if done.returncode:
                 why = done.stderr.decode("utf-8", "replace").strip()[:500]
-                return AgentResult(error=f"the patch does not apply: {why}", ending=Ending.FAILED)
+                return AgentResult(
+                    error=f"the patch does not apply: {why}", ending=Ending.FAILED
+                )
         return AgentResult()

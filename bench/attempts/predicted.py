@@ -63,7 +63,11 @@ def examine(checkout: Checkout, raw: str, patch: str, ran: Changes | None) -> Ex
     if ran is None:
         return Examined(True, edits)
     one, two = _blobs(checkout, made.changes), _blobs(checkout, ran)
-    paths = {path for path in one.keys() | two.keys() if one.get(path, "") != two.get(path, "")}
+    paths = {
+        path
+        for path in one.keys() | two.keys()
+        if one.get(path, "") != two.get(path, "")
+    }
     return Examined(True, edits, tuple(sorted(paths | {*tree.others})))
 
 
@@ -71,7 +75,9 @@ def files_in_submodules(checkout: Checkout) -> tuple[str, ...]:
     """Return what lies in the folders of submodules, which no patch can hold, sorted."""
     places = {name: checkout.root / name for name in checkout.snapshot.submodules}
     held = {name: p for name, p in places.items() if p.is_dir() and not p.is_symlink()}
-    return tuple(sorted(f"{name}/{path}" for name, p in held.items() for path in stamps(p)))
+    return tuple(
+        sorted(f"{name}/{path}" for name, p in held.items() for path in stamps(p))
+    )
 
 
 def base_reader(checkout: Checkout) -> Callable[[str], str | None]:
@@ -121,7 +127,13 @@ def _tree(checkout: Checkout, patch: str) -> _Tree | None:
         if patch and git_result(*argv, cwd=root, stdin=data, env=env).returncode:
             return None
         listed = git(
-            "diff-index", "--cached", "--no-renames", "-z", checkout.base_commit, cwd=root, env=env
+            "diff-index",
+            "--cached",
+            "--no-renames",
+            "-z",
+            checkout.base_commit,
+            cwd=root,
+            env=env,
         )
         return _read(listed, root, env)
 
@@ -146,7 +158,9 @@ def _read(listing: bytes, root: Path, env: Mapping[str, str]) -> _Tree:
 
 def _contents(blobs: Sequence[str], root: Path, env: Mapping[str, str]) -> list[bytes]:
     asked = "".join(f"{blob}\n" for blob in blobs).encode()
-    output = git("cat-file", "--batch", cwd=root, stdin=asked, env=env) if blobs else b""
+    output = (
+        git("cat-file", "--batch", cwd=root, stdin=asked, env=env) if blobs else b""
+    )
     found, place = [], 0
     for _ in blobs:
         start = output.index(b"\n", place) + 1

@@ -66,7 +66,9 @@ class AttemptRecord:
     def cost(self) -> Decimal | None:
         return total_cost([self])
 
-    def as_prediction(self, instance_id: str, model_name_or_path: str) -> dict[str, Any]:
+    def as_prediction(
+        self, instance_id: str, model_name_or_path: str
+    ) -> dict[str, Any]:
         """Return the attempt in the layout of a prediction file (docs/predictions.md)."""
         return {
             "instance_id": instance_id,
@@ -135,7 +137,9 @@ class AttemptRecord:
         candidate = Candidate(
             attempt=int(raw["attempt"]),
             submittable_patch=fit.patch,
-            applies=not (status is AttemptStatus.ERROR and fit.patch and not raw["error"]),
+            applies=not (
+                status is AttemptStatus.ERROR and fit.patch and not raw["error"]
+            ),
             edit=said["edit_outcome"],
             lint=said["lint_outcome"],
             test=said["test_outcome"],
@@ -158,7 +162,9 @@ class AttemptRecord:
             edited_files=tuple(said["edited_files"]),
             reflections=int(raw["reflections"]),
             messages=tuple(map(_message, raw["messages"])),
-            calls=tuple(Call(str(c["request_sha256"]), reply_of_json(c)) for c in raw["calls"]),
+            calls=tuple(
+                Call(str(c["request_sha256"]), reply_of_json(c)) for c in raw["calls"]
+            ),
             error=str(raw["error"]),
             seconds=float(raw["seconds"]),
             told_of=tuple(raw.get("told_of") or ()),

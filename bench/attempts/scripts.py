@@ -57,7 +57,9 @@ _PHP = ScriptLanguage(".php", "php {0}")
 _RUBY = ScriptLanguage(".rb", "ruby -Ilib {0}")
 _BY_RUNNER: Mapping[Runner, ScriptLanguage] = {
     **dict.fromkeys(OF_PYTHON, PYTHON),
-    **dict.fromkeys((Runner.VITEST, Runner.JEST, Runner.MOCHA, Runner.NODE), _JAVASCRIPT),
+    **dict.fromkeys(
+        (Runner.VITEST, Runner.JEST, Runner.MOCHA, Runner.NODE), _JAVASCRIPT
+    ),
     Runner.GO: _GO,
     Runner.PHPUNIT: _PHP,
     Runner.RSPEC: _RUBY,
@@ -80,15 +82,28 @@ def script_prompt(
             shown.append((path, text))
     fence = shortest_fence([*(text for _, text in shown), patch])
     command = language.run(1)
-    return render("script", problem=problem, files=shown, patch=patch, fence=fence, command=command)
+    return render(
+        "script",
+        problem=problem,
+        files=shown,
+        patch=patch,
+        fence=fence,
+        command=command,
+    )
 
 
-def distinguishing_prompt(language: ScriptLanguage, problem: str, first: str, second: str) -> str:
+def distinguishing_prompt(
+    language: ScriptLanguage, problem: str, first: str, second: str
+) -> str:
     fence = shortest_fence([first, second])
     return render(
         "script_distinguishing",
-        problem=problem, first=first, second=second, fence=fence, command=language.run(1),
-    )  # fmt: skip
+        problem=problem,
+        first=first,
+        second=second,
+        fence=fence,
+        command=language.run(1),
+    )
 
 
 def script_in(reply: str) -> str:
@@ -123,7 +138,9 @@ sys.exit({{0: 0, 1: 2}}.get(code, 1))
 """
 
 
-def script_of_file(language: ScriptLanguage, runner: Runner, path: str, data: bytes) -> str:
+def script_of_file(
+    language: ScriptLanguage, runner: Runner, path: str, data: bytes
+) -> str:
     """Return the script that a file of an attempt is, also of a test for pytest; else nothing."""
     if not path.endswith(language.suffix) or len(data) > _LONGEST:
         return ""
@@ -163,14 +180,20 @@ class ScriptRunner:
         """
         place = self.cache / f"{self._key(changes)}.json"
         known = _read(place)
-        found = {s.id: known[_sha256(s.text)] for s in scripts if _sha256(s.text) in known}
-        left = {n: s for n, s in enumerate(scripts, 1) if len(found.get(s.id, ())) < times}
+        found = {
+            s.id: known[_sha256(s.text)] for s in scripts if _sha256(s.text) in known
+        }
+        left = {
+            n: s for n, s in enumerate(scripts, 1) if len(found.get(s.id, ())) < times
+        }
         if left:
             ran = self._run(changes, left, times)
             found |= ran
             # A busy machine ends a script that ends by itself at another time.
             ended = {name: codes for name, codes in ran.items() if None not in codes}
-            known |= {_sha256(s.text): ended[s.id] for s in left.values() if s.id in ended}
+            known |= {
+                _sha256(s.text): ended[s.id] for s in left.values() if s.id in ended
+            }
             place.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomic(place, known)
         return {name: codes[:times] for name, codes in found.items()}
@@ -185,7 +208,9 @@ class ScriptRunner:
         tree = {**changes, **files}
         found: dict[str, tuple[int | None, ...]] = {}
         started, seconds = time.monotonic(), 0.0
-        with self.session.prepare(tree, self.proven.setup, len(scripts) * times) as prepared:
+        with self.session.prepare(
+            tree, self.proven.setup, len(scripts) * times
+        ) as prepared:
             if setup_failures(prepared, self.proven):
                 return {}
             for number, script in scripts.items():
@@ -196,8 +221,10 @@ class ScriptRunner:
         whole = time.monotonic() - started
         self.log.info(
             "scripts: %d ran for %.1f s, and the tree took %.1f s more",
-            len(scripts) * times, seconds, whole - seconds,
-        )  # fmt: skip
+            len(scripts) * times,
+            seconds,
+            whole - seconds,
+        )
         return found
 
     def _key(self, changes: Changes) -> str:
@@ -217,7 +244,9 @@ def _read(place: Path) -> dict[str, tuple[int | None, ...]]:
     return {
         key: tuple(codes)
         for key, codes in raw.items()
-        if isinstance(codes, list) and codes and all(type(code) is int for code in codes)
+        if isinstance(codes, list)
+        and codes
+        and all(type(code) is int for code in codes)
     }
 
 

@@ -76,22 +76,38 @@ class Solved:
     @property
     def winner(self) -> AttemptRecord | None:
         chosen = self.choice.winner
-        return next((a for a in self.attempts if chosen and a.attempt == chosen.attempt), None)
+        return next(
+            (a for a in self.attempts if chosen and a.attempt == chosen.attempt), None
+        )
 
     def as_prediction(self, model_name_or_path: str) -> dict[str, Any]:
         """Return the prediction in the layout of docs/predictions.md."""
         name = self.instance.instance_id
-        results = [record.as_prediction(name, model_name_or_path) for record in self.attempts]
+        results = [
+            record.as_prediction(name, model_name_or_path) for record in self.attempts
+        ]
         winner = self.winner
-        nothing = {"model_patch": "", "edited_files": [], "edits_test_configuration": False}
+        nothing = {
+            "model_patch": "",
+            "edited_files": [],
+            "edits_test_configuration": False,
+        }
         return {
-            **(winner.as_prediction(name, model_name_or_path) if winner else results[0] | nothing),
+            **(
+                winner.as_prediction(name, model_name_or_path)
+                if winner
+                else results[0] | nothing
+            ),
             "tries": max(record.try_ for record in self.attempts),
             "status": self.choice.status.value,
             "reason": self.choice.reason,
             "cost": as_number(total_cost([*self.attempts, *self.writers])),
             "all_results": results,
-            **({"evidence": self.evidence.model_dump(mode="json")} if self.evidence else {}),
+            **(
+                {"evidence": self.evidence.model_dump(mode="json")}
+                if self.evidence
+                else {}
+            ),
         }
 
 
@@ -122,13 +138,19 @@ class Solver:
             for folder in self.folders:
                 remove_tree(folder)
         choice = solved.choice
-        if choice.status is InstanceStatus.BUDGET and not any(r.calls for r in solved.attempts):
+        if choice.status is InstanceStatus.BUDGET and not any(
+            r.calls for r in solved.attempts
+        ):
             return End(JobStatus.BUDGET, f"not started: {solved.attempts[-1].error}")
         return End(choice.status.job, choice.reason, solved, choice.status.value)
 
     def _solve(self) -> Solved:
         """Make attempts until one is plausible or all are used up, and choose."""
-        config, instance, work = self.services.config, self.instance, self.context.worker.work
+        config, instance, work = (
+            self.services.config,
+            self.instance,
+            self.context.worker.work,
+        )
         self.context.step(0, "", WorkStep.CHECKOUT)
         snapshot = snapshot_of(instance, self.services.mirrors, self.services.snapshots)
         make_spread(work)
@@ -149,14 +171,19 @@ class Solver:
         return Solved(instance, tuple(self.records), choice, evidence, writers)
 
     def _chosen(
-        self, evidence: Evidence | None, tests: RegressionTests | None, base: Checkout | None
+        self,
+        evidence: Evidence | None,
+        tests: RegressionTests | None,
+        base: Checkout | None,
     ) -> CandidateChoice:
         """Choose; where it is asked for, all tests run on the winner before it is final.
 
         If one newly fails, the winner ranks lower, and the next best is chosen and tested.
         """
         choice = self._choice(evidence)
-        if self.services.config.full_suite is not FullSuite.WINNER or not (tests and base):
+        if self.services.config.full_suite is not FullSuite.WINNER or not (
+            tests and base
+        ):
             return choice
         tested: set[int] = set()
         while choice.winner and choice.winner.attempt not in tested:
@@ -175,7 +202,9 @@ class Solver:
             return choose(candidates, require_tests=require_tests)
         return choose_by_evidence(candidates, evidence, require_tests=require_tests)
 
-    def _gatherer(self, base: Checkout, tests: RegressionTests | None) -> EvidenceGatherer:
+    def _gatherer(
+        self, base: Checkout, tests: RegressionTests | None
+    ) -> EvidenceGatherer:
         config = self.services.config
         return EvidenceGatherer(
             instance=self.instance,
@@ -228,9 +257,13 @@ class Solver:
                 told=self._told(),
             ).run()
             self.records.append(record)
-            self.context.log.info("attempt %d (%s): %s", number, record.model, record.status.value)
+            self.context.log.info(
+                "attempt %d (%s): %s", number, record.model, record.status.value
+            )
             candidates = [record.candidate for record in self.records]
-            reason = stop_reason(candidates, config.stop_rule, require_tests=config.require_tests)
+            reason = stop_reason(
+                candidates, config.stop_rule, require_tests=config.require_tests
+            )
             if reason:
                 self.context.log.info("no further attempt: %s", reason)
                 break
@@ -243,9 +276,15 @@ class Solver:
     def _given(self) -> Sequence[GivenCandidate] | None:
         """The candidates that were made elsewhere; None where attempts make them."""
         models = self.services.models
-        return models.given[self.instance.instance_id] if isinstance(models, GivenModels) else None
+        return (
+            models.given[self.instance.instance_id]
+            if isinstance(models, GivenModels)
+            else None
+        )
 
-    def _checkout(self, snapshot: Snapshot, root: Path, used: Checkout | None) -> Checkout:
+    def _checkout(
+        self, snapshot: Snapshot, root: Path, used: Checkout | None
+    ) -> Checkout:
         """Return a fresh checkout: the ``used`` one, reset, where only our agent wrote to it."""
         if used and isinstance(self.services.agent, BuiltinAgent):
             return renew_checkout(used)
@@ -271,14 +310,18 @@ class Solver:
             return run_once(tests.session, changes, own.lint, _LINT_SECONDS)
 
         warn, command = self.context.worker.warn_once, own.lint
-        return CommandLinter(linter.compiler, linter.own, run=run, command=command, warn=warn)
+        return CommandLinter(
+            linter.compiler, linter.own, run=run, command=command, warn=warn
+        )
 
     def _tests(self, base: Checkout) -> RegressionTests | None:
         config, instance = self.services.config, self.instance
         if not config.runs_tests:
             return None
         if instance.commands:
-            add_submodules(self.services.mirrors.get(instance.repo, instance.base_commit), base)
+            add_submodules(
+                self.services.mirrors.get(instance.repo, instance.base_commit), base
+            )
         try:
             session = self.services.environment.start(project_of(self.instance, base))
         except UnavailableError as error:
@@ -293,7 +336,9 @@ class Solver:
         return replace(tests, check=worker.stop.check, spare=worker.slots.spare)
 
 
-def with_all_tests(record: AttemptRecord, tests: RegressionTests, base: Checkout) -> AttemptRecord:
+def with_all_tests(
+    record: AttemptRecord, tests: RegressionTests, base: Checkout
+) -> AttemptRecord:
     """Return ``record`` with the outcome of all tests on its patch; unknown, its own stays."""
     whole, candidate = tests.whole, record.candidate
     report = whole.run(tree_of(base, candidate.submittable_patch) or {})
@@ -308,8 +353,14 @@ def with_all_tests(record: AttemptRecord, tests: RegressionTests, base: Checkout
     notes = "; ".join(filter(None, (candidate.test_note, words, whole.note)))
     untested = candidate.untested if test is None else ""
     found = replace(candidate, test=test, untested=untested, test_note=notes)
-    status = attempt_status(found) if found.plausible or candidate.plausible else record.status
-    return replace(record, candidate=found, status=status, failing=failing or record.failing)
+    status = (
+        attempt_status(found)
+        if found.plausible or candidate.plausible
+        else record.status
+    )
+    return replace(
+        record, candidate=found, status=status, failing=failing or record.failing
+    )
 
 
 def regression_tests(
@@ -348,7 +399,9 @@ def outcome_in_words(record: AttemptRecord) -> str:
     return words
 
 
-def explained(choice: CandidateChoice, records: Sequence[AttemptRecord]) -> CandidateChoice:
+def explained(
+    choice: CandidateChoice, records: Sequence[AttemptRecord]
+) -> CandidateChoice:
     """Name what broke an instance, and the window or budget that ended an attempt on it."""
     if choice.status is InstanceStatus.ERROR:
         last = records[-1].error.strip().splitlines()

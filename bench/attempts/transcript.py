@@ -56,7 +56,9 @@ def _lines(solved: Solved) -> Iterator[str]:
         yield f"- cost: {in_words(writer.cost)}\n"
         for place, message in enumerate(writer.messages, 1):
             yield f"### {place}. {message.role.upper()}\n"
-            yield message_block(message.content, f"scripts by {writer.model}, {place}", seen)
+            yield message_block(
+                message.content, f"scripts by {writer.model}, {place}", seen
+            )
 
 
 def attempts_table(
@@ -71,9 +73,17 @@ def attempts_table(
         status = record.status.value.replace("_", " ")
         chosen = "★" if record is winner else ""
         rows.append(
-            (record.attempt, record.model, record.try_, status, *outcomes, record.reflections, cost,
-             chosen)
-        )  # fmt: skip
+            (
+                record.attempt,
+                record.model,
+                record.try_,
+                status,
+                *outcomes,
+                record.reflections,
+                cost,
+                chosen,
+            )
+        )
     return table(_HEADINGS, rows, numbers=(0, 2), markdown=True)
 
 
@@ -130,7 +140,11 @@ def _attempt(record: AttemptRecord, seen: SeenTexts, *, chosen: bool) -> Iterato
     if chosen:
         yield "The prediction, above.\n"
     else:
-        yield fenced(record.model_patch, "diff") if record.model_patch.strip() else "None.\n"
+        yield (
+            fenced(record.model_patch, "diff")
+            if record.model_patch.strip()
+            else "None.\n"
+        )
 
 
 def message_block(text: str, place: str, seen: SeenTexts) -> str:

@@ -33,7 +33,9 @@ _COMPLETED = ("retry-harness", "retry-report")
 
 @option_group
 class About(EnvFile):
-    version: bool = option(False, "Print the version.", "--version", panel=RUN, recorded=False)
+    version: bool = option(
+        False, "Print the version.", "--version", panel=RUN, recorded=False
+    )
 
 
 class SectionedCommand(TyperCommand):
@@ -85,8 +87,16 @@ def _survive_readers() -> None:
         own = getattr(sys, name)
         if own is not None and own is getattr(sys, f"__{name}__"):
             raw = _Output(number, "wb", closefd=False)
-            buffer = raw if own.write_through else BufferedWriter(raw)  # none with `python -u`
-            how = (own.encoding, own.errors, None, own.line_buffering, own.write_through)
+            buffer = (
+                raw if own.write_through else BufferedWriter(raw)
+            )  # none with `python -u`
+            how = (
+                own.encoding,
+                own.errors,
+                None,
+                own.line_buffering,
+                own.write_through,
+            )
             setattr(sys, name, TextIOWrapper(buffer, *how))
 
 
@@ -124,8 +134,12 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
 
 def _usage(error: TyperException) -> str:
     format_message = getattr(error, "format_message", None)
-    words = str(format_message() if format_message else error).replace(": Value error, ", ": ")
-    words = words.replace("Input should be greater than or equal to", "must be at least")
+    words = str(format_message() if format_message else error).replace(
+        ": Value error, ", ": "
+    )
+    words = words.replace(
+        "Input should be greater than or equal to", "must be at least"
+    )
     return _PARSING.sub("", words).replace("Input should be", "must be")
 
 
@@ -136,5 +150,8 @@ def _note(text: str) -> None:
 def _say(error: object, code: int) -> int:
     redact = Redactor.of_environment(os.environ)
     words = without_logins(str(error))
-    print(redact(words if words.startswith("note: ") else f"error: {words}"), file=sys.stderr)
+    print(
+        redact(words if words.startswith("note: ") else f"error: {words}"),
+        file=sys.stderr,
+    )
     return code

@@ -40,7 +40,11 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         from bench.cli.listing import list_models
 
         book = load_settings(values["model_settings"], format_names())
-        names = [name.strip() for name in values["models"].split(",")] if values["models"] else []
+        names = (
+            [name.strip() for name in values["models"].split(",")]
+            if values["models"]
+            else []
+        )
         list_models(names, book, values["api_base"], print, as_json=values["json"])
         raise typer.Exit(0)
     if values["list_agents"]:
@@ -69,7 +73,9 @@ def _run_own(context: typer.Context, own: OwnOptions, values: dict[str, Any]) ->
     return _run(config, options, values) if looks else run.run(config, options, print)
 
 
-def configured(context: typer.Context, values: dict[str, Any]) -> tuple[RunConfig, Options]:
+def configured(
+    context: typer.Context, values: dict[str, Any]
+) -> tuple[RunConfig, Options]:
     """Return the configuration of a run, and its options, from the values of a command line."""
     address = address_given(values["api_base"])
     book = load_settings(values["model_settings"], format_names())
@@ -79,7 +85,9 @@ def configured(context: typer.Context, values: dict[str, Any]) -> tuple[RunConfi
     values["environment"] = values["environment"] or _environment(values)
     config = built(RunConfig, values)
     more = {"settings": book, "given": _given(context, address)}
-    return config, built(Options, values | more, str if named else names_of(config.models))
+    return config, built(
+        Options, values | more, str if named else names_of(config.models)
+    )
 
 
 def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
@@ -94,7 +102,9 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
 
         store = RunStore(options.out, config.run_name)
         everything, yes = options.clean_all, options.yes
-        return clean_command(store, options.cache, print, everything=everything, yes=yes)
+        return clean_command(
+            store, options.cache, print, everything=everything, yes=yes
+        )
     if options.status:
         from bench.attempts.candidates import RESULTS
         from bench.attempts.records import status_of
@@ -110,7 +120,10 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
 
 def _models(values: dict[str, Any], book: SettingsBook) -> tuple[ModelChoice, ...]:
     # A command that calls its model itself may have any name for it.
-    alone = is_command(values.get("try_agent") or values["agent"]) and not values["agent_api"]
+    alone = (
+        is_command(values.get("try_agent") or values["agent"])
+        and not values["agent_api"]
+    )
     any_name = bool(values["api_base"]) or alone
     replay = values["replay"] is not None
     agents = [agent.name for agent in AGENTS]
@@ -129,7 +142,9 @@ def _environment(values: dict[str, Any]) -> EnvironmentKind:
 def _given(context: typer.Context, address: Address | None) -> dict[str, Any]:
     """Return the options as ``run.json`` records them: paths whole, without a password."""
     given = options_given(GROUPS, context)
-    given = {k: without_logins(v) if isinstance(v, str) else v for k, v in given.items()}
+    given = {
+        k: without_logins(v) if isinstance(v, str) else v for k, v in given.items()
+    }
     if address is not None and "api-base" in given:
         given["api-base"] = address.recorded
     for name, mark in (("dataset", ""), ("instances", "@")):

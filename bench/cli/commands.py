@@ -58,7 +58,9 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
     left_out = not_valid(options.only_valid, [i.instance_id for i in selected], notes)
     selected = [i for i in selected if i.instance_id not in left_out]
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
-    benchmark = InstanceBenchmark(config, options, store, say, dataset, selected, left_out)
+    benchmark = InstanceBenchmark(
+        config, options, store, say, dataset, selected, left_out
+    )
     check_folders(options)
     if options.dry_run:
         return _dry_run(benchmark)
@@ -91,7 +93,11 @@ def _dry_run(benchmark: InstanceBenchmark) -> int:
     differences = recorded_differences(benchmark.store, benchmark.deciding())
     found = _forecast(config, options, benchmark.store, todo, differences)
     if options.as_json:
-        counts = {"selected": len(selected), "done": plan.done, "over_budget": plan.over_budget}
+        counts = {
+            "selected": len(selected),
+            "done": plan.done,
+            "over_budget": plan.over_budget,
+        }
         say(json.dumps({**found, **counts}, default=as_text))
     else:
         for line in (*notes, *_forecast_lines(found)):
@@ -117,7 +123,9 @@ def _forecast(
     return {
         "run": config.run_name,
         "folder": str(store.folder),
-        "models": [{"name": m.name, "edit_format": m.edit_format} for m in config.models],
+        "models": [
+            {"name": m.name, "edit_format": m.edit_format} for m in config.models
+        ],
         "todo": [instance.instance_id for instance in todo],
         "attempts": attempts,
         "calls": most,
@@ -135,8 +143,13 @@ def _forecast(
 
 
 def _forecast_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    names = ", ".join(f"{model['name']} ({model['edit_format']})" for model in found["models"])
-    attempts, todo = counted(found["attempts"], "attempt"), counted(len(found["todo"]), "instance")
+    names = ", ".join(
+        f"{model['name']} ({model['edit_format']})" for model in found["models"]
+    )
+    attempts, todo = (
+        counted(found["attempts"], "attempt"),
+        counted(len(found["todo"]), "instance"),
+    )
     yield f"models: {names}; up to {attempts} on each of {todo}"
     if found["calls"] is None:
         yield f"calls: those of the outside agent, {found['agent_timeout']:.0f} s for an attempt"
@@ -167,7 +180,10 @@ def cost_bounds(
     """
     if config.outside_agent:
         limits = money.limits
-        held = [limits.usd, limits.usd_per_instance and limits.usd_per_instance * len(todo)]
+        held = [
+            limits.usd,
+            limits.usd_per_instance and limits.usd_per_instance * len(todo),
+        ]
         most = min((limit for limit in held if limit is not None), default=None)
         known = config.has_gateway and config.calls_models and most is not None
         return (Decimal(), most) if known else (None, None)
@@ -176,8 +192,12 @@ def cost_bounds(
     return _least(config, money, todo), _most(config, money, len(todo))
 
 
-def _least(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Decimal | None:
-    price = money.prices.get(config.models[0].name) or cheapest_price(config.models[0].name)
+def _least(
+    config: RunConfig, money: Spending, todo: Sequence[Instance]
+) -> Decimal | None:
+    price = money.prices.get(config.models[0].name) or cheapest_price(
+        config.models[0].name
+    )
     if price is None:
         return None
     rules = get_format(config.models[0].edit_format).instructions("```")
@@ -193,7 +213,10 @@ def _extra(config: RunConfig) -> int:
 
 def _most(config: RunConfig, money: Spending, count: int) -> Decimal | None:
     limits, calls = money.limits, 1 + config.max_reflections.most
-    known = [_most_of_call(model, config, money.prices.get(model.name)) for model in config.models]
+    known = [
+        _most_of_call(model, config, money.prices.get(model.name))
+        for model in config.models
+    ]
     priced = [cost for cost in known if cost is not None]
     each = sum(priced, Decimal()) * calls * config.tries
     whole = None
@@ -204,7 +227,9 @@ def _most(config: RunConfig, money: Spending, count: int) -> Decimal | None:
     return min(bounds, default=None)
 
 
-def _most_of_call(model: ModelChoice, config: RunConfig, own: Price | None) -> Decimal | None:
+def _most_of_call(
+    model: ModelChoice, config: RunConfig, own: Price | None
+) -> Decimal | None:
     known = filled(model.settings, model.name, config.api_base)
     price = own or dearest_price(model.name)
     output = config.max_output_tokens or known.max_output
@@ -213,7 +238,9 @@ def _most_of_call(model: ModelChoice, config: RunConfig, own: Price | None) -> D
     return price.bound(known.context, output)
 
 
-def _missing(config: RunConfig, todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str]:
+def _missing(
+    config: RunConfig, todo: Sequence[Instance], mirrors: Mirrors
+) -> Iterator[str]:
     yield from _missing_mirrors(todo, mirrors)
     for model in config.models if config.calls_models else ():
         if missing := missing_key(model.name, config.api_base):
@@ -231,7 +258,9 @@ def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str
         if mirror is None:
             yield f"a mirror of {repo} ({counted(count, 'instance')}); it would be cloned"
             continue
-        absent = [i for i in todo if i.repo == repo and not has_commit(mirror, i.base_commit)]
+        absent = [
+            i for i in todo if i.repo == repo and not has_commit(mirror, i.base_commit)
+        ]
         if absent:
             commits = counted(len(absent), "base commit")
             yield f"{commits} in {mirror}, as {absent[0].base_commit}"

@@ -21,10 +21,19 @@ from runs.storage.store import RUN_FILE, RunStore
 from runs.storage.versions import HARNESS_VERSION
 
 CONTINUE = "continue_"
-_FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_FLAGS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "off": False,
+}
 
 
-def recorded_defaults(params: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_defaults(
+    params: Sequence[Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the defaults, by parameter, that the files on a command line give."""
     file = _of_file(Path(str(given["config"])), params) if given.get("config") else {}
     if given.get(CONTINUE) is None:
@@ -35,10 +44,14 @@ def recorded_defaults(params: Sequence[Any], given: Mapping[str, Any]) -> dict[s
     return _of_run(run, {**file, **given}, params) | file
 
 
-def options_given(groups: Sequence[type[Any]], context: typer.Context) -> dict[str, Any]:
+def options_given(
+    groups: Sequence[type[Any]], context: typer.Context
+) -> dict[str, Any]:
     """Return by name the options of a run that the command line or a file gave."""
     return {
-        option.name.lstrip("-"): _plain(context.params[option.key], links=option.read is absolute)
+        option.name.lstrip("-"): _plain(
+            context.params[option.key], links=option.read is absolute
+        )
         for option, _ in options_of(*groups)
         if option.recorded
         and (source := context.get_parameter_source(option.key))
@@ -46,7 +59,9 @@ def options_given(groups: Sequence[type[Any]], context: typer.Context) -> dict[s
     }
 
 
-def _of_run(run: str, given: Mapping[str, Any], params: Sequence[Any]) -> dict[str, Any]:
+def _of_run(
+    run: str, given: Mapping[str, Any], params: Sequence[Any]
+) -> dict[str, Any]:
     place = Path(run).expanduser()
     if not run:
         raise UserError("--continue is empty; give the name or the folder of a run")
@@ -71,7 +86,11 @@ def _of_run(run: str, given: Mapping[str, Any], params: Sequence[Any]) -> dict[s
         )
     found = _by_parameter(recorded, params, f"--continue {run}")
     address = found.get("api_base")
-    if isinstance(address, str) and HIDDEN_USER in address and not given.get("api_base"):
+    if (
+        isinstance(address, str)
+        and HIDDEN_USER in address
+        and not given.get("api_base")
+    ):
         raise UserError(
             f"--continue {run}: user, password and query of --api-base {address} are not recorded; "
             "give --api-base again"
@@ -84,15 +103,21 @@ def _of_file(path: Path, params: Sequence[Any]) -> dict[str, Any]:
         text = path.expanduser().read_text(encoding="utf-8-sig")
         data = yaml_of(text, TextLoader, MIB)
     except OSError as error:
-        raise UserError(f"--config {path}: cannot be read ({error.strerror})") from error
+        raise UserError(
+            f"--config {path}: cannot be read ({error.strerror})"
+        ) from error
     except (DamagedError, UnicodeDecodeError) as error:
         raise UserError(f"--config {path}: is not YAML: {error}") from error
     if not isinstance(data, dict):
-        raise UserError(f"--config {path}: give options with their values, as `models: gpt-4o`")
+        raise UserError(
+            f"--config {path}: give options with their values, as `models: gpt-4o`"
+        )
     return _by_parameter(data, params, f"--config {path}")
 
 
-def _by_parameter(data: Mapping[Any, Any], params: Sequence[Any], where: str) -> dict[str, Any]:
+def _by_parameter(
+    data: Mapping[Any, Any], params: Sequence[Any], where: str
+) -> dict[str, Any]:
     known = {name.removeprefix("--"): param for param in params for name in param.opts}
     found = {}
     for key, value in data.items():
@@ -123,7 +148,9 @@ def _plain(value: Any, *, links: bool) -> Any:  # noqa: ANN401 - any value of an
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Path):
-        return str(absolute("", [value], None)[0] if links else value.expanduser().resolve())
+        return str(
+            absolute("", [value], None)[0] if links else value.expanduser().resolve()
+        )
     if isinstance(value, (list, tuple)):
         return [_plain(part, links=links) for part in value]
     return value

@@ -25,7 +25,9 @@ def launch(module: str, name: str, function: str = "main") -> int:
         if CHECKOUT is not None:
             _run_in_own_environment(CHECKOUT / ".venv")
             fix = f"run `make setup` in {CHECKOUT}"
-        print(f"error: the package {error.name} is not installed; {fix}", file=sys.stderr)
+        print(
+            f"error: the package {error.name} is not installed; {fix}", file=sys.stderr
+        )
         return 2
     except KeyboardInterrupt:
         return _INTERRUPTED

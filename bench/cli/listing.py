@@ -61,11 +61,15 @@ def list_agents(say: Say, *, as_json: bool = False) -> None:
     if as_json:
         say(json.dumps(rows))
         return
-    for line in table([*rows[0]], ([value or "no" for value in row.values()] for row in rows)):
+    for line in table(
+        [*rows[0]], ([value or "no" for value in row.values()] for row in rows)
+    ):
         say(line)
 
 
-def _row(choice: ModelChoice, aliases: Sequence[str], api_base: str | None) -> dict[str, Any]:
+def _row(
+    choice: ModelChoice, aliases: Sequence[str], api_base: str | None
+) -> dict[str, Any]:
     """Return what is known of a model; None is unknown. Prices are dollars for a million tokens."""
     settings = replace(choice.settings, edit_format=choice.edit_format)
     known, entry = filled(settings, choice.name, api_base), map_entry(choice.name)

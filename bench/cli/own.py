@@ -74,13 +74,19 @@ class OwnRun:
 
     def recorded(self) -> dict[str, str]:
         """Return the options by which ``--continue`` finds the same repository and issue."""
-        issue, name = self.issue.url or self.own.issue, os.path.expanduser(self.own.issue)  # noqa: PTH111
+        issue, name = (
+            self.issue.url or self.own.issue,
+            os.path.expanduser(self.own.issue),  # noqa: PTH111
+        )
         if issue == "-":
             issue = self.issue.text
         elif os.path.exists(name):  # noqa: PTH110 - of any length
             issue = str(Path(name).resolve())
         place = self.repository.tree or self.repository.repo.git_dir
-        return {"repo": without_logins(self.repository.url) or str(place), "issue": issue}
+        return {
+            "repo": without_logins(self.repository.url) or str(place),
+            "issue": issue,
+        }
 
     def run(self, config: RunConfig, options: Options, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
@@ -98,9 +104,16 @@ class OwnRun:
         if before.untested and config.require_tests:
             tell("nothing to test, and --require-tests is given: no model was called")
             if options.as_json:
-                say(json.dumps({"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}))
+                say(
+                    json.dumps(
+                        {"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}
+                    )
+                )
             return NOTHING_TO_TEST
-        store, name = RunStore(options.out, config.run_name), str(self.row["instance_id"])
+        store, name = (
+            RunStore(options.out, config.run_name),
+            str(self.row["instance_id"]),
+        )
         for folder in (store.folder, store.logs):
             hide(folder, repository.tree)
         if run_command(config, options, say) == INTERRUPTED:
@@ -124,8 +137,12 @@ class OwnRun:
             repository.check_branch(own.branch)
         if repository.tree is None and own.apply:
             raise UserError("--apply: there is no work tree; leave it out")
-        if own.patch and (own.patch.is_dir() or not own.patch.absolute().parent.is_dir()):
-            raise UserError(f"--patch {own.patch}: a file cannot be written there; give another")
+        if own.patch and (
+            own.patch.is_dir() or not own.patch.absolute().parent.is_dir()
+        ):
+            raise UserError(
+                f"--patch {own.patch}: a file cannot be written there; give another"
+            )
 
     def _found(self, environment: EnvironmentKind) -> Iterator[str]:
         """Yield what was found, for the user to see before anything costs."""
@@ -172,11 +189,16 @@ def prepare(values: dict[str, Any], own: OwnOptions, chosen: Collection[str]) ->
     if (kind is EnvironmentKind.DOCKER) < bool(own.image) or (
         kind is EnvironmentKind.DOCKER and not commands.image
     ):
-        raise UserError("--image and --environment docker belong together; give both or none")
+        raise UserError(
+            "--image and --environment docker belong together; give both or none"
+        )
     if kind is not EnvironmentKind.DOCKER:
         commands = commands.model_copy(update={"image": ""})
         sources.pop("image", None)
-    number = issue.number or hashlib.sha256(issue.text.encode("utf-8", "replace")).hexdigest()[:8]
+    number = (
+        issue.number
+        or hashlib.sha256(issue.text.encode("utf-8", "replace")).hexdigest()[:8]
+    )
     row = {
         "instance_id": f"{repository.name.replace('/', '__')}-{number}",
         "repo": repository.name,
@@ -188,8 +210,14 @@ def prepare(values: dict[str, Any], own: OwnOptions, chosen: Collection[str]) ->
     digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()[:8]
     key = f"{row['instance_id']}-{digest}"
     write_json_atomic(repository.mirrors / f"{key}.json", [row])
-    values |= {"dataset": str(repository.mirrors / f"{key}.json"), "repos": repository.mirrors}
-    values |= {"environment": kind, "full_suite": values["full_suite"] or FullSuite.WINNER}
+    values |= {
+        "dataset": str(repository.mirrors / f"{key}.json"),
+        "repos": repository.mirrors,
+    }
+    values |= {
+        "environment": kind,
+        "full_suite": values["full_suite"] or FullSuite.WINNER,
+    }
     return OwnRun(own, repository, issue, commands, sources, row, key)
 
 
@@ -202,20 +230,28 @@ def own_files(tree: Path, out: Path, cache: Path, patch: Path | None) -> set[str
     for folder in (out / "predictions").glob("*"):
         if any((folder / name).exists() for name in (RUN_FILE, *LOCK_FILES)):
             places += [folder, out / "logs" / folder.name]
-    places += [journal.parent.parent for journal in (out / "logs").glob("*/journals/*.jsonl")]
+    places += [
+        journal.parent.parent for journal in (out / "logs").glob("*/journals/*.jsonl")
+    ]
     if patch:
         places.append(patch.expanduser().parent.resolve() / patch.name)
     if cache.is_relative_to(tree):
         _check_cache(cache, tree)
         hide(cache, tree)
-    return {place.relative_to(tree).as_posix() for place in places if place.is_relative_to(tree)}
+    return {
+        place.relative_to(tree).as_posix()
+        for place in places
+        if place.is_relative_to(tree)
+    }
 
 
 def _check_cache(cache: Path, tree: Path) -> None:
     known = (cache / IGNORING, *cache.glob("own/*/*__*.git"))
     empty = not cache.exists() or not any(cache.iterdir())
     if cache == tree or not (empty or any(place.exists() for place in known)):
-        raise UserError(f"--cache {cache}: it holds files of the repository; give another folder")
+        raise UserError(
+            f"--cache {cache}: it holds files of the repository; give another folder"
+        )
 
 
 def hide(folder: Path, tree: Path | None) -> None:
@@ -227,7 +263,9 @@ def hide(folder: Path, tree: Path | None) -> None:
         (folder / IGNORING).write_text("*\n")
 
 
-def _commands(own: OwnOptions, repository: OwnRepository) -> tuple[Commands, dict[str, str]]:
+def _commands(
+    own: OwnOptions, repository: OwnRepository
+) -> tuple[Commands, dict[str, str]]:
     """Return the commands given, else saved, else found, and where each comes from."""
     found = discover(repository.files, repository.read)
     file = repository.tree / CONFIG_FILE if repository.tree else Path()
@@ -235,26 +273,51 @@ def _commands(own: OwnOptions, repository: OwnRepository) -> tuple[Commands, dic
     if file.is_file():
         text = file.read_text("utf-8", "replace")
     saved = read_saved(text) if text is not None else Commands()
-    given = Commands(setup=own.setup_cmd, test=own.test_cmd, lint=own.lint_cmd, image=own.image)
+    given = Commands(
+        setup=own.setup_cmd, test=own.test_cmd, lint=own.lint_cmd, image=own.image
+    )
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for commands, source in ((found.commands, ""), (saved, CONFIG_FILE), (given, "given")):
+    for commands, source in (
+        (found.commands, ""),
+        (saved, CONFIG_FILE),
+        (given, "given"),
+    ):
         for name, value in commands.model_dump(exclude_defaults=True).items():
-            values[name], sources[name] = value, source or f"found in {found.sources[name]}"
+            values[name], sources[name] = (
+                value,
+                source or f"found in {found.sources[name]}",
+            )
     return Commands.model_validate(values), sources
 
 
-def measured(config: RunConfig, options: Options, instance: Instance, tell: Say) -> Before:
+def measured(
+    config: RunConfig, options: Options, instance: Instance, tell: Say
+) -> Before:
     """Set the repository up, run all tests at the base commit, and return their results."""
     if not config.runs_tests:
         return Before("tests are not run (--tests none or --environment none)")
-    key, log = run_key(RunStore(options.out, config.run_name).folder), logging.getLogger("own")
-    with tempfile.TemporaryDirectory() as folder, marked_children(key), sigterm_as_interrupt():
+    key, log = (
+        run_key(RunStore(options.out, config.run_name).folder),
+        logging.getLogger("own"),
+    )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        marked_children(key),
+        sigterm_as_interrupt(),
+    ):
         try:
-            mirrors, snapshots = make_mirrors(options), Snapshots(options.cache / "snapshots")
-            base = make_checkout(snapshot_of(instance, mirrors, snapshots), Path(folder) / "base")
+            mirrors, snapshots = (
+                make_mirrors(options),
+                Snapshots(options.cache / "snapshots"),
+            )
+            base = make_checkout(
+                snapshot_of(instance, mirrors, snapshots), Path(folder) / "base"
+            )
             add_submodules(mirrors.get(instance.repo, instance.base_commit), base)
-            environment = make_environment(config.environment, options.cache, Once(tell), key)
+            environment = make_environment(
+                config.environment, options.cache, Once(tell), key
+            )
             tell("setting up the repository at its base commit …")
             session = environment.start(project_of(instance, base))
         except UnavailableError as error:
@@ -263,8 +326,12 @@ def measured(config: RunConfig, options: Options, instance: Instance, tell: Say)
             if config.full_suite is FullSuite.NEVER:
                 return Before()
             tell("running all tests at the base commit …")
-            tests = regression_tests(config, instance, session, base, options.cache, log)
-            before = Before.of(tests.baseline(), session.test_command, config.test_timeout)
+            tests = regression_tests(
+                config, instance, session, base, options.cache, log
+            )
+            before = Before.of(
+                tests.baseline(), session.test_command, config.test_timeout
+            )
             if before.untested:  # the user should see why
                 result = run_once(session, {}, before.command, config.test_timeout)
                 for line in result.output.strip().splitlines()[-_LINES:]:

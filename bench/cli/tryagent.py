@@ -83,7 +83,10 @@ def _lines(
     yield f"ended     {work.error or ('exit code 0' if config.outside_agent else 'normally')}"
     yield f"time      {seconds:.1f} s"
     yield f"cost      {in_words(total(reply.cost for reply in replies))}"
-    into, out = sum(u.prompt_tokens for u in usages), sum(u.completion_tokens for u in usages)
+    into, out = (
+        sum(u.prompt_tokens for u in usages),
+        sum(u.completion_tokens for u in usages),
+    )
     yield f"tokens    {f'{into:,} in, {out:,} out' if usages else 'unknown'}"
     for message in task.transcript.messages[1:]:
         yield f"\n--- {message.role} ---\n{message.content.rstrip()}"

@@ -149,11 +149,18 @@ class Dataset:
 
     def identity(self) -> DatasetIdentity:
         """Return what a run records of the dataset; this hashes all rows."""
-        lines = sorted(json.dumps(row, sort_keys=True, default=str) for row in self.rows)
+        lines = sorted(
+            json.dumps(row, sort_keys=True, default=str) for row in self.rows
+        )
         data = "\n".join(lines).encode("utf-8", "surrogatepass")
         sha256 = hashlib.sha256(data).hexdigest()
         return DatasetIdentity(
-            self.name, self.split, sha256, self.revision, self.config, bool(self.official_ids)
+            self.name,
+            self.split,
+            sha256,
+            self.revision,
+            self.config,
+            bool(self.official_ids),
         )
 
     def instances(self) -> tuple[Instance, ...]:
@@ -168,7 +175,9 @@ class Dataset:
     @cached_property
     def by_any_id(self) -> Mapping[str, Row]:
         """The rows by the harness's ids, and by the sets' own, which other harnesses use."""
-        own = {official: self.by_id[name] for name, official in self.official_ids.items()}
+        own = {
+            official: self.by_id[name] for name, official in self.official_ids.items()
+        }
         return {**own, **self.by_id}
 
     def statements(self, ids: Iterable[str]) -> dict[str, str]:
@@ -180,7 +189,10 @@ class Dataset:
     @cached_property
     def official_ids(self) -> Mapping[str, str]:
         """The sets' own ids by the harness's, where they differ and the rows have them."""
-        named = ((name, str(row.get("instance_id") or name)) for name, row in self.by_id.items())
+        named = (
+            (name, str(row.get("instance_id") or name))
+            for name, row in self.by_id.items()
+        )
         return {name: own for name, own in named if own != name}
 
 
@@ -196,7 +208,9 @@ def load_dataset(name: str, split: str, config: str = "") -> Dataset:
     path = bundled.path if bundled else Path(name).expanduser()
     if path.suffix in _FILES or path.exists():
         if config:
-            raise UserError(f"--dataset-config {config}: the dataset {name} is not on the hub")
+            raise UserError(
+                f"--dataset-config {config}: the dataset {name} is not on the hub"
+            )
         resolved = name if bundled else str(path.resolve())
         return Dataset(resolved, split, _checked(resolved, rows_of_path(path, split)))
     if not asked.hub_id:
@@ -215,7 +229,9 @@ def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
         raise UserError(f"the dataset {name} has no rows in this split; check --split")
     for number, row in enumerate(checked, 1):
         if not isinstance(row, Mapping):
-            raise UserError(f"the dataset {name}: row {number} is not an object with keys")
+            raise UserError(
+                f"the dataset {name}: row {number} is not an object with keys"
+            )
     ids = [instance_id_of(row) for row in checked]
     if len(set(ids)) != len(ids):
         double = next(i for i in ids if ids.count(i) > 1)
@@ -235,7 +251,9 @@ def rows_of_path(path: Path, split: str) -> Iterable[Row]:
         if path.is_dir():
             return _rows_of_folder(path, split)
         if path.suffix not in _FILES:
-            raise UserError(f"the dataset {path}: {path.suffix or 'no'} file; {_SUPPORTED}")
+            raise UserError(
+                f"the dataset {path}: {path.suffix or 'no'} file; {_SUPPORTED}"
+            )
         if not path.stat().st_size:
             raise UserError(f"the dataset {path} is empty; give a file with rows")
         if path.suffix == ".parquet":
@@ -271,12 +289,16 @@ def _json_lines(path: Path, text: str) -> list[Row]:
         except (ValueError, RecursionError) as error:
             place = f"line {number}, column {getattr(error, 'colno', 1)}"
             words = getattr(error, "msg", error)
-            raise UserError(f"the dataset {path}, {place}: {words}; fix that line") from error
+            raise UserError(
+                f"the dataset {path}, {place}: {words}; fix that line"
+            ) from error
     return rows
 
 
 def _of_split(rows: Iterable[Row], split: str) -> Iterable[Row]:
-    return [r for r in rows if not isinstance(r, Mapping) or r.get("split", split) == split]
+    return [
+        r for r in rows if not isinstance(r, Mapping) or r.get("split", split) == split
+    ]
 
 
 def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
@@ -287,7 +309,9 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[Row]:
             rows: Sequence[Row] = load_task_repo(path)
         except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
             words = " ".join(str(error).split())
-            raise UserError(f"the task repository {path} cannot be read: {words}") from error
+            raise UserError(
+                f"the task repository {path} cannot be read: {words}"
+            ) from error
         return _of_split(rows, split)
     from datasets import DatasetDict, load_from_disk
 
@@ -322,7 +346,9 @@ def rows_of_hub(
 
     try:
         with _offline_if_unreachable(name):
-            found = load_from_hub(name, config or None, split=split, revision=revision or None)
+            found = load_from_hub(
+                name, config or None, split=split, revision=revision or None
+            )
             held = revision_of(found.info.download_checksums or ())
             # Offline, the library takes what its cache has.
             if _COMMIT.fullmatch(revision) and held and not held.startswith(revision):
@@ -332,14 +358,20 @@ def rows_of_hub(
                 )
             return list(found), held
     except DatasetNotFoundError as error:
-        raise UserError(f"the hub has no dataset {name} that you may read: {error}") from error
+        raise UserError(
+            f"the hub has no dataset {name} that you may read: {error}"
+        ) from error
     except ValueError as error:
-        wanted = f"split {split!r}" + (f" in the configuration {config!r}" if config else "")
+        wanted = f"split {split!r}" + (
+            f" in the configuration {config!r}" if config else ""
+        )
         raise UserError(f"the dataset {name} has no {wanted}: {error}") from error
     except InfrastructureError:
         raise
     except Exception as error:  # the client raises errors of many libraries
-        raise InfrastructureError(f"cannot load {name} from the hub: {error}") from error
+        raise InfrastructureError(
+            f"cannot load {name} from the hub: {error}"
+        ) from error
 
 
 @contextmanager
@@ -387,5 +419,7 @@ def revision_of(sources: Iterable[str]) -> str:
 
     The library writes them as ``hf://datasets/OWNER/NAME@COMMIT/FILE``.
     """
-    commits = {match[1] for source in sources if (match := _HELD_REVISION.search(source))}
+    commits = {
+        match[1] for source in sources if (match := _HELD_REVISION.search(source))
+    }
     return commits.pop() if len(commits) == 1 else ""

@@ -16,15 +16,28 @@ from typing import Any
 
 from bench.instances.adapters import ADAPTERS, adapter_of, nearest
 from bench.instances.adapters.base import TEST_SETUP, SetAdapter, own_id
-from bench.instances.shape import ImagePlace, Instance, Spec, TestSetup, bare_setup, derived_image
+from bench.instances.shape import (
+    ImagePlace,
+    Instance,
+    Spec,
+    TestSetup,
+    bare_setup,
+    derived_image,
+)
 from bench.repos.patches import patch_paths
 from core.errors import UserError
 from runs.storage.store import is_safe_key
 
 __all__ = [
-    "Evaluation", "ImagePlace", "Instance", "Spec", "TestSetup",
-    "derived_image", "instance_id_of", "split_row",
-]  # fmt: skip
+    "Evaluation",
+    "ImagePlace",
+    "Instance",
+    "Spec",
+    "TestSetup",
+    "derived_image",
+    "instance_id_of",
+    "split_row",
+]
 
 _PLAIN_TEXTS = ("instance_id", "repo", "base_commit", "problem_statement")
 _REPO = re.compile(r"[\w.-]+/[\w.-]+")
@@ -45,21 +58,29 @@ def split_row(row: Mapping[str, Any]) -> tuple[Instance, Evaluation]:
             value = row.get(key)
             if value is not None and not isinstance(value, str):
                 kind = type(value).__name__
-                raise UserError(f"the field `{key}` must be a text, not {kind}; fix the dataset")
+                raise UserError(
+                    f"the field `{key}` must be a text, not {kind}; fix the dataset"
+                )
         evaluation = evaluation_of(row, name, plants_bug="patch" in adapter.visible)
         # The adapter sees its columns, and of a script what it does not have of the others.
         shown = {key: value for key, value in row.items() if key in adapter.visible}
         if TEST_SETUP in adapter.visible and row.get("eval_script"):
-            shown[TEST_SETUP] = bare_setup(row["eval_script"], patch_paths(evaluation.test_patch))
+            shown[TEST_SETUP] = bare_setup(
+                row["eval_script"], patch_paths(evaluation.test_patch)
+            )
         instance = adapter.read(shown)
         if not is_safe_key(instance.instance_id):
-            raise UserError("an id holds only letters, digits and ._+-, and names no file of a run")
+            raise UserError(
+                "an id holds only letters, digits and ._+-, and names no file of a run"
+            )
         if not _COMMIT.fullmatch(instance.base_commit):
             raise UserError("`base_commit` is not a commit hash")
         if not _REPO.fullmatch(instance.repo):
             raise UserError("`repo` is not of the form owner/name")
     except UserError as error:
-        raise UserError(f"instance {name}: {error} (the row looks like {adapter.name})") from error
+        raise UserError(
+            f"instance {name}: {error} (the row looks like {adapter.name})"
+        ) from error
     return instance, evaluation
 
 
@@ -122,7 +143,9 @@ class Evaluation:
     row: Mapping[str, Any]
 
 
-def evaluation_of(row: Mapping[str, Any], instance_id: str, *, plants_bug: bool) -> Evaluation:
+def evaluation_of(
+    row: Mapping[str, Any], instance_id: str, *, plants_bug: bool
+) -> Evaluation:
     """Read the hidden half of ``row``."""
     for key in _TEXTS:
         if not isinstance(row.get(key) or "", str):
@@ -154,7 +177,13 @@ def _all_names(row: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[str, ...]
                 except ValueError:
                     value = ast.literal_eval(value.strip())
             found |= dict.fromkeys(str(name) for name in value)
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        except (
+            ValueError,
+            TypeError,
+            SyntaxError,
+            RecursionError,
+            MemoryError,
+        ) as error:
             raise UserError(f"`{key}` is not a list") from error
     return tuple(found)
 

@@ -49,7 +49,9 @@ rm -f $list"""
 # What the image built is not tracked, and may be large.
 _ADD_TRACKED = "{ $g update-index --add --remove -z --stdin <$list || $g add -A; }"
 _ADD_ALL = "$g add -A"
-_NOT_ON_PYPI = frozenset({"python", "pip", "gcc", "c-compiler", "cxx-compiler", "compilers"})
+_NOT_ON_PYPI = frozenset(
+    {"python", "pip", "gcc", "c-compiler", "cxx-compiler", "compilers"}
+)
 
 
 def shown_names(text: str, instances: Iterable[Instance]) -> str:
@@ -86,13 +88,19 @@ def _image(instance: Instance) -> ImageSpec | UnavailableError:
     setup, own = instance.test_setup, instance.commands
     if own is not None:
         if not (own.test and own.image):
-            return UnavailableError("no image is known; give --image" if own.test else _NO_TEST)
+            return UnavailableError(
+                "no image is known; give --image" if own.test else _NO_TEST
+            )
         # There are no tags in the tree to take a version from.
-        version = f"export SETUPTOOLS_SCM_PRETEND_VERSION={shlex.quote(instance.version)}"
+        version = (
+            f"export SETUPTOOLS_SCM_PRETEND_VERSION={shlex.quote(instance.version)}"
+        )
         lines = (*([version] if instance.version else []), *own.setup)
         return ImageSpec(own.image, (), own.test, keeps_home=True, installation=lines)
     if setup is None:
-        return UnavailableError("the row has no test command that is known without hidden data")
+        return UnavailableError(
+            "the row has no test command that is known without hidden data"
+        )
     place = instance.place
     return ImageSpec(
         name=instance.image,
@@ -112,7 +120,9 @@ def cleaning_lines(place: ImagePlace) -> Iterator[str]:
     if place.removed:
         yield f"rm -rf -- {shlex.join(place.removed)} || exit 1"
     if place.one_commit:
-        yield _ONE_COMMIT.replace("ADD", _ADD_ALL if place.fresh_tree else _ADD_TRACKED, 1)
+        yield _ONE_COMMIT.replace(
+            "ADD", _ADD_ALL if place.fresh_tree else _ADD_TRACKED, 1
+        )
 
 
 def _venv(instance: Instance, read: Read) -> VenvSpec | UnavailableError:
@@ -143,7 +153,10 @@ def _venv_of(own: Commands) -> VenvSpec | UnavailableError:
         setup=own.setup,
         test_command=local_command(Spec(test_cmd=own.test)),
         # Whatever the commands are, the dependencies that are shared are the same.
-        source={"python": own.python, "pytest": bool(re.search(r"\b(pytest|tox)\b", own.test))},
+        source={
+            "python": own.python,
+            "pytest": bool(re.search(r"\b(pytest|tox)\b", own.test)),
+        },
     )
 
 
@@ -170,7 +183,9 @@ def _requirements(name: str, read: Read, depth: int) -> Iterator[str]:
         line = raw.split(" #")[0].strip()
         if line.startswith(("-r ", "--requirement ")) and depth:
             other = line.split(maxsplit=1)[1]
-            yield from _requirements(f"{folder}/{other}" if folder else other, read, depth - 1)
+            yield from _requirements(
+                f"{folder}/{other}" if folder else other, read, depth - 1
+            )
         elif line and not line.startswith(("-", "#", ".")) and "://" not in line:
             yield "types-setuptools" if line.startswith("types-pkg_resources") else line
 
@@ -182,9 +197,16 @@ def _conda_requirements(text: str) -> Iterator[str]:
         return
     for entry in entries:
         if isinstance(entry, dict):
-            yield from (str(line) for line in entry.get("pip") or [] if "://" not in str(line))
-        elif str(entry).split("=")[0].split(">")[0].split("<")[0].strip() not in _NOT_ON_PYPI:
-            pinned = not any(sign in str(entry) for sign in ("==", ">=", "<=", "!=", "~="))
+            yield from (
+                str(line) for line in entry.get("pip") or [] if "://" not in str(line)
+            )
+        elif (
+            str(entry).split("=")[0].split(">")[0].split("<")[0].strip()
+            not in _NOT_ON_PYPI
+        ):
+            pinned = not any(
+                sign in str(entry) for sign in ("==", ">=", "<=", "!=", "~=")
+            )
             yield str(entry).replace("=", "==", 1) if pinned else str(entry)
 
 

@@ -22,11 +22,26 @@ from environments.base import ANY_PYTHON
 START_MARKER = ">>>>> Start Test Output"
 END_MARKER = ">>>>> End Test Output"
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
-_DROPPED = re.compile(r"^\s*(git\s+(checkout|apply|status|show|diff|-c\s)|rm\s|patch\s|#!|set\s+-)")
-_RUNNER = re.compile(r"(^|[\s/])(pytest|py\.test|runtests\.py|bin/test|unittest|tox|nosetests)\b")
+_DROPPED = re.compile(
+    r"^\s*(git\s+(checkout|apply|status|show|diff|-c\s)|rm\s|patch\s|#!|set\s+-)"
+)
+_RUNNER = re.compile(
+    r"(^|[\s/])(pytest|py\.test|runtests\.py|bin/test|unittest|tox|nosetests)\b"
+)
 # Options of the benchmark's runners whose value is the next word.
 _TAKES_VALUE = frozenset(
-    {"-p", "-n", "-W", "-e", "-c", "-o", "-t", "--verbosity", "--parallel", "--settings"}
+    {
+        "-p",
+        "-n",
+        "-W",
+        "-e",
+        "-c",
+        "-o",
+        "-t",
+        "--verbosity",
+        "--parallel",
+        "--settings",
+    }
     | {"--rootdir", "--maxfail", "--tag"}
 )
 # Options that select tests: the harness may not know which.
@@ -64,10 +79,14 @@ def bare_setup(script: str, hidden_paths: Collection[str]) -> TestSetup | None:
     # Other commands of a runner name hidden tests too: one a line, or to compile them.
     kept = {None, *OF_PYTHON}
     around = [*lines[:start], *lines[start + 1 : end - 1]]
-    setup = [line for line in around if not _DROPPED.match(line) and runner_of(line) in kept]
+    setup = [
+        line for line in around if not _DROPPED.match(line) and runner_of(line) in kept
+    ]
     if command is None or _names_one(command, hidden_paths):
         return None
-    shown = (line for line in setup if line.strip() and not _names_one(line, hidden_paths))
+    shown = (
+        line for line in setup if line.strip() and not _names_one(line, hidden_paths)
+    )
     return TestSetup(tuple(shown), command)
 
 

@@ -51,9 +51,13 @@ class KnownValidity:
         """Return those of ``ids`` that are not known to be valid, with their states."""
         asked = list(ids)
         if asked and not {*asked} & {*self.states}:
-            raise UserError(f"{self.path} is about other instances, not {asked[0]}; {VALIDITY_FIX}")
+            raise UserError(
+                f"{self.path} is about other instances, not {asked[0]}; {VALIDITY_FIX}"
+            )
         states = {name: self.states.get(name, Validity.NOT_EVALUATED) for name in asked}
-        return {name: state for name, state in states.items() if state is not Validity.VALID}
+        return {
+            name: state for name, state in states.items() if state is not Validity.VALID
+        }
 
 
 class _InstanceState(BaseModel):
@@ -76,7 +80,9 @@ def read_validity(path: Path) -> KnownValidity:
         found = _ValidityFile.model_validate(data)
     except ValidationError as error:
         raise invalid(path, error, "a validity file", VALIDITY_FIX) from error
-    return KnownValidity(path, {name: one.state for name, one in found.instances.items()})
+    return KnownValidity(
+        path, {name: one.state for name, one in found.instances.items()}
+    )
 
 
 def states_in_words(states: Mapping[str, Validity]) -> str:
@@ -95,7 +101,11 @@ def not_valid(
     left_out = known.not_valid(ids)
     if left_out:
         count = counted(len(left_out), "instance")
-        say(f"left out: {count} that {path} does not call valid: {states_in_words(left_out)}")
+        say(
+            f"left out: {count} that {path} does not call valid: {states_in_words(left_out)}"
+        )
     if len(left_out) == len(ids):
-        raise UserError(f"{path} calls none of the selected instances valid; select others")
+        raise UserError(
+            f"{path} calls none of the selected instances valid; select others"
+        )
     return left_out

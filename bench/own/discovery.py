@@ -30,7 +30,10 @@ _KEYS |= {field: field for field in ("image", "python")}
 _MOST = 1 << 18  # characters
 
 # Files, and a pattern that each of them has to contain. The first that does counts.
-_PACKAGE = {"pyproject.toml": r"^\[(project|build-system|tool\.poetry)\b", "setup.py": ""}
+_PACKAGE = {
+    "pyproject.toml": r"^\[(project|build-system|tool\.poetry)\b",
+    "setup.py": "",
+}
 _PACKAGE["setup.cfg"] = r"^\[metadata\]"
 _OF_PYTHON = (*_PACKAGE, "tox.ini", "noxfile.py", "requirements.txt")
 _PYTEST = dict.fromkeys(("pytest.ini", "conftest.py", "tests/conftest.py"), "")
@@ -38,7 +41,10 @@ _PYTEST |= dict.fromkeys(_OF_PYTHON, r"\bpytest\b")
 _PYTEST_FILE = re.compile(r"(.*/)?(test_[^/]*|[^/]*_test)\.py")
 _RUFF = {"ruff.toml": "", ".ruff.toml": "", "pyproject.toml": r"^\[tool\.ruff\b"}
 _FLAKE8 = {".flake8": "", "setup.cfg": r"^\[flake8\]", "tox.ini": r"^\[flake8\]"}
-_LINTERS = (("lint", "ruff check --output-format concise", _RUFF), ("lint", "flake8", _FLAKE8))
+_LINTERS = (
+    ("lint", "ruff check --output-format concise", _RUFF),
+    ("lint", "flake8", _FLAKE8),
+)
 # What pip installs for tests, where it is named, and by what pattern; the group lists packages.
 # NAME is one of these, best first.
 _OF_TESTS = ("test", "tests", "testing", "dev")
@@ -47,7 +53,11 @@ _NAMED = r"NAME *=(.*(?:\n[ \t\]].*)*)"
 _FILES = ["requirements/NAME.txt", "requirements-NAME.txt", "requirements_NAME.txt"]
 _FILES += ["NAME-requirements.txt", "NAME_requirements.txt", "NAME/requirements.txt"]
 _NEEDED = (
-    ("-e '.[NAME]'", "pyproject.toml", rf"^\[project\.optional-dependencies{_LINES}{_NAMED}"),
+    (
+        "-e '.[NAME]'",
+        "pyproject.toml",
+        rf"^\[project\.optional-dependencies{_LINES}{_NAMED}",
+    ),
     ("-e '.[NAME]'", "pyproject.toml", rf"^optional-dependencies\.{_NAMED}"),
     ("-e '.[NAME]'", "setup.cfg", rf"^\[options\.extras_require{_LINES}{_NAMED}"),
     ("-e '.[NAME]'", "setup.py", r"[\"']NAME[\"']\s*:\s*[\[(]"),
@@ -104,7 +114,9 @@ class _Tree(NamedTuple):
     def find(self, places: Mapping[str, str]) -> tuple[str, str]:
         """Return the first place that counts, and what the last group of its pattern matched."""
         for path, pattern in places.items():
-            if path in self.files and (found := re.search(pattern, self.text(path), re.MULTILINE)):
+            if path in self.files and (
+                found := re.search(pattern, self.text(path), re.MULTILINE)
+            ):
                 return path, found[found.lastindex or 0]
         return "", ""
 
@@ -117,7 +129,9 @@ def discover(files: Collection[str], read: Callable[[str], str | None]) -> Found
     tree = _Tree(frozenset(files), cache(read))
     languages = [[*_python(tree)], *_builds(tree)]
     if tree.files.isdisjoint((*_OF_PYTHON, *_PYTEST)):
-        languages.append(languages.pop(0))  # other projects have a few scripts of Python with tests
+        languages.append(
+            languages.pop(0)
+        )  # other projects have a few scripts of Python with tests
     tested = [said for said in languages if "test" in {field for field, _, _ in said}]
     said = next(filter(None, (*tested, *languages)), [])
     for field, command, places in _OTHERS:
@@ -126,7 +140,10 @@ def discover(files: Collection[str], read: Callable[[str], str | None]) -> Found
     values: dict[str, object] = {field: value for field, value, _ in reversed(said)}
     sources = {field: path for field, _, path in reversed(said)}
     if setup := {value: path for field, value, path in said if field == "setup"}:
-        values["setup"], sources["setup"] = [*setup], ", ".join(dict.fromkeys(setup.values()))
+        values["setup"], sources["setup"] = (
+            [*setup],
+            ", ".join(dict.fromkeys(setup.values())),
+        )
     return Found(commands=Commands.model_validate(values), sources=sources)
 
 
@@ -162,7 +179,9 @@ def _builds(tree: _Tree) -> Iterator[list[_Said]]:
     known = {"setup"}
     with suppress(ValueError, LookupError, AttributeError, TypeError):
         scripts = object_of(tree.text("package.json"))["scripts"].items()
-        known |= {name for name, text in scripts if text and "no test specified" not in text}
+        known |= {
+            name for name, text in scripts if text and "no test specified" not in text
+        }
     for file, *commands in _BUILDS:
         if file in tree.files:
             told = zip(("setup", "test", "lint"), commands, strict=True)
@@ -178,11 +197,20 @@ def read_saved(text: str) -> Commands:
     """
     try:
         # The reader takes time by the square of a dotted name's parts.
-        if len(text) > _MOST or max(line.count(".") for line in text.split("\n")) > 1000:
+        if (
+            len(text) > _MOST
+            or max(line.count(".") for line in text.split("\n")) > 1000
+        ):
             raise ValueError("it is too large, or a line has too many dots")
         found = _Saved.model_validate(tomllib.loads(text.removeprefix("\ufeff")))
     except (ValueError, RecursionError) as error:
-        words = fault_of(error) if isinstance(error, ValidationError) else f"is not TOML: {error}"
+        words = (
+            fault_of(error)
+            if isinstance(error, ValidationError)
+            else f"is not TOML: {error}"
+        )
         keys = ", ".join(_KEYS.values())
-        raise UserError(f"{CONFIG_FILE}: {shortened(words, 200)}; its keys are {keys}") from error
+        raise UserError(
+            f"{CONFIG_FILE}: {shortened(words, 200)}; its keys are {keys}"
+        ) from error
     return Commands.model_validate(dict(found))

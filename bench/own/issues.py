@@ -20,7 +20,9 @@ _TIMEOUT, _ALL_SECONDS = 10.0, 60.0
 _GITHUB = "https://github.com"
 # GitLab has groups in groups and /-/; its work items are issues in another view.
 _NAME = r"(?!(?:\.+|-)/)[\w.~-]+"
-_PATH = re.compile(rf"/({_NAME}(?:/{_NAME})+)(/-)?/(?:issues|work_items)/([0-9]{{1,18}})")
+_PATH = re.compile(
+    rf"/({_NAME}(?:/{_NAME})+)(/-)?/(?:issues|work_items)/([0-9]{{1,18}})"
+)
 _FAULTS = dict.fromkeys((404, 410), "there is no such issue, or it is not public")
 _FAULTS |= dict.fromkeys((401, 403, 429), "the server wants a login or fewer requests")
 _FAULTS |= dict.fromkeys((301, 302, 303, 307, 308), "it has moved to another address")
@@ -61,17 +63,28 @@ def read_issue(given: str, stdin: TextIO) -> Issue:
             with open(name, "rb") as file:  # noqa: PTH123 - also the pipe of a shell's <(...)
                 return _of_text(file.read(_MOST_BYTES + 4).decode(), shown)
     except (OSError, ValueError) as error:
-        raise UserError(f"{shown}: cannot be read as UTF-8 of at most 1 MiB: {error}") from error
+        raise UserError(
+            f"{shown}: cannot be read as UTF-8 of at most 1 MiB: {error}"
+        ) from error
     if re.fullmatch(r"https?://\S*", given.strip(), re.IGNORECASE):
         return _fetch(given.strip(), shown)
-    if not re.search(r"\s", given.strip()) and re.search(r"[/\\]|\w\.\w+$", given.strip()):
-        raise UserError(f"{shown}: there is no such file; give a file, -, an address or a text")
+    if not re.search(r"\s", given.strip()) and re.search(
+        r"[/\\]|\w\.\w+$", given.strip()
+    ):
+        raise UserError(
+            f"{shown}: there is no such file; give a file, -, an address or a text"
+        )
     return _of_text(given, "--issue")
 
 
 def _of_text(text: str, shown: str, **more: Any) -> Issue:  # noqa: ANN401 - fields of Issue
     # Neither JSON files nor arguments of commands can hold the rest.
-    clean = text.encode("utf-8", "replace").decode().removeprefix("\ufeff").replace("\0", "")
+    clean = (
+        text.encode("utf-8", "replace")
+        .decode()
+        .removeprefix("\ufeff")
+        .replace("\0", "")
+    )
     clean = clean.replace("\r\n", "\n").strip()
     if not clean or len(clean.encode()) > _MOST_BYTES:
         wrong = "larger than 1 MiB; give the part that matters" if clean else "empty"
@@ -86,41 +99,74 @@ def _fetch(given: str, shown: str) -> Issue:
     parts = urlsplit(parse_address("--issue", given).given)
     host, match = parts.netloc.lower(), _PATH.fullmatch(parts.path.rstrip("/"))
     if "@" in host or not match:  # nothing of a login is shown
-        raise UserError(f"--issue: give an address as {_GITHUB}/OWNER/NAME/issues/5, without login")
-    (repo, gitlab, number), origin, token = match.groups(), f"{parts.scheme}://{host}", ""
+        raise UserError(
+            f"--issue: give an address as {_GITHUB}/OWNER/NAME/issues/5, without login"
+        )
+    (repo, gitlab, number), origin, token = (
+        match.groups(),
+        f"{parts.scheme}://{host}",
+        "",
+    )
     api, comments = f"{origin}/api/v1/repos/{repo}/issues/{number}", "comments"
     server = (os.environ.get("GITHUB_SERVER_URL") or _GITHUB).rstrip("/")
     if gitlab:
-        api, comments = f"{origin}/api/v4/projects/{quote(repo, '')}/issues/{number}", "notes"
+        api, comments = (
+            f"{origin}/api/v4/projects/{quote(repo, '')}/issues/{number}",
+            "notes",
+        )
     elif host.removeprefix("www.") == urlsplit(server).netloc.lower():
         usual = "https://api.github.com" if server == _GITHUB else f"{server}/api/v3"
         base = (os.environ.get("GITHUB_API_URL") or usual).rstrip("/")
-        api, token = f"{base}/repos/{repo}/issues/{number}", os.environ.get("GITHUB_TOKEN", "")
+        api, token = (
+            f"{base}/repos/{repo}/issues/{number}",
+            os.environ.get("GITHUB_TOKEN", ""),
+        )
     try:
         text, note = _read(api, comments, token.strip())
-    except (UserError, httpx.HTTPError, httpx.InvalidURL, OSError, TypeError, ValueError) as error:
+    except (
+        UserError,
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        OSError,
+        TypeError,
+        ValueError,
+    ) as error:
         kind = UserError if isinstance(error, UserError) else InfrastructureError
-        words = fault_of(error) if isinstance(error, ValidationError) else str(error) or repr(error)
+        words = (
+            fault_of(error)
+            if isinstance(error, ValidationError)
+            else str(error) or repr(error)
+        )
         raise kind(f"{shown}: cannot be read: {shortened(words, 300)}") from error
-    return _of_text(text, shown, number=number, repo=repo, url=origin + match[0], note=note)
+    return _of_text(
+        text, shown, number=number, repo=repo, url=origin + match[0], note=note
+    )
 
 
 def _read(api: str, comments: str, token: str) -> tuple[str, str]:
     end = time.monotonic() + _ALL_SECONDS
     post = _Post.model_validate(_get(api, token, end)[0])
     if post.pull_request is not None or not post.title:
-        raise UserError("it is a pull request or another thing; give the address of an issue")
+        raise UserError(
+            "it is a pull request or another thing; give the address of an issue"
+        )
     blocks = [post.title, post.body]
     query = "per_page=100&sort=asc&order_by=created_at" if post.user else ""
     try:
         for _ in range(_MOST_PAGES):
-            found, query = _get(f"{api}/{comments}?{query}", token, end) if query else ([], "")
+            found, query = (
+                _get(f"{api}/{comments}?{query}", token, end) if query else ([], "")
+            )
             said = map(_Post.model_validate, found)
-            blocks += [one.body for one in said if one.user == post.user and not one.system]
+            blocks += [
+                one.body for one in said if one.user == post.user and not one.system
+            ]
         note = f"only {_MOST_PAGES} pages of comments were read" if query else ""
     except UserError as error:
         note = f"comments were not read: {error}"
-    return "\n\n".join(block.strip() for block in blocks if block and block.strip()), note
+    return "\n\n".join(
+        block.strip() for block in blocks if block and block.strip()
+    ), note
 
 
 def _get(address: str, token: str, end: float) -> tuple[Any, str]:
@@ -136,10 +182,16 @@ def _get(address: str, token: str, end: float) -> tuple[Any, str]:
         for part in response.iter_raw():
             content += part
             if len(content) > _MOST_ANSWER or time.monotonic() > end:
-                raise ValueError("an answer has more than 4 MiB, or takes more than 60 s")
+                raise ValueError(
+                    "an answer has more than 4 MiB, or takes more than 60 s"
+                )
     status = response.status_code
     if status in _FAULTS:
-        raise UserError(f"{_FAULTS[status]} (HTTP {status}); set GITHUB_TOKEN, or give the text")
+        raise UserError(
+            f"{_FAULTS[status]} (HTTP {status}); set GITHUB_TOKEN, or give the text"
+        )
     if status != 200:
         raise ValueError(f"the server answers HTTP {status}")
-    return json_of(bytes(content)), urlsplit(response.links.get("next", {}).get("url", "")).query
+    return json_of(bytes(content)), urlsplit(
+        response.links.get("next", {}).get("url", "")
+    ).query

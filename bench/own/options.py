@@ -16,7 +16,9 @@ _start = partial(option, panel=OWN, recorded=False)
 class OwnOptions:
     """What to work on, how its tests run, and where the result goes."""
 
-    repo: str = _part("", "Work on this git repository, a path or an address.", "--repo")
+    repo: str = _part(
+        "", "Work on this git repository, a path or an address.", "--repo"
+    )
     issue: str = _part(
         "",
         "What to solve there: a file, - for standard input, a text, or the address of an issue "

@@ -44,10 +44,18 @@ _NO_FETCH = {"GIT_ALLOW_PROTOCOL": "none"}
 _SETTINGS = frozenset(
     f"core.{name}"
     for name in (
-        "autocrlf", "checkstat", "eol", "excludesfile", "filemode", "ignorecase",
-        "precomposeunicode", "safecrlf", "symlinks", "trustctime",
+        "autocrlf",
+        "checkstat",
+        "eol",
+        "excludesfile",
+        "filemode",
+        "ignorecase",
+        "precomposeunicode",
+        "safecrlf",
+        "symlinks",
+        "trustctime",
     )
-)  # fmt: skip
+)
 _ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+@[\w.-]+:")
 _NAME = re.compile(r"([^/:]+)[/:]([^/:]+?)(?:\.git)?/*$")
 _SHOWN = 5
@@ -135,7 +143,13 @@ class OwnRepository:
         try:
             with view_of(self.repo, self.head) as view:
                 view("read-tree", self.head)
-                view("apply", "--cached", "--whitespace=nowarn", "-", stdin=_encoded(patch))
+                view(
+                    "apply",
+                    "--cached",
+                    "--whitespace=nowarn",
+                    "-",
+                    stdin=_encoded(patch),
+                )
                 tree = view("write-tree").decode().strip()
         except GitError as error:
             raise UserError(
@@ -150,18 +164,30 @@ class OwnRepository:
         commit = made.decode().strip()
         reference = ("update-ref", f"refs/heads/{branch}", commit, "0" * 40)
         # Newer versions of git run hooks of the configuration. Those that are files never run.
-        hooks = [key for key in config if key.startswith("hook.") and key.endswith(".command")]
+        hooks = [
+            key
+            for key in config
+            if key.startswith("hook.") and key.endswith(".command")
+        ]
         without_hooks = _options(dict.fromkeys(hooks, "true"))
         git(*without_hooks, *reference, cwd=place, env=who, as_user=True)
         return commit
 
     def check_branch(self, branch: str) -> None:
         """Raise a UserError where ``branch`` cannot be a new branch."""
-        if git_result("check-ref-format", "--branch", branch, cwd=self.mirror).returncode:
-            raise UserError(f"--branch {branch!r} is not a name for a branch; choose another")
+        if git_result(
+            "check-ref-format", "--branch", branch, cwd=self.mirror
+        ).returncode:
+            raise UserError(
+                f"--branch {branch!r} is not a name for a branch; choose another"
+            )
         for head in self.repo.heads:
-            if f"{branch}/".startswith(f"{head.name}/") or head.name.startswith(f"{branch}/"):
-                raise UserError(f"--branch {branch}: there is {head.name}; choose another name")
+            if f"{branch}/".startswith(f"{head.name}/") or head.name.startswith(
+                f"{branch}/"
+            ):
+                raise UserError(
+                    f"--branch {branch}: there is {head.name}; choose another name"
+                )
 
 
 Git = Callable[..., bytes]
@@ -182,7 +208,10 @@ def view_of(repo: Repo, head: str, objects: Path | None = None) -> Iterator[Git]
         (folder / "info").mkdir()
         (folder / "HEAD").write_text(f"{head}\n")
         (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
-        copied = {common / f"info/{file}": folder / "info" for file in ("attributes", "exclude")}
+        copied = {
+            common / f"info/{file}": folder / "info"
+            for file in ("attributes", "exclude")
+        }
         # An index that is split has more files.
         for file in (own_folder / "index", *own_folder.glob("sharedindex.*")):
             copied[file] = folder
@@ -223,7 +252,9 @@ def _changed_in_submodules(repo: Repo, tree: Path) -> Iterator[str]:
         ignored = settings.get(f"{name}.ignore", "none") != "none"
         if last != "path" or ignored or not place.is_relative_to(tree):
             continue
-        with suppress(InvalidGitRepositoryError, NoSuchPathError, UserError):  # not checked out
+        with suppress(
+            InvalidGitRepositoryError, NoSuchPathError, UserError
+        ):  # not checked out
             submodule = Repo(place)
             with view_of(submodule, _commit(submodule, "HEAD")) as view:
                 yield from (f"{path}/{file}" for file in _changed_files(view))
@@ -262,7 +293,9 @@ def open_repository(
         return _local(repo, base, cache, include_changes, ours)
     except (InvalidGitRepositoryError, NoSuchPathError):
         there = "is not in a git repository" if place.exists() else "does not exist"
-        raise UserError(f"--repo {given}: it {there}; give a path or an address") from None
+        raise UserError(
+            f"--repo {given}: it {there}; give a path or an address"
+        ) from None
     except GitError as error:
         raise UserError(f"--repo {without_logins(given)}: {_said(error)}") from None
 
@@ -298,11 +331,16 @@ def _local(
     own_files = ours(tree) if tree else ()
     folder = common.parent if common.name == ".git" else common
     mirror, name = _mirror(cache, str(common), _origin(repo), folder.name)
-    modules = (*common.glob("modules/**/objects"), *common.glob("worktrees/*/modules/**/objects"))
+    modules = (
+        *common.glob("modules/**/objects"),
+        *common.glob("worktrees/*/modules/**/objects"),
+    )
     make_objects(mirror / "objects", [common / "objects", *sorted(modules)])
     if tree is None or head != _commit(repo, "HEAD"):
         if include_changes:
-            raise UserError("--include-changes: they belong to HEAD, which --base does not name")
+            raise UserError(
+                "--include-changes: they belong to HEAD, which --base does not name"
+            )
         return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror)
     with view_of(repo, head, mirror / "objects") as view:
         changed, own = _divided(_changed_files(view), own_files)
@@ -314,13 +352,17 @@ def _local(
                 "--include-changes"
             )
         if not changed:
-            return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror)
+            return OwnRepository(
+                repo, name, head, _without_env_files(mirror, head), mirror
+            )
         _add_changes(view, head, changed, own)
         commit = _base_commit(view, head)
     return OwnRepository(repo, name, head, commit, mirror, changed=True)
 
 
-def _divided(paths: Iterable[str], ours: Collection[str]) -> tuple[list[str], list[str]]:
+def _divided(
+    paths: Iterable[str], ours: Collection[str]
+) -> tuple[list[str], list[str]]:
     """Return the paths of the user's changes, and those of the harness's own files."""
     changed, own = [], []
     for path in paths:
@@ -333,7 +375,9 @@ def _divided(paths: Iterable[str], ours: Collection[str]) -> tuple[list[str], li
     return changed, own
 
 
-def _add_changes(view: Git, head: str, changed: Sequence[str], own: Sequence[str]) -> None:
+def _add_changes(
+    view: Git, head: str, changed: Sequence[str], own: Sequence[str]
+) -> None:
     """Put the user's changes into the index of ``view``; our own files stay as in ``head``."""
     # What is staged counts, also where it is ignored.
     words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
@@ -379,14 +423,18 @@ def _cloned(given: str, base: str, cache: Path) -> OwnRepository:
         raise InfrastructureError(words) from None
     branch = _find_commit(repo, f"origin/{base}")
     head = _commit(repo, branch or base or "refs/retry/HEAD")
-    return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror, given)
+    return OwnRepository(
+        repo, name, head, _without_env_files(mirror, head), mirror, given
+    )
 
 
 def _mirror(cache: Path, place: str, origin: str, folder: str) -> tuple[Path, str]:
     """Return a bare repository for what lies at ``place``, and the name of that."""
     found = _NAME.search(origin) if _ADDRESS.match(origin) else None
     owner, name = found.groups() if found else ("local", folder.removesuffix(".git"))
-    owner, name = (re.sub(r"[^\w.-]+", "-", one, flags=re.ASCII) for one in (owner, name))
+    owner, name = (
+        re.sub(r"[^\w.-]+", "-", one, flags=re.ASCII) for one in (owner, name)
+    )
     mirrors = cache / "own" / hashlib.sha256(place.encode()).hexdigest()[:16]
     mirrors.mkdir(parents=True, exist_ok=True)
     mirror = mirrors / f"{owner}__{name}.git"
@@ -414,13 +462,17 @@ def _answer(repo: Repo, *words: str) -> str:
 
 def _find_commit(repo: Repo, name: str) -> str:
     """Return the hash of a commit; empty where there is none of this name."""
-    return _answer(repo, "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}")
+    return _answer(
+        repo, "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}"
+    )
 
 
 def _commit(repo: Repo, name: str) -> str:
     commit = _find_commit(repo, name)
     if not commit:
-        where = "it has no commit yet" if name == "HEAD" else f"it has no commit {name!r}"
+        where = (
+            "it has no commit yet" if name == "HEAD" else f"it has no commit {name!r}"
+        )
         raise UserError(f"--repo: {where}; give another with --base")
     if len(commit) != 40:
         raise UserError("--repo: repositories with SHA-256 hashes are not supported")
@@ -450,7 +502,10 @@ def _options(settings: Mapping[str, str]) -> Iterator[str]:
 def _identity(config: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that name the author and the committer, as git would find them."""
     user = getpass.getuser()
-    last = {"NAME": user, "EMAIL": os.environ.get("EMAIL") or f"{user}@{socket.gethostname()}"}
+    last = {
+        "NAME": user,
+        "EMAIL": os.environ.get("EMAIL") or f"{user}@{socket.gethostname()}",
+    }
     variables = {}
     for role in ("AUTHOR", "COMMITTER"):
         for key, default in last.items():

@@ -54,11 +54,19 @@ class Before:
     def of(cls, found: Baseline, command: str, seconds: float) -> Before:
         untested, note = "", ""
         if found.timed_out or found.died:
-            why = f"did not end within {seconds:.0f} s" if found.timed_out else "were killed"
+            why = (
+                f"did not end within {seconds:.0f} s"
+                if found.timed_out
+                else "were killed"
+            )
             note = f"all tests {why}: related tests alone decide; see --test-timeout"
         elif not passing(found.results):
             none = "no test passes at the base commit"
-            untested = none if found.results else f"no result of a test in the output of {command}"
+            untested = (
+                none
+                if found.results
+                else f"no result of a test in the output of {command}"
+            )
         return cls(untested, command, found.results, note)
 
     def lines(self, most: int) -> Iterator[str]:
@@ -105,7 +113,12 @@ class OwnResult:
 
     @classmethod
     def read(
-        cls, repository: OwnRepository, issue: Issue, store: RunStore, name: str, before: Before
+        cls,
+        repository: OwnRepository,
+        issue: Issue,
+        store: RunStore,
+        name: str,
+        before: Before,
     ) -> OwnResult:
         """Return the result of the instance ``name`` from the files of its run."""
         path, cost = store.prediction(name), total(Ledger.load(store.ledger).lines())
@@ -113,7 +126,10 @@ class OwnResult:
             reason = "the attempts did not end; the same command continues"
             none = OwnOutcome.NONE
             return cls(repository, issue, store, before, none, reason, cost)
-        said, raw = store.read_prediction(path), store.read_trajectory(name).get("attempts")
+        said, raw = (
+            store.read_prediction(path),
+            store.read_trajectory(name).get("attempts"),
+        )
         attempts = [AttemptRecord.of_trajectory(one) for one in raw or ()]
         fit = deliverable_patch(str(said["model_patch"]))
         chosen = (one for one in attempts if one.attempt == said.get("attempt"))
@@ -123,9 +139,18 @@ class OwnResult:
             tested = winner.candidate.test is True
             outcome = OwnOutcome.PLAUSIBLE if tested else OwnOutcome.UNTESTED
         return cls(
-            repository, issue, store, before, outcome, one_line(str(said["reason"])), cost,
-            attempts, winner, fit.patch if winner else "", fit.dropped,
-        )  # fmt: skip
+            repository,
+            issue,
+            store,
+            before,
+            outcome,
+            one_line(str(said["reason"])),
+            cost,
+            attempts,
+            winner,
+            fit.patch if winner else "",
+            fit.dropped,
+        )
 
     @property
     def plausible(self) -> bool:
@@ -135,11 +160,18 @@ class OwnResult:
         """Return one line for programs."""
         folder, cost = self.store.folder, as_text(self.cost)
         patch = str(folder / PATCH) if self.patch else None
-        return json.dumps({
-            "run": self.store.run, "outcome": self.outcome.value, "reason": self.reason,
-            "exit_code": exit_code, "cost_usd": cost, "patch": patch, "branch": branch or None,
-            "summary": str(folder / SUMMARY),
-        })  # fmt: skip
+        return json.dumps(
+            {
+                "run": self.store.run,
+                "outcome": self.outcome.value,
+                "reason": self.reason,
+                "exit_code": exit_code,
+                "cost_usd": cost,
+                "patch": patch,
+                "branch": branch or None,
+                "summary": str(folder / SUMMARY),
+            }
+        )
 
     def write(self) -> None:
         """Write the summary and the patch into the folder of the run."""
@@ -167,7 +199,9 @@ class OwnResult:
         yield from (f"- {line}" for line in self.before.lines(_NAMED))
         if winner and winner.candidate.test_note:
             yield f"- Tests after: {one_line(winner.candidate.test_note)}"
-        env_files = [path for path in self.dropped if PurePosixPath(path).name == ENV_NAME]
+        env_files = [
+            path for path in self.dropped if PurePosixPath(path).name == ENV_NAME
+        ]
         tests = [path for path in self.dropped if path not in env_files]
         if tests:
             yield f"- Left out, as edits of tests: {_code(tests)}"
@@ -190,7 +224,9 @@ def deliverable_patch(patch: str) -> SubmittablePatch:
             dropped.append(part.path)
         else:
             kept.append(part.data)
-    return SubmittablePatch(b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped))
+    return SubmittablePatch(
+        b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped)
+    )
 
 
 def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
@@ -203,20 +239,31 @@ def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
     if own.patch and result.patch:
         _write_patch(own.patch, result.patch)
         yield f"patch:   {own.patch}"
-    if (own.apply or own.branch) and not (result.plausible or (own.apply_anyway and result.patch)):
+    if (own.apply or own.branch) and not (
+        result.plausible or (own.apply_anyway and result.patch)
+    ):
         yield "not applied, because it is not plausible; --apply-anyway applies what there is"
         return
     if own.branch:
         cost, subject = in_words(result.cost), shortened(issue.title, _LONGEST_SUBJECT)
         said = [issue.url, ""] if issue.url else []
         said += [f"Retry-Harness-Run: {store.run}", f"Retry-Harness-Cost: {cost}", ""]
-        made = repository.commit_to(own.branch, result.patch, "\n".join([subject, "", *said]))
+        made = repository.commit_to(
+            own.branch, result.patch, "\n".join([subject, "", *said])
+        )
         yield f"branch:  {own.branch}, one commit: {made[:12]}"
         if remote := repository.remote:
             place = str(repository.tree or repository.repo.git_dir)
             where = without_logins(remote)
             yield f"  {shlex.join(['git', '-C', place, 'push', where, own.branch])}"
-            words = ["--repo", repository.name, "--head", own.branch, "--title", subject]
+            words = [
+                "--repo",
+                repository.name,
+                "--head",
+                own.branch,
+                "--title",
+                subject,
+            ]
             words += ["--body-file", str(store.folder / SUMMARY)]
             yield f"  {shlex.join(['gh', 'pr', 'create', *words])}"
     if own.apply:
@@ -238,5 +285,7 @@ def _coloured(patch: str) -> str:
     if not terminal.is_terminal:
         return shown
     with terminal.capture() as capture:
-        terminal.print(Syntax(shown, "diff", background_color="default", word_wrap=True))
+        terminal.print(
+            Syntax(shown, "diff", background_color="default", word_wrap=True)
+        )
     return capture.get()

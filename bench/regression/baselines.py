@@ -35,7 +35,12 @@ from core.atomic import sweep, write_json_atomic
 from core.errors import InfrastructureError, UserError
 from core.processes import CommandResult
 from core.shutdown import waited_for
-from environments.base import EnvironmentKind, Prepared, ResourceLimits, UnavailableError
+from environments.base import (
+    EnvironmentKind,
+    Prepared,
+    ResourceLimits,
+    UnavailableError,
+)
 from environments.choice import make_folders
 from environments.folders import FolderCommand, Folders
 
@@ -95,7 +100,11 @@ class TestFiles:
         if self.runner not in OF_PYTHON:
             alone = self._file_command(paths[0]) if len(paths) == 1 else None
             return alone or self._suite_command
-        names = [shlex.quote(directives(self.runner, path)) for path in paths if path != ALL_TESTS]
+        names = [
+            shlex.quote(directives(self.runner, path))
+            for path in paths
+            if path != ALL_TESTS
+        ]
         return " ".join([self.test_command, *names])
 
     def reported(self, path: str, token: str) -> str:
@@ -117,16 +126,22 @@ class TestFiles:
     def _suite_command(self) -> str:
         return reporting_command(self.test_command, self.runner, self.read)
 
-    def run(self, prepared: Prepared, path: str, seconds: float) -> tuple[CommandResult, TestRun]:
+    def run(
+        self, prepared: Prepared, path: str, seconds: float
+    ) -> tuple[CommandResult, TestRun]:
         """Run the tests of ``path``; output of the code under test does not count as results."""
         token = secrets.token_hex(16)
         command = self.reported(path, token)
         result = prepared.run(command, seconds)
         found = read_run(result.output, self.instance, self.runner, token, self.files)
         # A parser of the row knows a script's output; our own know more of a known runner's.
-        if self.instance.parser_source and (self.runner is Runner.SCRIPT or not found.results):
+        if self.instance.parser_source and (
+            self.runner is Runner.SCRIPT or not found.results
+        ):
             with suppress(UnavailableError):
-                by_row = parsed_log(self.instance.parser_source, found.log, parser_folders())
+                by_row = parsed_log(
+                    self.instance.parser_source, found.log, parser_folders()
+                )
                 found = replace(found, results=by_row or found.results)
         if self.instance.commands and self.runner is Runner.SCRIPT and not died(result):
             # Of a command that hides its runner, the exit code is a result too.
@@ -165,7 +180,9 @@ class Baselines:
             self._known[path] = found
         return self._known.get(path)
 
-    def measure(self, prepared: Prepared, paths: Sequence[str], seconds: float) -> list[Baseline]:
+    def measure(
+        self, prepared: Prepared, paths: Sequence[str], seconds: float
+    ) -> list[Baseline]:
         """Measure the first of ``paths`` and, if slots are free, further ones at the same time.
 
         Each runs for at most ``seconds``.
@@ -175,7 +192,9 @@ class Baselines:
             if len(chosen) == 1:
                 return [self._measured(prepared, chosen[0], seconds)]
             with ThreadPoolExecutor(len(chosen)) as pool:
-                return list(pool.map(lambda p: self._measured(prepared, p, seconds), chosen))
+                return list(
+                    pool.map(lambda p: self._measured(prepared, p, seconds), chosen)
+                )
 
     def _measured(self, prepared: Prepared, path: str, seconds: float) -> Baseline:
         file = self._file(path)
@@ -186,7 +205,11 @@ class Baselines:
                 sweep(file)
                 result, run = self.tests.run(prepared, path, seconds)
                 found = Baseline(
-                    run.results, result.seconds, result.timed_out, died(result), run.stated
+                    run.results,
+                    result.seconds,
+                    result.timed_out,
+                    died(result),
+                    run.stated,
                 )
                 # A busy machine ends runs that end by themselves at another time.
                 if not found.died:
@@ -208,7 +231,9 @@ class Baselines:
         tests = self.tests
         command = tests.reported(path, "")
         base = tests.instance.base_commit
-        key = json.dumps([tests.instance.instance_id, base, command, self.identity, self.longest])
+        key = json.dumps(
+            [tests.instance.instance_id, base, command, self.identity, self.longest]
+        )
         name = hashlib.sha256(key.encode()).hexdigest()[:32]
         return self.cache / f"{tests.instance.instance_id}.{name}.json"
 
@@ -263,7 +288,9 @@ def parsed_log(source: str, log: str, folders: Folders) -> dict[str, str]:
     """
     files = {"parser.py": source, "log.txt": log, "driver.py": _DRIVER}
     data = {name: text.encode("utf-8", "replace") for name, text in files.items()}
-    command = FolderCommand(("python3", "-I", "driver.py"), data, _SECONDS, collect=(_RESULTS,))
+    command = FolderCommand(
+        ("python3", "-I", "driver.py"), data, _SECONDS, collect=(_RESULTS,)
+    )
     result = folders.run(command)
     if result.exit_code != 0:
         return {}
@@ -272,9 +299,13 @@ def parsed_log(source: str, log: str, folders: Folders) -> dict[str, str]:
     except (ValueError, RecursionError):
         return {}
     results = {}
-    for name, status in islice(found.items(), _MOST_TESTS) if isinstance(found, Mapping) else ():
+    for name, status in (
+        islice(found.items(), _MOST_TESTS) if isinstance(found, Mapping) else ()
+    ):
         # The official evaluation looks for the words in a status.
-        read = next((known for word, known in _WORDS.items() if word in str(status).lower()), "")
+        read = next(
+            (known for word, known in _WORDS.items() if word in str(status).lower()), ""
+        )
         if read:
             results[name] = read
     return results
@@ -289,4 +320,6 @@ def parser_folders(run_key: str = "") -> Folders:
         try:
             return make(EnvironmentKind.DOCKER, image=IMAGE)
         except (UserError, InfrastructureError) as error:
-            raise UnavailableError(f"the row's parser needs a sandbox: {error}") from error
+            raise UnavailableError(
+                f"the row's parser needs a sandbox: {error}"
+            ) from error

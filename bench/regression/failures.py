@@ -62,22 +62,36 @@ class _Log:
             return Failure(name, without_noise(told).strip("\n"))
         if self.runner not in OF_PYTHON:
             return Failure(name, self._error)
-        titled = [block for block in self._blocks if any(_is_title(t, name) for t in block.titles)]
+        titled = [
+            block
+            for block in self._blocks
+            if any(_is_title(t, name) for t in block.titles)
+        ]
         path = name.partition("::")[0]
         # Tests in different files may have the same title.
-        here = [block for block in titled if "::" in name and path in "\n".join(block.lines)]
+        here = [
+            block for block in titled if "::" in name and path in "\n".join(block.lines)
+        ]
         blocks = here or titled
         reasons = list(dict.fromkeys(relevant_lines(block.lines) for block in blocks))
         if not reasons:
-            summary = re.search(rf"^(?:FAILED|ERROR) {re.escape(name)} - (.+)$", self.text, re.M)
+            summary = re.search(
+                rf"^(?:FAILED|ERROR) {re.escape(name)} - (.+)$", self.text, re.M
+            )
             return Failure(name, summary[1] if summary else self._end)
         more = len(reasons) - _MOST_BLOCKS
-        detail = "\n\n".join([*reasons[:_MOST_BLOCKS], *([f"… and {more} more"] * (more > 0))])
-        return Failure(name, detail, cause(blocks[0].lines) if len(reasons) == 1 else "")
+        detail = "\n\n".join(
+            [*reasons[:_MOST_BLOCKS], *([f"… and {more} more"] * (more > 0))]
+        )
+        return Failure(
+            name, detail, cause(blocks[0].lines) if len(reasons) == 1 else ""
+        )
 
     @cached_property
     def _blocks(self) -> list[FailureBlock]:
-        read = {Runner.PYTEST: _pytest, Runner.SYMPY: _sympy}.get(self.runner, _unittest)
+        read = {Runner.PYTEST: _pytest, Runner.SYMPY: _sympy}.get(
+            self.runner, _unittest
+        )
         return list(islice(read(self.text.split("\n")), _MOST_READ))
 
     @cached_property
@@ -91,9 +105,13 @@ class _Log:
 
     @cached_property
     def _end(self) -> str:
-        lines = [line for line in self.text.split("\n") if line and not is_progress(line)]
+        lines = [
+            line for line in self.text.split("\n") if line and not is_progress(line)
+        ]
         starts = [
-            n for n, line in enumerate(lines) if line.startswith(("Traceback", "ImportError while"))
+            n
+            for n, line in enumerate(lines)
+            if line.startswith(("Traceback", "ImportError while"))
         ]
         last = lines[starts[-1] :] if starts else lines[-_TAIL_LINES:]
         kept = [line for line in last if not _HEADINGS.match(line)]
@@ -116,7 +134,9 @@ def _is_title(title: str, name: str) -> bool:
 _RULE = re.compile(r"^(=+|-+|_+)$")
 _SECTION = re.compile(r"^=+ (.+?) =+$")
 _PYTEST_TITLE = re.compile(r"^_+ (?![_ ]+$)(.+?) _+$")
-_PYTEST_STEP = re.compile(r"^(?:ERROR at (?:setup|teardown) of |ERROR collecting |\[doctest\] )")
+_PYTEST_STEP = re.compile(
+    r"^(?:ERROR at (?:setup|teardown) of |ERROR collecting |\[doctest\] )"
+)
 _CAPTURED = re.compile(r"^-+ Captured .+ -+$")
 _UNITTEST_TITLE = re.compile(r"^(?:ERROR|FAIL): (.+)$")
 _SYMPY_TITLE = re.compile(r"^_+ (\S+\.py:\w+) _+$")
@@ -153,14 +173,18 @@ def _unittest(lines: Sequence[str]) -> Iterator[FailureBlock]:
     starts = [
         number
         for number, line in enumerate(lines)
-        if _UNITTEST_TITLE.match(line) and number and lines[number - 1].startswith("====")
+        if _UNITTEST_TITLE.match(line)
+        and number
+        and lines[number - 1].startswith("====")
     ]
     every = [n for n, line in enumerate(lines) if len(line) > 40 and _RULE.match(line)]
     for start in starts:
         at = bisect_left(every, start)
         if rules := every[at : at + 2]:
             end = rules[1] if len(rules) > 1 else len(lines)
-            titles = [_UNITTEST_TITLE.sub(r"\1", line) for line in lines[start : rules[0]]]
+            titles = [
+                _UNITTEST_TITLE.sub(r"\1", line) for line in lines[start : rules[0]]
+            ]
             yield FailureBlock(tuple(titles), tuple(lines[rules[0] + 1 : end]))
 
 

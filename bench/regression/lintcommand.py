@@ -13,7 +13,11 @@ from core.plaintext import one_line
 from core.processes import CommandResult
 from core.worktree import Changes
 
-_NOT_STARTED = (None, 126, 127)  # no end in time, and a shell's codes for no such command
+_NOT_STARTED = (
+    None,
+    126,
+    127,
+)  # no end in time, and a shell's codes for no such command
 _NUMBER = re.compile(r"\d+")
 _PLACE = r"(?<![\w/.-])(?:\./)?%s[:(](\d+)"
 
@@ -38,14 +42,18 @@ class CommandLinter(Linter):
         result = self.run({})
         if result.exit_code not in _NOT_STARTED:
             return result
-        self.warn(f"lint: `{self.command}` does not run at the base commit; it is not used")
+        self.warn(
+            f"lint: `{self.command}` does not run at the base commit; it is not used"
+        )
         return None
 
     def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
         found = super().new_findings(changes)
         if found or not changes or self.base is None:
             return found
-        data = {one.path: one.after.encode("utf-8", "surrogateescape") for one in changes}
+        data = {
+            one.path: one.after.encode("utf-8", "surrogateescape") for one in changes
+        }
         result = self.run(data)
         if result.exit_code == 0:
             return ()
@@ -55,7 +63,9 @@ class CommandLinter(Linter):
         return placed or (() if self.base.exit_code else new or (fails,))
 
 
-def new_complaints(before: str, after: str, changes: Sequence[Change]) -> tuple[Finding, ...]:
+def new_complaints(
+    before: str, after: str, changes: Sequence[Change]
+) -> tuple[Finding, ...]:
     """Return the lines of a linter's output that it did not print before, as findings.
 
     Lines move, so numbers do not count, but the text of the line that a complaint is about. What
@@ -71,7 +81,9 @@ def new_complaints(before: str, after: str, changes: Sequence[Change]) -> tuple[
     return tuple(sorted(found, key=lambda one: (one.path, one.line)))
 
 
-def _complaints(output: str, texts: dict[str, list[str]]) -> list[tuple[tuple[str, str], Finding]]:
+def _complaints(
+    output: str, texts: dict[str, list[str]]
+) -> list[tuple[tuple[str, str], Finding]]:
     found = []
     for line in filter(None, map(one_line, output.splitlines())):
         places = ((path, re.search(_PLACE % re.escape(path), line)) for path in texts)

@@ -22,20 +22,32 @@ from bench.repos.patches import SOURCE_ROOTS, is_test_path
 _MOST_FILES, _MOST_FOR_ONE = 8, 6
 _EXACT, _BEGINS, _NEAR, _MENTIONS = 8, 6, 3, 4
 # Where pytest reads its settings, the first place first, and what runners collect without any.
-_SETTINGS = ("pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+_SETTINGS = (
+    "pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
 _PYTHON_FILES = re.compile(
-    r"^[ \t]*(?:\w+\.)*python_files[ \t]*[=:][ \t]*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)", re.MULTILINE
+    r"^[ \t]*(?:\w+\.)*python_files[ \t]*[=:][ \t]*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)",
+    re.MULTILINE,
 )
 _USUAL = ("test_*.py", "*_test.py", "*_tests.py", "tests.py", "test.py")
 _LEVELS = frozenset({"test", "tests", "testing", *SOURCE_ROOTS})
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
-_DEFINED = re.compile(r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(?!__)(\w{3,})", re.MULTILINE)
+_DEFINED = re.compile(
+    r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(?!__)(\w{3,})", re.MULTILINE
+)
 
 
 def has_convention(edited: Iterable[str]) -> bool:
     """Return whether one of ``edited`` is a source file in a language whose tests are known."""
     sources = [path for path in edited if not is_test_path(path)]
-    return any(path.endswith(".py") for path in sources) or bool(conventions_of(sources))
+    return any(path.endswith(".py") for path in sources) or bool(
+        conventions_of(sources)
+    )
 
 
 @dataclass(frozen=True)
@@ -91,14 +103,20 @@ class RelatedTests:
         settings = (_PYTHON_FILES.search(self.read(name) or "") for name in _SETTINGS)
         value = next((re.sub("#.*", "", match[1]) for match in settings if match), "")
         patterns = re.findall(r"[^\s,\"'\[\]]+", value) or _USUAL
-        common = _LEVELS | {*_words(PurePosixPath(pattern).stem for pattern in patterns)}
+        common = _LEVELS | {
+            *_words(PurePosixPath(pattern).stem for pattern in patterns)
+        }
         found = {}
         for path in filter(lambda path: path.endswith(".py"), self.files):
             # A pattern that fits any name needs a place of tests.
             named = [p for p in patterns if PurePosixPath(path).match(p)]
-            if any(PurePosixPath(p).stem.strip("*?") or is_test_path(path) for p in named):
+            if any(
+                PurePosixPath(p).stem.strip("*?") or is_test_path(path) for p in named
+            ):
                 parts = (_words(_dotted(path)[:-1]), _words([PurePosixPath(path).stem]))
-                folder, stem = ([word for word in part if word not in common] for part in parts)
+                folder, stem = (
+                    [word for word in part if word not in common] for part in parts
+                )
                 found[path] = (folder, stem)
         return found
 
@@ -115,9 +133,17 @@ def _place(test: list[str], module: Sequence[str], *, flat: bool) -> int:
     best = 0
     for start in range(len(module)):
         words, package = _words(module[start:]), len(_words(module[start:-1]))
-        same = len([*takewhile(lambda pair: pair[0] == pair[1], zip(words, test, strict=False))])
+        same = len(
+            [
+                *takewhile(
+                    lambda pair: pair[0] == pair[1], zip(words, test, strict=False)
+                )
+            ]
+        )
         if same == len(words) or package < same == len(test):
-            best = max(best, _EXACT + (not start) if len(words) == len(test) else _BEGINS)
+            best = max(
+                best, _EXACT + (not start) if len(words) == len(test) else _BEGINS
+            )
         elif same == package and (package or (flat and not module[1:])):
             best = max(best, _NEAR)
     return best
@@ -149,8 +175,12 @@ EXACT, PREFIX, USE, PACKAGE, NEAR = 8, 4, 3, 2, 1
 """Scores: the name of the file, its beginning, a use of the file, its folder's name, its place."""
 
 # Folders of tests, and folders of sources that they mirror.
-_TEST_FOLDERS = frozenset({"test", "tests", "spec", "specs", "__tests__", "t", "unittest", "it"})
-_SOURCE_FOLDERS = frozenset({"src", "lib", "app", "source", "include", "main", "java", "kotlin"})
+_TEST_FOLDERS = frozenset(
+    {"test", "tests", "spec", "specs", "__tests__", "t", "unittest", "it"}
+)
+_SOURCE_FOLDERS = frozenset(
+    {"src", "lib", "app", "source", "include", "main", "java", "kotlin"}
+)
 _OTHER_LEVELS = _TEST_FOLDERS | _SOURCE_FOLDERS | {"unit", "scala", "groovy"}
 # Files that tests use.
 _NOT_TESTS = re.compile(
@@ -166,11 +196,15 @@ _WORD_BREAKS = re.compile(r"[^a-z0-9]")
 
 def conventions_of(edited: Iterable[str]) -> Mapping[str, Convention]:
     by_suffix = {suffix: one for one in CONVENTIONS for suffix in one.sources}
-    found = ((path, by_suffix.get(PurePosixPath(path).suffix.lower())) for path in edited)
+    found = (
+        (path, by_suffix.get(PurePosixPath(path).suffix.lower())) for path in edited
+    )
     return {path: convention for path, convention in found if convention}
 
 
-def scores_by_convention(edited: Iterable[str], files: Sequence[str], read: Read) -> dict[str, int]:
+def scores_by_convention(
+    edited: Iterable[str], files: Sequence[str], read: Read
+) -> dict[str, int]:
     """Return the test files that belong to ``edited``, with their scores."""
     scores: dict[str, int] = {}
     sources = conventions_of(edited)
@@ -178,7 +212,9 @@ def scores_by_convention(edited: Iterable[str], files: Sequence[str], read: Read
         group = [path for path, one in sources.items() if one is convention]
         found = (path for path in files if convention.test.search(path))
         tests = [path for path in found if not _NOT_TESTS.search(path)]
-        patterns = [[_use(form, source) for form in convention.uses] for source in group]
+        patterns = [
+            [_use(form, source) for form in convention.uses] for source in group
+        ]
         for test in tests:
             text = read(test) or ""
             used = [any(form.search(text) for form in forms) for forms in patterns]
@@ -198,14 +234,22 @@ def scores_by_convention(edited: Iterable[str], files: Sequence[str], read: Read
 def _use(form: str, source: str) -> re.Pattern[str]:
     stem = _name(source)
     camel = "".join(part.capitalize() for part in re.split(r"[_-]", stem))
-    words = {"stem": stem, "folder": PurePosixPath(source).parent.name or stem, "camel": camel}
-    return re.compile(form.format(**{key: re.escape(word) for key, word in words.items()}))
+    words = {
+        "stem": stem,
+        "folder": PurePosixPath(source).parent.name or stem,
+        "camel": camel,
+    }
+    return re.compile(
+        form.format(**{key: re.escape(word) for key, word in words.items()})
+    )
 
 
 def _name(source: str) -> str:
     path = PurePosixPath(source)
     folder = path.parent.name
-    named_by_folder = path.stem in _ROOT_MODULES and folder and folder not in _SOURCE_FOLDERS
+    named_by_folder = (
+        path.stem in _ROOT_MODULES and folder and folder not in _SOURCE_FOLDERS
+    )
     return folder if named_by_folder else path.stem
 
 
@@ -216,7 +260,9 @@ def _score(convention: Convention, test: str, source: str) -> int:
     path = PurePosixPath(source)
     near = _folder(test) == _folder(source)
     name = _plain(_name(source))
-    if subject in (name, _plain(path.stem)) and (near or path.stem not in _ROOT_MODULES):
+    if subject in (name, _plain(path.stem)) and (
+        near or path.stem not in _ROOT_MODULES
+    ):
         return EXACT + NEAR * near
     if near and (convention.same_folder or path.stem in _ROOT_MODULES):
         return PREFIX + NEAR
@@ -228,7 +274,9 @@ def _score(convention: Convention, test: str, source: str) -> int:
     alike = long and (subject in name or name in subject)
     package = bool(subject) and subject == _plain(path.parent.name)
     crate, found, _ = source.rpartition("src/")
-    program = bool(found) and PurePosixPath(test).parent == PurePosixPath(crate, "tests")
+    program = bool(found) and PurePosixPath(test).parent == PurePosixPath(
+        crate, "tests"
+    )
     whole = path.suffix == ".rs" and program
     return PACKAGE * (alike or package or whole) + NEAR * near
 
@@ -239,5 +287,7 @@ def _plain(name: str) -> str:
 
 def _folder(path: str) -> tuple[str, ...]:
     return tuple(
-        part for part in PurePosixPath(path).parts[:-1] if part.lower() not in _OTHER_LEVELS
+        part
+        for part in PurePosixPath(path).parts[:-1]
+        if part.lower() not in _OTHER_LEVELS
     )

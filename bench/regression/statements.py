@@ -42,9 +42,13 @@ def stating(command: str, token: str, runner: Runner, names: Sequence[str] = ())
     plugin = runner is Runner.PYTEST
     name = f"stated_{token}" if plugin else "sitecustomize"
     return _SCRIPT.format(
-        token=token, name=name, mark=mark_of(token), code=_CODE.read_text(encoding="utf-8"),
-        names=json.dumps(names), command=f"{command} -p {name}" if plugin else command,
-    )  # fmt: skip
+        token=token,
+        name=name,
+        mark=mark_of(token),
+        code=_CODE.read_text(encoding="utf-8"),
+        names=json.dumps(names),
+        command=f"{command} -p {name}" if plugin else command,
+    )
 
 
 def mark_of(token: str) -> str:
@@ -60,7 +64,9 @@ def split_statements(output: str, token: str) -> tuple[str, Stated]:
     try:
         found = {}
         for _, moment, packed in said:
-            unpacked = zlib.decompressobj().decompress(base64.b64decode(packed), _LARGEST)
+            unpacked = zlib.decompressobj().decompress(
+                base64.b64decode(packed), _LARGEST
+            )
             found[moment] = json.loads(unpacked)
     except (ValueError, zlib.error, RecursionError):
         return kept, {}
@@ -75,10 +81,14 @@ def doubt(base: Stated, run: Stated, report: str) -> str:
     if not base or base.keys() != run.keys():
         return "the run does not state where its modules come from"
     hashed = hashlib.sha256(report.encode("utf-8", "surrogateescape")).hexdigest()
-    return next((words for m in base for words in _differences(base[m], run[m], hashed)), "")
+    return next(
+        (words for m in base for words in _differences(base[m], run[m], hashed)), ""
+    )
 
 
-def _differences(base: Mapping[str, Any], run: Mapping[str, Any], report: str) -> Iterator[str]:
+def _differences(
+    base: Mapping[str, Any], run: Mapping[str, Any], report: str
+) -> Iterator[str]:
     for name in base["outside"]:
         if name in run["inside"]:
             yield f"{name} is imported from {run['inside'][name]}, not from the environment"
@@ -101,6 +111,14 @@ def shadowing(changes: Changes, files: Collection[str], base: Stated) -> Iterato
         module = place.parent if place.name.startswith("__init__.") else place
         root = "" if str(module.parent) == "." else str(module.parent)
         name = module.name.partition(".")[0]
-        own = {str(module.with_name(f"{name}.py")), str(module.with_name(name) / "__init__.py")}
-        if root in roots and name in names and path.endswith(_SUFFIXES) and not own & known:
+        own = {
+            str(module.with_name(f"{name}.py")),
+            str(module.with_name(name) / "__init__.py"),
+        }
+        if (
+            root in roots
+            and name in names
+            and path.endswith(_SUFFIXES)
+            and not own & known
+        ):
             yield path

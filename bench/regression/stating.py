@@ -44,8 +44,12 @@ class Speaker:
                 if now.get(name) is not value or _code(value) is not code
             )
         places = {**facts["inside"], **facts["outside"]}
-        facts["marked"] = [name for name in self.names if self._marked(places.get(name, ""))]
-        facts["path"] = [place for place in map(self.within, sys.path) if place is not None]
+        facts["marked"] = [
+            name for name in self.names if self._marked(places.get(name, ""))
+        ]
+        facts["path"] = [
+            place for place in map(self.within, sys.path) if place is not None
+        ]
         facts["finders"] = sorted(map(_name, [*sys.meta_path, *sys.path_hooks]))
         packed = base64.b64encode(zlib.compress(json.dumps(facts).encode())).decode()
         os.write(self.output, f"\n{self.mark} {moment} {packed}\n".encode())
@@ -82,15 +86,23 @@ class Speaker:
     def within(self, place: str) -> Any:  # noqa: ANN401
         """Return ``place`` relative to the tree; None where it lies outside."""
         found = os.path.abspath(place) + os.sep  # noqa: PTH100
-        return found[len(self.tree) :].rstrip("/") if found.startswith(self.tree) else None
+        return (
+            found[len(self.tree) :].rstrip("/") if found.startswith(self.tree) else None
+        )
 
     def _places(self) -> Any:  # noqa: ANN401
         inside: Any = {}
         outside: Any = {}
         for name, module in list(sys.modules.items()):
             values = getattr(module, "__dict__", {})
-            place = values.get("__file__") or getattr(values.get("__spec__"), "origin", None)
-            within = self.within(place) if isinstance(place, str) and place[:1] == "/" else None
+            place = values.get("__file__") or getattr(
+                values.get("__spec__"), "origin", None
+            )
+            within = (
+                self.within(place)
+                if isinstance(place, str) and place[:1] == "/"
+                else None
+            )
             (outside if within is None else inside)[name] = str(within or place)
         return inside, outside
 
@@ -102,8 +114,14 @@ class Speaker:
                 if callable(value):
                     found[f"{name}.{key}"] = value
                 if isinstance(value, type) and value.__module__ == name:
-                    own = [(k, v) for k, v in vars(value).items() if hasattr(type(v), "__get__")]
-                    found.update((f"{name}.{key}.{inner}", method) for inner, method in own)
+                    own = [
+                        (k, v)
+                        for k, v in vars(value).items()
+                        if hasattr(type(v), "__get__")
+                    ]
+                    found.update(
+                        (f"{name}.{key}.{inner}", method) for inner, method in own
+                    )
         return found
 
 
@@ -129,9 +147,13 @@ def _entry_points() -> Any:  # noqa: ANN401
         except ImportError:
             from pkg_resources import iter_entry_points  # type: ignore[import-untyped]
 
-            return sorted((point.name, str(point)) for point in iter_entry_points("pytest11"))
+            return sorted(
+                (point.name, str(point)) for point in iter_entry_points("pytest11")
+            )
     points = [point for one in distributions() for point in one.entry_points]
-    return sorted((point.name, point.value) for point in points if point.group == "pytest11")
+    return sorted(
+        (point.name, point.value) for point in points if point.group == "pytest11"
+    )
 
 
 def speak(mark: str, tree: str, names: Any) -> None:  # noqa: ANN401
@@ -156,7 +178,9 @@ def speak(mark: str, tree: str, names: Any) -> None:  # noqa: ANN401
 def _say(moment: str, config: Any, **facts: Any) -> None:  # noqa: ANN401
     speaker = globals().get("_speaker")
     if speaker:
-        plugins = [one for one in config.pluginmanager.get_plugins() if _name(one) != __name__]
+        plugins = [
+            one for one in config.pluginmanager.get_plugins() if _name(one) != __name__
+        ]
         facts["plugins"] = sorted(
             f"{_name(one)} {speaker.within(getattr(one, '__file__', None) or '/') or ''}"
             for one in plugins

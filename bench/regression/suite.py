@@ -21,12 +21,25 @@ from pathlib import Path, PurePosixPath
 from agent.conversation.testreport import Failure, TestReport
 from bench.config import TestChoice
 from bench.instances.instance import Instance
-from bench.regression.baselines import ALL_TESTS, Baseline, Baselines, TestFiles, died, no_spare
+from bench.regression.baselines import (
+    ALL_TESTS,
+    Baseline,
+    Baselines,
+    TestFiles,
+    died,
+    no_spare,
+)
 from bench.regression.failures import failures_of
 from bench.regression.related import RelatedTests, has_convention
 from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, can_take
 from bench.regression.runners.commands import find_runner, takes_arguments
-from bench.regression.statements import doubt, mark_of, shadowing, split_statements, stating
+from bench.regression.statements import (
+    doubt,
+    mark_of,
+    shadowing,
+    split_statements,
+    stating,
+)
 from bench.regression.testconfig import tree_under_test
 from bench.regression.testlogs import Results, TestRun, broken
 from core.worktree import Changes
@@ -79,7 +92,9 @@ class ProvenSetup:
     reason: str = ""
 
 
-def edited_packages(edited: Iterable[str], files: Collection[str]) -> tuple[Package, ...]:
+def edited_packages(
+    edited: Iterable[str], files: Collection[str]
+) -> tuple[Package, ...]:
     """Return the top-level packages and modules of the base tree that contain ``edited``."""
     found = (_package(PurePosixPath(path), files) for path in edited)
     return tuple(sorted({p for p in found if p}, key=lambda p: p.file))
@@ -93,7 +108,9 @@ def _package(path: PurePosixPath, files: Collection[str]) -> Package | None:
         top = folder
     if top is not None:
         return Package(top.name, _root(top), f"{top}/__init__.py")
-    module = path.suffix == ".py" and _root(path) in _IMPORT_ROOTS and str(path) in files
+    module = (
+        path.suffix == ".py" and _root(path) in _IMPORT_ROOTS and str(path) in files
+    )
     # Nothing imports a setup script, and pytest imports conftest files by their paths.
     if not module or path.name in ("setup.py", "conftest.py"):
         return None
@@ -139,7 +156,9 @@ def find_setup(
     command = stating(command, token, runner, [package.name for package in packages])
     mark = f"\n# {mark_of(token)}\n"
     marked = {p.file: f"{read(p.file) or ''}{mark}" for p in packages}
-    changes = {file: text.encode("utf-8", "surrogateescape") for file, text in marked.items()}
+    changes = {
+        file: text.encode("utf-8", "surrogateescape") for file, text in marked.items()
+    }
     roots = tuple(sorted({p.root for p in packages})) or ("",)
     without_installation: ProvenSetup | None = None
     reason = ""
@@ -180,7 +199,11 @@ def setup_failures(prepared: Prepared, proven: ProvenSetup) -> tuple[Failure, ..
 
 
 def build_failures(
-    session: Session, prepared: Prepared, proven: ProvenSetup, kept: Changes, version: str
+    session: Session,
+    prepared: Prepared,
+    proven: ProvenSetup,
+    kept: Changes,
+    version: str,
 ) -> tuple[tuple[Failure, ...], str]:
     """Return what prevents the installation of the project, or why that is unknown.
 
@@ -195,7 +218,9 @@ def build_failures(
         return (), ""
     with session.prepare({}, proven.setup) as base:
         if base.run(command, _BUILD_SECONDS).exit_code == 0:
-            return (_setup_failure("the installation of the project", result.output),), ""
+            return (
+                _setup_failure("the installation of the project", result.output),
+            ), ""
     reason = "the project's build cannot be tried here, and the edits concern it"
     return (), reason if build_files(kept) else ""
 
@@ -260,7 +285,9 @@ class RegressionTests:
         self.results.clear()
         if tree.mixed:
             path = tree.mixed[0]
-            return self._unknown(f"{path} changes test configuration and other things at once")
+            return self._unknown(
+                f"{path} changes test configuration and other things at once"
+            )
         # The prediction must install, including edits that the tests run without.
         built = build_files(tree.configuration)
         whole = {**tree.changes, **{path: changes[path] for path in built}}
@@ -274,12 +301,16 @@ class RegressionTests:
         selected = self._selected(proven, wanted)
         if not (selected or builds):
             hidden = self._tests.runner is Runner.SCRIPT and ALL_TESTS in wanted
-            words = f"no result of a test in the output of {self.session.test_command!r}"
+            words = (
+                f"no result of a test in the output of {self.session.test_command!r}"
+            )
             return self._unknown(words if hidden else "")
         for baseline in selected.values():
             for path in shadowing(tree.changes, self.files, baseline.stated):
                 self.suspect = True
-                return self._unknown(f"{path} takes the place of a module of the environment")
+                return self._unknown(
+                    f"{path} takes the place of a module of the environment"
+                )
         return self._report(proven, tree.changes, whole, selected)
 
     @property
@@ -290,8 +321,12 @@ class RegressionTests:
     def baseline(self) -> Baseline:
         """Return the results of all tests at the base commit."""
         tests = self.whole
-        with tests._measuring(tests._setup({}, (ALL_TESTS,)), (ALL_TESTS,)) as baseline_of:
-            return baseline_of(ALL_TESTS, min(tests.limits.baseline, tests._usable_seconds))
+        with tests._measuring(
+            tests._setup({}, (ALL_TESTS,)), (ALL_TESTS,)
+        ) as baseline_of:
+            return baseline_of(
+                ALL_TESTS, min(tests.limits.baseline, tests._usable_seconds)
+            )
 
     def _unknown(self, reason: str) -> TestReport:
         self.log.info("tests: %s", reason or "no related test can tell")
@@ -313,7 +348,11 @@ class RegressionTests:
             # tox hides the variable from its commands that proof and statements need.
             command = "python -m pytest"
         runner = find_runner(command, self.instance.log_parser, self.read)
-        if self.instance.commands and runner in OF_PYTHON and not takes_arguments(command, runner):
+        if (
+            self.instance.commands
+            and runner in OF_PYTHON
+            and not takes_arguments(command, runner)
+        ):
             runner = Runner.SCRIPT
         return TestFiles(self.instance, runner, command, self.files, self.read)
 
@@ -342,12 +381,16 @@ class RegressionTests:
         key = (rebuild, *(package.file for package in packages))
         if key not in self._setups:
             command = self._tests.command(*wanted)
-            found = find_setup(self.session, packages, self.read, command, runner, rebuild=rebuild)
+            found = find_setup(
+                self.session, packages, self.read, command, runner, rebuild=rebuild
+            )
             self._setups[key] = found
             self.log.info("tests: set up %s %s", found.setup.way.value, found.reason)
         return self._setups[key]
 
-    def _selected(self, proven: ProvenSetup, wanted: Sequence[str]) -> dict[str, Baseline]:
+    def _selected(
+        self, proven: ProvenSetup, wanted: Sequence[str]
+    ) -> dict[str, Baseline]:
         budget, spent = self._usable_seconds, 0.0
         chosen: dict[str, Baseline] = {}
         left_out = []
@@ -363,7 +406,9 @@ class RegressionTests:
                 elif not baseline or baseline.died or baseline.usable:
                     left_out.append(path or "all tests")
         if left_out:
-            self._add_note(f"left out, the baseline takes too long or dies: {', '.join(left_out)}")
+            self._add_note(
+                f"left out, the baseline takes too long or dies: {', '.join(left_out)}"
+            )
         return chosen
 
     def _add_note(self, words: str) -> None:
@@ -377,7 +422,9 @@ class RegressionTests:
         baselines = self._baselines_on(proven)
         found: dict[str, Baseline] = {}
         with ExitStack() as stack:
-            prepare = cache(lambda: stack.enter_context(self.session.prepare({}, proven.setup)))
+            prepare = cache(
+                lambda: stack.enter_context(self.session.prepare({}, proven.setup))
+            )
 
             def baseline_of(path: str, seconds: float) -> Baseline:
                 known = found.get(path) or baselines.known(path)
@@ -426,9 +473,14 @@ class RegressionTests:
             failures, unsure = self._installed(prepared, proven, changes)
             # Where the set-up failed in one of two tries, the tree says nothing of the candidate.
             if not failures and not setup_failures(prepared, proven):
-                found = (self._newly_failing(prepared, proven, *one) for one in selected.items())
+                found = (
+                    self._newly_failing(prepared, proven, *one)
+                    for one in selected.items()
+                )
                 failures = tuple(chain.from_iterable(found))
-        self.log.info("tests: %d files run, %d failures are new", len(selected), len(failures))
+        self.log.info(
+            "tests: %d files run, %d failures are new", len(selected), len(failures)
+        )
         if failures:
             return TestReport(False, failures)
         if reason or unsure or self._doubt or not selected:
@@ -442,7 +494,9 @@ class RegressionTests:
             with self.session.prepare(changes, proven.setup) as again:
                 failures = setup_failures(again, proven)
             return failures, "" if failures else "the set-up failed in one of two tries"
-        return build_failures(self.session, prepared, proven, changes, self.instance.version)
+        return build_failures(
+            self.session, prepared, proven, changes, self.instance.version
+        )
 
     def _newly_failing(
         self, prepared: Prepared, proven: ProvenSetup, path: str, baseline: Baseline
@@ -463,7 +517,9 @@ class RegressionTests:
             if not failed and not dead:
                 self._compare(baseline, run)
                 return ()
-        failed, dead = self._confirmed(proven, path, baseline, failed or set(), dead=dead)
+        failed, dead = self._confirmed(
+            proven, path, baseline, failed or set(), dead=dead
+        )
         if not failed and not dead:
             self._compare(baseline, run)
             return ()
@@ -476,13 +532,21 @@ class RegressionTests:
         found = failures_of(run.log, runner, names, ended, run.details)
         if runner is Runner.SYMPY:  # gives only the names of functions
             found = tuple(
-                replace(one, name=f"{path}:{one.name}" if path not in one.name else one.name)
+                replace(
+                    one, name=f"{path}:{one.name}" if path not in one.name else one.name
+                )
                 for one in found
             )
         return found
 
     def _confirmed(
-        self, proven: ProvenSetup, path: str, baseline: Baseline, failed: set[str], *, dead: bool
+        self,
+        proven: ProvenSetup,
+        path: str,
+        baseline: Baseline,
+        failed: set[str],
+        *,
+        dead: bool,
     ) -> tuple[set[str], bool]:
         with self.session.prepare({}, proven.setup) as prepared:
             result, run = self._tests.run(prepared, path, self.limits.test)

@@ -48,7 +48,9 @@ class FileEdit(Enum):
 _Values = Mapping[tuple[str, ...], Any]
 
 
-def _compare(before: _Values, after: _Values, is_setting: Callable[..., bool]) -> FileEdit:
+def _compare(
+    before: _Values, after: _Values, is_setting: Callable[..., bool]
+) -> FileEdit:
     names = before.keys() | after.keys()
     changed = [name for name in names if before.get(name) != after.get(name)]
     settings = [name for name in changed if is_setting(*name)]
@@ -83,7 +85,9 @@ def _toml_values(text: str) -> _Values:
     return dict(_named_values((), tomllib.loads(text)))
 
 
-def _named_values(name: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _named_values(
+    name: tuple[str, ...], value: object
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     if not isinstance(value, dict) or not value:
         yield name, value
         return
@@ -106,8 +110,12 @@ _COVERAGE = "coverage:"
 _TOX = frozenset({"tox", "tox:tox", "testenv"})
 _TOX_ENVIRONMENT = "testenv:"
 # pytest imports the entry points of the group pytest11 when it starts.
-_ENTRY_POINTS = frozenset({("options.entry_points", "pytest11"), ("options", "entry_points")})
-_DEPENDENCIES = frozenset({"deps", "extras", "requires", "dependency_groups", "constraints"})
+_ENTRY_POINTS = frozenset(
+    {("options.entry_points", "pytest11"), ("options", "entry_points")}
+)
+_DEPENDENCIES = frozenset(
+    {"deps", "extras", "requires", "dependency_groups", "constraints"}
+)
 _REFERENCE = re.compile(r"\{\[([^\[\]\n]+)\]")
 
 
@@ -117,7 +125,11 @@ def _compare_ini(base: str, new: str) -> FileEdit:
     def is_setting(_parser: str, section: str, option: str) -> bool:
         if section in _SECTIONS or section.startswith(_COVERAGE):
             return True
-        if section in _TOX or section.startswith(_TOX_ENVIRONMENT) or section in referenced:
+        if (
+            section in _TOX
+            or section.startswith(_TOX_ENVIRONMENT)
+            or section in referenced
+        ):
             return option not in _DEPENDENCIES
         return (section, option) in _ENTRY_POINTS
 
@@ -142,7 +154,11 @@ def _ini_values(text: str) -> _Values:
 
 
 # With installed entry points; below, sympy's runner.
-_WHOLE = TEST_CONFIGURATION | {f"{name}.py" for name in STARTUP_MODULES} | {"entry_points.txt"}
+_WHOLE = (
+    TEST_CONFIGURATION
+    | {f"{name}.py" for name in STARTUP_MODULES}
+    | {"entry_points.txt"}
+)
 _RUNNERS = frozenset({"bin/test"})
 
 
@@ -172,7 +188,9 @@ class TreeUnderTest:
         others = self.mixed or self.changes.keys() - set(plugins)
         if not others and (plugins or self.configuration):
             return ConfigurationEdits.ALL
-        return ConfigurationEdits.SOME if self.configuration else ConfigurationEdits.NONE
+        return (
+            ConfigurationEdits.SOME if self.configuration else ConfigurationEdits.NONE
+        )
 
 
 def may_configure_tests(path: str) -> bool:
@@ -193,13 +211,19 @@ def plugins_of(patch: str) -> frozenset[str]:
     found = set()
     for path in new if edits else ():
         names = PurePosixPath(path.removesuffix("/__init__.py")).with_suffix("").parts
-        dotted = ".".join(names[1:] if names[0] in SOURCE_ROOTS and len(names) > 1 else names)
-        if re.search(rb"(?<![\w.])" + re.escape(os.fsencode(dotted)) + rb"(?!\w)", edits):
+        dotted = ".".join(
+            names[1:] if names[0] in SOURCE_ROOTS and len(names) > 1 else names
+        )
+        if re.search(
+            rb"(?<![\w.])" + re.escape(os.fsencode(dotted)) + rb"(?!\w)", edits
+        ):
             found.add(path)
     return frozenset(found)
 
 
-def tree_under_test(changes: Changes, files: Collection[str], read: Read) -> TreeUnderTest:
+def tree_under_test(
+    changes: Changes, files: Collection[str], read: Read
+) -> TreeUnderTest:
     """Return the tree of ``changes`` with the base commit's tests and test configuration.
 
     A file is taken from the base commit as a whole where one of its settings changes.

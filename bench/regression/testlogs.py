@@ -44,7 +44,9 @@ find . \\( -path '*/surefire-reports/TEST-*.xml' -o -path '*/failsafe-reports/TE
 rm -f /tmp/{token}
 exit $code"""
 _XFAIL = "pytest.xfail"
-_OLD_XFAIL = "expected test failure"  # pytest before 4.1 gives no type, and this message
+_OLD_XFAIL = (
+    "expected test failure"  # pytest before 4.1 gives no type, and this message
+)
 
 
 def split_report(output: str, token: str) -> tuple[str, str]:
@@ -54,7 +56,9 @@ def split_report(output: str, token: str) -> tuple[str, str]:
     """
     before, found, after = output.rpartition(f"\n{token}\n")
     log, report = (before, after.strip()) if found else (output, "")
-    return "".join(line for line in log.splitlines(keepends=True) if token not in line), report
+    return "".join(
+        line for line in log.splitlines(keepends=True) if token not in line
+    ), report
 
 
 def report_results(report: str, files: Collection[str]) -> dict[str, str]:
@@ -64,7 +68,9 @@ def report_results(report: str, files: Collection[str]) -> dict[str, str]:
     """
     # Files by their names in the report: ``tests.test_a``, and ``docs.a.txt`` for doctests.
     modules = {path.replace("/", "."): path for path in files}
-    modules |= {p.removesuffix(".py").replace("/", "."): p for p in files if p.endswith(".py")}
+    modules |= {
+        p.removesuffix(".py").replace("/", "."): p for p in files if p.endswith(".py")
+    }
     found: list[tuple[str, str]] = []
     for case in cases_of(report):
         name = _node_id(case.get("classname", ""), case.get("name", ""), modules)
@@ -74,7 +80,9 @@ def report_results(report: str, files: Collection[str]) -> dict[str, str]:
                 kind, message = child.get("type"), child.get("message")
                 expected = kind == _XFAIL or (kind is None and message == _OLD_XFAIL)
                 failed_as_expected = child.tag == "skipped" and expected
-                statuses.append(XFAIL if failed_as_expected else XML_STATUSES[child.tag])
+                statuses.append(
+                    XFAIL if failed_as_expected else XML_STATUSES[child.tag]
+                )
             found += [(name, status) for status in statuses or [PASSED]]
     return worst(found)
 
@@ -100,7 +108,8 @@ _SUBTEST = re.compile(r"^(\S+ \(\S+\)) [\[(].*")
 _SKIPPED = re.compile(r"\bskipped=(\d+)")
 # In a pipe, sympy wraps its closing line at 80 columns and ignores COLUMNS.
 _SYMPY_END = re.compile(
-    r"^[= ]*tests finished: (\d+) passed,(?:[ \n]+[\w ]{1,60},){0,8}[ \n]+in [\d.]+ seconds", re.M
+    r"^[= ]*tests finished: (\d+) passed,(?:[ \n]+[\w ]{1,60},){0,8}[ \n]+in [\d.]+ seconds",
+    re.M,
 )
 # There are no underscores around a name as long as the line.
 _SYMPY_HEADING = re.compile(r"^_* (\S+\.py:(\w+)) _*$", re.M)
@@ -136,7 +145,9 @@ def one_per_line(output: str, runner: Runner) -> str:
     return _UNITTEST_GLUED.sub("", output)
 
 
-def cross_checked(results: Mapping[str, str], output: str, runner: Runner) -> dict[str, str]:
+def cross_checked(
+    results: Mapping[str, str], output: str, runner: Runner
+) -> dict[str, str]:
     """Return the ``results`` that the rest of ``output`` confirms.
 
     A test with an explained failure has failed, whatever its result line says. Nothing is known if
@@ -150,7 +161,9 @@ def cross_checked(results: Mapping[str, str], output: str, runner: Runner) -> di
     headings = [heading.splitlines() for heading in _UNITTEST_HEADING.findall(output)]
     failed = {_SUBTEST.sub(r"\1", lines[0]) for lines in headings}
     # In one of the two places the first line of a docstring may replace the name.
-    kept = _with_failed(results, failed | {line for lines in headings for line in lines[1:]})
+    kept = _with_failed(
+        results, failed | {line for lines in headings for line in lines[1:]}
+    )
     ends = _UNITTEST_END.findall(output)
     if len(ends) != 1:
         return {}
@@ -163,7 +176,9 @@ def cross_checked(results: Mapping[str, str], output: str, runner: Runner) -> di
 
 
 def _with_failed(results: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    return {name: "FAILED" if name in names else status for name, status in results.items()}
+    return {
+        name: "FAILED" if name in names else status for name, status in results.items()
+    }
 
 
 def _count(results: Mapping[str, str], statuses: Collection[str]) -> int:
@@ -210,7 +225,9 @@ class TestRun:
     report: str = ""
 
 
-def with_report_file(command: str, runner: Runner, token: str, show: Sequence[str] = ()) -> str:
+def with_report_file(
+    command: str, runner: Runner, token: str, show: Sequence[str] = ()
+) -> str:
     """Return the command whose output ``read_run`` reads with the same ``token``.
 
     Code under test prints into this output. ``token`` is a new random word per run, unknown to it.
@@ -239,18 +256,28 @@ def read_run(
     text, parsers = limited_output(output), _registry()
     usual = SUPPORT[runner].swebench_parser
     parser = parsers.get(instance.log_parser or usual, parsers[usual])
-    parsed = parser(one_per_line(text, runner), _Parsed(instance.repo, instance.version))
+    parsed = parser(
+        one_per_line(text, runner), _Parsed(instance.repo, instance.version)
+    )
     return TestRun(output, cross_checked(parsed, text, runner), stated=stated)
 
 
 def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> TestRun:
-    log, reports = split_report(output, token) if SUPPORT[runner].writes_reports else (output, "")
+    log, reports = (
+        split_report(output, token) if SUPPORT[runner].writes_reports else (output, "")
+    )
     parsed = parse_xml(reports)
     # The set knows better than a guess what a script prints.
-    if not parsed.results and runner is Runner.SCRIPT and instance.log_parser in _registry():
+    if (
+        not parsed.results
+        and runner is Runner.SCRIPT
+        and instance.log_parser in _registry()
+    ):
         parser = _registry()[instance.log_parser]
         with suppress(ValueError, LookupError, TypeError, AttributeError, SyntaxError):
-            found = parser(limited_output(log), _Parsed(instance.repo, instance.version))
+            found = parser(
+                limited_output(log), _Parsed(instance.repo, instance.version)
+            )
             parsed = ParsedOutput(dict(found))
     if not parsed.results:
         parsed = parse_output(log, runner)
@@ -271,14 +298,18 @@ def passing(results: Results) -> frozenset[str]:
 
 def failing(results: Results) -> list[str]:
     """Return the names of the tests that fail, sorted."""
-    return sorted(name for name, status in results.items() if status in ("FAILED", "ERROR"))
+    return sorted(
+        name for name, status in results.items() if status in ("FAILED", "ERROR")
+    )
 
 
 def results_in_words(results: Results) -> str:
     """Return how many tests pass, fail and are skipped."""
     passed, failed = len(passing(results)), len(failing(results))
     skipped = len(results) - passed - failed
-    return f"{passed} pass, {failed} fail" + (f", {skipped} are skipped" if skipped else "")
+    return f"{passed} pass, {failed} fail" + (
+        f", {skipped} are skipped" if skipped else ""
+    )
 
 
 def broken(before: Results, after: Results) -> tuple[str, ...]:

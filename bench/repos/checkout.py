@@ -93,7 +93,9 @@ class Snapshot:
         data = json.loads((folder / _MANIFEST).read_text())
         try:
             pack = {name: PackFile(**fields) for name, fields in data["pack"].items()}
-            entries = {path: TreeFile(*fields) for path, fields in data["entries"].items()}
+            entries = {
+                path: TreeFile(*fields) for path, fields in data["entries"].items()
+            }
             submodules = tuple(map(str, data["submodules"]))
             return cls(folder, data["commit"], pack, entries, submodules)
         except (LookupError, TypeError, AttributeError) as error:
@@ -133,7 +135,10 @@ def _read(folder: Path) -> Snapshot | None:
 
 def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
     try:
-        with scratch_folder(target) as temporary, tempfile.TemporaryDirectory() as scratch:
+        with (
+            scratch_folder(target) as temporary,
+            tempfile.TemporaryDirectory() as scratch,
+        ):
             if bug:
                 planted = Path(scratch) / "planted"
                 mirror, commit = planted, plant(mirror, commit, bug, planted)
@@ -142,13 +147,29 @@ def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
             make_objects(objects, [objects_of(mirror)])
             store = {"GIT_OBJECT_DIRECTORY": str(objects)}
             # Without --no-object-names, strange paths could get into the list of hashes.
-            listing = ("rev-list", "--objects", "--no-object-names", f"{commit}^{{tree}}")
+            listing = (
+                "rev-list",
+                "--objects",
+                "--no-object-names",
+                f"{commit}^{{tree}}",
+            )
             wanted = git(*listing, cwd=mirror, env=store) + f"{commit}\n".encode()
-            git("pack-objects", "-q", temporary / "pack", cwd=mirror, stdin=wanted, env=store)
+            git(
+                "pack-objects",
+                "-q",
+                temporary / "pack",
+                cwd=mirror,
+                stdin=wanted,
+                env=store,
+            )
             (packed,) = temporary.glob("*.idx")
-            index_lines = git("show-index", cwd=mirror, stdin=packed.read_bytes()).splitlines()
+            index_lines = git(
+                "show-index", cwd=mirror, stdin=packed.read_bytes()
+            ).splitlines()
             if {line.split()[1] for line in index_lines} != set(wanted.split()):
-                raise ValueError("the pack does not hold exactly the commit and its tree")
+                raise ValueError(
+                    "the pack does not hold exactly the commit and its tree"
+                )
             index = {"GIT_INDEX_FILE": str(temporary / INDEX)}
             git("read-tree", commit, cwd=mirror, env={**store, **index})
             listed = git("ls-tree", "-r", "-l", "-z", commit, cwd=mirror, env=store)
@@ -158,12 +179,16 @@ def _make(mirror: Path, commit: str, target: Path, bug: str) -> Snapshot:
             temporary.replace(target)
         return Snapshot.read(target)
     except (GitError, OSError, ValueError) as error:
-        raise InfrastructureError(f"cannot pack {commit} of {mirror}: {error}") from error
+        raise InfrastructureError(
+            f"cannot pack {commit} of {mirror}: {error}"
+        ) from error
 
 
 def objects_of(repository: Path) -> Path:
     """Return the folder of a repository's objects."""
-    named = git("rev-parse", "--git-path", "objects", cwd=repository).removesuffix(b"\n")
+    named = git("rev-parse", "--git-path", "objects", cwd=repository).removesuffix(
+        b"\n"
+    )
     return (repository / os.fsdecode(named)).resolve()
 
 
@@ -187,7 +212,9 @@ def _write_manifest(listed: bytes, commit: str, folder: Path) -> None:
             entries[path] = (mode, blob, int(size))
     manifest = {
         "commit": commit,
-        "pack": {file.name: asdict(PackFile.of(file)) for file in folder.glob("pack-*")},
+        "pack": {
+            file.name: asdict(PackFile.of(file)) for file in folder.glob("pack-*")
+        },
         "entries": entries,
         "submodules": sorted(submodules),
     }
@@ -216,7 +243,9 @@ def plant(mirror: Path, commit: str, patch: str, repository: Path) -> str:
     git("read-tree", commit, cwd=repository)
     data = patch.encode("utf-8", "surrogateescape")
     apply = ("apply", "--cached", "--whitespace=nowarn")
-    if git_result(*apply, "--check", "--reverse", cwd=repository, stdin=data).returncode:
+    if git_result(
+        *apply, "--check", "--reverse", cwd=repository, stdin=data
+    ).returncode:
         applied = git_result(*apply, cwd=repository, stdin=data)
         if applied.returncode:
             raise InfrastructureError(
@@ -327,7 +356,9 @@ def renew_checkout(checkout: Checkout) -> Checkout:
             git("checkout-index", "--force", "-z", "--stdin", cwd=root, stdin=names)
         return _verify_files(snapshot, root)
     except (GitError, OSError) as error:
-        raise InfrastructureError(f"cannot renew the checkout {root}: {error}") from error
+        raise InfrastructureError(
+            f"cannot renew the checkout {root}: {error}"
+        ) from error
 
 
 def make_repository(snapshot: Snapshot, root: Path) -> None:
@@ -371,7 +402,9 @@ def _verify_files(snapshot: Snapshot, root: Path) -> Checkout:
         file = found[path]
         regular = file.is_file and bool(file.mode & 0o100) == entry.is_executable
         if file.size != entry.size or not (file.is_link if entry.is_link else regular):
-            raise LeakError(f"{root}: {path!r} is not as its commit has it in a fresh checkout")
+            raise LeakError(
+                f"{root}: {path!r} is not as its commit has it in a fresh checkout"
+            )
     return Checkout(root, snapshot, found, _of_repository(root))
 
 
@@ -391,7 +424,9 @@ def _verify_repository(snapshot: Snapshot, dot_git: Path) -> None:
     for name, file in packs.items():
         if PackFile.of(dot_git / name) != file:
             raise LeakError(f"{dot_git}: {name} is not the snapshot's pack")
-    if (dot_git / BASE_INDEX.name).read_bytes() != (snapshot.folder / INDEX).read_bytes():
+    if (dot_git / BASE_INDEX.name).read_bytes() != (
+        snapshot.folder / INDEX
+    ).read_bytes():
         raise LeakError(f"{dot_git}: {BASE_INDEX.name} is not the snapshot's index")
 
 
@@ -412,7 +447,11 @@ def make_spread(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):
-            (flags,) = struct.unpack("i", fcntl.ioctl(descriptor, _GET_FLAGS, struct.pack("i", 0)))
-            fcntl.ioctl(descriptor, _SET_FLAGS, struct.pack("i", flags | _TOP_DIRECTORY))
+            (flags,) = struct.unpack(
+                "i", fcntl.ioctl(descriptor, _GET_FLAGS, struct.pack("i", 0))
+            )
+            fcntl.ioctl(
+                descriptor, _SET_FLAGS, struct.pack("i", flags | _TOP_DIRECTORY)
+            )
     finally:
         os.close(descriptor)

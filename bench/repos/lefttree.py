@@ -58,13 +58,19 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
     root = checkout.root
     if root.is_symlink() or not root.is_dir():
         what = "put something else in place of" if os.path.lexists(root) else "removed"
-        raise UnusableTreeError(f"the agent {what} its checkout: there is nothing to compare")
+        raise UnusableTreeError(
+            f"the agent {what} its checkout: there is nothing to compare"
+        )
     try:
         return tuple(_taken_over(checkout))
     except OSError as error:
         if error.errno in OF_THE_MACHINE:
-            raise InfrastructureError(f"cannot read the tree {root}: {error}") from error
-        raise UnusableTreeError(f"the tree that the agent left cannot be read: {error}") from error
+            raise InfrastructureError(
+                f"cannot read the tree {root}: {error}"
+            ) from error
+        raise UnusableTreeError(
+            f"the tree that the agent left cannot be read: {error}"
+        ) from error
 
 
 def _taken_over(checkout: Checkout) -> Iterator[Dropped]:
@@ -163,7 +169,9 @@ def _refused_by_git(checkout: Checkout) -> Iterator[Dropped]:
 def _restore(checkout: Checkout, paths: Sequence[str]) -> None:
     names = b"".join(os.fsencode(path) + b"\0" for path in paths)
     if names:
-        git("checkout-index", "--force", "-z", "--stdin", cwd=checkout.root, stdin=names)
+        git(
+            "checkout-index", "--force", "-z", "--stdin", cwd=checkout.root, stdin=names
+        )
 
 
 def _listed(root: Path, *command: str) -> list[str]:

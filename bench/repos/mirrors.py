@@ -36,7 +36,9 @@ class Mirrors:
         """Return the mirror of ``repo`` (``owner/name``); None if there is none."""
         owner, _, name = repo.partition("/")
         places = (f"{owner}+{name}/repo", f"{owner}__{name}.git", f"{name}.git")
-        return next((self.root / p for p in places if (self.root / p / "HEAD").is_file()), None)
+        return next(
+            (self.root / p for p in places if (self.root / p / "HEAD").is_file()), None
+        )
 
     def get(self, repo: str, commit: str) -> Path:
         """Return a mirror of ``repo`` that holds ``commit``; clone or fetch it if needed.
@@ -74,7 +76,14 @@ class Mirrors:
             # Renamed when it is whole, so that a kill leaves no partial mirror.
             with scratch_folder(target) as temporary:
                 try:
-                    git("clone", "--quiet", "--mirror", url, temporary / "mirror", cwd=self.root)
+                    git(
+                        "clone",
+                        "--quiet",
+                        "--mirror",
+                        url,
+                        temporary / "mirror",
+                        cwd=self.root,
+                    )
                 except GitError as error:
                     raise InfrastructureError(f"cannot clone {url}: {error}") from error
                 (temporary / "mirror").replace(target)
@@ -99,10 +108,16 @@ def add_submodules(mirror: Path, checkout: Checkout) -> None:
     Only that of one's own repository holds some. Patches cannot have files of submodules.
     """
     for path in checkout.snapshot.submodules:
-        commit = git("rev-parse", f"{checkout.base_commit}:{path}", cwd=mirror).decode().strip()
+        commit = (
+            git("rev-parse", f"{checkout.base_commit}:{path}", cwd=mirror)
+            .decode()
+            .strip()
+        )
         if has_commit(mirror, commit):
             with tempfile.TemporaryDirectory() as folder:
-                run = partial(git, cwd=mirror, env={"GIT_INDEX_FILE": f"{folder}/index"})
+                run = partial(
+                    git, cwd=mirror, env={"GIT_INDEX_FILE": f"{folder}/index"}
+                )
                 run("read-tree", commit)
                 remove_env_files(run)
                 place = f"--work-tree={checkout.root / path}"
@@ -110,4 +125,6 @@ def add_submodules(mirror: Path, checkout: Checkout) -> None:
 
 
 def has_commit(mirror: Path, commit: str) -> bool:
-    return git_result("cat-file", "-e", f"{commit}^{{commit}}", cwd=mirror).returncode == 0
+    return (
+        git_result("cat-file", "-e", f"{commit}^{{commit}}", cwd=mirror).returncode == 0
+    )

@@ -32,7 +32,14 @@ _OTHER_TEST = re.compile(
     r"^(?!(.*/)?(src|lib|app|main)/).*/(test|spec)/.*\.([cm]?[jt]sx?|rb|c|cc|cpp|cxx|h|hpp)$"
 )
 TEST_CONFIGURATION = frozenset(
-    {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "conftest.py", ".coveragerc"}
+    {
+        "pytest.ini",
+        ".pytest.ini",
+        "pytest.toml",
+        ".pytest.toml",
+        "conftest.py",
+        ".coveragerc",
+    }
 )
 """Names of files that only configure tests."""
 
@@ -48,25 +55,73 @@ STARTUP_MODULES = frozenset({"sitecustomize", "usercustomize"})
 # New files with these names would change how tests run.
 _NEW_ONLY_NAMES = TEST_CONFIGURATION | {"tox.ini", "setup.cfg", "pyproject.toml"}
 # New at the root, these would replace the test runner.
-_RUNNER_NAMES = frozenset({"pytest.py", "pytest", "_pytest", "pluggy", "pluggy.py", "unittest"})
+_RUNNER_NAMES = frozenset(
+    {"pytest.py", "pytest", "_pytest", "pluggy", "pluggy.py", "unittest"}
+)
 SOURCE_ROOTS = ("src", "lib")
 """Folders besides the root from which repositories import."""
 
 # Folders in which new modules would replace what the runner imports. A script's own folder is one
 # too, and sympy's runner is bin/test.
 _IMPORT_ROOTS = ("", *SOURCE_ROOTS, "bin")
-_IMPORTED_BY_RUNNERS = sys.stdlib_module_names | STARTUP_MODULES | {
-    "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "exceptiongroup", "tomli", "attr",
-    "attrs", "py", "pygments", "colorama", "typing_extensions", "xdist", "pytest_cov", "tox",
-    "atomicwrites", "coverage", "execnet", "hypothesis", "importlib_metadata", "more_itertools",
-    "pathlib2", "six", "toml", "wcwidth", "zipp",
-}  # fmt: skip
+_IMPORTED_BY_RUNNERS = (
+    sys.stdlib_module_names
+    | STARTUP_MODULES
+    | {
+        "pytest",
+        "_pytest",
+        "pluggy",
+        "iniconfig",
+        "packaging",
+        "exceptiongroup",
+        "tomli",
+        "attr",
+        "attrs",
+        "py",
+        "pygments",
+        "colorama",
+        "typing_extensions",
+        "xdist",
+        "pytest_cov",
+        "tox",
+        "atomicwrites",
+        "coverage",
+        "execnet",
+        "hypothesis",
+        "importlib_metadata",
+        "more_itertools",
+        "pathlib2",
+        "six",
+        "toml",
+        "wcwidth",
+        "zipp",
+    }
+)
 _BUILD_FOLDERS = frozenset(
-    {"build", "dist", "__pycache__", ".pytest_cache", ".tox", ".eggs", "node_modules", ".venv"}
+    {
+        "build",
+        "dist",
+        "__pycache__",
+        ".pytest_cache",
+        ".tox",
+        ".eggs",
+        "node_modules",
+        ".venv",
+    }
 )
 # Of touched files: the length of a command line is limited.
 _MOST_NAMED = 500
-_BUILD_SUFFIXES = (".pyc", ".pyo", ".so", ".o", ".orig", ".rej", ".egg-info", ".dist-info", ".pth")
+_BUILD_SUFFIXES = (
+    ".pyc",
+    ".pyo",
+    ".so",
+    ".o",
+    ".orig",
+    ".rej",
+    ".egg-info",
+    ".dist-info",
+    ".pth",
+)
 
 
 @dataclass(frozen=True)
@@ -105,14 +160,18 @@ def is_excluded(path: str, *, new: bool) -> bool:
         return True
     if not new or not parts:
         return False
-    built = set(parts[:-1]) & _BUILD_FOLDERS or any(p.endswith(_BUILD_SUFFIXES) for p in parts)
+    built = set(parts[:-1]) & _BUILD_FOLDERS or any(
+        p.endswith(_BUILD_SUFFIXES) for p in parts
+    )
     named = parts[-1] in _NEW_ONLY_NAMES or parts[0] in _RUNNER_NAMES
     configures = RUNNER_CONFIGURATION.fullmatch(parts[-1])
     return bool(built or configures) or named or _shadows_an_import(path)
 
 
 def _shadows_an_import(path: str) -> bool:
-    module = PurePosixPath(path.removesuffix("/__init__.py") if path.count("/") else path)
+    module = PurePosixPath(
+        path.removesuffix("/__init__.py") if path.count("/") else path
+    )
     is_package = str(module) != path
     if not is_package and module.suffix != ".py":
         return False
@@ -146,13 +205,19 @@ def _path_of(section: bytes) -> tuple[str, bool]:
     if moved is not None:
         return _unquote(moved, strip=False), new
     both = head[0][len(_HEADER) :].rstrip(b"\r")
-    half = both[: (len(both) - 1) // 2] if not both.endswith(b'"') else both[: len(both) // 2]
+    half = (
+        both[: (len(both) - 1) // 2]
+        if not both.endswith(b'"')
+        else both[: len(both) // 2]
+    )
     return _unquote(half, strip=True), new
 
 
 def _unquote(name: bytes, *, strip: bool) -> str:
     if name.startswith(b'"') and name.endswith(b'"'):
-        name = name[1:-1].decode("unicode_escape", "replace").encode("latin-1", "replace")
+        name = (
+            name[1:-1].decode("unicode_escape", "replace").encode("latin-1", "replace")
+        )
     if strip and name[:2] in (b"a/", b"b/"):
         name = name[2:]
     return name.decode("utf-8", "surrogateescape")
@@ -166,7 +231,9 @@ def submittable_patch(patch: str) -> SubmittablePatch:
             dropped.append(part.path)
         else:
             kept.append(part.data)
-    return SubmittablePatch(b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped))
+    return SubmittablePatch(
+        b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped)
+    )
 
 
 def patch_paths(patch: str) -> tuple[str, ...]:
@@ -198,7 +265,9 @@ def take_patch(checkout: Checkout, *, ignored: bool = True) -> str:
     attributes = root / ".git" / "info" / "attributes"
     before = attributes.read_bytes()
     try:
-        attributes.write_bytes(before + b"".join(_pattern(path) + b" -diff\n" for path in odd))
+        attributes.write_bytes(
+            before + b"".join(_pattern(path) + b" -diff\n" for path in odd)
+        )
         return _diff(root, *compared).decode("utf-8", "surrogateescape")
     finally:
         attributes.write_bytes(before)
@@ -206,10 +275,18 @@ def take_patch(checkout: Checkout, *, ignored: bool = True) -> str:
 
 def _diff(root: Path, *options: str) -> bytes:
     return git(
-        "diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv",
-        "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", *options,
-        cwd=root, env={"GIT_LITERAL_PATHSPECS": "1"},
-    )  # fmt: skip
+        "diff",
+        "--binary",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-renames",
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+        *options,
+        cwd=root,
+        env={"GIT_LITERAL_PATHSPECS": "1"},
+    )
 
 
 def _pattern(path: str) -> bytes:
@@ -249,5 +326,7 @@ def applies(root: Path, patch: str) -> bool:
     """
     data = patch.encode("utf-8", "surrogateescape")
     index = {"GIT_INDEX_FILE": str((root / BASE_INDEX).resolve())}
-    result = git_result("apply", "--check", "--cached", "-", cwd=root, stdin=data, env=index)
+    result = git_result(
+        "apply", "--check", "--cached", "-", cwd=root, stdin=data, env=index
+    )
     return result.returncode == 0

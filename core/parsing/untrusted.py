@@ -90,7 +90,9 @@ def object_of(data: bytes | str) -> dict[str, Any]:
 
 def key_path(keys: Keys) -> str:
     """Return the path to a value in words: ``attempts[0].recorded``; empty for the whole value."""
-    return "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in keys).removeprefix(".")
+    return "".join(
+        f"[{k}]" if isinstance(k, int) else f".{k}" for k in keys
+    ).removeprefix(".")
 
 
 def damage_at(path: Path, keys: Keys, problem: str, fix: str) -> DamagedFileError:
@@ -99,7 +101,9 @@ def damage_at(path: Path, keys: Keys, problem: str, fix: str) -> DamagedFileErro
     return DamagedFileError(path, f"{problem}{place}", fix)
 
 
-def invalid(path: Path, error: ValidationError, what: str, fix: str) -> DamagedFileError:
+def invalid(
+    path: Path, error: ValidationError, what: str, fix: str
+) -> DamagedFileError:
     """Return the error about a JSON file that does not fit its model, in one line.
 
     Args:
@@ -110,9 +114,13 @@ def invalid(path: Path, error: ValidationError, what: str, fix: str) -> DamagedF
 
 def fault_of(error: ValidationError) -> str:
     """Return the first fault of a value in one line: the path of keys, and what was expected."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    first = error.errors(include_url=False, include_context=False, include_input=False)[
+        0
+    ]
     # The names of our classes tell a user nothing.
-    expected = first["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
+    expected = (
+        first["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
+    )
     words = shortened(expected, _MOST_WORDS)
     return f"{key_path(first['loc'])!a}: {words}" if first["loc"] else words
 
@@ -165,7 +173,11 @@ def _is_deep(value: object) -> bool:
     for _ in range(DEEPEST):
         if not level:
             return False
-        parts = [part for one in level for part in (one.values() if isinstance(one, dict) else one)]
+        parts = [
+            part
+            for one in level
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
         level = [part for part in parts if isinstance(part, (dict, list))]
     return bool(level)
 
@@ -211,7 +223,9 @@ class PlainLoader(ShallowNodes, yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def yaml_of(text: str, loader: type[ShallowNodes] = PlainLoader, most: int = MOST_YAML) -> Any:  # noqa: ANN401
+def yaml_of(
+    text: str, loader: type[ShallowNodes] = PlainLoader, most: int = MOST_YAML
+) -> Any:  # noqa: ANN401
     """Return the value of a YAML text.
 
     Raises:
@@ -225,6 +239,14 @@ def yaml_of(text: str, loader: type[ShallowNodes] = PlainLoader, most: int = MOS
         return yaml.load(text, loader)  # type: ignore[arg-type]
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise DamagedError(f"line {line}: a character that YAML does not allow") from error
-    except (yaml.YAMLError, RecursionError, TypeError, ValueError, OverflowError) as error:
+        raise DamagedError(
+            f"line {line}: a character that YAML does not allow"
+        ) from error
+    except (
+        yaml.YAMLError,
+        RecursionError,
+        TypeError,
+        ValueError,
+        OverflowError,
+    ) as error:
         raise DamagedError(" ".join(str(error).split())[:300]) from error

@@ -29,7 +29,15 @@ from environments.layout import listed
 _GONE = f"{HARNESS}/gone"
 LABEL = "swe-retry-harness"
 # What set-up lines of images need to own and change files as root.
-_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
+_CAPABILITIES = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+]
 _GRACE = 15.0
 _POLL = 1.0
 _KILLED = 137
@@ -108,7 +116,10 @@ def _own_limits(client: Any) -> Iterator[Any]:  # noqa: ANN401 - no types
     from docker.types import Ulimit
 
     if is_podman(client):
-        for name, number in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
+        for name, number in (
+            ("nofile", resource.RLIMIT_NOFILE),
+            ("nproc", resource.RLIMIT_NPROC),
+        ):
             hard = resource.getrlimit(number)[1]
             most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
             yield Ulimit(name=name, soft=most, hard=most)
@@ -137,7 +148,10 @@ class Container:
             self.made.put_archive("/", _tar(self.folder, changes, files))
 
     def bash(
-        self, words: Sequence[str], timeout: float, environment: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        timeout: float,
+        environment: Mapping[str, str] | None = None,
     ) -> CommandResult:
         """Run bash with ``words``; after ``timeout`` seconds it is killed.
 
@@ -148,9 +162,16 @@ class Container:
         tail = Tail()
         with self._disk_watched():
             end = run_exec(
-                self.client, self.made.id, argv, b"", Sinks(tail.add, tail.add), timeout + _GRACE,
-                self.check, workdir=self.folder, environment=dict(environment or {}),
-            )  # fmt: skip
+                self.client,
+                self.made.id,
+                argv,
+                b"",
+                Sinks(tail.add, tail.add),
+                timeout + _GRACE,
+                self.check,
+                workdir=self.folder,
+                environment=dict(environment or {}),
+            )
         self.check()
         late = end.exit_code == _KILLED and end.seconds >= timeout - 1
         return CommandResult(tail.text(), None if late else end.exit_code, end.seconds)
@@ -168,7 +189,9 @@ class Container:
             while not done.wait(_POLL):
                 with contextlib.suppress(*engine_error_types()):
                     found = api.containers(size=True, filters={"id": self.made.id})
-                    written = sum(int(container.get("SizeRw") or 0) for container in found)
+                    written = sum(
+                        int(container.get("SizeRw") or 0) for container in found
+                    )
                     if written > self.limits.written:
                         self.made.kill()
                         return
@@ -238,7 +261,11 @@ class Sinks:
             self.errors(data)
             return
         if self.marker and data.startswith(self.marker):
-            data, self.marker, self.started = data[len(self.marker) :], b"", time.monotonic()
+            data, self.marker, self.started = (
+                data[len(self.marker) :],
+                b"",
+                time.monotonic(),
+            )
         if data and not self.marker:
             self.output(data)
 
@@ -265,7 +292,9 @@ def run_exec(
     """
     with engine_errors(), contextlib.ExitStack() as stack:
         api = client.api
-        made = api.exec_create(container, list(argv), stdin=bool(stdin), **options)["Id"]
+        made = api.exec_create(container, list(argv), stdin=bool(stdin), **options)[
+            "Id"
+        ]
         connection = api.exec_start(made, socket=True)
         stack.callback(_close, connection)
         raw = getattr(connection, "_sock", connection)
@@ -346,7 +375,9 @@ def _pump(
 
 def _frames(buffer: bytearray) -> Iterator[tuple[int, bytes]]:
     # A frame is: stream, three zeros, length in 4 bytes, data.
-    while len(buffer) >= 8 and len(buffer) >= (end := 8 + int.from_bytes(buffer[4:8], "big")):
+    while len(buffer) >= 8 and len(buffer) >= (
+        end := 8 + int.from_bytes(buffer[4:8], "big")
+    ):
         yield buffer[0], bytes(buffer[8:end])
         del buffer[:end]
 

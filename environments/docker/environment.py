@@ -78,12 +78,19 @@ class DockerEnvironment:
         labels = {LABEL: "1", f"{LABEL}.instance": project.key}
         labels |= label_of(self.run_key) if self.run_key else {}
         containers = Containers(
-            self.client, labels, self.limits, self.check,
-            folder=image.folder, user=image.user, home="" if image.keeps_home else HOME,
-        )  # fmt: skip
+            self.client,
+            labels,
+            self.limits,
+            self.check,
+            folder=image.folder,
+            user=image.user,
+            home="" if image.keeps_home else HOME,
+        )
         if image.installation is not None:
             image = replace(image, name=installed_image(containers, image, project))
-        cleaned = cleaned_image(containers, image, project.root) if image.is_cleaned else ""
+        cleaned = (
+            cleaned_image(containers, image, project.root) if image.is_cleaned else ""
+        )
         return DockerSession(containers, image, project.revision, cleaned)
 
 
@@ -127,7 +134,9 @@ class DockerSession:
     ) -> Iterator[DockerPrepared]:
         token = secrets.token_hex(16)
         folder = self.image.folder
-        script = setup_script([*setup_lines(self.image.setup, setup, folder)], token, folder)
+        script = setup_script(
+            [*setup_lines(self.image.setup, setup, folder)], token, folder
+        )
         with self.containers.started(self.cleaned or self.image.name) as container:
             container.put(changes, {SETUP_SCRIPT: script})
             result = container.bash([SETUP_SCRIPT], _SETUP_SECONDS, SETUP_VARIABLES)
@@ -180,13 +189,17 @@ class DockerPrepared:
             with self._lock:
                 if self.commands > len(self._ready):
                     self._ready.append(self.workers.submit(self._start))
-            return container.bash(["-c", command_script(command, container.folder)], timeout)
+            return container.bash(
+                ["-c", command_script(command, container.folder)], timeout
+            )
         finally:
             self._removals.append(self.workers.submit(removal.close))
 
     def _start(self) -> _Started:
         with ExitStack() as stack:
-            return stack.enter_context(self.containers.started(self.image)), stack.pop_all()
+            return stack.enter_context(
+                self.containers.started(self.image)
+            ), stack.pop_all()
 
     def remove_containers(self) -> None:
         """Remove what is left, after the end of ``workers``."""
@@ -209,7 +222,11 @@ def cleaned_image(containers: Containers, spec: ImageSpec, root: Path) -> str:
     """Return the id of a new image: ``spec``'s with the tree in ``root``, cleaned."""
     as_root = replace(containers, user="0:0", home="/root")
     with as_root.started(spec.name) as container:
-        _run(container, spec, f"test -e .git || {{ echo no repository in {spec.folder}; exit 1; }}")
+        _run(
+            container,
+            spec,
+            f"test -e .git || {{ echo no repository in {spec.folder}; exit 1; }}",
+        )
         if spec.fresh_tree:
             _run(container, spec, _EMPTY)
             _put_tree(container, spec, root)
@@ -223,9 +240,14 @@ def installed_image(containers: Containers, spec: ImageSpec, project: Project) -
     with engine_errors():
         base = client.images.get(spec.name).id
     made = json.dumps([base, project.revision, spec.folder, lines])
-    repository, tag = f"{LABEL}-installed", hashlib.sha256(made.encode()).hexdigest()[:16]
+    repository, tag = (
+        f"{LABEL}-installed",
+        hashlib.sha256(made.encode()).hexdigest()[:16],
+    )
     if not holds(client, f"{repository}:{tag}"):
-        online = replace(containers, user="0:0", home="", options={"network_mode": "default"})
+        online = replace(
+            containers, user="0:0", home="", options={"network_mode": "default"}
+        )
         with online.started(spec.name) as container:
             _put_tree(container, spec, project.root)
             _run(container, spec, "\n".join(["(set -e", *lines, ":)"]))
@@ -249,7 +271,9 @@ def _run(container: Container, spec: ImageSpec, script: str) -> None:
     result = container.bash([_SCRIPT], _SECONDS)
     if token not in result.output:
         words = " ".join(result.output.split())[-300:]
-        raise UnavailableError(f"the image {spec.shown or spec.name} cannot be prepared: {words}")
+        raise UnavailableError(
+            f"the image {spec.shown or spec.name} cannot be prepared: {words}"
+        )
 
 
 def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

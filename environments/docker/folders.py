@@ -32,7 +32,13 @@ from environments.docker.containers import (
 )
 from environments.docker.environment import label_of
 from environments.docker.images import holds, pull
-from environments.folders import FOLDER, HOST, FolderCommand, FolderResult, check_readable
+from environments.folders import (
+    FOLDER,
+    HOST,
+    FolderCommand,
+    FolderResult,
+    check_readable,
+)
 
 _USER = "65534:65534"
 _HOME = "/tmp/home"
@@ -104,16 +110,31 @@ def _options(limits: ResourceLimits, readable: Iterable[Path]) -> dict[str, Any]
         "read_only": True,
         "ipc_mode": "private",
         "hostname": HOST,
-        "tmpfs": {FOLDER: in_memory(limits.written), "/tmp": temporary, _SHARED: temporary},
+        "tmpfs": {
+            FOLDER: in_memory(limits.written),
+            "/tmp": temporary,
+            _SHARED: temporary,
+        },
         # Objects of System V and POSIX queues would outlive the processes.
-        "sysctls": {"kernel.shmmni": "0", "kernel.msgmni": "0", "kernel.sem": "0 0 0 0",
-                    "fs.mqueue.queues_max": "0"},
+        "sysctls": {
+            "kernel.shmmni": "0",
+            "kernel.msgmni": "0",
+            "kernel.sem": "0 0 0 0",
+            "fs.mqueue.queues_max": "0",
+        },
         "cap_add": _CAPABILITIES,
-        "environment": {"HOME": _HOME, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1",
-                        "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC", "USER": "harness"},
+        "environment": {
+            "HOME": _HOME,
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
+            "USER": "harness",
+        },
         "working_dir": "/",
         "volumes": {str(path): {"bind": str(path), "mode": "ro"} for path in readable},
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True)
@@ -132,27 +153,41 @@ class DockerFolders:
         words = ["sh", "-c", _RUN, "sh", marker, str(len(archive)), how, *command.argv]
         with ExitStack() as removal:
             with self._lock:
-                container, stack = self._free.pop() if self._free else (None, ExitStack())
+                container, stack = (
+                    self._free.pop() if self._free else (None, ExitStack())
+                )
             removal.callback(stack.close)
             if container is None:
                 container = stack.enter_context(self.containers.started(self.image))
             sinks = Sinks(output.add, errors.add, marker.encode())
             end = run_exec(
-                self.containers.client, container.made.id, words, archive, sinks, command.timeout,
-                check, user=_USER, environment=dict(command.variables),
-            )  # fmt: skip
+                self.containers.client,
+                container.made.id,
+                words,
+                archive,
+                sinks,
+                command.timeout,
+                check,
+                user=_USER,
+                environment=dict(command.variables),
+            )
             if sinks.marker:
                 said = " ".join(errors.text().split())[-_SHOWN:]
-                raise InfrastructureError(f"cannot fill a folder in {self.image}: {said}")
+                raise InfrastructureError(
+                    f"cannot fill a folder in {self.image}: {said}"
+                )
             files = self._emptied(container, command)
             if files is not None:
                 removal.pop_all()
                 with self._lock:
                     self._free.append((container, stack))
         return FolderResult(
-            output.text(), end.exit_code, end.seconds, errors.text() if command.separate else "",
+            output.text(),
+            end.exit_code,
+            end.seconds,
+            errors.text() if command.separate else "",
             files or {},
-        )  # fmt: skip
+        )
 
     def stop(self) -> None:
         with self._lock:
@@ -161,21 +196,33 @@ class DockerFolders:
         for _, stack in left:
             stack.close()
 
-    def _emptied(self, container: Container, command: FolderCommand) -> dict[str, bytes] | None:
+    def _emptied(
+        self, container: Container, command: FolderCommand
+    ) -> dict[str, bytes] | None:
         most, taken = self.containers.limits.collected, bytearray()
         words = ["sh", "-c", _CLEAN, "sh", str(most), *command.collect]
         sinks = Sinks(taken.extend, lambda _: None)
         with contextlib.suppress(InfrastructureError, tarfile.TarError):
             end = run_exec(
-                self.containers.client, container.made.id, words, b"", sinks, _CLEAN_SECONDS,
-                self.containers.check, user="0:0",
-            )  # fmt: skip
+                self.containers.client,
+                container.made.id,
+                words,
+                b"",
+                sinks,
+                _CLEAN_SECONDS,
+                self.containers.check,
+                user="0:0",
+            )
             if end.exit_code == 0 and not taken:
                 return {}
             if end.exit_code == 0:
                 with tarfile.open(fileobj=io.BytesIO(taken)) as archive:
-                    found = ((member.name, archive.extractfile(member)) for member in archive)
-                    return {n.removeprefix("./"): file.read() for n, file in found if file}
+                    found = (
+                        (member.name, archive.extractfile(member)) for member in archive
+                    )
+                    return {
+                        n.removeprefix("./"): file.read() for n, file in found if file
+                    }
         return None
 
 

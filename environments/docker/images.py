@@ -21,7 +21,8 @@ gigabytes, and containers write there too."""
 
 class PullFailure(str, Enum):
     LIMIT = (
-        "the registry's rate limit is reached: log in with `docker login`, or wait and run again"
+        "the registry's rate limit is reached: log in with `docker login`, or wait "
+        "and run again"
     )
     FULL = "the engine's disk is full: free space with `docker image prune`"
     NONE = "the registry has no such image, or asks for a login: check the name, or `docker login`"
@@ -34,12 +35,21 @@ class PullFailure(str, Enum):
 _FAILURES = (
     (PullFailure.LIMIT, r"toomanyrequests|too many requests|rate limit|\b429\b"),
     (PullFailure.FULL, r"no space left|disk quota"),
-    (PullFailure.BROKEN, r"http status:? 5\d\d|status code 5\d\d|internal server error|bad gateway"
-                         r"|service unavailable|gateway timeout|unexpected EOF|connection reset"),
-    (PullFailure.NONE, r"manifest.*(unknown|not found)|not found|repository does not exist|denied"),
-    (PullFailure.UNREACHED, r"no such host|dial tcp|connection refused|network is unreachable"
-                            r"|timeout|timed out|EOF"),
-)  # fmt: skip
+    (
+        PullFailure.BROKEN,
+        r"http status:? 5\d\d|status code 5\d\d|internal server error|bad gateway"
+        r"|service unavailable|gateway timeout|unexpected EOF|connection reset",
+    ),
+    (
+        PullFailure.NONE,
+        r"manifest.*(unknown|not found)|not found|repository does not exist|denied",
+    ),
+    (
+        PullFailure.UNREACHED,
+        r"no such host|dial tcp|connection refused|network is unreachable"
+        r"|timeout|timed out|EOF",
+    ),
+)
 
 
 class PullError(InfrastructureError):
@@ -50,7 +60,9 @@ class PullError(InfrastructureError):
         self.failure = next(found, PullFailure.OTHER)
         shown = " ".join(words.split())[:200]
         remedy = self.failure.value
-        super().__init__(f"cannot pull {image}: {f'{remedy} ({shown})' if remedy else shown}")
+        super().__init__(
+            f"cannot pull {image}: {f'{remedy} ({shown})' if remedy else shown}"
+        )
 
 
 def missing_images(client: Any, images: Iterable[str]) -> list[str]:  # noqa: ANN401 - no types
@@ -82,7 +94,9 @@ def digest(client: Any, image: str) -> str:  # noqa: ANN401
         if not holds(client, image):
             return ""
         held = client.images.get(image)
-        digests = [str(name).partition("@")[2] for name in held.attrs.get("RepoDigests") or ()]
+        digests = [
+            str(name).partition("@")[2] for name in held.attrs.get("RepoDigests") or ()
+        ]
         return digests[0] if digests else str(held.id)
 
 

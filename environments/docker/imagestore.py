@@ -79,7 +79,9 @@ class ImageRecord(BaseModel):
         return sum(layers.values())
 
 
-def layer_sizes(diff_ids: Sequence[str], history: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def layer_sizes(
+    diff_ids: Sequence[str], history: Sequence[Mapping[str, Any]]
+) -> dict[str, int]:
     """Return the unpacked bytes of an image's layers, by what identifies each.
 
     Engines give sizes by step of the history only, and do not say which steps without a size made
@@ -340,7 +342,9 @@ class ImageStore:
             history = self.client.api.history(image_id)
         except ImageNotFound:  # it was removed meanwhile
             return {}
-        except APIError:  # Podman 4.3 fails at a step without a time; then nothing counts as shared
+        except (
+            APIError
+        ):  # Podman 4.3 fails at a step without a time; then nothing counts as shared
             return {image_id: attributes["Size"]}
         return layer_sizes(attributes["RootFS"].get("Layers") or [], history)
 

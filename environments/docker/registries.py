@@ -38,7 +38,9 @@ def _packed_size(image: str) -> int | None:
         address = _manifests(registry, name)
         manifest = _json(address + tag)
         if "manifests" in manifest:
-            fitting = next(entry for entry in manifest["manifests"] if _fits(entry["platform"]))
+            fitting = next(
+                entry for entry in manifest["manifests"] if _fits(entry["platform"])
+            )
             manifest = _json(address + fitting["digest"])
         return sum(int(layer["size"]) for layer in manifest["layers"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration):
@@ -57,7 +59,9 @@ def retry_after(image: str) -> float | None:
     registry, name, tag = split_name(image)
     try:
         answer = requests.head(_manifests(registry, name) + tag, timeout=_SECONDS)
-        return Retry().get_retry_after(answer.raw) if answer.status_code == 429 else None
+        return (
+            Retry().get_retry_after(answer.raw) if answer.status_code == 429 else None
+        )
     except (OSError, InvalidHeader):
         return None
 

@@ -13,7 +13,11 @@ HARNESS = "/harness"
 HOME = f"{HARNESS}/home"
 SETUP_SCRIPT = f"{HARNESS}/setup.sh"
 _ENVIRONMENT, _FAILED = f"{HARNESS}/environment.sh", f"{HARNESS}/failed"
-SETUP_VARIABLES = {"PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+SETUP_VARIABLES = {
+    "PIP_RETRIES": "0",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+}
 """Containers have no network, so pip's retries would only take time."""
 
 _PIP = re.compile(r"\bpip3?\s+install\b")
@@ -29,10 +33,14 @@ WHOLE_SETUP = "the set-up of the tests"
 def installs_project(line: str) -> bool:
     """Return whether a set-up line installs or builds the project in the work tree."""
     pip = _PIP.search(line)
-    return bool(pip and _PROJECT.search(line[pip.end() :])) or bool(_SETUP_PY.search(line))
+    return bool(pip and _PROJECT.search(line[pip.end() :])) or bool(
+        _SETUP_PY.search(line)
+    )
 
 
-def setup_lines(lines: Iterable[str], setup: Setup, folder: str = FOLDER) -> Iterator[str]:
+def setup_lines(
+    lines: Iterable[str], setup: Setup, folder: str = FOLDER
+) -> Iterator[str]:
     """Yield the image's set-up ``lines``, changed as the way of ``setup`` says.
 
     INSTALLED and ON_PATH leave the installation out.
@@ -41,9 +49,13 @@ def setup_lines(lines: Iterable[str], setup: Setup, folder: str = FOLDER) -> Ite
         if not installs_project(line) or setup.way is SetupWay.AS_GIVEN:
             yield line
         elif setup.way is SetupWay.NO_ISOLATION:
-            yield _PIP.sub(lambda m: f"{m[0]} --no-build-isolation --no-deps", line, count=1)
+            yield _PIP.sub(
+                lambda m: f"{m[0]} --no-build-isolation --no-deps", line, count=1
+            )
     if setup.way is SetupWay.ON_PATH:
-        places = ":".join(f"{folder}/{root}".rstrip("/") for root in setup.roots or ("",))
+        places = ":".join(
+            f"{folder}/{root}".rstrip("/") for root in setup.roots or ("",)
+        )
         yield f"export PYTHONPATH={places}${{PYTHONPATH:+:$PYTHONPATH}}"
 
 

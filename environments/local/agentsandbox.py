@@ -51,14 +51,18 @@ class AgentBubble(Surroundings):
         argv = self.wrapped(["sh", "-c", _NAME_MISSING, "sh", *needed], {})
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise UserError(f"--agent-sandbox: it cannot be made: {done.stderr.strip()}")
+            raise UserError(
+                f"--agent-sandbox: it cannot be made: {done.stderr.strip()}"
+            )
         return done.stdout.splitlines()
 
     def showing(self, program: str) -> AgentBubble:
         """Return the sandbox that also shows ``program`` and what it needs."""
         bubble = self
         for _ in range(_ROUNDS):
-            folders = {one for path in bubble.missing(program) for one in folders_to_show(path)}
+            folders = {
+                one for path in bubble.missing(program) for one in folders_to_show(path)
+            }
             bubble = replace(bubble, readable=(*bubble.readable, *sorted(folders)))
         return bubble
 
@@ -68,7 +72,11 @@ class GatewayBubble(AgentBubble):
     """The sandbox whose only way out is the gateway; its paths are the same in each attempt."""
 
     behind_socket = True
-    _ROOT, _HOME, _SCRATCH = Path("/testbed"), Path("/home/agent"), Path(HARNESS) / "attempt"
+    _ROOT, _HOME, _SCRATCH = (
+        Path("/testbed"),
+        Path("/home/agent"),
+        Path(HARNESS) / "attempt",
+    )
 
     def places(self, scratch: Path) -> tuple[Path, Path]:
         return self._SCRATCH, self._HOME
@@ -76,7 +84,11 @@ class GatewayBubble(AgentBubble):
     def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:
         program = self._SCRATCH / "forward.py"
         shutil.copyfile(forward.__file__, scratch / program.name)
-        writable = {self._ROOT: root, self._SCRATCH: scratch, self._HOME: scratch / "home"}
+        writable = {
+            self._ROOT: root,
+            self._SCRATCH: scratch,
+            self._HOME: scratch / "home",
+        }
         # Of a virtual environment the forwarder needs nothing.
         python = [str(Path(sys.executable).resolve()), "-I", "-S", str(program)]
         words = [*python, str(PORT), str(self._SCRATCH / SOCKET), *argv]
@@ -108,7 +120,9 @@ def make_agent(options: AgentOptions) -> Agent:
     if options.agent_sandbox is not None:
         _check(options.agent_sandbox_read)
     if options.named_agents:
-        return NamedAgents({name: _made(options, name) for name in options.named_agents})
+        return NamedAgents(
+            {name: _made(options, name) for name in options.named_agents}
+        )
     return _made(options, options.agent)
 
 
@@ -119,7 +133,9 @@ def _made(options: AgentOptions, name: str) -> Agent:
         return agent
     if recipe := agent.recipe:
         if bubble and (program := shutil.which(recipe.program)):
-            agent = replace(agent, surroundings=bubble.showing(str(Path(program).absolute())))
+            agent = replace(
+                agent, surroundings=bubble.showing(str(Path(program).absolute()))
+            )
     elif bubble and (missing := bubble.missing(agent.argv[0])):
         folders = dict.fromkeys(_folder_to_show(name) for name in missing)
         raise UserError(
@@ -153,7 +169,9 @@ def _check(readable: Sequence[Path]) -> None:
         )
     for path in readable:
         if not path.exists():
-            raise UserError(f"--agent-sandbox-read {path}: there is no such path; correct it")
+            raise UserError(
+                f"--agent-sandbox-read {path}: there is no such path; correct it"
+            )
         for kept in (Path("/proc"), Path("/dev"), Path("/sys")):
             if path.resolve() == Path("/") or path.resolve().is_relative_to(kept):
                 raise UserError(
@@ -170,7 +188,9 @@ def _needed(program: Path) -> Iterator[str]:
             first = stream.read(_SHEBANG_BYTES).split(b"\n", 1)[0]
     except OSError:
         return
-    words = first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
+    words = (
+        first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
+    )
     if words[:1] and Path(words[0]).name == "env" and words[1:]:
         yield words[0]
         yield words[1]

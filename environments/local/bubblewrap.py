@@ -14,15 +14,34 @@ from environments.base import ResourceLimits
 HARNESS = "/run/harness"
 """What the harness itself shows in a sandbox lies below this folder."""
 HOME = "/tmp/home"
-_ETC = ("passwd", "group", "hosts", "nsswitch.conf", "ld.so.cache", "localtime", "alternatives")
+_ETC = (
+    "passwd",
+    "group",
+    "hosts",
+    "nsswitch.conf",
+    "ld.so.cache",
+    "localtime",
+    "alternatives",
+)
 # Files for names and certificates.
 _ETC_NETWORK = (
     "resolv.conf", "host.conf", "gai.conf", "services", "protocols", "ca-certificates",
     "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust", "crypto-policies",
 )  # fmt: skip
-_LINKS = {"/bin": "usr/bin", "/lib": "usr/lib", "/lib64": "usr/lib64", "/sbin": "usr/sbin"}
+_LINKS = {
+    "/bin": "usr/bin",
+    "/lib": "usr/lib",
+    "/lib64": "usr/lib64",
+    "/sbin": "usr/sbin",
+}
 # Needed to give files to another user and to become that user, which drops them again.
-_TO_CHANGE_USER = ("CAP_CHOWN", "CAP_FOWNER", "CAP_DAC_OVERRIDE", "CAP_SETUID", "CAP_SETGID")
+_TO_CHANGE_USER = (
+    "CAP_CHOWN",
+    "CAP_FOWNER",
+    "CAP_DAC_OVERRIDE",
+    "CAP_SETUID",
+    "CAP_SETGID",
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +79,9 @@ def process_limit_binds() -> bool:
     """
     base = [*_base(ResourceLimits(), as_other=False), "bash", "-c"]
     refused, allowed = (
-        subprocess.run([*base, f"ulimit -u {n}; true & wait $!"], capture_output=True, check=False)
+        subprocess.run(
+            [*base, f"ulimit -u {n}; true & wait $!"], capture_output=True, check=False
+        )
         for n in (1, 8)
     )
     return refused.returncode != 0 and allowed.returncode == 0
@@ -81,7 +102,15 @@ def bubblewrapped(
     argv += view.options
     argv += _in_memory(str(view.folder), limits.written)
     # The root of the sandbox and /dev are in memory too, without a limit.
-    argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(view.folder), "--clearenv"]
+    argv += [
+        "--remount-ro",
+        "/dev",
+        "--remount-ro",
+        "/",
+        "--chdir",
+        str(view.folder),
+        "--clearenv",
+    ]
     for key, value in view.environment.items():
         argv += ["--setenv", key, value]
     return [*argv, *command]
@@ -112,15 +141,25 @@ def bubblewrapped_with(
 
 def _base(limits: ResourceLimits, as_other: bool, network: bool = False) -> list[str]:
     argv = [
-        "bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-        "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+        "bwrap",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--die-with-parent",
+        "--new-session",
+        "--cap-drop",
+        "ALL",
         *([] if network else ["--unshare-net"]),
-    ]  # fmt: skip
+    ]
     if as_other:
         argv += [word for name in _TO_CHANGE_USER for word in ("--cap-add", name)]
     else:
         # In its own namespaces a command could mount memory without a limit.
-        argv += ["--unshare-user", *(["--disable-userns"] if _disables_userns() else [])]
+        argv += [
+            "--unshare-user",
+            *(["--disable-userns"] if _disables_userns() else []),
+        ]
     argv += ["--ro-bind", "/usr", "/usr"]
     for name, target in _LINKS.items():
         if Path(name).is_symlink():
@@ -140,8 +179,12 @@ def _base(limits: ResourceLimits, as_other: bool, network: bool = False) -> list
 
 
 def _open_parents(paths: Sequence[Path]) -> list[str]:
-    above = {parent for path in [*paths, Path(HARNESS) / "any"] for parent in path.parents}
-    kept = sorted(above - {Path("/"), Path("/tmp"), Path("/usr"), *Path("/usr/x").parents})
+    above = {
+        parent for path in [*paths, Path(HARNESS) / "any"] for parent in path.parents
+    }
+    kept = sorted(
+        above - {Path("/"), Path("/tmp"), Path("/usr"), *Path("/usr/x").parents}
+    )
     return [word for path in kept for word in ("--perms", "0755", "--dir", str(path))]
 
 

@@ -32,7 +32,8 @@ _PROCESS = Path("/proc/self")
 _ROUNDS, _BREATH = 250, 0.02
 # Joins the groups before ``--``, then becomes the command after it.
 _JOIN = (
-    'until [ "$1" = -- ]; do echo $$ >"$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
+    'until [ "$1" = -- ]; do echo $$ >"$1/cgroup.procs" || exit 125; shift; done; '
+    'shift; exec "$@"'
 )
 
 
@@ -72,7 +73,9 @@ def cgroups_work() -> bool:
     try:
         with limited_group(ResourceLimits(), "probe") as group:
             joined = group.joined(["true"])
-            return subprocess.run(joined, capture_output=True, check=False).returncode == 0
+            return (
+                subprocess.run(joined, capture_output=True, check=False).returncode == 0
+            )
     except OSError:
         return False
 
@@ -81,7 +84,9 @@ def cgroups_work() -> bool:
 def limited_group(limits: ResourceLimits, run_key: str) -> Iterator[ControlGroup]:
     """Make a group with ``limits`` below this process's own, and remove it at the end."""
     name = f"{_prefix(run_key)}{secrets.token_hex(8)}"
-    group = ControlGroup(tuple(dict.fromkeys(parent / name for parent in _parents().values())))
+    group = ControlGroup(
+        tuple(dict.fromkeys(parent / name for parent in _parents().values()))
+    )
     try:
         for folder in group.folders:
             folder.mkdir()
@@ -97,7 +102,9 @@ def remove_groups(run_key: str) -> list[str]:
         parents = set(_parents().values())
     except OSError:
         return []
-    found = [f for parent in parents for f in sorted(parent.glob(f"{_prefix(run_key)}*"))]
+    found = [
+        f for parent in parents for f in sorted(parent.glob(f"{_prefix(run_key)}*"))
+    ]
     for folder in found:
         ControlGroup((folder,)).remove()
     return [str(folder) for folder in found]
@@ -126,7 +133,9 @@ def _limit(group: ControlGroup, limits: ResourceLimits) -> None:
 
 def _parents() -> Mapping[str, Path]:
     mounts = _mounts()
-    fields = [line.split(":", 2) for line in (_PROCESS / "cgroup").read_text().splitlines()]
+    fields = [
+        line.split(":", 2) for line in (_PROCESS / "cgroup").read_text().splitlines()
+    ]
     own = {name: path for _, names, path in fields for name in names.split(",")}
     if all(name in mounts and name in own for name in _CONTROLLERS):
         return {name: _existing(mounts[name], own[name]) for name in _CONTROLLERS}
@@ -134,7 +143,9 @@ def _parents() -> Mapping[str, Path]:
         raise OSError("no group has the controllers memory and pids")
     top = mounts[_VERSION_2]
     for folder in (_existing(top, own.get(_VERSION_2, "/")), top):
-        if set(_CONTROLLERS) <= set((folder / "cgroup.subtree_control").read_text().split()):
+        if set(_CONTROLLERS) <= set(
+            (folder / "cgroup.subtree_control").read_text().split()
+        ):
             return dict.fromkeys(_CONTROLLERS, folder)
     raise OSError("no group has the controllers memory and pids")
 
@@ -193,7 +204,11 @@ def find_confinement() -> Confinement:
         return Confinement.RLIMITS_PER_PROCESS
     if os.geteuid() == 0 and shutil.which("setpriv"):
         return Confinement.OTHER_USER
-    return Confinement.RLIMITS if process_limit_binds() else Confinement.RLIMITS_PER_PROCESS
+    return (
+        Confinement.RLIMITS
+        if process_limit_binds()
+        else Confinement.RLIMITS_PER_PROCESS
+    )
 
 
 def missing_limits(confinement: Confinement) -> Iterator[str]:
@@ -225,7 +240,9 @@ class Confined:
     def limited_bash(self) -> str:
         """Return a bash script that sets ``rlimits`` and runs the command that is its argument."""
         pairs = ((*_ULIMIT[name], value) for name, value in self.rlimits().items())
-        lines = [f"ulimit -{flag} {value // unit} 2>/dev/null" for flag, unit, value in pairs]
+        lines = [
+            f"ulimit -{flag} {value // unit} 2>/dev/null" for flag, unit, value in pairs
+        ]
         return "; ".join([*lines, 'exec bash -c "$1"'])
 
     def user(self) -> int | None:

@@ -78,7 +78,9 @@ class LocalEnvironment:
             stack.enter_context(waited_for(lock, self.check))
             built = Venvs(root, self.failed, self.check).build(project, spec)
             held = stack.pop_all()
-        identity = f"local:{spec_key(spec, spec.setup)}:{'bubblewrap' if shut_in else 'open'}"
+        identity = (
+            f"local:{spec_key(spec, spec.setup)}:{'bubblewrap' if shut_in else 'open'}"
+        )
         return LocalSession(built, spec.test_command, identity, shut_in, held, confined)
 
 
@@ -125,9 +127,12 @@ class LocalPrepared:
         if self.session.shut_in:
             view = View(built.testbed, built.readable, self._variables(HOME))
             return run_shut_in(
-                confined, view, lambda folder: lay_out(folder, built.template, self.changes),
-                ["bash", "-c", command], timeout,
-            )  # fmt: skip
+                confined,
+                view,
+                lambda folder: lay_out(folder, built.template, self.changes),
+                ["bash", "-c", command],
+                timeout,
+            )
         with self.session.alone:
             return self._run_open(command, timeout)
 
@@ -138,12 +143,17 @@ class LocalPrepared:
         lay_out(built.testbed, built.template, self.changes)
         variables = self._variables(str(built.testbed.parent))
         try:
-            with confined.held(["bash", "-c", confined.limited_bash(), "bash", command]) as argv:
+            with confined.held(
+                ["bash", "-c", confined.limited_bash(), "bash", command]
+            ) as argv:
                 return run_limited(
-                    argv, built.testbed, variables, timeout,
+                    argv,
+                    built.testbed,
+                    variables,
+                    timeout,
                     too_much=lambda: size_of(built.testbed) > confined.limits.written,
                     check=confined.check,
-                )  # fmt: skip
+                )
         except OSError as error:
             raise InfrastructureError(f"cannot run the tests: {error}") from error
 

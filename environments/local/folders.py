@@ -34,7 +34,13 @@ from environments.folders import (
     check_readable,
 )
 from environments.layout import read_collected, write_files
-from environments.local.bubblewrap import HARNESS, HOME, View, bubblewrap_works, bubblewrapped
+from environments.local.bubblewrap import (
+    HARNESS,
+    HOME,
+    View,
+    bubblewrap_works,
+    bubblewrapped,
+)
 from environments.local.confinement import (
     Confined,
     command_variables,
@@ -68,7 +74,9 @@ def make_local_folders(
         warn_once(words)
     shown = check_readable((*(python_folders(python) if python else ()), *readable))
     confined = Confined(way, limits or ResourceLimits(), run_key, check)
-    return LocalFolders(tuple(dict.fromkeys(shown)), command_variables(python, HOME), confined)
+    return LocalFolders(
+        tuple(dict.fromkeys(shown)), command_variables(python, HOME), confined
+    )
 
 
 def python_folders(python: Path) -> tuple[Path, ...]:
@@ -81,7 +89,9 @@ def python_folders(python: Path) -> tuple[Path, ...]:
         found.append(place.parent.parent)
         found.append(place.parent.resolve().parent)
         if not place.is_symlink():
-            return tuple(p for p in dict.fromkeys(found) if not p.is_relative_to(_SYSTEM))
+            return tuple(
+                p for p in dict.fromkeys(found) if not p.is_relative_to(_SYSTEM)
+            )
         place = Path(os.path.normpath(place.parent / place.readlink()))
 
 
@@ -93,11 +103,19 @@ class LocalFolders:
 
     def run(self, command: FolderCommand) -> FolderResult:
         variables = {**self.variables, **command.variables}
-        view = View(Path(FOLDER), self.readable, variables, options=("--hostname", HOST))
+        view = View(
+            Path(FOLDER), self.readable, variables, options=("--hostname", HOST)
+        )
         return run_shut_in(
-            self.confined, view, lambda folder: write_files(folder, command.files), command.argv,
-            command.timeout, command.stdin, command.collect, separate=command.separate,
-        )  # fmt: skip
+            self.confined,
+            view,
+            lambda folder: write_files(folder, command.files),
+            command.argv,
+            command.timeout,
+            command.stdin,
+            command.collect,
+            separate=command.separate,
+        )
 
     def stop(self) -> None:
         """Do nothing: a sandbox ends with its command."""
@@ -131,7 +149,9 @@ def run_shut_in(
     try:
         with confined.group() as group:
             inside = group.add if group else lambda _: None
-            with gated(command_line, str(view.folder), stdin, separate, inside) as sandbox:
+            with gated(
+                command_line, str(view.folder), stdin, separate, inside
+            ) as sandbox:
                 sandbox.limit(confined.rlimits())
                 folder = Path(f"/proc/{os.getpid()}/fd/{sandbox.folder}")
                 fill(folder)
@@ -146,9 +166,14 @@ def run_shut_in(
                 confined.check()
                 sandbox.drain(output, errors)
                 code = sandbox.exit_code()
-                found = {p: read_collected(sandbox.folder, p, limits.collected) for p in collect}
+                found = {
+                    p: read_collected(sandbox.folder, p, limits.collected)
+                    for p in collect
+                }
     except (OSError, subprocess.CalledProcessError) as error:
-        raise InfrastructureError(f"cannot run a command in a sandbox: {error}") from error
+        raise InfrastructureError(
+            f"cannot run a command in a sandbox: {error}"
+        ) from error
     return FolderResult(
         output=output.text(),
         exit_code=(NOT_STARTED if code is None else code) if in_time else None,
@@ -200,7 +225,10 @@ class Gated:
         end = time.monotonic() + timeout
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._watched[0], selectors.EVENT_READ)
-            for stream, kept in ((self.process.stdout, tail), (self.process.stderr, errors)):
+            for stream, kept in (
+                (self.process.stdout, tail),
+                (self.process.stderr, errors),
+            ):
                 if stream is not None and kept is not None:
                     waiting.register(stream, selectors.EVENT_READ, kept)
             while (left := end - time.monotonic()) > 0:
@@ -220,7 +248,9 @@ class Gated:
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._watched[1], selectors.EVENT_READ)
             if not waiting.select(_DEATH_SECONDS):
-                raise InfrastructureError(f"process {self.pid} of a sandbox cannot be killed")
+                raise InfrastructureError(
+                    f"process {self.pid} of a sandbox cannot be killed"
+                )
         self.process.wait()
 
     def exit_code(self) -> int | None:
@@ -232,8 +262,15 @@ class Gated:
         return None
 
     def drain(self, tail: Tail, errors: Tail | None) -> None:
-        for stream, kept in ((self.process.stdout, tail), (self.process.stderr, errors)):
-            while stream is not None and kept is not None and _read_once(stream.fileno(), kept):
+        for stream, kept in (
+            (self.process.stdout, tail),
+            (self.process.stderr, errors),
+        ):
+            while (
+                stream is not None
+                and kept is not None
+                and _read_once(stream.fileno(), kept)
+            ):
                 pass
 
 
@@ -258,18 +295,31 @@ def gated(
         read = _as_file(stack, stdin)
         # The folder of the marker exists when all is mounted. Keys of others have names.
         options = ["--dir", marker, "--ro-bind", "/dev/null", "/proc/keys"]
-        options += ["--block-fd", str(blocked.fileno()), "--json-status-fd", str(reports.fileno())]
+        options += [
+            "--block-fd",
+            str(blocked.fileno()),
+            "--json-status-fd",
+            str(reports.fileno()),
+        ]
         passed = [blocked.fileno(), reports.fileno()]
         if filtered is not None:
             options += ["--seccomp", str(filtered)]
             passed.append(filtered)
         process = subprocess.Popen(
-            make_argv(tuple(options)), pass_fds=passed, start_new_session=True, bufsize=0,
+            make_argv(tuple(options)),
+            pass_fds=passed,
+            start_new_session=True,
+            bufsize=0,
             # Processes in the sandbox may read the variables that bubblewrap was started with.
-            env={name: os.environ[name] for name in ("PATH", RUN_VARIABLE) if name in os.environ},
-            stdin=subprocess.DEVNULL if read is None else read, stdout=subprocess.PIPE,
+            env={
+                name: os.environ[name]
+                for name in ("PATH", RUN_VARIABLE)
+                if name in os.environ
+            },
+            stdin=subprocess.DEVNULL if read is None else read,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if separate else subprocess.STDOUT,
-        )  # fmt: skip
+        )
         stack.enter_context(process)
         stack.callback(process.kill)
         blocked.close()

@@ -56,7 +56,10 @@ class Built:
         Set-up writes that below the environment, and commands without a network read it there.
         """
         venv, (own, *system) = self.python.parent.parent, path.split(":")
-        folders = [str(one / "bin" if (one / "bin").is_dir() else one) for one in self.toolchains]
+        folders = [
+            str(one / "bin" if (one / "bin").is_dir() else one)
+            for one in self.toolchains
+        ]
         homes = {"CARGO_HOME": str(venv / "cargo"), "GOPATH": str(venv / "go")}
         homes["MAVEN_ARGS"] = f"-Dmaven.repo.local={venv / 'maven'}"
         return {"PATH": ":".join([own, *folders, *system]), **homes}
@@ -85,7 +88,12 @@ class Venvs:
         tools = toolchains((*spec.setup, spec.test_command)) if not spec.install else ()
         built = Built(
             python=folder / "venv" / "bin" / "python",
-            readable=(interpreter.resolve().parent.parent, shared, folder / "venv", *tools),
+            readable=(
+                interpreter.resolve().parent.parent,
+                shared,
+                folder / "venv",
+                *tools,
+            ),
             template=folder / "template",
             testbed=folder / "testbed",
             toolchains=tools,
@@ -148,18 +156,32 @@ def find_python(version: str) -> Path | None:
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     if version in ("", ANY_PYTHON, own):
         base = Path(sys.base_prefix) / "bin" / f"python{own}"
-        return Path(os.path.realpath(sys.executable if sys.prefix == sys.base_prefix else base))
+        return Path(
+            os.path.realpath(sys.executable if sys.prefix == sys.base_prefix else base)
+        )
     root = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
     numbers = sorted(
-        root.glob(f"{version}.*"), key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)]
+        root.glob(f"{version}.*"),
+        key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)],
     )
     for folder in reversed(numbers):
         if (folder / "bin/python").exists():
             return folder / "bin" / "python"
     result = subprocess.run(
-        [_uv(), "python", "find", "--no-python-downloads", "--no-project", "--system", version],
-        capture_output=True, text=True, check=False, cwd="/",
-    )  # fmt: skip
+        [
+            _uv(),
+            "python",
+            "find",
+            "--no-python-downloads",
+            "--no-project",
+            "--system",
+            version,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
     path = Path(result.stdout.strip())
     return path if result.returncode == 0 and path.is_file() else None
 
@@ -170,8 +192,13 @@ def _uv() -> str:
     return str(find_uv_bin())
 
 
-def _make_shared(steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: Path) -> None:
-    steps.run("make a virtual environment", [_uv(), "venv", "-q", "--python", interpreter, folder])
+def _make_shared(
+    steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: Path
+) -> None:
+    steps.run(
+        "make a virtual environment",
+        [_uv(), "venv", "-q", "--python", interpreter, folder],
+    )
     python = folder / "bin" / "python"
     # Linked files would be shared with uv's cache and every other environment.
     install: list[str | Path] = [_uv(), "pip", "install", "-q", "--link-mode", "copy"]
@@ -191,12 +218,20 @@ def _make_shared(steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: P
     # The sandbox cannot write bytecode, and old code must not warn in every run.
     run_limited(
         [str(python), "-m", "compileall", "-q", str(folder / "lib")],
-        folder, without_secrets(os.environ), _COMPILE_SECONDS, check=steps.check,
-    )  # fmt: skip
+        folder,
+        without_secrets(os.environ),
+        _COMPILE_SECONDS,
+        check=steps.check,
+    )
 
 
 def _make_project(
-    steps: BuildSteps, built: Built, spec: VenvSpec, root: Path, shared: Path, interpreter: Path
+    steps: BuildSteps,
+    built: Built,
+    spec: VenvSpec,
+    root: Path,
+    shared: Path,
+    interpreter: Path,
 ) -> None:
     venv = built.python.parent.parent
     # Set-up lines that are the whole installation call pip, which must not be the shared one.
@@ -205,13 +240,17 @@ def _make_project(
     steps.run("make a virtual environment", make)
     site = next((venv / "lib").glob("python*")) / "site-packages"
     base_site = next((shared / "lib").glob("python*")) / "site-packages"
-    shutil.copytree(root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    shutil.copytree(
+        root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git")
+    )
     path = f"{venv / 'bin'}:{os.environ.get('PATH', '')}"
     variables = {**built.variables(path), "VIRTUAL_ENV": str(venv)}
     for line in spec.setup:
         steps.run("set up the tree", ["bash", "-c", line], built.testbed, variables)
     # Not before: pip would leave out programs that the shared environment has for itself.
-    (site / _BASE_LINK).write_text(f"import site; site.addsitedir({str(base_site)!r})\n")
+    (site / _BASE_LINK).write_text(
+        f"import site; site.addsitedir({str(base_site)!r})\n"
+    )
     if spec.install:
         command = _install(built.python, spec.install, interpreter)
         steps.run("install the project", command, built.testbed)
@@ -220,7 +259,14 @@ def _make_project(
 
 def _install(python: Path, target: str, interpreter: Path) -> list[str | Path]:
     # It sees the shared packages, so it fetches missing ones only.
-    install: list[str | Path] = [python, "-m", "pip", "install", "-q", "--no-build-isolation"]
+    install: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-build-isolation",
+    ]
     if "3.6" in str(interpreter):
         return [*install, "--no-use-pep517", "-e", target]
     # A plain .pth file: import hooks of PEP 660 confuse tools such as pylint.
@@ -241,7 +287,9 @@ _CAUSES = (
     re.compile(r"^\s*(?:ERROR|error|fatal error|E)\b:?\s.*|.*\berror:\s.*"),
     re.compile(r"^\s*(?:×|╰─▶|╰─>)\s.*"),
 )
-_GENERIC = re.compile(r"subprocess-exited-with-error|metadata-generation-failed|See above for")
+_GENERIC = re.compile(
+    r"subprocess-exited-with-error|metadata-generation-failed|See above for"
+)
 _LONGEST = 300
 
 
@@ -281,7 +329,9 @@ class BuildSteps:
         cause = error_line(result.output)
         failure = f"cannot {what} of {self.project}"
         if _NO_NETWORK.search(result.output):
-            raise InfrastructureError(f"{failure}, the package index is not reached: {cause}")
+            raise InfrastructureError(
+                f"{failure}, the package index is not reached: {cause}"
+            )
         if _NO_SPACE.search(result.output):
             raise InfrastructureError(f"{failure}, the disk is full: {cause}")
         ended = "it did not end in time" if result.timed_out else cause
@@ -317,7 +367,9 @@ def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
             continue
         found = [place.parent for place in (named, named.resolve())]
         if word in _SYSROOT:
-            said = run_limited(_SYSROOT[word], Path("/"), without_secrets(os.environ), 60.0)
+            said = run_limited(
+                _SYSROOT[word], Path("/"), without_secrets(os.environ), 60.0
+            )
             found = [Path(said.output.strip()) / "bin"]
         own = [one.name == "bin" and one.parent.parent != Path.home() for one in found]
         pairs = zip(found, own, strict=True)
@@ -338,7 +390,9 @@ def unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
     time of a file's last change, so contents need not be read.
     """
     try:
-        return marker.read_text(encoding="utf-8") == f"{key}\n{_look(folders, marker)}\n"
+        return (
+            marker.read_text(encoding="utf-8") == f"{key}\n{_look(folders, marker)}\n"
+        )
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -348,5 +402,7 @@ def _look(folders: Sequence[Path], marker: Path) -> str:
     for folder in folders:
         for path, stamp in sorted(stamps(folder).items()):
             if folder / path != marker:
-                found.update(f"{path}\0{tuple(stamp)}\0".encode("utf-8", "surrogateescape"))
+                found.update(
+                    f"{path}\0{tuple(stamp)}\0".encode("utf-8", "surrogateescape")
+                )
     return found.hexdigest()

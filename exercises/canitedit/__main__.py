@@ -14,9 +14,12 @@ COMMANDS = {
         "exercises.canitedit.evaluation.command", "Run completions with their tests."
     ),
     "report": BenchmarkCommand(
-        "exercises.canitedit.reporting.command", "Score evaluated completions; execute nothing."
+        "exercises.canitedit.reporting.command",
+        "Score evaluated completions; execute nothing.",
     ),
-    "stats": BenchmarkCommand("exercises.canitedit.stats", "Describe the data set in a table."),
+    "stats": BenchmarkCommand(
+        "exercises.canitedit.stats", "Describe the data set in a table."
+    ),
 }
 
 if __name__ == "__main__":

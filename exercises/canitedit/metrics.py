@@ -22,7 +22,12 @@ from statistics import fmean, median
 
 from rapidfuzz.distance import Indel, Levenshtein
 
-from exercises.canitedit.problems import MOST_CHARACTERS, InstructionKind, Problem, Taxonomy
+from exercises.canitedit.problems import (
+    MOST_CHARACTERS,
+    InstructionKind,
+    Problem,
+    Taxonomy,
+)
 from exercises.canitedit.prompts import Prompt, has_fence
 from exercises.canitedit.results import EvaluatedProgram, ProblemFile
 
@@ -175,7 +180,9 @@ def measures(before: str, after: str, program: str) -> ProgramMeasures:
     A line counts as changed if the shortest edit by whole lines adds or removes it. Ends of lines
     at the end of a program do not count.
     """
-    old, gold, new = (text.rstrip("\n").split("\n") for text in (before, after, program))
+    old, gold, new = (
+        text.rstrip("\n").split("\n") for text in (before, after, program)
+    )
     expected = Indel.distance(old, gold)
     return ProgramMeasures(
         lines=Indel.distance(old, new) / expected if expected else None,

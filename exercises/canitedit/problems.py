@@ -57,7 +57,9 @@ def _file_name(text: str) -> str:
 class Checked(BaseModel):
     """A value of a file of others: types are checked, unknown keys are left out."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="ignore", allow_inf_nan=False
+    )
 
 
 class Taxonomy(Checked):
@@ -103,9 +105,13 @@ def problem_of(row: object, where: str) -> Problem:
 
 def words_of(error: ValidationError) -> str:
     """Return the first mistake of ``error`` as one line without the value."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    first = error.errors(include_url=False, include_input=False, include_context=False)[
+        0
+    ]
     place = ".".join(map(str, first["loc"]))
-    words = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    words = (
+        first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    )
     words = "is missing" if first["type"] == "missing" else words
     return f"{place or 'it'} {words[:1].lower()}{words[1:]}"
 
@@ -113,9 +119,10 @@ def words_of(error: ValidationError) -> str:
 @option_group
 class ProblemSource:
     problems: str = option(
-        HUB_ID, "Read the problems from this .jsonl or .parquet, or from this id on the hub.",
+        HUB_ID,
+        "Read the problems from this .jsonl or .parquet, or from this id on the hub.",
         "--problems",
-    )  # fmt: skip
+    )
 
 
 def load_problems(name: str = HUB_ID) -> tuple[Problem, ...]:
@@ -126,15 +133,23 @@ def load_problems(name: str = HUB_ID) -> tuple[Problem, ...]:
     elif name.count("/") == 1:
         rows, _ = rows_of_hub(name, _SPLIT)
     else:
-        raise UserError(f"there are no problems in {name}; give a .jsonl or .parquet, or {HUB_ID}")
-    found = [problem_of(row, f"{name}, row {number}") for number, row in enumerate(rows, 1)]
+        raise UserError(
+            f"there are no problems in {name}; give a .jsonl or .parquet, or {HUB_ID}"
+        )
+    found = [
+        problem_of(row, f"{name}, row {number}") for number, row in enumerate(rows, 1)
+    ]
     if not found:
         raise UserError(f"{name} has no rows; give a file with problems, or {HUB_ID}")
     for key in ("id", "full_name"):
         values = [getattr(problem, key) for problem in found]
         if len({*values}) < len(values):
-            double = next(value for n, value in enumerate(values) if value in values[:n])
-            raise UserError(f"{name} has the problem {double} twice; leave one of them out")
+            double = next(
+                value for n, value in enumerate(values) if value in values[:n]
+            )
+            raise UserError(
+                f"{name} has the problem {double} twice; leave one of them out"
+            )
     return tuple(sorted(found, key=lambda problem: problem.id))
 
 
@@ -164,7 +179,9 @@ _NAMES = """
 ALL_PROBLEMS = frozenset(_NAMES.split())
 """The full names of the 105 problems on the hub."""
 _FIRST_IDS = frozenset({1, 3, 4, *range(6, 27), *range(28, 42), *range(44, 59), 60})
-FIRST_PAPER = frozenset(name for name in ALL_PROBLEMS if int(name.partition("_")[0]) in _FIRST_IDS)
+FIRST_PAPER = frozenset(
+    name for name in ALL_PROBLEMS if int(name.partition("_")[0]) in _FIRST_IDS
+)
 """The full names of the 54 problems of the first version of the paper."""
 
 

@@ -115,7 +115,9 @@ _STOP = {
 def edit_request(prompt: Prompt, before: str, instruction: str) -> EditRequest:
     if prompt is Prompt.COMMIT:
         old, message, new = _COMMIT_TAGS
-        return EditRequest(text=f"{old}{before}{message}{instruction}{new}", stop=_STOP[prompt])
+        return EditRequest(
+            text=f"{old}{before}{message}{instruction}{new}", stop=_STOP[prompt]
+        )
     if prompt is Prompt.EDITCODER:
         text = f"## Code Before:\n{before}\n## Instruction:\n{instruction}\n## Code After:\n"
         return EditRequest(text=text, stop=_STOP[prompt])

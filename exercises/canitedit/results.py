@@ -140,7 +140,10 @@ def write_file(folder: Path, content: ProblemFile) -> Path:
     if content.results:
         tests = content.problem.tests
         plain["results"] = [
-            {"program": result.program_no_test + tests, **result.model_dump(mode="json")}
+            {
+                "program": result.program_no_test + tests,
+                **result.model_dump(mode="json"),
+            }
             for result in content.results
         ]
     path = folder / content.name
@@ -187,7 +190,9 @@ def _unpacked(data: bytes) -> bytes:
 
 def _content(plain: Mapping[str, Any]) -> ProblemFile:
     problem = Problem.model_validate(plain)
-    kind = next((one for one in InstructionKind if one.key == plain.get("instr_kind")), None)
+    kind = next(
+        (one for one in InstructionKind if one.key == plain.get("instr_kind")), None
+    )
     if kind is None:
         names = " or ".join(one.key for one in InstructionKind)
         raise DamagedError(f"instr_kind is not {names}")
@@ -197,7 +202,9 @@ def _content(plain: Mapping[str, Any]) -> ProblemFile:
     results = _RESULTS.validate_python(values)
     completions = _completions(plain)
     if completions and results and len(completions) != len(results):
-        raise DamagedError(f"{len(completions)} completions have {len(results)} results")
+        raise DamagedError(
+            f"{len(completions)} completions have {len(results)} results"
+        )
     if not completions and not results:
         raise DamagedError("it has neither completions nor results")
     sampling = Decoding.model_validate(plain)
@@ -210,7 +217,9 @@ def _with_program(value: object, tests: str) -> object:
         return value
     program = value.get("program")
     if not isinstance(program, str) or not program.endswith(tests):
-        raise DamagedError("a result has neither program_no_test nor a program with the tests")
+        raise DamagedError(
+            "a result has neither program_no_test nor a program with the tests"
+        )
     return {**value, "program_no_test": program.removesuffix(tests)}
 
 

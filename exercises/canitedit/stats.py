@@ -76,10 +76,14 @@ _PAPER = {
 }
 
 
-def dataset_stats(problems: Sequence[Problem], counting: TokenizerChoice) -> DatasetStats:
+def dataset_stats(
+    problems: Sequence[Problem], counting: TokenizerChoice
+) -> DatasetStats:
     """Return the table of at least one problem."""
     tokens_of, tokenizer = counting.counter()
-    together = [tokens_of(problem.before) + tokens_of(problem.after) for problem in problems]
+    together = [
+        tokens_of(problem.before) + tokens_of(problem.after) for problem in problems
+    ]
     before = [len(problem.before.splitlines()) for problem in problems]
     after = [len(problem.after.splitlines()) for problem in problems]
     needed = [problem.taxonomy.libraries for problem in problems]
@@ -87,14 +91,22 @@ def dataset_stats(problems: Sequence[Problem], counting: TokenizerChoice) -> Dat
         problems=len(problems),
         lines_before=Spread.of(before),
         lines_after=Spread.of(after),
-        lines_together=Spread.of([sum(pair) for pair in zip(before, after, strict=True)]),
-        levenshtein=Spread.of([Levenshtein.distance(p.before, p.after) for p in problems]),
+        lines_together=Spread.of(
+            [sum(pair) for pair in zip(before, after, strict=True)]
+        ),
+        levenshtein=Spread.of(
+            [Levenshtein.distance(p.before, p.after) for p in problems]
+        ),
         tokenizer=tokenizer,
         tokens_together=Spread.of(together),
         most_tokens=max(together),
-        tokens_descriptive=Spread.of([tokens_of(p.instruction_descriptive) for p in problems]),
+        tokens_descriptive=Spread.of(
+            [tokens_of(p.instruction_descriptive) for p in problems]
+        ),
         tokens_lazy=Spread.of([tokens_of(p.instruction_lazy) for p in problems]),
-        change_kinds=_counts(problem.taxonomy.change_kind.value for problem in problems),
+        change_kinds=_counts(
+            problem.taxonomy.change_kind.value for problem in problems
+        ),
         topics=_counts(problem.taxonomy.topic for problem in problems),
         with_libraries=sum(map(bool, needed)),
         libraries=_counts(library for libraries in needed for library in libraries),
@@ -131,10 +143,17 @@ class StatsOptions:
 @command(ProblemSource, ProblemSelection, StatsOptions)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Print the table of the data set; means with sample deviations."""
-    source, v1 = built(ProblemSource, values).problems, built(ProblemSelection, values).v1
-    problems = [p for p in load_problems(source) if not v1 or p.full_name in FIRST_PAPER]
+    source, v1 = (
+        built(ProblemSource, values).problems,
+        built(ProblemSelection, values).v1,
+    )
+    problems = [
+        p for p in load_problems(source) if not v1 or p.full_name in FIRST_PAPER
+    ]
     if v1 and len(problems) < len(FIRST_PAPER):
-        raise UserError(f"{source} has {len(problems)} of the {len(FIRST_PAPER)} problems of --v1")
+        raise UserError(
+            f"{source} has {len(problems)} of the {len(FIRST_PAPER)} problems of --v1"
+        )
     asked = built(StatsOptions, values)
     stats = dataset_stats(problems, asked.counting)
     if asked.as_json:

@@ -23,7 +23,13 @@ from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.parsing.untrusted import DamagedError
 from core.plaintext import shortened
-from exercises.editpack.files import DECONTAMINATE, RowFiles, RowInput, Step, row_workers_option
+from exercises.editpack.files import (
+    DECONTAMINATE,
+    RowFiles,
+    RowInput,
+    Step,
+    row_workers_option,
+)
 from exercises.editpack.rows import (
     INSTRUCTION,
     NEW,
@@ -73,7 +79,9 @@ class SharedText:
     shared: str
 
     def __str__(self) -> str:
-        return f"{self.found.problem}, {self.found.column} = {self.column}: {self.shared}"
+        return (
+            f"{self.found.problem}, {self.found.column} = {self.column}: {self.shared}"
+        )
 
 
 @dataclass(frozen=True)
@@ -125,20 +133,28 @@ def leak_of(row: EditRow, index: ProblemIndex) -> SharedText | None:
             tokens = tokens_of(version)
             # Without a known 8-gram there is no known run either.
             if known := {gram for gram in _grams(tokens, GRAM) if gram in index.eights}:
-                found = _run(column, version, tokens, index) or _alike(column, tokens, known, index)
+                found = _run(column, version, tokens, index) or _alike(
+                    column, tokens, known, index
+                )
                 if found:
                     return found
     return None
 
 
-def _run(column: str, text: str, tokens: Sequence[str], index: ProblemIndex) -> SharedText | None:
+def _run(
+    column: str, text: str, tokens: Sequence[str], index: ProblemIndex
+) -> SharedText | None:
     for length in index.lengths:
         known = [gram in index.runs for gram in _grams(tokens, length)]
         if True not in known:
             continue
         start = known.index(True)
         # The run goes on as long as its grams are known.
-        grams = known.index(False, start) - start if False in known[start:] else len(known) - start
+        grams = (
+            known.index(False, start) - start
+            if False in known[start:]
+            else len(known) - start
+        )
         spans = [match.span() for match in _TOKEN.finditer(text)]
         shared = text[spans[start][0] : spans[start + grams + length - 2][1]]
         place = index.runs[" ".join(tokens[start : start + length])]
@@ -155,7 +171,9 @@ def _alike(
     place = min(values, key=lambda place: (-values[place], place))
     if values[place] < JACCARD:
         return None
-    gram = next(gram for gram in _grams(tokens, GRAM) if place in index.eights.get(gram, ()))
+    gram = next(
+        gram for gram in _grams(tokens, GRAM) if place in index.eights.get(gram, ())
+    )
     words = f"{values[place]:.2f} of the {GRAM}-grams, first: {gram}"
     return SharedText(index.texts[place], column, "jaccard", shortened(words, _SHOWN))
 
@@ -191,7 +209,9 @@ def _telling(tokens: Sequence[str], length: int) -> dict[str, None]:
 def boilerplate() -> frozenset[str]:
     """Return the 8-grams of texts that any project may hold, such as licences."""
     paragraphs = BOILERPLATE.read_text(encoding="utf-8").split("\n\n")
-    return frozenset(gram for text in paragraphs for gram in _grams(tokens_of(text), GRAM))
+    return frozenset(
+        gram for text in paragraphs for gram in _grams(tokens_of(text), GRAM)
+    )
 
 
 _CHUNK = 32
@@ -209,10 +229,13 @@ class ProblemChoice:
     """The evaluation problems that rows are compared with."""
 
     against: tuple[str, ...] = option(
-        (), "Problems: rows with text, or a folder or .tar.gz of exercises; several times.",
+        (),
+        "Problems: rows with text, or a folder or .tar.gz of exercises; several times.",
         "--against",
-    )  # fmt: skip
-    more: tuple[str, ...] = option((), "Further files of --against.", "more", argument=True)
+    )
+    more: tuple[str, ...] = option(
+        (), "Further files of --against.", "more", argument=True
+    )
     workers: int = row_workers_option()
 
 
@@ -232,7 +255,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     asked, files = built(ProblemChoice, values), built(RowFiles, values)
     named = asked.against and (*asked.against, *asked.more)
     if not named:
-        raise UserError(f"no --against given; name the rows or exercises to {DECONTAMINATE} from")
+        raise UserError(
+            f"no --against given; name the rows or exercises to {DECONTAMINATE} from"
+        )
     source = built(RowInput, values).source()
     sets = [problem_set(name, place) for place, name in enumerate(named)]
     index = index_of(text for one in sets for text in one.texts)
@@ -243,7 +268,13 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         )
     short = Counter(text.origin for text in index.short)
     bad, digest = source.skip_bad, file_digest(BOILERPLATE)
-    chosen = {"skip_bad": bad, "run": RUN, "gram": GRAM, "jaccard": JACCARD, "boilerplate": digest}
+    chosen = {
+        "skip_bad": bad,
+        "run": RUN,
+        "gram": GRAM,
+        "jaccard": JACCARD,
+        "boilerplate": digest,
+    }
 
     def clean() -> Iterator[EditRow | DroppedRow]:
         parts = parts_of(source.rows(), _CHUNK)
@@ -275,7 +306,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         return {"against": against}
 
     read = [Path(name).expanduser() for name in named]
-    step = Step(DECONTAMINATE, (source,), files, chosen, details=details, also_read=read)
+    step = Step(
+        DECONTAMINATE, (source,), files, chosen, details=details, also_read=read
+    )
     step.write(clean())
     for one in sets:
         print(f"{one.rows.total():,} rows share text with {one.name}")
@@ -291,7 +324,9 @@ def _start(index: ProblemIndex) -> None:
 
 def _leaks(rows: Iterable[EditRow | DroppedRow]) -> list[SharedText | None]:
     (index,) = _shared
-    return [None if isinstance(row, DroppedRow) else leak_of(row, index) for row in rows]
+    return [
+        None if isinstance(row, DroppedRow) else leak_of(row, index) for row in rows
+    ]
 
 
 def problem_set(name: str, origin: int) -> ProblemSet:
@@ -306,7 +341,9 @@ def problem_set(name: str, origin: int) -> ProblemSet:
         texts = [
             EvaluationText(origin, one.key, kind, one.text(file))
             for one in catalog.exercises
-            for kind, files in zip(_KINDS, (one.solution, one.examples, one.tests), strict=True)
+            for kind, files in zip(
+                _KINDS, (one.solution, one.examples, one.tests), strict=True
+            )
             for file in files
         ]
         return ProblemSet(path.name, catalog.sha256, texts)
@@ -321,8 +358,12 @@ def _texts(source: RowSource, origin: int) -> Iterator[EvaluationText]:
     for number, row in enumerate(source.read(), 1):
         if not isinstance(row, dict):
             wrong = row if isinstance(row, DamagedError) else "it is not a JSON object"
-            raise UserError(f"--against {source.name}, row {number}: {wrong}; correct it")
-        problem = next((str(row[key]) for key in _NAMES if row.get(key) is not None), "")
+            raise UserError(
+                f"--against {source.name}, row {number}: {wrong}; correct it"
+            )
+        problem = next(
+            (str(row[key]) for key in _NAMES if row.get(key) is not None), ""
+        )
         for column, value in row.items():
             parts = value if isinstance(value, list) else [value]
             text = "\n".join(part for part in parts if isinstance(part, str))

@@ -27,7 +27,13 @@ from core.atomic import writing_atomic
 from core.errors import UserError
 from core.options import Folder, built, command, option, option_group
 from core.plaintext import counted
-from exercises.editpack.files import RowFiles, RowInput, RowSets, Step, row_workers_option
+from exercises.editpack.files import (
+    RowFiles,
+    RowInput,
+    RowSets,
+    Step,
+    row_workers_option,
+)
 from exercises.editpack.rows import (
     CONTENT,
     NEW,
@@ -86,13 +92,20 @@ class DuplicateChoice:
     )
     permutations: int = option(500, "Values of a signature.", "--permutations", least=2)
     on: ComparedText = option(
-        ComparedText.PROMPT, "Compare prompt and edit (content), or both contents alone.", "--on"
+        ComparedText.PROMPT,
+        "Compare prompt and edit (content), or both contents alone.",
+        "--on",
     )
     keep: KeptRow = option(
-        KeptRow.FIRST, "Row of a cluster that stays; newest goes by author_date.", "--keep"
+        KeptRow.FIRST,
+        "Row of a cluster that stays; newest goes by author_date.",
+        "--keep",
     )
     clusters: Folder | None = option(
-        None, "Write the clusters here, one JSON object a line.", "--clusters", given=Path
+        None,
+        "Write the clusters here, one JSON object a line.",
+        "--clusters",
+        given=Path,
     )
     verify: bool = option(
         False, "Join only candidates whose true similarity is as high.", "--verify"
@@ -101,7 +114,9 @@ class DuplicateChoice:
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
-            raise UserError(f"--threshold {self.threshold:g}: give a number above 0, at most 1")
+            raise UserError(
+                f"--threshold {self.threshold:g}: give a number above 0, at most 1"
+            )
         if self.permutations > _MOST_PERMUTATIONS:
             raise UserError(
                 f"--permutations {self.permutations}: give at most {_MOST_PERMUTATIONS:,}"
@@ -125,7 +140,8 @@ def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
     short = [Path(one.name).name if one.path else one.name for one in sources]
     times = Counter(short)
     names = [
-        name if times[name] == 1 else one.name for name, one in zip(short, sources, strict=True)
+        name if times[name] == 1 else one.name
+        for name, one in zip(short, sources, strict=True)
     ]
     _write("mix", dict(zip(names, sources, strict=True)), values)
 
@@ -144,7 +160,9 @@ def _named(
             yield {"row": number, **of_set, **commit}, {**row, **of_set}
 
 
-def _write(command: str, sources: Mapping[str, RowSource], values: dict[str, Any]) -> None:
+def _write(
+    command: str, sources: Mapping[str, RowSource], values: dict[str, Any]
+) -> None:
     """Write the rows of sets by their origin, which is empty for a single set."""
     files, asked = built(RowFiles, values), built(DuplicateChoice, values)
     try:
@@ -165,9 +183,14 @@ def _write(command: str, sources: Mapping[str, RowSource], values: dict[str, Any
         "verify": asked.verify,
     }
     step = Step(
-        command, [*sources.values()], files, options, _PACKAGES, lambda: facts,
+        command,
+        [*sources.values()],
+        files,
+        options,
+        _PACKAGES,
+        lambda: facts,
         also_written={"--clusters": asked.clusters},
-    )  # fmt: skip
+    )
     step.write(_without_duplicates(sources, asked, facts))
     print(
         f"{counted(facts['clusters'], 'cluster')}, the largest of "
@@ -211,7 +234,10 @@ def _without_duplicates(
         else:
             yield with_content(row)
     bands, width = banding(asked.threshold, asked.permutations)
-    facts |= {"clusters": len(clusters), "largest_cluster": max(map(len, clusters), default=1)}
+    facts |= {
+        "clusters": len(clusters),
+        "largest_cluster": max(map(len, clusters), default=1),
+    }
     facts |= {"bands": bands, "rows_per_band": width, "short": joined.short}
     facts |= {"compared": joined.compared} if asked.verify else {}
     if asked.clusters is not None:
@@ -233,12 +259,16 @@ def _compared(row: EditRow, asked: DuplicateChoice) -> tuple[str, float]:
     try:
         # Python 3.10 reads no Z.
         day = datetime.fromisoformat(given.replace("Z", "+00:00"))
-        return text, (day if day.tzinfo else day.replace(tzinfo=timezone.utc)).timestamp()
+        return text, (
+            day if day.tzinfo else day.replace(tzinfo=timezone.utc)
+        ).timestamp()
     except (ValueError, OverflowError):
         return text, _UNDATED
 
 
-def replaced(clusters: Iterable[Sequence[int]], worth: Sequence[float]) -> dict[int, int]:
+def replaced(
+    clusters: Iterable[Sequence[int]], worth: Sequence[float]
+) -> dict[int, int]:
     """Return by which row each row that goes is replaced: the first one of the greatest worth."""
     kept = {max(rows, key=lambda row: (worth[row], -row)): rows for rows in clusters}
     return {row: stays for stays, rows in kept.items() for row in rows if row != stays}
@@ -351,7 +381,9 @@ def _sketched(
             sketches.append((values, found if asked.verify else nothing))
         else:
             # JSON may hold lone surrogates; shingles have none, they are separators.
-            sketches.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+            sketches.append(
+                hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+            )
     return sketches
 
 
@@ -397,7 +429,9 @@ def signature(found: NDArray[np.uint64], permutations: int) -> NDArray[np.uint32
     return values
 
 
-def similar(one: NDArray[np.uint64], other: NDArray[np.uint64], threshold: float) -> bool:
+def similar(
+    one: NDArray[np.uint64], other: NDArray[np.uint64], threshold: float
+) -> bool:
     """Return whether two sets of shingles have a Jaccard similarity of at least ``threshold``."""
     import numpy as np
 

@@ -25,7 +25,9 @@ def stats_lines(stats: EditStats, *, markdown: bool = False) -> Iterator[str]:
     """Yield the lines of the table, with notes on what was counted."""
     published = [f"{one.name}, published" for one in stats.published]
     headings = ("", "", stats.input, *published)
-    yield from table(headings, _rows(stats), numbers=range(2, len(headings)), markdown=markdown)
+    yield from table(
+        headings, _rows(stats), numbers=range(2, len(headings)), markdown=markdown
+    )
     yield ""
     yield from _notes(stats)
 
@@ -38,7 +40,11 @@ def _rows(stats: EditStats) -> Iterator[tuple[str, ...]]:
         ("lines before", stats.lines_before, blank),
         ("lines after", stats.lines_after, blank),
         ("lines of both", stats.lines, [_spread(one.lines) for one in others]),
-        ("Levenshtein distance", stats.levenshtein, [_spread(one.levenshtein) for one in others]),
+        (
+            "Levenshtein distance",
+            stats.levenshtein,
+            [_spread(one.levenshtein) for one in others],
+        ),
         (
             "message words" if stats.tokenizer == WORDS else "message tokens",
             stats.message_tokens,
@@ -102,7 +108,10 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     report = {
         "command": "stats",
         "inputs": [record],
-        "output": {"name": f"{asked.out.name}/{STATS}", "sha256": file_digest(asked.out / STATS)},
+        "output": {
+            "name": f"{asked.out.name}/{STATS}",
+            "sha256": file_digest(asked.out / STATS),
+        },
         "rows": tally.rows + unreadable,
         "kept": tally.rows,
         "dropped": {UNREADABLE: unreadable} if unreadable else {},
@@ -112,4 +121,6 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     }
     write_json_atomic(report_of(asked.out), report)
     print("\n".join(stats_lines(stats)))
-    print(f"\nstatistics of {counted(tally.rows, 'row')} in {asked.out}, the report beside it")
+    print(
+        f"\nstatistics of {counted(tally.rows, 'row')} in {asked.out}, the report beside it"
+    )

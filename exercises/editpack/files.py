@@ -49,15 +49,21 @@ class RowFiles:
 
     out: Folder | None = out_option("The .jsonl or .jsonl.gz to write.", default=None)
     dropped: Folder | None = option(
-        None, "Write the rows that were dropped here, with rule and detail.", "--dropped",
+        None,
+        "Write the rows that were dropped here, with rule and detail.",
+        "--dropped",
         given=Path,
-    )  # fmt: skip
+    )
 
 
 @option_group
 class RowReading:
-    config: str = option("", "Configuration of a hub id that has several.", "--config-name")
-    part: str = option("train", "Part of a folder or hub id that has several.", "--part")
+    config: str = option(
+        "", "Configuration of a hub id that has several.", "--config-name"
+    )
+    part: str = option(
+        "train", "Part of a folder or hub id that has several.", "--part"
+    )
     skip_bad: bool = option(
         False, "Count invalid rows as unreadable instead of ending.", "--skip-bad"
     )
@@ -66,7 +72,10 @@ class RowReading:
 @option_group
 class RowInput(RowReading):
     rows: str = option(
-        "", "A .jsonl[.gz], .parquet, folder saved by datasets, or hub id.", "rows", argument=True
+        "",
+        "A .jsonl[.gz], .parquet, folder saved by datasets, or hub id.",
+        "rows",
+        argument=True,
     )
 
     def source(self) -> RowSource:
@@ -79,9 +88,11 @@ class RowInput(RowReading):
 @option_group
 class RowSets(RowReading):
     sets: tuple[str, ...] = option(
-        (), "Files .jsonl[.gz] or .parquet, folders saved by datasets, hub ids.", "rows",
+        (),
+        "Files .jsonl[.gz] or .parquet, folders saved by datasets, hub ids.",
+        "rows",
         argument=True,
-    )  # fmt: skip
+    )
 
     def sources(self) -> tuple[RowSource, ...]:
         places = {Path(name).expanduser().resolve() for name in self.sets}
@@ -131,12 +142,16 @@ class Step:
         with ExitStack() as stack:
             stack.enter_context(sigterm_as_interrupt())
             write = stack.enter_context(writing_rows(self.out))
-            aside = self.files.dropped and stack.enter_context(writing_rows(self.files.dropped))
+            aside = self.files.dropped and stack.enter_context(
+                writing_rows(self.files.dropped)
+            )
             for result in tqdm(results, self.command, unit=" rows", disable=None):
                 if isinstance(result, DroppedRow):
                     dropped[result.rule] += 1
                     if aside:
-                        aside({**result.row, "rule": result.rule, "detail": result.detail})
+                        aside(
+                            {**result.row, "rule": result.rule, "detail": result.detail}
+                        )
                 else:
                     kept += 1
                     write(result)
@@ -162,10 +177,18 @@ class Step:
 
     def _check(self) -> None:
         report = report_of(self.out)
-        read = {source.path for source in self.sources if source.path} | {*self.also_read}
+        read = {source.path for source in self.sources if source.path} | {
+            *self.also_read
+        }
         taken = {path.resolve(): "a file that is read" for path in read}
-        if report.is_dir() or report in taken or len(os.fsencode(report.name)) > _LONGEST_NAME:
-            raise UserError(f"--out {self.out}: {report.name} cannot be written; choose another")
+        if (
+            report.is_dir()
+            or report in taken
+            or len(os.fsencode(report.name)) > _LONGEST_NAME
+        ):
+            raise UserError(
+                f"--out {self.out}: {report.name} cannot be written; choose another"
+            )
         taken[report] = "the report"
         rows = {"--out": self.out, "--dropped": self.files.dropped}
         for name, path in {**rows, **self.also_written}.items():

@@ -94,7 +94,9 @@ class EditRule(str, Enum):
 @option_group
 class FilterAsked:
     rules: RuleSet = option(
-        RuleSet.CODE, "Those of the published code, or those that the paper states.", "--rules"
+        RuleSet.CODE,
+        "Those of the published code, or those that the paper states.",
+        "--rules",
     )
     cleanup: Cleanup = option(
         Cleanup.REFERENCE,
@@ -119,13 +121,17 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     step = Step("filter", (source,), files, options, ("rapidfuzz",), lambda: counts)
     parser = SyntaxParser()
 
-    def judge(part: Sequence[EditRow | DroppedRow]) -> tuple[list[EditRow | DroppedRow], int]:
+    def judge(
+        part: Sequence[EditRow | DroppedRow],
+    ) -> tuple[list[EditRow | DroppedRow], int]:
         differ = sum(isinstance(row, dict) and cleanups_differ(row) for row in part)
         return judged(part, asked.rules, asked.cleanup, parser), differ
 
     def results() -> Iterator[EditRow | DroppedRow]:
         parts = parts_of(source.rows(), _BATCH)
-        done = in_order(lambda part: threads.submit(judge, part), parts, _AHEAD * asked.workers)
+        done = in_order(
+            lambda part: threads.submit(judge, part), parts, _AHEAD * asked.workers
+        )
         for _, (rows, differ) in done:
             counts["cleanups_differ"] += differ
             yield from rows
@@ -230,7 +236,11 @@ def _end_of_docstring(text: str) -> int:
     def read() -> str:
         line = next(lines, None)
         ends.append(line.end() if line else len(text))
-        return line[0].rstrip("\r\n") + "\n" * line[0].endswith(("\r", "\n")) if line else ""
+        return (
+            line[0].rstrip("\r\n") + "\n" * line[0].endswith(("\r", "\n"))
+            if line
+            else ""
+        )
 
     lines = _LINE.finditer(text)
     first = last = 0
@@ -241,7 +251,9 @@ def _end_of_docstring(text: str) -> int:
                 last = token.end[0]
             elif token.type == tokenize.NEWLINE:
                 return ends[last - 1] if first < last else 0
-            elif token.type != tokenize.COMMENT and (first or token.type != tokenize.NL):
+            elif token.type != tokenize.COMMENT and (
+                first or token.type != tokenize.NL
+            ):
                 return 0
     return 0
 
@@ -258,7 +270,9 @@ def broken_rule(old: str, new: str, rules: RuleSet) -> tuple[EditRule, str] | No
 
     ``syntax``, the last, is judged by the command.
     """
-    blank = " and ".join(name for name, text in (("old", old), ("new", new)) if not text.strip())
+    blank = " and ".join(
+        name for name, text in (("old", old), ("new", new)) if not text.strip()
+    )
     if blank:
         return EditRule.BLANK, blank
     words = _CODE_WORDS if rules is RuleSet.CODE else _PAPER_WORDS
@@ -317,7 +331,9 @@ class SyntaxParser:
                     start_new_session=True,
                 )
             except OSError as error:
-                raise InfrastructureError(f"the parser does not start: {error}") from error
+                raise InfrastructureError(
+                    f"the parser does not start: {error}"
+                ) from error
         with process:
             try:
                 output, end = self._output(process)

@@ -69,7 +69,9 @@ def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
 
     hash_name = ask("rev-parse", "--show-object-format") if top.is_dir() else ""
     if not hash_name:
-        raise UserError(f"{path} is not a git repository; give its top folder, or a bare one")
+        raise UserError(
+            f"{path} is not a git repository; give its top folder, or a bare one"
+        )
     tips = [] if refs else commit_of("HEAD")
     for ref in refs:
         if {*ref} & {*"*?["}:
@@ -196,8 +198,12 @@ class HistoryReader:
                 path = next(tokens, b"")
                 yield commit, FileChange(old_mode, new_mode, old, new, status, path)
             else:
-                seconds, author, committer, message = (next(tokens, b"") for _ in range(4))
-                commit = CommitFacts(token.decode(), seconds, (author, committer), message)
+                seconds, author, committer, message = (
+                    next(tokens, b"") for _ in range(4)
+                )
+                commit = CommitFacts(
+                    token.decode(), seconds, (author, committer), message
+                )
                 yield commit, None
         if process.wait():
             raise self._failure()
@@ -218,19 +224,31 @@ class HistoryReader:
     def _batch(self) -> subprocess.Popen[bytes]:
         return self._start(("cat-file", "--batch"), subprocess.PIPE)
 
-    def _start(self, words: Sequence[str], stdin: int | IO[bytes]) -> subprocess.Popen[bytes]:
-        there = {"GIT_DIR": str(self._folder), "GIT_OBJECT_DIRECTORY": str(self._history.objects)}
+    def _start(
+        self, words: Sequence[str], stdin: int | IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        there = {
+            "GIT_DIR": str(self._folder),
+            "GIT_OBJECT_DIRECTORY": str(self._history.objects),
+        }
         process = subprocess.Popen(
-            ["git", *words], cwd=self._folder, env=git_environment({**_GUARD, **there}),
-            stdin=stdin, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
-        )  # fmt: skip
+            ["git", *words],
+            cwd=self._folder,
+            env=git_environment({**_GUARD, **there}),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,
+        )
         self._stack.callback(_end, process)
         return process
 
     def _failure(self) -> UserError:
         self._errors.seek(0)
         words = " ".join(self._errors.read()[-300:].decode("utf-8", "replace").split())
-        return UserError(f"{self._history.path} cannot be read ({words}); try git fsck there")
+        return UserError(
+            f"{self._history.path} cannot be read ({words}); try git fsck there"
+        )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -16,13 +16,19 @@ PERMISSIVE = (
     "MIT", "MIT-0", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "ISC", "0BSD", "Unlicense",
     "CC0-1.0", "PSF-2.0", "Zlib", "BSL-1.0",
 )  # fmt: skip
-_FILE = re.compile(r"(un)?licen[sc]es?|copying|((un)?licen[sc]e|copying)[-_.].*", re.IGNORECASE)
+_FILE = re.compile(
+    r"(un)?licen[sc]es?|copying|((un)?licen[sc]e|copying)[-_.].*", re.IGNORECASE
+)
 _CODE = re.compile(r"\.(py|pyi|json|in|sh|cfg|toml|ya?ml)$", re.IGNORECASE)
-_STATED = re.compile(r"SPDX-License-Identifier:[ \t]*([\w.+-]+)[ \t]*(\*/)?[ \t]*$", re.MULTILINE)
+_STATED = re.compile(
+    r"SPDX-License-Identifier:[ \t]*([\w.+-]+)[ \t]*(\*/)?[ \t]*$", re.MULTILINE
+)
 _SHORT = 600
 _GRANT = "permission is hereby granted free of charge to any person obtaining a copy"
 _ISC = "permission to use copy modify and or distribute this software for any purpose with or"
-_ISC_OLD = "permission to use copy modify and distribute this software for any purpose with or"
+_ISC_OLD = (
+    "permission to use copy modify and distribute this software for any purpose with or"
+)
 _BSD = "redistribution and use in source and binary forms"
 # All of the first are in the text, none of the second. The first that fits is the licence: those
 # that are not permissive stand first, since a text with parts of both is not permissive.
@@ -36,20 +42,32 @@ _TEXTS = (
     ("GPL-3.0", ("gnu general public license version 3",), ()),
     ("GPL-2.0", ("gnu general public license version 2",), ()),
     ("PSF-2.0", ("python software foundation license version 2",), ()),
-    ("Apache-2.0", ("apache license version 2 0 january 2004", "grant of patent license"), ()),
+    (
+        "Apache-2.0",
+        ("apache license version 2 0 january 2004", "grant of patent license"),
+        (),
+    ),
     ("MIT", (_GRANT, "permission notice shall be included in"), ()),
-    ("MIT-0", (_GRANT, "without restriction"), ("subject to the following conditions",)),
+    (
+        "MIT-0",
+        (_GRANT, "without restriction"),
+        ("subject to the following conditions",),
+    ),
     ("BSD-4-Clause", (_BSD, "all advertising materials mentioning features"), ()),
     ("BSD-3-Clause", (_BSD, "endorse or promote products derived"), ()),
     ("BSD-2-Clause", (_BSD, "this list of conditions"), ("endorse or promote",)),
     ("ISC", (_ISC, "provided that the above copyright notice"), ()),
     ("ISC", (_ISC_OLD, "provided that the above copyright notice"), ()),
     ("0BSD", (_ISC, "without fee is hereby granted"), ("provided that the above",)),
-    ("Unlicense", ("free and unencumbered software released into the public domain",), ()),
+    (
+        "Unlicense",
+        ("free and unencumbered software released into the public domain",),
+        (),
+    ),
     ("CC0-1.0", ("cc0 1 0 universal", "waive"), ()),
     ("Zlib", ("provided as is without any express or implied", "altered source"), ()),
     ("BSL-1.0", ("boost software license version 1 0",), ()),
-)  # fmt: skip
+)
 # Words that take a grant back, or add to it.
 _LIMITS = re.compile(
     r"commons clause|non ?commercial|not for commercial|business source license"
@@ -65,10 +83,13 @@ _NAMES = (
     (UNKNOWN, r"a?l?gpl|gnu|affero|mozilla|mpl|eclipse"),
     ("Apache-2.0", r"apache (software )?license (version )?2|apache 2"),
     ("BSD-3-Clause", r"bsd 3|3 clause bsd|new bsd|modified bsd|revised bsd"),
-    ("BSD-2-Clause", r"bsd 2|2 clause bsd|simplified bsd"), ("ISC", r"isc license"),
-    ("Unlicense", r"the unlicense"), ("CC0-1.0", r"cc0"), ("Zlib", r"zlib license"),
+    ("BSD-2-Clause", r"bsd 2|2 clause bsd|simplified bsd"),
+    ("ISC", r"isc license"),
+    ("Unlicense", r"the unlicense"),
+    ("CC0-1.0", r"cc0"),
+    ("Zlib", r"zlib license"),
     ("MIT", r"mit license|license mit"),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -110,11 +131,15 @@ def license_of(text: str) -> str:
     if _LIMITS.search(words):
         return UNKNOWN
     for name, parts, others in _TEXTS:
-        if all(part in words for part in parts) and not any(part in words for part in others):
+        if all(part in words for part in parts) and not any(
+            part in words for part in others
+        ):
             # A text with a permissive licence may also name another that is not; the one of Python
             # tells of the GPL.
             mixed = bool(_COPYLEFT.search(words) or stated - {name})
-            return UNKNOWN if mixed and name in PERMISSIVE and name != "PSF-2.0" else name
+            return (
+                UNKNOWN if mixed and name in PERMISSIVE and name != "PSF-2.0" else name
+            )
     if len(words) > _SHORT:
         return UNKNOWN
     if stated:

@@ -57,7 +57,9 @@ def read_verbs(path: Path | None = None) -> frozenset[str]:
         lines = (path or _VERBS).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"--verbs {path} cannot be read: {error}") from error
-    verbs = frozenset(filter(None, (line.partition("#")[0].strip().lower() for line in lines)))
+    verbs = frozenset(
+        filter(None, (line.partition("#")[0].strip().lower() for line in lines))
+    )
     if not verbs:
         raise UserError(f"--verbs {path} has no verbs; give one a line")
     return verbs
@@ -121,7 +123,9 @@ def without_prefix(text: str) -> str:
 
 # A trailer goes on in lines that begin with white space.
 _FOLDED = r"(?:\n[ \t]+\S.*)*$"
-_BY = re.compile(rf"^[ \t]*[\w-]{{1,40}}-by[ \t]*:[ \t].*{_FOLDED}", re.IGNORECASE | re.MULTILINE)
+_BY = re.compile(
+    rf"^[ \t]*[\w-]{{1,40}}-by[ \t]*:[ \t].*{_FOLDED}", re.IGNORECASE | re.MULTILINE
+)
 # Other keys of trailers, as hosts of code write them; a subject may begin with the same word.
 _TRAILER = re.compile(
     r"(?<=\n)[ \t]*(?:cc|change-id|reviewed-on|git-svn-id|piperorigin-revid|thanks(?:-to)?"
@@ -172,7 +176,9 @@ _ISSUES = (
         re.IGNORECASE | re.MULTILINE,
     ),
 )
-_WITHIN = re.compile(rf"(\b(?:issues?|bugs?|tickets?|pr)\b)?([ ]?){_LINKS}", re.IGNORECASE)
+_WITHIN = re.compile(
+    rf"(\b(?:issues?|bugs?|tickets?|pr)\b)?([ ]?){_LINKS}", re.IGNORECASE
+)
 # As hosts of code allow them; a decorator has an underscore, a part behind a dot, or arguments.
 _HANDLES = r"(?:@[A-Za-z0-9-]{1,39}(?!\w|\.\w|\()(?:(?:,| and|, and)?[ ](?=@))?){1,9}"
 _CREDITS = (

@@ -57,7 +57,14 @@ from exercises.editpack.messages import (
     instruction_of,
     read_verbs,
 )
-from exercises.editpack.rows import INSTRUCTION, NEW, OLD, DroppedRow, EditRow, with_content
+from exercises.editpack.rows import (
+    INSTRUCTION,
+    NEW,
+    OLD,
+    DroppedRow,
+    EditRow,
+    with_content,
+)
 
 LONGEST_SIDE = 50_000
 """Characters; CommitPackFT's limit of the old side, here of both."""
@@ -93,38 +100,56 @@ class MineAsked:
         (), "Local repositories: top folders, or bare ones.", "repo", argument=True
     )
     refs: tuple[str, ...] = option(
-        (), "Follow this commit, or references by pattern (refs/tags/*); repeat. Default: HEAD.",
+        (),
+        "Follow this commit, or references by pattern (refs/tags/*); repeat. Default: HEAD.",
         "--ref",
-    )  # fmt: skip
+    )
     since: str = option("", "Author date from this day or month on (UTC).", "--since")
     until: str = option("", "Author date up to this day or month (UTC).", "--until")
     style: MessageStyle = option(
-        MessageStyle.PAPER, "Whose rules messages are judged by.", "--message", panel=_MESSAGES
+        MessageStyle.PAPER,
+        "Whose rules messages are judged by.",
+        "--message",
+        panel=_MESSAGES,
     )
     verbs: Path | None = option(
         None, "Verbs, one a line, instead of ours.", "--verbs", panel=_MESSAGES
     )
     one_file: OneFile = option(
-        OneFile.LARGEST, "Which files of a commit: by lines changed, by name, or all.",
-        "--one-file", panel=_PATHS,
-    )  # fmt: skip
+        OneFile.LARGEST,
+        "Which files of a commit: by lines changed, by name, or all.",
+        "--one-file",
+        panel=_PATHS,
+    )
     paths: tuple[str, ...] = option(
         (), "Take only these paths (glob); repeat.", "--path", panel=_PATHS
     )
     generated: tuple[str, ...] = option(
-        GENERATED, f"Generated files or folders (glob); repeat. Default: {' '.join(GENERATED)}",
-        "--generated", panel=_PATHS,
-    )  # fmt: skip
+        GENERATED,
+        f"Generated files or folders (glob); repeat. Default: {' '.join(GENERATED)}",
+        "--generated",
+        panel=_PATHS,
+    )
     vendored: tuple[str, ...] = option(
-        VENDORED, f"Files or folders of others (glob); repeat. Default: {' '.join(VENDORED)}",
-        "--vendored", panel=_PATHS,
-    )  # fmt: skip
+        VENDORED,
+        f"Files or folders of others (glob); repeat. Default: {' '.join(VENDORED)}",
+        "--vendored",
+        panel=_PATHS,
+    )
     licenses: tuple[str, ...] = option(
-        PERMISSIVE, "SPDX ids that are permitted: a comma list.", "--licenses", panel=_LICENSES,
-        given=str, shown=",".join(PERMISSIVE), read=lambda _, text, __: _license_ids(text),
-    )  # fmt: skip
+        PERMISSIVE,
+        "SPDX ids that are permitted: a comma list.",
+        "--licenses",
+        panel=_LICENSES,
+        given=str,
+        shown=",".join(PERMISSIVE),
+        read=lambda _, text, __: _license_ids(text),
+    )
     any_license: bool = option(
-        False, "Take repositories with any license, or none.", "--any-license", panel=_LICENSES
+        False,
+        "Take repositories with any license, or none.",
+        "--any-license",
+        panel=_LICENSES,
     )
 
     def __post_init__(self) -> None:
@@ -137,7 +162,9 @@ class MineAsked:
 
     def instruction_of(self, commit: CommitFacts) -> Instruction | RowFault:
         day = utc(commit.seconds)[:10]
-        if (self.since or self.until) and not (day and in_period(day, self.since, self.until)):
+        if (self.since or self.until) and not (
+            day and in_period(day, self.since, self.until)
+        ):
             return RowFault("date", day)
         message = _decoded(commit.message)
         if message is None:
@@ -157,7 +184,9 @@ def _license_ids(text: str) -> tuple[str, ...]:
     ids = tuple(filter(None, (name.strip() for name in text.split(","))))
     if unknown := sorted({*ids} - known_ids()):
         known = ", ".join(sorted(known_ids()))
-        raise UserError(f"--licenses {', '.join(unknown)} cannot be found; these can: {known}")
+        raise UserError(
+            f"--licenses {', '.join(unknown)} cannot be found; these can: {known}"
+        )
     return ids
 
 
@@ -172,7 +201,10 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         "since": asked.since,
         "until": asked.until,
         "message": asked.style.value,
-        "verbs": {"number": len(asked.known_verbs), "sha256": sha256(verbs).hexdigest()},
+        "verbs": {
+            "number": len(asked.known_verbs),
+            "sha256": sha256(verbs).hexdigest(),
+        },
         "one_file": asked.one_file.value,
         "path": list(asked.paths),
         "generated": [*filter(None, asked.generated)],
@@ -188,14 +220,22 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             raise UserError(f"no repository is left ({words})")
 
     def details() -> dict[str, Any]:
-        totals = {key: sum(getattr(miner.counts, key) for miner in miners) for key in _TOTALS}
+        totals = {
+            key: sum(getattr(miner.counts, key) for miner in miners) for key in _TOTALS
+        }
         version = git("--version", cwd=Path("/")).decode().split()[-1]
-        return {"git": version, **totals, "repositories": [miner.record() for miner in miners]}
+        return {
+            "git": version,
+            **totals,
+            "repositories": [miner.record() for miner in miners],
+        }
 
     Step("mine", (), asked.files, options, ("rapidfuzz",), details).write(mined())
     for miner in miners:
         if miner.left_out:
-            print(f"left out: {one_line(miner.name)}: {miner.left_out}", file=sys.stderr)
+            print(
+                f"left out: {one_line(miner.name)}: {miner.left_out}", file=sys.stderr
+            )
 
 
 def _opened(asked: MineAsked) -> list[RepositoryMiner]:
@@ -206,13 +246,18 @@ def _opened(asked: MineAsked) -> list[RepositoryMiner]:
     folders = [history.objects.resolve() for history in histories]
     for number, folder in enumerate(folders):
         if folder in folders[:number]:
-            raise UserError(f"{paths[number]} is given twice; name each repository once")
+            raise UserError(
+                f"{paths[number]} is given twice; name each repository once"
+            )
     places = [path.expanduser().resolve() for path in paths]
     names = [_name_of(place) for place in places]
     taken: set[bytes] = set()
     return [
         RepositoryMiner(
-            f"{place.parent.name}/{name}" if names.count(name) > 1 else name, history, asked, taken
+            f"{place.parent.name}/{name}" if names.count(name) > 1 else name,
+            history,
+            asked,
+            taken,
         )
         for place, name, history in zip(places, names, histories, strict=True)
     ]
@@ -242,7 +287,9 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
     paths = [pattern for pattern in patterns if "/" in pattern]
     whole = [p if p.startswith(("/", "*/")) else f"/{p}" for p in paths]
     # Nothing matches an empty choice.
-    either, other = ("|".join(map(translate, some)) or r"(?!)" for some in (names, whole))
+    either, other = (
+        "|".join(map(translate, some)) or r"(?!)" for some in (names, whole)
+    )
     return re.compile(either), re.compile(other)
 
 
@@ -294,7 +341,10 @@ class RepositoryMiner:
 
     def record(self) -> dict[str, Any]:
         facts = {"name": self.name, "tips": list(self.history.tips)}
-        facts |= {"license": self.found.expression, "license_files": list(self.found.files)}
+        facts |= {
+            "license": self.found.expression,
+            "license_files": list(self.found.files),
+        }
         if self.left_out:
             return facts | {"left_out": self.left_out}
         return facts | {**vars(self.counts), "dropped": dict(self.counts.dropped)}
@@ -311,12 +361,20 @@ class RepositoryMiner:
             self.found = _license_in(self.history, reader)
             if licenses is not None and not self.found.is_among(licenses):
                 where = ", ".join(map(one_line, self.found.files))
-                found = f"{self.found.expression} in {where}" if where else "no license file"
-                self.left_out = f"{found}; permit it by --licenses, or give --any-license"
+                found = (
+                    f"{self.found.expression} in {where}"
+                    if where
+                    else "no license file"
+                )
+                self.left_out = (
+                    f"{found}; permit it by --licenses, or give --any-license"
+                )
                 return
             for commit, changes in reader.commits():
                 self.counts.commits += 1
-                for result in self._of_commit(commit, self._edits(reader, commit, changes)):
+                for result in self._of_commit(
+                    commit, self._edits(reader, commit, changes)
+                ):
                     if isinstance(result, DroppedRow):
                         self.counts.dropped[result.rule] += 1
                     else:
@@ -337,8 +395,12 @@ class RepositoryMiner:
                 best = edit
             else:
                 # Only the best so far is held: a commit may have any number of files.
-                larger = self.rules.one_file is OneFile.LARGEST and edit.rank < best.rank
-                yield self._dropped(commit, (best if larger else edit).change, RowFault("other"))
+                larger = (
+                    self.rules.one_file is OneFile.LARGEST and edit.rank < best.rank
+                )
+                yield self._dropped(
+                    commit, (best if larger else edit).change, RowFault("other")
+                )
                 best = edit if larger else best
         if best is not None:
             yield self._row(commit, best)
@@ -355,12 +417,19 @@ class RepositoryMiner:
                     instruction = self.rules.instruction_of(commit)
                     self.counts.with_instruction += isinstance(instruction, Instruction)
                 edit = self._edit(reader, instruction, change)
-                yield self._dropped(commit, change, edit) if isinstance(edit, RowFault) else edit
+                yield (
+                    self._dropped(commit, change, edit)
+                    if isinstance(edit, RowFault)
+                    else edit
+                )
             elif kind:
                 yield self._dropped(commit, change, RowFault(kind))
 
     def _edit(
-        self, reader: HistoryReader, instruction: Instruction | RowFault, change: FileChange
+        self,
+        reader: HistoryReader,
+        instruction: Instruction | RowFault,
+        change: FileChange,
     ) -> _Edit | RowFault:
         if isinstance(instruction, RowFault):
             return instruction
@@ -403,9 +472,16 @@ class RepositoryMiner:
             }
         )
 
-    def _dropped(self, commit: CommitFacts, change: FileChange, fault: RowFault) -> DroppedRow:
+    def _dropped(
+        self, commit: CommitFacts, change: FileChange, fault: RowFault
+    ) -> DroppedRow:
         path = change.path.decode("utf-8", "backslashreplace")
-        row = {"commit": commit.name, "old_file": path, "new_file": path, "repos": self.name}
+        row = {
+            "commit": commit.name,
+            "old_file": path,
+            "new_file": path,
+            "repos": self.name,
+        }
         return DroppedRow(row, fault.rule, fault.detail)
 
 

@@ -36,7 +36,9 @@ def main() -> None:
         text = texts.read(int.from_bytes(head, "big"))
         # Seconds of processor time, so that a busy machine changes no verdict.
         used = resource.getrusage(resource.RUSAGE_SELF)
-        _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + MOST_SECONDS)
+        _limit(
+            resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + MOST_SECONDS
+        )
         _answer(_problem_in(text))
 
 

@@ -26,7 +26,12 @@ from core.errors import UserError
 from core.parsing.untrusted import DamagedError, json_of
 from exercises.canitedit.prompts import Prompt, edit_request
 
-OLD, NEW, INSTRUCTION, CONTENT = "old_contents", "new_contents", "instruction", "content"
+OLD, NEW, INSTRUCTION, CONTENT = (
+    "old_contents",
+    "new_contents",
+    "instruction",
+    "content",
+)
 UNREADABLE = "unreadable"
 """The rule under which what is not a row is counted."""
 _MESSAGES = (INSTRUCTION, "message", "subject")
@@ -138,7 +143,10 @@ def open_source(name: str, config: str = "", split: str = "train") -> RowSource:
     path = Path(name).expanduser()
     if path.is_dir():
         return RowSource(name, path, lambda: _rows_of_folder(path, split))
-    for suffixes, read in (((".jsonl", ".jsonl.gz"), _json_lines), (".parquet", _rows_of_parquet)):
+    for suffixes, read in (
+        ((".jsonl", ".jsonl.gz"), _json_lines),
+        (".parquet", _rows_of_parquet),
+    ):
         if path.name.endswith(suffixes):
             try:
                 path.open("rb").close()
@@ -163,7 +171,9 @@ def _json_lines(path: Path) -> Iterator[object]:
             while line := handle.readline(_LONGEST_LINE):
                 if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
                     yield DamagedError(f"it has more than {_LONGEST_LINE:,} bytes")
-                    while (line := handle.readline(_LONGEST_LINE)) and not line.endswith(b"\n"):
+                    while (
+                        line := handle.readline(_LONGEST_LINE)
+                    ) and not line.endswith(b"\n"):
                         continue
                 elif line.strip():
                     try:
@@ -185,7 +195,9 @@ def _rows_of_parquet(path: Path) -> Iterator[object]:
     # A ValueError is of text that is not UTF-8.
     except (ArrowException, OSError, ValueError) as error:
         words = " ".join(str(error).split())
-        raise UserError(f"{path} cannot be read: {words}; give a .parquet file") from error
+        raise UserError(
+            f"{path} cannot be read: {words}; give a .parquet file"
+        ) from error
 
 
 def _rows_of_folder(path: Path, split: str) -> Iterable[object]:
@@ -194,7 +206,9 @@ def _rows_of_folder(path: Path, split: str) -> Iterable[object]:
     try:
         saved = load_from_disk(str(path))
     except Exception as error:  # damaged files of the folder raise errors of many kinds
-        raise UserError(f"{path} is not a folder saved by `datasets`; give {_KINDS}") from error
+        raise UserError(
+            f"{path} is not a folder saved by `datasets`; give {_KINDS}"
+        ) from error
     if isinstance(saved, DatasetDict):
         if split not in saved:
             raise UserError(f"{path} has no split {split!r}; it has {', '.join(saved)}")

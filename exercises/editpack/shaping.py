@@ -24,8 +24,13 @@ _OF_THE_PAPER = 25_000
 def format_rows(context: typer.Context, values: dict[str, Any]) -> None:
     """Add instruction and content to rows; drop none."""
     source = built(RowInput, values).source()
-    step = Step("format", (source,), built(RowFiles, values), {"skip_bad": source.skip_bad})
-    step.write(row if isinstance(row, DroppedRow) else with_content(row) for row in source.rows())
+    step = Step(
+        "format", (source,), built(RowFiles, values), {"skip_bad": source.skip_bad}
+    )
+    step.write(
+        row if isinstance(row, DroppedRow) else with_content(row)
+        for row in source.rows()
+    )
 
 
 @option_group

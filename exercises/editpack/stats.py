@@ -137,7 +137,9 @@ class EditTally:
             self.distances[distance] += 1
         self.tokens[self.tokens_of(message)] += 1
 
-    def stats(self, name: str, sha256: str, unreadable: int, tokenizer: str) -> EditStats:
+    def stats(
+        self, name: str, sha256: str, unreadable: int, tokenizer: str
+    ) -> EditStats:
         return EditStats(
             input=name,
             input_sha256=sha256,
@@ -158,7 +160,9 @@ def distance_of(old: str, new: str) -> int | None:
     """Return the Levenshtein distance, None of texts that would take minutes to compare."""
     from rapidfuzz.distance import Levenshtein
 
-    return Levenshtein.distance(old, new) if len(old) * len(new) <= _MOST_PRODUCT else None
+    return (
+        Levenshtein.distance(old, new) if len(old) * len(new) <= _MOST_PRODUCT else None
+    )
 
 
 def stats_schema() -> dict[str, Any]:

@@ -54,7 +54,9 @@ def in_processes(
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 return pool.submit(work, part)
-            except OSError as error:  # the pipe of a pool that is just breaking is closed
+            except (
+                OSError
+            ) as error:  # the pipe of a pool that is just breaking is closed
                 raise BrokenProcessPool from error
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)

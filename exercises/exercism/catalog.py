@@ -55,7 +55,9 @@ def catalog_of(tree: Mapping[str, bytes], place: str, commit: str = "") -> Catal
     """
     folders = [p.removesuffix(CONFIG) for p in tree if p.endswith(f"/{CONFIG}")]
     practice = [folder for folder in folders if _PRACTICE in f"/{folder}"]
-    members: dict[str, dict[str, bytes]] = {folder: {} for folder in practice or folders}
+    members: dict[str, dict[str, bytes]] = {
+        folder: {} for folder in practice or folders
+    }
     for path, data in tree.items():
         parts = path.split("/")
         above = ("/".join(parts[:n]) + "/" for n in range(1, len(parts)))
@@ -69,7 +71,9 @@ def catalog_of(tree: Mapping[str, bytes], place: str, commit: str = "") -> Catal
         if exercise is None:
             unknown.append(name)
         elif exercise.key in found:
-            raise UserError(f"{place} holds {exercise.key} twice; choose a folder below it")
+            raise UserError(
+                f"{place} holds {exercise.key} twice; choose a folder below it"
+            )
         else:
             found[exercise.key] = exercise
     if not found:
@@ -88,7 +92,9 @@ def read_catalog(place: Path) -> Catalog:
         elif place.is_file():
             tree = _collected(_of_archive(place), place)
         else:
-            raise UserError(f"there is no {place}; give a folder of exercises or a .tar.gz of it")
+            raise UserError(
+                f"there is no {place}; give a folder of exercises or a .tar.gz of it"
+            )
     except OSError as error:
         raise UserError(f"{place} cannot be read: {error.strerror or error}") from error
     return catalog_of(tree, str(place), _commit_of(place))
@@ -111,7 +117,9 @@ def _commit_of(folder: Path) -> str:
     if found.returncode or not practice:
         return ""
     changed = git_result("status", "--porcelain", "--", ".", cwd=folder)
-    return commit if changed.returncode == 0 and not changed.stdout else f"{commit}-dirty"
+    return (
+        commit if changed.returncode == 0 and not changed.stdout else f"{commit}-dirty"
+    )
 
 
 @option_group
@@ -142,28 +150,36 @@ class ExerciseSelection(Selection):
             if not self.languages or one.language in self.languages
         }
         if not known:
-            raise UserError(f"--languages {','.join(self.languages)}: no exercise is in them")
+            raise UserError(
+                f"--languages {','.join(self.languages)}: no exercise is in them"
+            )
         chosen = dict[str, None]()
         for name in self.ids:
             found = [key for key in known if name in (key, key.partition("/")[2])]
             if not found:
                 raise UserError(f"no exercise is called {name}; check --ids")
             chosen |= dict.fromkeys(found)
-        return tuple(known[key] for key in self.narrowed([*(chosen or known)], "exercise"))
+        return tuple(
+            known[key] for key in self.narrowed([*(chosen or known)], "exercise")
+        )
 
 
 _MOST_FILE, _MOST_TOTAL, _MOST_FILES = 32 * MIB, 256 * MIB, 200_000
 _LEFT_OUT = {".git", "__pycache__", ".pytest_cache"}
 
 
-def _collected(pairs: Iterator[tuple[str, int, bytes]], place: Path) -> dict[str, bytes]:
+def _collected(
+    pairs: Iterator[tuple[str, int, bytes]], place: Path
+) -> dict[str, bytes]:
     tree, total = dict[str, bytes](), 0
     for path, size, data in pairs:
         total += size
         if path in tree:
             raise UserError(f"{place} holds {path!r} twice; make it again")
         if total > _MOST_TOTAL or len(tree) >= _MOST_FILES:
-            raise UserError(f"{place} is too large for exercises; choose a smaller folder")
+            raise UserError(
+                f"{place} is too large for exercises; choose a smaller folder"
+            )
         tree[path] = data
     return tree
 
@@ -189,14 +205,26 @@ def _of_archive(path: Path) -> Iterator[tuple[str, int, bytes]]:
         ):
             for member in tar:
                 name = _safe(member.name, path)
-                if not member.isreg() or member.issparse() or _LEFT_OUT & {*name.split("/")}:
+                if (
+                    not member.isreg()
+                    or member.issparse()
+                    or _LEFT_OUT & {*name.split("/")}
+                ):
                     continue
                 _check_size(path / name, member.size)
                 content = tar.extractfile(member)
                 data = content.read() if content else b""
                 yield name, len(data), data
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
-        raise UserError(f"{path} is not an archive (.tar.gz) that can be read: {error}") from error
+    except (
+        tarfile.TarError,
+        EOFError,
+        zlib.error,
+        gzip.BadGzipFile,
+        ValueError,
+    ) as error:
+        raise UserError(
+            f"{path} is not an archive (.tar.gz) that can be read: {error}"
+        ) from error
 
 
 class _Limited:
@@ -213,7 +241,9 @@ class _Limited:
         return data
 
 
-def _of_commit(mirror: Path, commit: str, folder: str) -> Iterator[tuple[str, int, bytes]]:
+def _of_commit(
+    mirror: Path, commit: str, folder: str
+) -> Iterator[tuple[str, int, bytes]]:
     """Yield blobs from the object store: ``git archive`` would obey attributes of the tree."""
     listed = git("ls-tree", "-r", "-z", "-l", commit, "--", f"{folder}/", cwd=mirror)
     found: list[tuple[str, int, str]] = []
@@ -224,7 +254,9 @@ def _of_commit(mirror: Path, commit: str, folder: str) -> Iterator[tuple[str, in
             _check_size(mirror / name, int(digits))
             found.append((_safe(name, mirror), int(digits), blob))
     if sum(size for _, size, _ in found) > _MOST_TOTAL:
-        raise UserError(f"{mirror} is too large for exercises at {commit}; choose another commit")
+        raise UserError(
+            f"{mirror} is too large for exercises at {commit}; choose another commit"
+        )
     asked = "".join(f"{blob}\n" for *_, blob in found).encode()
     every = git("cat-file", "--batch", cwd=mirror, stdin=asked)
     start = 0
@@ -236,7 +268,9 @@ def _of_commit(mirror: Path, commit: str, folder: str) -> Iterator[tuple[str, in
 
 def _check_size(path: Path, size: int) -> None:
     if size > _MOST_FILE:
-        raise UserError(f"{path} has {size:,} bytes, and {_MOST_FILE:,} are the most; remove it")
+        raise UserError(
+            f"{path} has {size:,} bytes, and {_MOST_FILE:,} are the most; remove it"
+        )
 
 
 def _safe(name: str, place: Path) -> str:
@@ -245,5 +279,7 @@ def _safe(name: str, place: Path) -> str:
     with suppress(UnicodeEncodeError):
         printable = bool(name.encode()) and name.isprintable()
     if name.startswith("/") or ".." in parts or "\\" in name or not printable:
-        raise UserError(f"{place} holds the path {name!r}, which is not safe; do not use it")
+        raise UserError(
+            f"{place} holds the path {name!r}, which is not safe; do not use it"
+        )
     return "/".join(parts)

@@ -48,7 +48,9 @@ class Exercise:
         try:
             text = self.files.get(path, b"").decode("utf-8")
         except UnicodeDecodeError as error:
-            raise UserError(f"{self.key}: {path} is not UTF-8; correct the exercise") from error
+            raise UserError(
+                f"{self.key}: {path} is not UTF-8; correct the exercise"
+            ) from error
         return text.replace("\r\n", "\n")
 
     def stubs(self) -> dict[str, bytes]:
@@ -61,12 +63,18 @@ class Exercise:
         Files of ``solution`` that are not solution files are left out, and tests are switched on.
         ``.meta`` and ``.docs`` are not there, so that no solution can read the example.
         """
-        kept = {p: data for p, data in self.files.items() if not p.startswith(_NOT_TESTED)}
+        kept = {
+            p: data for p, data in self.files.items() if not p.startswith(_NOT_TESTED)
+        }
         texts = {path: self.text(path) for path in self.tests if self.rules.test_edits}
-        edited = {path: self.rules.edited_test(text).encode() for path, text in texts.items()}
+        edited = {
+            path: self.rules.edited_test(text).encode() for path, text in texts.items()
+        }
         written = {path: solution[path] for path in self.solution if path in solution}
         named = ((f".meta/{source}", place) for source, place in self.rules.manifests)
-        manifests = {place: self.files[source] for source, place in named if source in self.files}
+        manifests = {
+            place: self.files[source] for source, place in named if source in self.files
+        }
         return kept | edited | manifests | written
 
     def example(self) -> dict[str, bytes]:
@@ -80,13 +88,17 @@ class Exercise:
         for mark in ("/", "."):
             for path in list(waiting):
                 end = path.rpartition(mark)[2]
-                place = next((one for one in free if one.rpartition(mark)[2] == end), None)
+                place = next(
+                    (one for one in free if one.rpartition(mark)[2] == end), None
+                )
                 if place is not None:
                     found[place] = self.files[path]
                     free.remove(place)
                     waiting.remove(path)
         home = f"{self.rules.home}/" if self.rules.home else ""
-        return found | {f"{home}{path.rpartition('/')[2]}": self.files[path] for path in waiting}
+        return found | {
+            f"{home}{path.rpartition('/')[2]}": self.files[path] for path in waiting
+        }
 
     def example_files(self) -> dict[str, bytes]:
         """Return the folder in which the reference solution is tested, with its further files."""
@@ -99,7 +111,9 @@ def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
     try:
         config = json_of(files[CONFIG])
     except DamagedError as error:
-        raise UserError(f"{name}: {CONFIG} is broken ({error}); correct the exercise") from error
+        raise UserError(
+            f"{name}: {CONFIG} is broken ({error}); correct the exercise"
+        ) from error
     listed = config.get("files") if isinstance(config, dict) else None
     lists = listed if isinstance(listed, dict) else {}
     # Each path once; a path out of the exercise does not exist.
@@ -112,16 +126,24 @@ def exercise_of(name: str, files: Mapping[str, bytes]) -> Exercise | None:
     language = language_of(solution)
     if language is None and solution:
         return None
-    kept = tuple(p for p in solution if language and language.is_solution(p) and p not in tests)
+    kept = tuple(
+        p for p in solution if language and language.is_solution(p) and p not in tests
+    )
     if not kept or not tests:
         kind = "test" if kept else "solution"
-        raise UserError(f"{name}: {CONFIG} names no {kind} file that exists; correct the exercise")
-    return Exercise(language.name if language else "", name, dict(files), kept, tests, examples)
+        raise UserError(
+            f"{name}: {CONFIG} names no {kind} file that exists; correct the exercise"
+        )
+    return Exercise(
+        language.name if language else "", name, dict(files), kept, tests, examples
+    )
 
 
 def tree_hash(files: Mapping[str, bytes]) -> str:
     """Return the SHA-256 over the sorted paths and the hashes of their contents."""
-    return hash_of(f"{path}\0{hashlib.sha256(files[path]).hexdigest()}\n" for path in sorted(files))
+    return hash_of(
+        f"{path}\0{hashlib.sha256(files[path]).hexdigest()}\n" for path in sorted(files)
+    )
 
 
 def hash_of(lines: Iterable[str]) -> str:

@@ -63,7 +63,10 @@ class Language:
         return bool(self.unittest_command)
 
     def is_solution(self, path: str) -> bool:
-        return path.endswith(self.suffixes) and path.rpartition("/")[2] not in self.never_solutions
+        return (
+            path.endswith(self.suffixes)
+            and path.rpartition("/")[2] not in self.never_solutions
+        )
 
     def edited_test(self, text: str) -> str:
         for pattern, replacement in self.test_edits:
@@ -72,16 +75,24 @@ class Language:
 
 
 _PYTEST_OPTIONS = (
-    "-p", "no:cacheprovider", "--color=no", "-o", "addopts=", "--rootdir=.", "--noconftest",
+    "-p",
+    "no:cacheprovider",
+    "--color=no",
+    "-o",
+    "addopts=",
+    "--rootdir=.",
+    "--noconftest",
     f"--junitxml={REPORT}",
-)  # fmt: skip
+)
 _VERSION = "import sys; print('Python', sys.version.split()[0])"
 _PYTEST_VERSION = f"import pytest; {_VERSION}; print('pytest', pytest.__version__)"
 # The crates lie in a folder that stands for the registry.
 _CRATES = (
-    "--config", 'source.crates-io.replace-with="prepared"',
-    "--config", f'source.prepared.directory="{PREPARED}/vendor"',
-)  # fmt: skip
+    "--config",
+    'source.crates-io.replace-with="prepared"',
+    "--config",
+    f'source.prepared.directory="{PREPARED}/vendor"',
+)
 # The pages of polyglot-benchmark and of its harness give these commands.
 _ALL = (
     Language(
@@ -90,11 +101,22 @@ _ALL = (
         (PYTHON, "-m", "pytest", *_PYTEST_OPTIONS),
         (PYTHON, "-c", _PYTEST_VERSION),
         unittest_command=(
-            PYTHON, "-m", "unittest", "discover", "-s", ".", "-t", ".", "-p", "*_test.py",
+            PYTHON,
+            "-m",
+            "unittest",
+            "discover",
+            "-s",
+            ".",
+            "-t",
+            ".",
+            "-p",
+            "*_test.py",
         ),
         unittest_version=(PYTHON, "-c", _VERSION),
         environment=(
-            ("PYTHONHASHSEED", "0"), ("PYTHONDONTWRITEBYTECODE", "1"), ("COLUMNS", "80"),
+            ("PYTHONHASHSEED", "0"),
+            ("PYTHONDONTWRITEBYTECODE", "1"),
+            ("COLUMNS", "80"),
             ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),
             # A module in the folder must not take the place of one of Python's.
             ("PYTHONSAFEPATH", "1"),
@@ -117,7 +139,10 @@ _ALL = (
         never_solutions=("Cargo.toml",),
         tools=("cargo", "cc"),
         root_command=("rustc", "--print", "sysroot"),
-        changing=(r"/rustc/\w+/(?=library/)", r"[^\s\"'(]*/rustlib/src/rust/(?=library/)"),
+        changing=(
+            r"/rustc/\w+/(?=library/)",
+            r"[^\s\"'(]*/rustlib/src/rust/(?=library/)",
+        ),
         home="src",
     ),
     Language(
@@ -126,7 +151,11 @@ _ALL = (
         ("go", "test", "./..."),
         ("go", "version"),
         counted=(r"^ok\s", r"^(?P<failed>)FAIL\t"),
-        environment=(("GOFLAGS", "-mod=mod"), ("GOTOOLCHAIN", "local"), ("GOPROXY", "off")),
+        environment=(
+            ("GOFLAGS", "-mod=mod"),
+            ("GOTOOLCHAIN", "local"),
+            ("GOPROXY", "off"),
+        ),
         tools=("go",),
         root_command=("go", "env", "GOROOT"),
         changing=(r"(?<=\s)\(?\d+\.\d+s\)?$", r"[^\s\"'(]*/go[-\d.]*/(?=src/)"),
@@ -143,7 +172,11 @@ _ALL = (
         packages=("package.json", r'"(?:devD|d)ependencies": \{[^{}]*\}'),
         prepare=(("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"),),
         environment=(("CI", "1"), ("NO_COLOR", "1"), ("NO_UPDATE_NOTIFIER", "1")),
-        test_edits=((r"\bxtest\(", "test("), (r"\bxit\(", "it("), (r"\bxdescribe\(", "describe(")),
+        test_edits=(
+            (r"\bxtest\(", "test("),
+            (r"\bxit\(", "it("),
+            (r"\bxdescribe\(", "describe("),
+        ),
         tools=("node", "npm"),
         changing=(r" \(\d+(?:\.\d+)? m?s\)$", r"^Time: .*\n"),
     ),
@@ -151,7 +184,8 @@ _ALL = (
         "cpp",
         (".cpp", ".h", ".hpp"),
         (
-            "sh", "-c",
+            "sh",
+            "-c",
             f'cmake -DEXERCISM_RUN_ALL_TESTS=1 -S "{NAME}" -B build && cmake --build build',
         ),
         ("cmake", "--version"),
@@ -168,7 +202,9 @@ _ALL = (
         "java",
         (".java",),
         (
-            "sh", "-c", f'cp -r "{PREPARED}/gradle" /tmp/gradle && '
+            "sh",
+            "-c",
+            f'cp -r "{PREPARED}/gradle" /tmp/gradle && '
             "GRADLE_USER_HOME=/tmp/gradle sh ./gradlew test --offline --no-daemon",
         ),
         ("java", "-version"),
@@ -180,7 +216,7 @@ _ALL = (
         changing=(r"(?<=BUILD \w{6}) .*$",),
         home="src/main/java",
     ),
-)  # fmt: skip
+)
 LANGUAGES = {language.name: language for language in _ALL}
 
 

@@ -53,7 +53,13 @@ PROFILES = {
     profile.name: profile
     for profile in (
         Profile("2023", unittest=True, timeout=60.0, test_lines=50, first_formats=True),
-        Profile("current", unittest=False, timeout=180.0, test_lines=None, first_formats=False),
+        Profile(
+            "current",
+            unittest=False,
+            timeout=180.0,
+            test_lines=None,
+            first_formats=False,
+        ),
     )
 }
 
@@ -67,7 +73,9 @@ def first_message(exercise: Exercise) -> str:
 
 def failures_message(exercise: Exercise, output: str, test_lines: int | None) -> str:
     """Return the message after failing tests; ``output`` is cleaned, or ``TIMED_OUT``."""
-    shown = output if test_lines is None else "\n".join(output.splitlines()[:test_lines])
+    shown = (
+        output if test_lines is None else "\n".join(output.splitlines()[:test_lines])
+    )
     return shown + _FAILURES.format(names=_names(exercise))
 
 
@@ -80,7 +88,9 @@ def fitting(output: str, fits: Callable[[str], bool]) -> str:
         return output
     lines = output.splitlines()
     counts = range(1, len(lines) + 1)
-    most = bisect_left(counts, True, key=lambda count: not fits("\n".join(lines[:count])))
+    most = bisect_left(
+        counts, True, key=lambda count: not fits("\n".join(lines[:count]))
+    )
     return "\n".join(lines[:most])
 
 

@@ -174,7 +174,9 @@ class ExerciseResult(_Frozen):
     @property
     def solved_at(self) -> int | None:
         """The try that solved the exercise, from 1; None if none did."""
-        return self.tests_outcomes.index(True) + 1 if True in self.tests_outcomes else None
+        return (
+            self.tests_outcomes.index(True) + 1 if True in self.tests_outcomes else None
+        )
 
     @model_validator(mode="after")
     def _agrees(self) -> ExerciseResult:
@@ -208,7 +210,9 @@ def aider_folders(run: Path) -> dict[str, Path]:
 
     They are ``LANGUAGE/exercises/practice/NAME``, and ``NAME`` in runs of 2023.
     """
-    found = {f"{p.parents[2].name}/{p.name}": p for p in run.glob("*/exercises/practice/*/")}
+    found = {
+        f"{p.parents[2].name}/{p.name}": p for p in run.glob("*/exercises/practice/*/")
+    }
     if not found:
         marks = (*run.glob("*/.docs"), *run.glob(f"*/{_AIDER_RESULT}"))
         found = {f"python/{mark.parent.name}": mark.parent for mark in marks}
@@ -219,7 +223,9 @@ def aider_folders(run: Path) -> dict[str, Path]:
 def read_aider_result(folder: Path) -> ExerciseResult:
     """Return the result in a folder of ``aider_folders``, as ``read_result``; a crash has none."""
     path = folder / _AIDER_RESULT
-    data = {k: value for k, value in read_object(path, _FIX).items() if value is not None}
+    data = {
+        k: value for k, value in read_object(path, _FIX).items() if value is not None
+    }
     if "exception" in data:
         raise FileNotFoundError(path)
     outcomes = data.get("tests_outcomes")

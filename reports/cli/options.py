@@ -20,7 +20,9 @@ class EvaluatorKind(str, Enum):
     LOCAL = "local"
     NONE = "none"
 
-    __str__ = str.__str__  # the name as the user writes it, also of an official program's
+    __str__ = (
+        str.__str__
+    )  # the name as the user writes it, also of an official program's
 
 
 class ExportLayout(str, Enum):
@@ -57,17 +59,25 @@ class ReportTask:
         argument=True,
     )
     submission: Path | None = option(
-        None, "Write the leaderboard's package of one run to this folder.", "--submission"
+        None,
+        "Write the leaderboard's package of one run to this folder.",
+        "--submission",
     )
     gold: str = option(
-        "", "Evaluate this dataset's gold and empty patches; write --validity.", "--gold"
+        "",
+        "Evaluate this dataset's gold and empty patches; write --validity.",
+        "--gold",
     )
-    repeat: int = option(3, "Evaluate each patch of --gold this often.", "--repeat", least=1)
+    repeat: int = option(
+        3, "Evaluate each patch of --gold this often.", "--repeat", least=1
+    )
     export: tuple[ExportLayout, Path] | None = option(
         None, "Write the run in another layout (atif, mini) into a folder.", "--export"
     )
     lab: bool = option(
-        False, "Replay the runs under other policies, without any call (docs/lab.md).", "--lab"
+        False,
+        "Replay the runs under other policies, without any call (docs/lab.md).",
+        "--lab",
     )
     policies: tuple[str, ...] = option(
         (),
@@ -76,7 +86,10 @@ class ReportTask:
         "--policy",
     )
     samples: int = option(
-        1000, "Draw this many random orders and samples for --lab.", "--samples", least=1
+        1000,
+        "Draw this many random orders and samples for --lab.",
+        "--samples",
+        least=1,
     )
     select: str = option(
         "",
@@ -107,7 +120,9 @@ class ReportOptions:
         "--split",
     )
     workers: int = workers_option(2, "Run this many evaluations at once (docker).")
-    timeout: float = timeout_option(1800.0, "Stop one instance's tests after this many seconds.")
+    timeout: float = timeout_option(
+        1800.0, "Stop one instance's tests after this many seconds."
+    )
     cache: Folder = cache_option("Keep mirrors and environments in this folder.")
     repos: Folder | None = option(
         None, "Use the bare mirrors in this folder.", "--repos", given=Path
@@ -115,11 +130,17 @@ class ReportOptions:
     name: str = option(
         "", "Name the combined run (default: the runs' names joined by +).", "--name"
     )
-    compare: bool = option(False, "Compare the runs, each with each; combine nothing.", "--compare")
+    compare: bool = option(
+        False, "Compare the runs, each with each; combine nothing.", "--compare"
+    )
     table: bool = option(False, "Print only the tables, in Markdown.", "--table")
     as_json: bool = json_option("Print only the statistics, as JSON.")
-    page: bool = option(True, "Write the page of the run with its pictures.", "--page/--no-page")
-    verify: bool = option(False, "Compute derived files again and say what differs.", "--verify")
+    page: bool = option(
+        True, "Write the page of the run with its pictures.", "--page/--no-page"
+    )
+    verify: bool = option(
+        False, "Compute derived files again and say what differs.", "--verify"
+    )
     all_attempts: bool = option(
         False, "Evaluate the patches of all attempts, for pass@k.", "--all-attempts"
     )
@@ -129,7 +150,9 @@ class ReportOptions:
         "--validity",
     )
     evaluator_python: str = option(
-        "", "Run the official program with this Python (default: this one).", "--evaluator-python"
+        "",
+        "Run the official program with this Python (default: this one).",
+        "--evaluator-python",
     )
     images: ImageOptions = field(default_factory=ImageOptions)
 
@@ -146,7 +169,9 @@ class SubmissionOptions:
 
     split: str  # of the leaderboard
     meta: Path | None = option(
-        None, "Use this meta.yaml for the package (python -m reports.submission).", "--meta"
+        None,
+        "Use this meta.yaml for the package (python -m reports.submission).",
+        "--meta",
     )
     dataset: str = ""  # if it is not that of the run or of the split
     cache: Path = Path()

@@ -18,7 +18,12 @@ from reports.data.jsonvalues import mapping, objects, texts, whole
 from reports.data.predictions import read_predictions
 from reports.data.rundata import InstanceData, RunData, read_run, rounds
 from reports.data.turns import fill_turns
-from reports.data.verdicts import known_verdict, log_name, read_verdict_file, verdict_path
+from reports.data.verdicts import (
+    known_verdict,
+    log_name,
+    read_verdict_file,
+    verdict_path,
+)
 from runs.calls.ledger import write_ledger
 from runs.storage.store import RunStore
 
@@ -69,7 +74,9 @@ class Offer:
         """The predicted attempt with the position of the run, to rank the runs."""
         chosen = self.instance.chosen
         candidate = chosen.candidate if chosen else Candidate(1)
-        return replace(candidate, attempt=self.place, submittable_patch=self.instance.patch)
+        return replace(
+            candidate, attempt=self.place, submittable_patch=self.instance.patch
+        )
 
     def shifted(self, attempt: Mapping[str, Any]) -> dict[str, Any]:
         return self.source.shift.of(attempt, self.source.name)
@@ -77,8 +84,14 @@ class Offer:
     def filled(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Return the prediction and its attempts, with the numbers of the combination."""
         chosen, results = fill_turns(self.content, self.source.run.models)
-        own = {key: value for key, value in chosen.items() if key not in ("status", "reason")}
-        return self.shifted(chosen), [self.shifted(result) for result in results or (own,)]
+        own = {
+            key: value
+            for key, value in chosen.items()
+            if key not in ("status", "reason")
+        }
+        return self.shifted(chosen), [
+            self.shifted(result) for result in results or (own,)
+        ]
 
 
 def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
@@ -105,7 +118,9 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
             path.unlink()
     target.save_run(described)
     for instance_id, own in sorted(offers.items()):
-        trajectories = [offer.source.store.read_trajectory(instance_id) for offer in own]
+        trajectories = [
+            offer.source.store.read_trajectory(instance_id) for offer in own
+        ]
         trajectory = _trajectory(own, trajectories) if any(trajectories) else None
         transcripts = "\n".join(filter(None, map(_transcript, own))) or None
         prediction = _prediction(own, described["model_name_or_path"])
@@ -116,9 +131,15 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
         known = known_verdict(target, other)
         if known and known.official:
             continue
-        paths = (p for s in stores for p in (verdict_path(s, other), s.verdict(other.instance_id)))
+        paths = (
+            p
+            for s in stores
+            for p in (verdict_path(s, other), s.verdict(other.instance_id))
+        )
         verdicts = filter(None, map(read_verdict_file, paths))
-        if found := next((v for v in verdicts if v.patch_sha256 == other.patch_sha256), None):
+        if found := next(
+            (v for v in verdicts if v.patch_sha256 == other.patch_sha256), None
+        ):
             # Only verdicts on predictions list the excluded files.
             own_file = found.model_copy(update={"dropped_files": ()})
             own_file.write(verdict_path(target, other))
@@ -130,7 +151,8 @@ def labels(stores: Sequence[RunStore]) -> tuple[str, ...]:
     """Return a name for each run: its own, or its folder if several runs have that name."""
     names = [store.run for store in stores]
     return tuple(
-        store.run if names.count(store.run) == 1 else str(store.folder) for store in stores
+        store.run if names.count(store.run) == 1 else str(store.folder)
+        for store in stores
     )
 
 
@@ -138,7 +160,9 @@ def _shifts(runs: Sequence[RunData]) -> Iterator[NumberShift]:
     shift = NumberShift()
     for run in runs:
         yield shift
-        attempts = [attempt for instance in run.instances for attempt in instance.attempts]
+        attempts = [
+            attempt for instance in run.instances for attempt in instance.attempts
+        ]
         tries: Counter[str] = Counter()
         for attempt in attempts:
             tries[attempt.model] = max(tries[attempt.model], attempt.try_)
@@ -153,13 +177,17 @@ def _described(target: RunStore, sources: Sequence[SourceRun]) -> dict[str, Any]
     datasets = [dataset for dataset in datasets if dataset]
     if len({dataset.get("sha256") for dataset in datasets}) > 1:
         named = ", ".join(str(dataset.get("name")) for dataset in datasets)
-        raise UserError(f"the runs have different datasets ({named}); combine runs of one dataset")
+        raise UserError(
+            f"the runs have different datasets ({named}); combine runs of one dataset"
+        )
     combined = [
         {
             "name": name,
             "folder": str(store.folder),
             "model_name_or_path": run.model_name_or_path,
-            "described": {key: part for key, part in run.described.items() if key != "selected"},
+            "described": {
+                key: part for key, part in run.described.items() if key != "selected"
+            },
         }
         for name, store, run, _ in sources
     ]
@@ -169,7 +197,9 @@ def _described(target: RunStore, sources: Sequence[SourceRun]) -> dict[str, Any]
         "dataset": datasets[0] if datasets else {},
         "config": {"models": [{"name": model} for model in models]},
         "combined": combined,
-        "selected": sorted({name for source in sources for name in source.run.selected}),
+        "selected": sorted(
+            {name for source in sources for name in source.run.selected}
+        ),
     }
 
 
@@ -178,7 +208,12 @@ def _check(target: RunStore, described: Mapping[str, Any]) -> None:
         raise UserError(f"--name {target.run!r}: letters, digits and ._+- only")
     if not target.folder.exists():
         return
-    there = texts([one.get("folder") for one in objects((target.read_run() or {}).get("combined"))])
+    there = texts(
+        [
+            one.get("folder")
+            for one in objects((target.read_run() or {}).get("combined"))
+        ]
+    )
     if there != texts([one["folder"] for one in described["combined"]]):
         raise UserError(
             f"{target.folder} exists and is not a combination of these runs; choose another --name"
@@ -205,7 +240,9 @@ def _prediction(offers: Sequence[Offer], label: str) -> dict[str, Any]:
         "reason": _reason(chosen, offers),
         "cost": as_number(total(offer.instance.cost for offer in offers)),
         "all_results": [
-            {**result, "model_name_or_path": label} for o in offers for result in o.filled()[1]
+            {**result, "model_name_or_path": label}
+            for o in offers
+            for result in o.filled()[1]
         ],
     }
 
@@ -233,7 +270,9 @@ def _reason(chosen: Offer, offers: Sequence[Offer]) -> str:
     name = chosen.source.name
     if chosen.instance.plausible:
         why = f"{name} is the first run with a plausible prediction"
-        if any(offer.instance.plausible and offer.place < chosen.place for offer in offers):
+        if any(
+            offer.instance.plausible and offer.place < chosen.place for offer in offers
+        ):
             why += " that leaves test configuration alone"
     elif chosen.candidate.usable:
         why = f"no run of {len(offers)} has a plausible prediction; that of {name} is the least bad"
@@ -274,7 +313,10 @@ def _copy_verdicts(target: RunStore, offers: Mapping[str, Sequence[Offer]]) -> N
         name = prediction.instance_id
         origin = pick(offers[name])
         store = origin.source.store
-        saved, own = read_verdict_file(store.verdict(name)), known_verdict(target, prediction)
+        saved, own = (
+            read_verdict_file(store.verdict(name)),
+            known_verdict(target, prediction),
+        )
         if saved is None or saved.patch_sha256 != prediction.patch_sha256:
             continue
         if own and own.official:

@@ -21,7 +21,11 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def objects(value: object) -> list[Mapping[str, Any]]:
-    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+    return (
+        [part for part in value if isinstance(part, dict)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def text(value: object) -> str:
@@ -38,7 +42,11 @@ def writable(value: object) -> str:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    return tuple(part for part in value if isinstance(part, str)) if isinstance(value, list) else ()
+    return (
+        tuple(part for part in value if isinstance(part, str))
+        if isinstance(value, list)
+        else ()
+    )
 
 
 def flag(value: object) -> bool | None:

@@ -50,7 +50,9 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
         data = store.read_as_written(path)
         if "model_patch" not in data:
             words = "is not a prediction: it lacks `model_patch`"
-            raise damage_at(path, (), words, "fix it, or delete it and redo the instance")
+            raise damage_at(
+                path, (), words, "fix it, or delete it and redo the instance"
+            )
         fit, resolved = predicted_patch(data), data.get("resolved")
         one = Prediction(
             instance_id=str(data["instance_id"]),
@@ -65,7 +67,9 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
         found.append(one)
     if not found:
         raise UserError(f"{store.folder} has no predictions; run harness.py first")
-    files = {one.model_name_or_path: store.prediction(one.instance_id).name for one in found}
+    files = {
+        one.model_name_or_path: store.prediction(one.instance_id).name for one in found
+    }
     if len(files) > 1:
         which = ", ".join(f"{name} ({files[name]})" for name in sorted(files))
         raise UserError(f"{store.folder} has predictions of several models: {which}")
@@ -75,21 +79,31 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
 def predicted_patch(data: Mapping[str, Any]) -> SubmittablePatch:
     """Return what an evaluator gets; of another harness's patch nothing is excluded."""
     patch = data.get("model_patch") or ""
-    return SubmittablePatch(patch) if data.get(IMPORTED) is True else submittable_patch(patch)
+    return (
+        SubmittablePatch(patch)
+        if data.get(IMPORTED) is True
+        else submittable_patch(patch)
+    )
 
 
 def other_patch(instance_id: str, model_name_or_path: str, patch: str) -> Prediction:
     """Return the submittable patch of an attempt that is not predicted, for an evaluator."""
-    return Prediction(instance_id, model_name_or_path, patch, (), False, None, chosen=False)
+    return Prediction(
+        instance_id, model_name_or_path, patch, (), False, None, chosen=False
+    )
 
 
-def all_preds(predictions: Sequence[Prediction], official: Mapping[str, str] | None = None) -> str:
+def all_preds(
+    predictions: Sequence[Prediction], official: Mapping[str, str] | None = None
+) -> str:
     """Return ``all_preds.jsonl``; ``official`` has the set's own ids where they differ."""
     names = official or {}
     lines = [
         json.dumps(
             {
-                "instance_id": names.get(prediction.instance_id, prediction.instance_id),
+                "instance_id": names.get(
+                    prediction.instance_id, prediction.instance_id
+                ),
                 "model_name_or_path": prediction.model_name_or_path,
                 "model_patch": prediction.patch,
             }

@@ -33,10 +33,18 @@ def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
     """
     instances = run.instances if of is None else (of,)
     attempts = (attempt for instance in instances for attempt in instance.attempts)
-    returned = Counter(call.model or "no name" for attempt in attempts for call in attempt.calls)
-    names = [f"{name} ({counted(n, 'reply', 'replies')})" for name, n in sorted(returned.items())]
+    returned = Counter(
+        call.model or "no name" for attempt in attempts for call in attempt.calls
+    )
+    names = [
+        f"{name} ({counted(n, 'reply', 'replies')})"
+        for name, n in sorted(returned.items())
+    ]
     verdicts = evaluation(instances)
-    by = [f"{name} ({counted(n, 'verdict')})" for name, n in verdicts["evaluators"].items()]
+    by = [
+        f"{name} ({counted(n, 'verdict')})"
+        for name, n in verdicts["evaluators"].items()
+    ]
     times = filter(None, dict.fromkeys((verdicts["first"], verdicts["last"])))
     groups = {
         **_described(run.described, of),
@@ -70,7 +78,9 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     verdicts = [verdict for verdict in given if verdict.conclusive]
     by: Counter[str] = Counter()
     for verdict in verdicts:
-        version = verdict.tool or (f"swebench {verdict.swebench}" if verdict.swebench else "")
+        version = verdict.tool or (
+            f"swebench {verdict.swebench}" if verdict.swebench else ""
+        )
         by[f"{verdict.evaluator}, {version}" if version else verdict.evaluator] += 1
     times = sorted(v.evaluated for v in verdicts if v.evaluated) or [""]
     images = (v.image.partition("@") for v in verdicts if v.image)
@@ -82,10 +92,17 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     }
 
 
-def _described(described: Mapping[str, Any], of: InstanceData | None) -> dict[str, NamedValues]:
-    versions, dataset = mapping(described.get("versions")), mapping(described.get("dataset"))
+def _described(
+    described: Mapping[str, Any], of: InstanceData | None
+) -> dict[str, NamedValues]:
+    versions, dataset = (
+        mapping(described.get("versions")),
+        mapping(described.get("dataset")),
+    )
     named = {key: versions.get(key) or UNKNOWN for key in _ALWAYS_SHOWN}
-    identity = {key: dataset.get(key) or UNKNOWN for key in ("name", "revision", "sha256")}
+    identity = {
+        key: dataset.get(key) or UNKNOWN for key in ("name", "revision", "sha256")
+    }
     deciding = mapping(described.get("deciding"))
     hashes = {key: value for key, value in deciding.items() if key.endswith("_sha256")}
     hashes.pop("dataset_sha256", None)
@@ -107,7 +124,10 @@ def _times(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     starts = objects(described.get("starts"))
     yield "started", text(described.get("started")) or UNKNOWN
     noted = text(starts[-1].get("ended")) if starts else ""
-    yield "ended", noted or (f"{UNKNOWN}: still working, or killed" if starts else UNKNOWN)
+    yield (
+        "ended",
+        noted or (f"{UNKNOWN}: still working, or killed" if starts else UNKNOWN),
+    )
     if len(starts) > 1:
         unended = sum(not start.get("ended") for start in starts)
         yield "starts", f"{len(starts)}, of which {unended} have no end"
@@ -123,22 +143,31 @@ def _prices(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "prices", "none needed: no model was called"
     else:
         for model, price in ((model, mapping(prices[model])) for model in prices):
-            words = ", ".join(f"{key} {value}" for key, value in price.items() if key != "source")
-            yield model, f"{words} (from {text(price.get('source'))})" if words else "unknown"
+            words = ", ".join(
+                f"{key} {value}" for key, value in price.items() if key != "source"
+            )
+            yield (
+                model,
+                f"{words} (from {text(price.get('source'))})" if words else "unknown",
+            )
 
 
 def _images(described: Mapping[str, Any], of: InstanceData | None) -> NamedValues:
     config, images = mapping(described.get("config")), mapping(described.get("images"))
     if not images:
         none = config.get("environment") in _NO_IMAGES
-        return (("images", "none: attempts were not tested in images" if none else UNKNOWN),)
+        return (
+            ("images", "none: attempts were not tested in images" if none else UNKNOWN),
+        )
     if of is None:
         return _facts(images)
     return ((of.image, text(images.get(of.image)) or UNKNOWN),)
 
 
 def _facts(values: Mapping[str, Any]) -> NamedValues:
-    return tuple((name, text(value) or UNKNOWN) for name, value in sorted(values.items()))
+    return tuple(
+        (name, text(value) or UNKNOWN) for name, value in sorted(values.items())
+    )
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

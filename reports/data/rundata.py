@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from agent.named import named_agent
-from bench.attempts.candidates import NEVER_PLAUSIBLE, PLAUSIBLE, Candidate, attempt_status
+from bench.attempts.candidates import (
+    NEVER_PLAUSIBLE,
+    PLAUSIBLE,
+    Candidate,
+    attempt_status,
+)
 from bench.attempts.evidence import Evidence, evidence_of
 from bench.attempts.records import status_of
 from bench.instances.adapters.base import Row
@@ -97,7 +102,9 @@ def totals_of_calls(calls: Sequence[CallData]) -> StepTotals:
     if len(known) < len(calls):
         return found
     names = ("prompt_tokens", "cached_tokens", "completion_tokens")
-    return replace(found, **{name: sum(getattr(used, name) for used in known) for name in names})
+    return replace(
+        found, **{name: sum(getattr(used, name) for used in known) for name in names}
+    )
 
 
 @dataclass(frozen=True)
@@ -142,7 +149,9 @@ class AttemptData:
         outcomes = self.edit, self.lint, self.test
         status = next((s for s in NEVER_PLAUSIBLE if s.value == self.status), None)
         marked = self.edits_test_configuration
-        return Candidate(self.attempt, self.submittable_patch, True, *outcomes, status, marked)
+        return Candidate(
+            self.attempt, self.submittable_patch, True, *outcomes, status, marked
+        )
 
     @property
     def plausible(self) -> bool:
@@ -153,7 +162,9 @@ class AttemptData:
         """The totals of all calls, with the dollars of the attempt."""
         if self.totals is not None:
             return replace(self.totals, cost=self.cost)
-        known = UNKNOWN_TOTALS if self.edit_format is None else totals_of_calls(self.calls)
+        known = (
+            UNKNOWN_TOTALS if self.edit_format is None else totals_of_calls(self.calls)
+        )
         return replace(known, cost=self.cost)
 
 
@@ -179,8 +190,12 @@ def _labelled(data: Mapping[str, Any], name: str = "model") -> str:
 def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
     patch = writable(data.get("model_patch"))
     fit = predicted_patch({**data, "model_patch": patch})
-    edit, lint, test = (flag(data.get(f"{name}_outcome")) for name in ("edit", "lint", "test"))
-    derived = attempt_status(Candidate(attempt, fit.patch, True, edit, lint, test)).value
+    edit, lint, test = (
+        flag(data.get(f"{name}_outcome")) for name in ("edit", "lint", "test")
+    )
+    derived = attempt_status(
+        Candidate(attempt, fit.patch, True, edit, lint, test)
+    ).value
     return AttemptData(
         attempt=attempt,
         try_=whole(data.get("try")) or 1,
@@ -228,8 +243,12 @@ def map_files(trajectory: Mapping[str, Any]) -> tuple[str, ...] | None:
     for attempt in objects(trajectory.get("attempts")):
         asked = (m for m in objects(attempt.get("messages")) if m.get("role") == "user")
         if opening := next(asked, None):
-            lines = text(opening.get("content")).partition("\n<issue>\n")[0].splitlines()
-            headings = (x[:-1] for x in lines if x.endswith(":") and not x.startswith(" "))
+            lines = (
+                text(opening.get("content")).partition("\n<issue>\n")[0].splitlines()
+            )
+            headings = (
+                x[:-1] for x in lines if x.endswith(":") and not x.startswith(" ")
+            )
             found = (found or {}) | dict.fromkeys(headings)
     return None if found is None else tuple(found)
 
@@ -309,7 +328,9 @@ class RunData:
     instances: tuple[InstanceData, ...]
     selected: tuple[str, ...]
     models: tuple[str, ...]  # in the order of their turns; empty if unknown
-    unfinished: tuple[InstanceEntry, ...] = ()  # instances that were started and have no prediction
+    unfinished: tuple[
+        InstanceEntry, ...
+    ] = ()  # instances that were started and have no prediction
     # Every call that cost something; empty for runs without a ledger.
     ledger: tuple[LedgerLine, ...] = field(default=(), repr=False)
     damaged: tuple[DamagedLine, ...] = ()  # lines of the ledger that could not be read
@@ -336,7 +357,9 @@ class RunData:
 def evaluated(instances: Sequence[InstanceData]) -> bool:
     """Return whether a patch of ``instances`` has a verdict, or none of them has a patch."""
     patched = [i for i in instances if i.may_resolve]
-    return bool(instances) and (not patched or any(i.resolved is not None for i in patched))
+    return bool(instances) and (
+        not patched or any(i.resolved is not None for i in patched)
+    )
 
 
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
@@ -392,7 +415,9 @@ def _instance(
     if verdict is None and not prediction.patch.strip() and prediction.patch_known:
         verdict = presumed(prediction)
     if not results and not trajectory:
-        results = [{key: chosen[key] for key in chosen if key not in ("status", "reason")}]
+        results = [
+            {key: chosen[key] for key in chosen if key not in ("status", "reason")}
+        ]
     attempts = []
     for attempt in attempts_of(results, trajectory):
         patch = attempt.submittable_patch
@@ -415,7 +440,9 @@ def _instance(
         year=int(year[0]) if year else None,
         status=status_of(content),
         reason=text(content.get("reason")),
-        plausible=None if content.get("outcomes_known") is False else prediction.plausible,
+        plausible=None
+        if content.get("outcomes_known") is False
+        else prediction.plausible,
         attempt=chosen["attempt"],
         winner=chosen["attempt"] if raw_patch.strip() else None,
         model=next((a.model for a in attempts if a.attempt == chosen["attempt"]), None)

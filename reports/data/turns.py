@@ -27,19 +27,28 @@ def turn_order(
     harness and those of the models, joined by ``--``.
     """
     configured = [
-        text(m.get("name")) for m in objects(mapping(described.get("config")).get("models"))
+        text(m.get("name"))
+        for m in objects(mapping(described.get("config")).get("models"))
     ]
     if configured and all(configured):
         return tuple(configured)
     lists = [[*objects(p.get("all_results")), p] for p in predictions]
     ordered = sorted(lists, key=len, reverse=True)
-    seen = tuple(dict.fromkeys(m for some in ordered for r in some if (m := text(r.get("model")))))
+    seen = tuple(
+        dict.fromkeys(
+            m for some in ordered for r in some if (m := text(r.get("model")))
+        )
+    )
     return next((order for name in names if (order := _of_name(name, seen))), seen)
 
 
 def _of_name(name: str, seen: Sequence[str]) -> tuple[str, ...]:
     """Return the models that ``name`` joins; none if a seen model is not among them."""
-    by_slug = {_slug(name): model for model in seen for name in (model, model.rsplit("/", 1)[-1])}
+    by_slug = {
+        _slug(name): model
+        for model in seen
+        for name in (model, model.rsplit("/", 1)[-1])
+    }
     first, *others = name.split("--")
     parts = [first, *others] if _slug(first) in by_slug else others
     models = tuple(by_slug.get(_slug(part), part) for part in parts)

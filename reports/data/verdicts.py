@@ -80,10 +80,14 @@ class Verdict:
     instance_id: str
     status: VerdictStatus
     evaluator: str  # the name of the evaluator
-    reason: str = ""  # why it was not evaluated, or what swebench could not read, in one line
+    reason: str = (
+        ""  # why it was not evaluated, or what swebench could not read, in one line
+    )
     log: str = ""  # the test output; empty if there is none
     report: Mapping[str, object] | None = None  # swebench's report on the instance
-    image: str = ""  # the image of the tests, as ``NAME@DIGEST``; empty if they ran in none
+    image: str = (
+        ""  # the image of the tests, as ``NAME@DIGEST``; empty if they ran in none
+    )
     evaluated: str = ""  # the time in UTC; empty if it was not recorded
     swebench: str = ""  # the version that graded the output; empty if another tool did
     tool: str = ""  # the revision or version of that other tool
@@ -134,7 +138,9 @@ class VerdictFile(BaseModel):
     created_at: Time = ""
 
     @classmethod
-    def of(cls, prediction: Prediction, verdict: Verdict, facts: Mapping[str, Any]) -> VerdictFile:
+    def of(
+        cls, prediction: Prediction, verdict: Verdict, facts: Mapping[str, Any]
+    ) -> VerdictFile:
         """Return the file of the verdict on a prediction; ``facts`` are those of ``facts_of``."""
         return cls(
             **{name: getattr(verdict, name) for name in _OF_VERDICT},
@@ -153,14 +159,19 @@ class VerdictFile(BaseModel):
         write_json_atomic(path, self.model_dump())
 
 
-NO_VERDICT = VerdictFile(instance_id="", status=VerdictStatus.NOT_EVALUATED, evaluator="")
+NO_VERDICT = VerdictFile(
+    instance_id="", status=VerdictStatus.NOT_EVALUATED, evaluator=""
+)
 _OF_VERDICT = (
     "instance_id", "status", "evaluator", "reason", "image", "evaluated", "swebench", "tool",
 )  # fmt: skip
 
 
 def save_verdict(
-    store: RunStore, prediction: Prediction, verdict: Verdict, evaluation: Evaluation | None
+    store: RunStore,
+    prediction: Prediction,
+    verdict: Verdict,
+    evaluation: Evaluation | None,
 ) -> None:
     """Write a verdict, and its log and report under ``logs/<run>/``."""
     facts = facts_of(evaluation) if evaluation else {}
@@ -213,7 +224,11 @@ def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:
 
 def _other_path(folder: Path, prediction: Prediction, suffix: str) -> Path:
     """Return a path that depends on the patch: attempts with equal patches share a verdict."""
-    return folder / OTHERS / f"{prediction.instance_id}.{prediction.patch_sha256[:16]}.{suffix}"
+    return (
+        folder
+        / OTHERS
+        / f"{prediction.instance_id}.{prediction.patch_sha256[:16]}.{suffix}"
+    )
 
 
 def log_name(instance_id: str, model_name_or_path: str) -> str:
@@ -226,7 +241,9 @@ def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     saved = read_verdict_file(path)
     if saved is not None and saved.patch_sha256 == prediction.patch_sha256:
         if (name := saved.instance_id) != prediction.instance_id:
-            words = f"is the verdict on {shown(name)}, and not on {prediction.instance_id}"
+            words = (
+                f"is the verdict on {shown(name)}, and not on {prediction.instance_id}"
+            )
             raise damage_at(path, ("instance_id",), words, FIX)
         return saved.verdict
     if prediction.resolved is None:
@@ -259,7 +276,9 @@ def leaderboard_lists(
 
     def ids(status: VerdictStatus) -> list[str]:
         return sorted(
-            p.instance_id for p in predictions if verdicts[p.instance_id].status is status
+            p.instance_id
+            for p in predictions
+            if verdicts[p.instance_id].status is status
         )
 
     return {

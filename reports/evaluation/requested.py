@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     from environments.docker.imagestore import ImageStore
 
 # Evaluators that use no images of the rows, or fetch them themselves or elsewhere.
-_WITHOUT_IMAGES = (EvaluatorKind.LOCAL, EvaluatorKind.NONE, "smith", "sb-cli", *MANUAL_TOOLS)
+_WITHOUT_IMAGES = (
+    EvaluatorKind.LOCAL,
+    EvaluatorKind.NONE,
+    "smith",
+    "sb-cli",
+    *MANUAL_TOOLS,
+)
 
 
 @dataclass(frozen=True)
@@ -63,13 +69,17 @@ class RequestedEvaluation:
         return EvaluatorKind.DOCKER if engine_answers() else EvaluatorKind.LOCAL
 
     def evaluate(self, predictions: Sequence[Prediction]) -> Evaluated:
-        work = RunEvaluation(self.store, predictions, lambda: self.dataset, self.say, self._batches)
+        work = RunEvaluation(
+            self.store, predictions, lambda: self.dataset, self.say, self._batches
+        )
         return work.evaluate(self._evaluator)
 
     @cached_property
     def _evaluator(self) -> Evaluator:
         options = replace(self.options, split=self._split_name)
-        return make_evaluator(self.kind, self.store, options, self.say, self._dataset_name)
+        return make_evaluator(
+            self.kind, self.store, options, self.say, self._dataset_name
+        )
 
     def _batches(self, tasks: Tasks) -> Iterable[Tasks]:
         store = self._limited_images
@@ -88,7 +98,9 @@ class RequestedEvaluation:
         client = connect()
         if client is None:
             return None
-        return make_image_store(client, self.options.cache, self.options.images, self.say)
+        return make_image_store(
+            client, self.options.cache, self.options.images, self.say
+        )
 
     def evaluate_others(self, run: RunData) -> int:
         """Evaluate the other attempts' patches, and return how many were not evaluated."""
@@ -109,9 +121,13 @@ class RequestedEvaluation:
     @cached_property
     def dataset(self) -> Dataset:
         name = self._dataset_name or "lite"
-        revision = "" if self.options.dataset else str(self._recorded.get("revision") or "")
+        revision = (
+            "" if self.options.dataset else str(self._recorded.get("revision") or "")
+        )
         asked = f"{name}@{revision}" if revision else name
-        return load_dataset(asked, self._split_name, str(self._recorded.get("config") or ""))
+        return load_dataset(
+            asked, self._split_name, str(self._recorded.get("config") or "")
+        )
 
     def official_ids(self) -> Mapping[str, str]:
         return self.dataset.official_ids if self._recorded.get("neutral_ids") else {}
@@ -182,22 +198,36 @@ class RunEvaluation:
     batches: Batches = lambda tasks: (tasks,)
 
     def evaluate(self, evaluator: Evaluator) -> Evaluated:
-        todo = [p for p in self.predictions if not evaluator.accepts(self._known[p.instance_id])]
+        todo = [
+            p
+            for p in self.predictions
+            if not evaluator.accepts(self._known[p.instance_id])
+        ]
         left = {prediction.instance_id for prediction in todo}
-        kept = [v for name, v in self._known.items() if v is not None and name not in left]
+        kept = [
+            v for name, v in self._known.items() if v is not None and name not in left
+        ]
         if todo and kept:
-            saved, official = counted(len(kept), "verdict"), sum(v.official for v in kept)
+            saved, official = (
+                counted(len(kept), "verdict"),
+                sum(v.official for v in kept),
+            )
             self.say(f"kept: {saved} on unchanged patches, {official} official")
         given = [self._saved(verdict) for verdict in self._given(todo, evaluator)]
         verdicts = {
-            p.instance_id: self._known[p.instance_id] or presumed(p) for p in self.predictions
+            p.instance_id: self._known[p.instance_id] or presumed(p)
+            for p in self.predictions
         }
         for verdict in given:
             if standing := self._standing(verdict):
-                self.say(f"{verdict.instance_id}: the verdict of {standing.evaluator} stands")
+                self.say(
+                    f"{verdict.instance_id}: the verdict of {standing.evaluator} stands"
+                )
             else:
                 verdicts[verdict.instance_id] = verdict
-        return Evaluated(verdicts, tuple(v.instance_id for v in given if not v.conclusive))
+        return Evaluated(
+            verdicts, tuple(v.instance_id for v in given if not v.conclusive)
+        )
 
     def _standing(self, verdict: Verdict) -> Verdict | None:
         """Return an older verdict that is kept because the evaluation failed this time."""
@@ -209,7 +239,9 @@ class RunEvaluation:
     def _known(self) -> Mapping[str, Verdict | None]:
         return {p.instance_id: known_verdict(self.store, p) for p in self.predictions}
 
-    def _given(self, todo: Sequence[Prediction], evaluator: Evaluator) -> Iterator[Verdict]:
+    def _given(
+        self, todo: Sequence[Prediction], evaluator: Evaluator
+    ) -> Iterator[Verdict]:
         if not todo:
             return
         tasks, unknown = self._tasks(todo)
@@ -249,13 +281,19 @@ class RunEvaluation:
                 instance, evaluation = split_row(row)
                 instance = replace(instance, instance_id=prediction.instance_id)
                 tasks.append(EvaluationTask(prediction, instance, evaluation))
-        unknown = (p for p in predictions if p.patch.strip() and p.instance_id not in rows)
-        return tasks, {p.instance_id: f"not in the dataset {dataset.name}" for p in unknown}
+        unknown = (
+            p for p in predictions if p.patch.strip() and p.instance_id not in rows
+        )
+        return tasks, {
+            p.instance_id: f"not in the dataset {dataset.name}" for p in unknown
+        }
 
     def _saved(self, verdict: Verdict) -> Verdict:
         """Save ``verdict``, unless an older one stands; return it."""
         if not self._standing(verdict):
-            prediction = next(p for p in self.predictions if p.instance_id == verdict.instance_id)
+            prediction = next(
+                p for p in self.predictions if p.instance_id == verdict.instance_id
+            )
             row = self.load().by_any_id.get(verdict.instance_id)
             evaluation = split_row(row)[1] if row is not None else None
             save_verdict(self.store, prediction, verdict, evaluation)

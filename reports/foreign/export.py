@@ -41,7 +41,9 @@ def export_command(path: Path, layout: ExportLayout, folder: Path, say: Say) -> 
     ``extra``.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"--export {layout.value} {folder}: it exists; delete it or name another")
+        raise UserError(
+            f"--export {layout.value} {folder}: it exists; delete it or name another"
+        )
     run = read_any(path)
     redact = Redactor.of_environment(os.environ)
     predictions: dict[str, dict[str, Any]] = {}
@@ -67,7 +69,10 @@ def _mini_files(instance: AttemptedInstance, agent: str) -> Files:
     chosen = instance.chosen or (instance.attempts[-1] if instance.attempts else None)
     for attempt in instance.attempts:
         stem = name if attempt is chosen else mini.further_name(name, attempt.attempt)
-        ending = {"exit_status": attempt.exit_status or "", "submission": attempt.patch or ""}
+        ending = {
+            "exit_status": attempt.exit_status or "",
+            "submission": attempt.patch or "",
+        }
         messages = [m for step in attempt.steps or () for m in _messages_of(step)]
         content = {
             "info": {
@@ -101,11 +106,14 @@ def _messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
         message["reasoning_content"] = reasoning
     if calls := message.pop("tool_calls", ()):
         message["tool_calls"] = [
-            {"id": call.pop("id"), "type": "function", "function": call} for call in calls
+            {"id": call.pop("id"), "type": "function", "function": call}
+            for call in calls
         ]
     if step.role == ASSISTANT:
         totals = step.totals
-        commands = [a.arguments["command"] for a in step.actions if "command" in a.arguments]
+        commands = [
+            a.arguments["command"] for a in step.actions if "command" in a.arguments
+        ]
         usage = {
             "prompt_tokens": totals.prompt_tokens,
             "completion_tokens": totals.completion_tokens,
@@ -145,7 +153,9 @@ def _atif_files(instance: AttemptedInstance, agent: str) -> Files:
         "trajectory_id": name,
         "steps": steps,
         "extra": {KEPT: kept, "instance_id": name, "patch": instance.patch},
-        "subagent_trajectories": [_atif_attempt(instance, a, agent) for a in instance.attempts],
+        "subagent_trajectories": [
+            _atif_attempt(instance, a, agent) for a in instance.attempts
+        ],
     }
     yield f"{name}.json", content
 
@@ -158,7 +168,9 @@ def _atif_head(agent: str, attempt: AgentAttempt) -> dict[str, Any]:
     return {"schema_version": NEWEST, "agent": described}
 
 
-def _atif_attempt(instance: AttemptedInstance, attempt: AgentAttempt, agent: str) -> dict[str, Any]:
+def _atif_attempt(
+    instance: AttemptedInstance, attempt: AgentAttempt, agent: str
+) -> dict[str, Any]:
     # A trajectory has at least one step: an attempt without messages ended before the first call.
     none = AgentStep("user", "No message was saved.")
     lanes: dict[int, list[AgentStep]] = {}
@@ -195,7 +207,9 @@ def _atif_steps(steps: Sequence[AgentStep]) -> list[dict[str, Any]]:
 def _atif_step(step: AgentStep, number: int) -> dict[str, Any]:
     sources = {"system": "system", ASSISTANT: "agent"}
     source, totals = sources.get(step.role, "user"), step.totals
-    ids = [action.id or made_id(number, nth) for nth, action in enumerate(step.actions, 1)]
+    ids = [
+        action.id or made_id(number, nth) for nth, action in enumerate(step.actions, 1)
+    ]
     extra = {"role": step.role} if source == "user" != step.role else {}
     found: dict[str, Any] = {"step_id": number, "source": source, "message": step.text}
     if source == "agent":
@@ -207,18 +221,29 @@ def _atif_step(step: AgentStep, number: int) -> dict[str, Any]:
                 "cached_tokens": totals.cached_tokens,
                 "cost_usd": as_number(totals.cost),
             }
-            found |= {"metrics": _known(metrics) or None, "llm_call_count": totals.calls}
+            found |= {
+                "metrics": _known(metrics) or None,
+                "llm_call_count": totals.calls,
+            }
         found["tool_calls"] = [
-            {"tool_call_id": id, "function_name": a.name, "arguments": dict(a.arguments)}
+            {
+                "tool_call_id": id,
+                "function_name": a.name,
+                "arguments": dict(a.arguments),
+            }
             for id, a in zip(ids, step.actions, strict=True)
         ] or None
     if step.observations:
         results = []
         for seen in step.observations:
-            answered = {"source_call_id": seen.action_id} if seen.action_id in ids else {}
+            answered = (
+                {"source_call_id": seen.action_id} if seen.action_id in ids else {}
+            )
             results.append({**answered, "content": seen.text})
         found["observation"] = {"results": results}
-    return _known({**found, "extra": _known({**extra, "seconds": step.seconds}) or None})
+    return _known(
+        {**found, "extra": _known({**extra, "seconds": step.seconds}) or None}
+    )
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:

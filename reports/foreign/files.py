@@ -48,9 +48,15 @@ class RunFiles:
             place = Path(folder)
             if len(place.relative_to(root).parts) >= _DEEPEST_FOLDER:
                 names.clear()
-            found += (p for name in files if not (p := place / name).is_symlink() and p.is_file())
+            found += (
+                p
+                for name in files
+                if not (p := place / name).is_symlink() and p.is_file()
+            )
             if len(found) > _MOST_FILES:
-                raise UserError(f"{root} holds more than {_MOST_FILES:,} files; name one run")
+                raise UserError(
+                    f"{root} holds more than {_MOST_FILES:,} files; name one run"
+                )
         return cls(root, tuple(sorted(found)), labels)
 
     def ending(self, suffix: str) -> tuple[Path, ...]:
@@ -92,14 +98,18 @@ def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DamagedFileError(path, words, FIX) from error
     except DamagedError as error:
         words = str(error).removeprefix("line 1").lstrip(":, ")
-        raise DamagedFileError(path, f"is broken (line {number}: {words})", FIX) from error
+        raise DamagedFileError(
+            path, f"is broken (line {number}: {words})", FIX
+        ) from error
 
 
 def checked_id(path: Path, name: object) -> str:
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
     if not isinstance(name, str) or not is_safe_key(name) or len(name) > 200:
-        raise DamagedFileError(path, f"is broken ({shown(name)} cannot be an instance id)", FIX)
+        raise DamagedFileError(
+            path, f"is broken ({shown(name)} cannot be an instance id)", FIX
+        )
     return name
 
 
@@ -107,7 +117,9 @@ def patch_of(path: Path, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise DamagedFileError(path, f"is broken (the patch {shown(value)} is not a text)", FIX)
+        raise DamagedFileError(
+            path, f"is broken (the patch {shown(value)} is not a text)", FIX
+        )
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -135,7 +147,13 @@ def action_of(name: object, arguments: object, id: object = "") -> Action:
             parsed = json_of(arguments)
         except DamagedError:
             parsed = None
-    known = parsed if isinstance(parsed, dict) else {"input": arguments} if arguments else {}
+    known = (
+        parsed
+        if isinstance(parsed, dict)
+        else {"input": arguments}
+        if arguments
+        else {}
+    )
     return Action(text(name), finite(known), text(id))
 
 
@@ -154,7 +172,9 @@ def called(calls: object) -> tuple[Action, ...]:
     for call in objects(calls):
         nested = call.get("function")
         function = nested if isinstance(nested, Mapping) else call
-        found.append(action_of(function.get("name"), function.get("arguments"), call.get("id")))
+        found.append(
+            action_of(function.get("name"), function.get("arguments"), call.get("id"))
+        )
     return tuple(found)
 
 

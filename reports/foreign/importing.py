@@ -39,14 +39,24 @@ _UNSAFE = re.compile(r"[^\w.+-]+")
 def import_run(path: Path, out: Path, name: str, say: Say) -> RunStore:
     """Write the run at ``path`` below ``out`` unless it is there already, and return its store."""
     path = path.expanduser().resolve()
-    shown = name or _UNSAFE.sub("-", path.name.partition(".")[0] or path.name).strip("-.+")
+    shown = name or _UNSAFE.sub("-", path.name.partition(".")[0] or path.name).strip(
+        "-.+"
+    )
     store = RunStore(out, shown or "imported")
-    described = mapping((store.read_run() or {}).get(IMPORTED)) if store.folder.exists() else {}
+    described = (
+        mapping((store.read_run() or {}).get(IMPORTED)) if store.folder.exists() else {}
+    )
     print_ = fingerprint(path)
     if described.get("path") == str(path) and described.get("fingerprint") == print_:
         return store
-    if store.folder.exists() and any(store.folder.iterdir()) and described.get("path") != str(path):
-        raise UserError(f"{store.folder} exists and is not the import of {path}; pass --name NAME")
+    if (
+        store.folder.exists()
+        and any(store.folder.iterdir())
+        and described.get("path") != str(path)
+    ):
+        raise UserError(
+            f"{store.folder} exists and is not the import of {path}; pass --name NAME"
+        )
     run = read_any(path)
     with run_lock(store.folder):
         count = _write(store, run, print_)
@@ -64,7 +74,9 @@ def fingerprint(path: Path) -> str:
         )
         for p in RunFiles.below(path).paths
     ]
-    return hashlib.sha256(json.dumps(found).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(
+        json.dumps(found).encode("utf-8", "surrogatepass")
+    ).hexdigest()
 
 
 def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
@@ -91,10 +103,14 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
         if path.stem not in predictions:
             path.unlink()
     for name, content in predictions.items():
-        results = [{**one, "model_name_or_path": label} for one in content["all_results"]]
+        results = [
+            {**one, "model_name_or_path": label} for one in content["all_results"]
+        ]
         named = {**content, "model_name_or_path": label, "all_results": results}
         write_json_atomic(store.prediction(name), store.redact.of(named))
-    models = dict.fromkeys(r["model"] for p in predictions.values() for r in p["all_results"])
+    models = dict.fromkeys(
+        r["model"] for p in predictions.values() for r in p["all_results"]
+    )
     store.save_run(
         {
             **described,
@@ -111,7 +127,9 @@ def prediction(instance: AttemptedInstance) -> dict[str, Any]:
     """Return the prediction of an instance, with its attempts; the label is missing."""
     chosen = instance.chosen or instance.attempts[-1]
     known = instance.resolved
-    predicted = instance.patch if instance.winner is not None or instance.patch is None else ""
+    predicted = (
+        instance.patch if instance.winner is not None or instance.patch is None else ""
+    )
     return {
         "instance_id": instance.instance_id,
         **_result(chosen),
@@ -130,7 +148,9 @@ def _result(attempt: AgentAttempt) -> dict[str, Any]:
     return {
         "model": attempt.model or "",
         "attempt": attempt.attempt,
-        "try": known.get("try") if isinstance(known.get("try"), int) else attempt.attempt,
+        "try": known.get("try")
+        if isinstance(known.get("try"), int)
+        else attempt.attempt,
         "model_patch": attempt.patch or "",
         "patch_known": attempt.patch is not None,
         "cost": as_number(attempt.totals.cost),
@@ -207,7 +227,9 @@ def _said(attempt: AgentAttempt, seen: SeenTexts) -> Iterator[str]:
     model, number = one_line(attempt.model or UNKNOWN), attempt.attempt
     yield f"\n## Attempt {number}: {model}, {_status(attempt)}\n"
     for place, message in enumerate(messages_of(attempt), 1):
-        calls = [f"{c['name']}({c['arguments']})" for c in message.get("tool_calls", ())]
+        calls = [
+            f"{c['name']}({c['arguments']})" for c in message.get("tool_calls", ())
+        ]
         said = "\n".join(filter(None, [message["content"], *calls]))
         yield f"### {place}. {one_line(message['role']).upper()}\n"
         yield message_block(said, f"attempt {number}, message {place}", seen)
@@ -215,4 +237,10 @@ def _said(attempt: AgentAttempt, seen: SeenTexts) -> Iterator[str]:
         yield f"### ERROR\n\n{fenced(attempt.error, 'text')}"
     patch = attempt.patch
     yield "### PATCH\n"
-    yield "Unknown.\n" if patch is None else fenced(patch, "diff") if patch.strip() else "None.\n"
+    yield (
+        "Unknown.\n"
+        if patch is None
+        else fenced(patch, "diff")
+        if patch.strip()
+        else "None.\n"
+    )

@@ -27,7 +27,9 @@ class RunLayout(str, Enum):
 @dataclass(frozen=True)
 class Action:
     name: str
-    arguments: Mapping[str, Any]  # a text that is not a JSON object stands under ``input``
+    arguments: Mapping[
+        str, Any
+    ]  # a text that is not a JSON object stands under ``input``
     id: str = ""  # by which an observation names it
 
 
@@ -111,8 +113,13 @@ def summed(steps: Sequence[AgentStep]) -> StepTotals:
     every = [step.totals for step in steps if step.by_model]
     if not every:
         return UNKNOWN_TOTALS
-    columns = {name: [totals.counts()[name] for totals in every] for name in every[0].counts()}
-    sums = {n: None if None in each else sum(filter(None, each)) for n, each in columns.items()}
+    columns = {
+        name: [totals.counts()[name] for totals in every] for name in every[0].counts()
+    }
+    sums = {
+        n: None if None in each else sum(filter(None, each))
+        for n, each in columns.items()
+    }
     return StepTotals(**sums, cost=total(totals.cost for totals in every))
 
 

@@ -39,10 +39,14 @@ def ours_of(store: RunStore) -> AttemptedRun:
     agent = text(imported.get("agent")) or text(imported.get("layout"))
     own = f"{RunLayout.OURS.value} {text(versions.get('harness'))}".strip()
     instances = (_instance(store, run, one) for one in run.instances)
-    return AttemptedRun(store.run, store.folder, RunLayout.OURS, instances, agent or own)
+    return AttemptedRun(
+        store.run, store.folder, RunLayout.OURS, instances, agent or own
+    )
 
 
-def _instance(store: RunStore, run: RunData, instance: InstanceData) -> AttemptedInstance:
+def _instance(
+    store: RunStore, run: RunData, instance: InstanceData
+) -> AttemptedInstance:
     name = instance.instance_id
     trajectory = store.read_trajectory(name)
     raw = {whole(a.get("attempt")): a for a in objects(trajectory.get("attempts"))}
@@ -81,7 +85,9 @@ def _attempt(data: AttemptData, raw: Mapping[str, Any] | None) -> AgentAttempt:
     )
 
 
-def _steps(messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]) -> Iterator[AgentStep]:
+def _steps(
+    messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]
+) -> Iterator[AgentStep]:
     """Yield the messages as steps; each reply has its call's tokens where there are as many."""
     replies = sum(message.get("role") == ASSISTANT for message in messages)
     waiting = iter(calls if replies == len(calls) else ())

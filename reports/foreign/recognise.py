@@ -21,7 +21,11 @@ ReadRun = Callable[[RunFiles], Iterator[AttemptedInstance]]
 _LAYOUTS: tuple[tuple[RunLayout, ReadRun, Callable[[object], bool]], ...] = (
     (RunLayout.ATIF, atif.read_atif, atif.is_atif),
     (RunLayout.MINI, mini.read_mini, mini.is_mini),
-    (RunLayout.PREDICTIONS, predictions.read_predictions_alone, predictions.are_predictions),
+    (
+        RunLayout.PREDICTIONS,
+        predictions.read_predictions_alone,
+        predictions.are_predictions,
+    ),
 )
 _JSON = (".json", ".jsonl")
 # Files of which one shows the layout of a folder; a folder of many JSON files is read only so far.
@@ -31,7 +35,9 @@ _LOOKED_AT = 20
 def layout_of(path: Path, *, labels: bool = True) -> RunLayout | None:
     """Return the layout of a run; without ``labels`` predictions are known by their name alone."""
     if not path.exists():
-        raise UserError(f"there is no run {path}; give a folder under predictions/, or another run")
+        raise UserError(
+            f"there is no run {path}; give a folder under predictions/, or another run"
+        )
     if path.is_file():
         return _of_content(path)
     files = RunFiles.below(path, labels=labels)
@@ -49,7 +55,9 @@ def _is_ours(folder: Path) -> bool:
         if path.name not in others and not path.name.endswith(mini.ENDING):
             with suppress(DamagedFileError):
                 found = mapping(json_at(path))
-                return found.get("instance_id") == path.stem and predictions.is_prediction(found)
+                return found.get(
+                    "instance_id"
+                ) == path.stem and predictions.is_prediction(found)
     return False
 
 

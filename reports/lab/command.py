@@ -16,7 +16,14 @@ from reports.cli.options import ReportOptions, ReportTask
 from reports.data.rundata import read_run
 from reports.lab.policies import policies_of
 from reports.lab.recorded import LabData, lab_data
-from reports.lab.replay import ORACLE, ExpectedTotal, Front, LabReport, PolicyResult, run_lab
+from reports.lab.replay import (
+    ORACLE,
+    ExpectedTotal,
+    Front,
+    LabReport,
+    PolicyResult,
+    run_lab,
+)
 from reports.pages.markdown import NONE, Cells, percent, within
 from reports.statistics.methods import ShareRange
 from runs.storage.store import RunStore
@@ -27,16 +34,22 @@ _LEVEL = 0.05
 def lab_command(asked: ReportTask, options: ReportOptions, say: Say, show: Say) -> int:
     """Print the result in Markdown or as JSON, and write its picture beside the first run."""
     if options.compare or options.verify or options.table:
-        raise UserError("--lab takes runs, --policy, --samples and --json; leave the others out")
+        raise UserError(
+            "--lab takes runs, --policy, --samples and --json; leave the others out"
+        )
     if options.evaluator is not None or options.all_attempts:
-        raise UserError("--lab evaluates nothing: run report.py RUN --all-attempts first")
+        raise UserError(
+            "--lab evaluates nothing: run report.py RUN --all-attempts first"
+        )
     stores = [RunStore.of_folder(run) for run in asked.runs]
     if len({store.folder for store in stores}) < len(stores):
         raise UserError("a run is given twice; name each once")
     runs = [read_run(store) for store in stores]
     data = lab_data(runs)
     if not data.attempts:
-        raise UserError(f"{stores[0].folder} records no attempt, so no policy can be replayed")
+        raise UserError(
+            f"{stores[0].folder} records no attempt, so no policy can be replayed"
+        )
     report = run_lab(data, policies_of(data, asked.policies), asked.samples)
     if options.as_json:
         show(json.dumps(lab_json(report, data), indent=1))
@@ -49,7 +62,11 @@ def lab_command(asked: ReportTask, options: ReportOptions, say: Say, show: Say) 
 
         folder = stores[0].folder / "lab"
         written = write_front(report, folder, Redactor.of_environment(os.environ))
-        say(f"picture        {written}" if written else "no picture: no dollars are known")
+        say(
+            f"picture        {written}"
+            if written
+            else "no picture: no dollars are known"
+        )
     return 0
 
 
@@ -80,13 +97,23 @@ def lab_lines(report: LabReport, data: LabData) -> Iterator[str]:
         yield "as resolved. ≥ is a lower bound for the same reason."
     yield "\n## Policies, by cost\n"
     headings = (
-        "Policy", "Resolved", "95 % interval", "Attempts", "Calls", "Dollars", "Hours",
-        "Against recorded", "p (Holm)", "Front",
-    )  # fmt: skip
+        "Policy",
+        "Resolved",
+        "95 % interval",
+        "Attempts",
+        "Calls",
+        "Dollars",
+        "Hours",
+        "Against recorded",
+        "p (Holm)",
+        "Front",
+    )
     ordered = sorted(report.policies, key=lambda each: each.dollars.value)
     rows = [_cells(each, len(data.instances)) for each in ordered]
     yield from table(headings, rows, numbers=range(1, 9), markdown=True)
-    tested = {e.name: e.p_corrected for e in report.policies if e.p_corrected is not None}
+    tested = {
+        e.name: e.p_corrected for e in report.policies if e.p_corrected is not None
+    }
     found = [one_line(name) for name, p_value in tested.items() if p_value < _LEVEL]
     number = counted(len(tested), "policy", "policies")
     which = ", ".join(found) or "none"

@@ -33,10 +33,22 @@ def _draw(report: LabReport, redact: Redactor, theme: Theme) -> Figure:
         around = [share.interval.low, share.interval.high]
         axes.plot([x, x], around, color=theme.faint, linewidth=1, zorder=1)
         if share.low < share.high:  # what the recording cannot tell
-            axes.plot([x, x], [share.low, share.high], color=colour, linewidth=3, zorder=2)
-        filled = colour if each.dollars.complete and share.low == share.high else theme.paper
+            axes.plot(
+                [x, x], [share.low, share.high], color=colour, linewidth=3, zorder=2
+            )
+        filled = (
+            colour if each.dollars.complete and share.low == share.high else theme.paper
+        )
         mark = "D" if bound else "o"
-        axes.plot(x, share.low, mark, color=colour, markerfacecolor=filled, markersize=6, zorder=3)
+        axes.plot(
+            x,
+            share.low,
+            mark,
+            color=colour,
+            markerfacecolor=filled,
+            markersize=6,
+            zorder=3,
+        )
         if on_front or each.name in (RECORDED, ORACLE):
             named.setdefault((x, share.low), []).append(label(redact(each.name)))
     for place, names in named.items():
@@ -44,7 +56,10 @@ def _draw(report: LabReport, redact: Redactor, theme: Theme) -> Figure:
         axes.annotate(text, place, (5, 4), textcoords="offset points", fontsize=7)
     front = [each for each in report.policies if each.front is Front.YES]
     front.sort(key=lambda each: each.dollars.value)
-    steps = [each.dollars.value for each in front], [each.resolved.low for each in front]
+    steps = (
+        [each.dollars.value for each in front],
+        [each.resolved.low for each in front],
+    )
     axes.step(*steps, where="post", color=theme.good, linewidth=1.2, zorder=2)
     highest = max(each.resolved.interval.high for each in report.policies)
     axes.set(xlabel="dollars in all", ylabel="resolved; 95 % interval (bootstrap)")

@@ -100,7 +100,9 @@ def most_agreed(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
     """
     if any(one.passed is not None for one in tried):
         candidates = [one.candidate for one in tried]
-        choice = choose_by_evidence(candidates, _evidence(tried), require_tests=require_tests)
+        choice = choose_by_evidence(
+            candidates, _evidence(tried), require_tests=require_tests
+        )
         return [one for one in tried if one.candidate == choice.winner]
     good = [t for t in tried if is_enough(t.candidate, require_tests=require_tests)]
     pool = good or [one for one in tried if one.candidate.usable]
@@ -136,7 +138,11 @@ def until(
     select: Select = least_bad,
 ) -> Decision:
     """Make the turns in their order until the stop rule or a limit ends it, and select."""
-    left = [turn for turn in (seen.turns if turns is None else turns) if turn not in seen.made]
+    left = [
+        turn
+        for turn in (seen.turns if turns is None else turns)
+        if turn not in seen.made
+    ]
     full = most is not None and len(seen.tried) >= most
     poor = usd is not None and known_sum(one.cost for one in seen.tried) >= usd
     candidates = [one.candidate for one in seen.tried]
@@ -148,7 +154,9 @@ def until(
 
 
 def only(seen: Seen, model: str) -> Decision:
-    return until(seen, StopRule.PLAUSIBLE, turns=[t for t in seen.turns if t.model == model])
+    return until(
+        seen, StopRule.PLAUSIBLE, turns=[t for t in seen.turns if t.model == model]
+    )
 
 
 def reversed_models(seen: Seen) -> Decision:
@@ -192,7 +200,9 @@ def _usual(data: LabData) -> Iterator[str]:
     yield from (f"plausible-{number}" for number in range(2, min(len(data.turns), 8)))
     yield from ("plausible", "random", "all")
     yield from ["reversed"] * (len(models) > 1)
-    yield from ["evidence"] * any(each.valid_scripts is not None for each in data.instances)
+    yield from ["evidence"] * any(
+        each.valid_scripts is not None for each in data.instances
+    )
     if cost := data.mean_cost:
         yield from (f"budget-{cost * n:.4f}" for n in (1, 2))
         yield f"total-{cost * len(data.instances):.2f}"
@@ -221,7 +231,9 @@ def _of_file(given: str) -> Policy:
         if not callable(function):
             raise TypeError(f"{name} is not a function")
     except (Exception, SystemExit) as error:  # whatever the file does
-        raise UserError(f"--policy {given} cannot be read: {_problem(error)}") from error
+        raise UserError(
+            f"--policy {given} cannot be read: {_problem(error)}"
+        ) from error
 
     def decide(seen: Seen) -> Decision:
         try:
@@ -231,7 +243,9 @@ def _of_file(given: str) -> Policy:
             raise UserError(f"--policy {given} raised {_problem(error)}") from error
         if isinstance(found, Chosen) and found.attempt in range(len(seen.tried) + 1):
             return Chosen(int(found.attempt))
-        known = isinstance(found, ModelTurn) and found.model in [turn.model for turn in seen.turns]
+        known = isinstance(found, ModelTurn) and found.model in [
+            turn.model for turn in seen.turns
+        ]
         if known and type(found.try_) is int and found not in seen.made:
             return ModelTurn(found.model, found.try_)
         raise UserError(

@@ -80,13 +80,17 @@ class LabData:
 
     @property
     def attempts(self) -> tuple[MadeAttempt, ...]:
-        return tuple(made for instance in self.instances for made in instance.made.values())
+        return tuple(
+            made for instance in self.instances for made in instance.made.values()
+        )
 
     @property
     def mean_cost(self) -> Decimal | None:
         """Dollars of an attempt on average; None if one of them is unknown."""
         costs = total(made.tried.cost for made in self.attempts)
-        return costs / len(self.attempts) if costs is not None and self.attempts else None
+        return (
+            costs / len(self.attempts) if costs is not None and self.attempts else None
+        )
 
 
 _Known = dict[ModelTurn, tuple[InstanceData, AttemptData]]
@@ -94,7 +98,9 @@ _Known = dict[ModelTurn, tuple[InstanceData, AttemptData]]
 
 def lab_data(runs: Sequence[RunData]) -> LabData:
     """Return the runs for the lab; the first one is that with which policies are compared."""
-    found: dict[str, _Known] = {name: {} for name in sorted(n for r in runs for n in r.selected)}
+    found: dict[str, _Known] = {
+        name: {} for name in sorted(n for r in runs for n in r.selected)
+    }
     first: dict[ModelTurn, tuple[int, int]] = {}
     for place, run in enumerate(runs):
         for instance in run.instances:
@@ -105,18 +111,26 @@ def lab_data(runs: Sequence[RunData]) -> LabData:
                 first[turn] = min(here, first.get(turn, here))
     turns = tuple(sorted(first, key=lambda turn: first[turn]))
     own = {instance.instance_id: instance for instance in runs[0].instances}
-    instances = (_instance(name, known, turns, own.get(name)) for name, known in found.items())
+    instances = (
+        _instance(name, known, turns, own.get(name)) for name, known in found.items()
+    )
     tested = mapping(runs[0].described.get("config")).get("require_tests") is True
-    return LabData(" + ".join(run.name for run in runs), tuple(instances), turns, tested)
+    return LabData(
+        " + ".join(run.name for run in runs), tuple(instances), turns, tested
+    )
 
 
-def _turns(instance: InstanceData, known: _Known) -> Iterator[tuple[ModelTurn, AttemptData]]:
+def _turns(
+    instance: InstanceData, known: _Known
+) -> Iterator[tuple[ModelTurn, AttemptData]]:
     taken = {*known}
     for attempt in instance.attempts:
         if attempt.status in UNFINISHED:
             continue  # it says nothing, as if it had never been made
         turn = ModelTurn(attempt.model, attempt.try_)
-        while turn in taken:  # by an earlier run, or in files that give all attempts one number
+        while (
+            turn in taken
+        ):  # by an earlier run, or in files that give all attempts one number
             turn = ModelTurn(turn.model, turn.try_ + 1)
         taken.add(turn)
         yield turn, attempt
@@ -144,7 +158,9 @@ def _instance(
     first = tuple(turn for turn, (instance, _) in known.items() if instance is own)
     scripts = frozenset(evidence.valid) if evidence else None
     written = own.writers if own else ()
-    return LabInstance(name, made, first, own.resolved if own else None, scripts, written)
+    return LabInstance(
+        name, made, first, own.resolved if own else None, scripts, written
+    )
 
 
 def _class_of(patch: str, known: dict[str, str]) -> str:
@@ -154,4 +170,6 @@ def _class_of(patch: str, known: dict[str, str]) -> str:
         for line in patch.splitlines()
         if not line.startswith("index ")
     )
-    return known.setdefault("\n".join(lines), str(len(known) + 1)) if patch.strip() else ""
+    return (
+        known.setdefault("\n".join(lines), str(len(known) + 1)) if patch.strip() else ""
+    )

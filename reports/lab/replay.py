@@ -112,7 +112,8 @@ def run_lab(data: LabData, policies: Sequence[Policy], samples: int) -> LabRepor
         found.append(_compared(result, own, walks, samples))
     fair = iter(holm([each.p_value for each in found if each.p_value is not None]))
     found = [
-        each if each.p_value is None else replace(each, p_corrected=next(fair)) for each in found
+        each if each.p_value is None else replace(each, p_corrected=next(fair))
+        for each in found
     ]
     results = [replace(each, front=_front(each, found)) for each in found]
     results.insert(1, _result(ORACLE, bound, samples))
@@ -127,7 +128,9 @@ def replays(data: LabData, policy: Policy, samples: int) -> Walks:
         orders, dice = [data.turns], _dice(instance)
         if policy.any_order:
             count = _orders(data, samples)
-            orders = [tuple(dice.sample(data.turns, len(data.turns))) for _ in range(count)]
+            orders = [
+                tuple(dice.sample(data.turns, len(data.turns))) for _ in range(count)
+            ]
         starts = (Seen(turns, (), (), data.require_tests) for turns in orders)
         walks = [_walk(policy, instance, start) for start in starts]
         found.append(np.mean(walks, axis=0))
@@ -169,11 +172,17 @@ def _walked(
     lacks: bool = False,
 ) -> list[float]:
     def summed(values: Iterable[Any]) -> float:
-        return sum((float("nan") if value is None else float(value) for value in values), 0.0)
+        return sum(
+            (float("nan") if value is None else float(value) for value in values), 0.0
+        )
 
     calls = summed(one.calls for one in made) + len(writers)
-    seconds = summed((*(one.seconds for one in made), *(call.seconds for call in writers)))
-    dollars = summed((*(one.tried.cost for one in made), *(call.cost for call in writers)))
+    seconds = summed(
+        (*(one.seconds for one in made), *(call.seconds for call in writers))
+    )
+    dollars = summed(
+        (*(one.tried.cost for one in made), *(call.cost for call in writers))
+    )
     low, high = resolved is True, resolved is not False
     return [low, high, len(made), calls, dollars, seconds, lacks]
 
@@ -220,7 +229,9 @@ def _result(name: str, walks: Walks, samples: int) -> PolicyResult:
 
     return PolicyResult(
         name=name,
-        resolved=ShareRange.of(walks[:, _LOW].tolist(), walks[:, _HIGH].tolist(), samples),
+        resolved=ShareRange.of(
+            walks[:, _LOW].tolist(), walks[:, _HIGH].tolist(), samples
+        ),
         unknown=int((walks[:, _LOW] != walks[:, _HIGH]).sum()),
         attempts=summed(_ATTEMPTS),
         calls=summed(_CALLS),
@@ -229,38 +240,57 @@ def _result(name: str, walks: Walks, samples: int) -> PolicyResult:
     )
 
 
-def _compared(result: PolicyResult, own: Walks, walks: Walks, samples: int) -> PolicyResult:
+def _compared(
+    result: PolicyResult, own: Walks, walks: Walks, samples: int
+) -> PolicyResult:
     known = (own[:, _LOW] == own[:, _HIGH]) & (walks[:, _LOW] == walks[:, _HIGH])
     if not known.any():
         return result
     before, after = own[known, _LOW].tolist(), walks[known, _LOW].tolist()
-    a, b = ({f"{n:09d}": share for n, share in enumerate(each)} for each in (before, after))
+    a, b = (
+        {f"{n:09d}": share for n, share in enumerate(each)} for each in (before, after)
+    )
     p_value = paired_p_value([*zip(before, after, strict=True)])
-    return replace(result, difference=compare_means(a, b, resamples=samples), p_value=p_value)
+    return replace(
+        result, difference=compare_means(a, b, resamples=samples), p_value=p_value
+    )
 
 
 def _front(one: PolicyResult, others: Sequence[PolicyResult]) -> Front:
     """Compare by the ranges of shares and dollars: ``POSSIBLY`` if they leave it open."""
 
     def beaten(usd: float, share: float, own_usd: float, own_share: float) -> bool:
-        return usd <= own_usd and share >= own_share and (usd, share) != (own_usd, own_share)
+        return (
+            usd <= own_usd
+            and share >= own_share
+            and (usd, share) != (own_usd, own_share)
+        )
 
     cost, mine = one.dollars, one.resolved
     rest = [(other.dollars, other.resolved) for other in others if other is not one]
     if any(beaten(usd.most, share.low, cost.value, mine.high) for usd, share in rest):
         return Front.NO
     sure = cost.complete and not one.unknown
-    if sure and not any(beaten(usd.value, share.high, cost.most, mine.low) for usd, share in rest):
+    if sure and not any(
+        beaten(usd.value, share.high, cost.most, mine.low) for usd, share in rest
+    ):
         return Front.YES
     return Front.POSSIBLY
 
 
 def _best_of(data: LabData, k: int, samples: int) -> BestOfK:
     def best(select: Select) -> ShareRange:
-        ends = [_best_at(instance, data, k, samples, select) for instance in data.instances]
-        return ShareRange.of([low for low, _ in ends], [high for _, high in ends], samples)
+        ends = [
+            _best_at(instance, data, k, samples, select) for instance in data.instances
+        ]
+        return ShareRange.of(
+            [low for low, _ in ends], [high for _, high in ends], samples
+        )
 
-    labels, n = [_labels(instance, data) for instance in data.instances], len(data.turns)
+    labels, n = (
+        [_labels(instance, data) for instance in data.instances],
+        len(data.turns),
+    )
     proven = [pass_at_k(n, good, k) for good, _ in labels]
     possible = [pass_at_k(n, good + unknown, k) for good, unknown in labels]
     oracle = ShareRange.of(proven, possible, samples)
@@ -273,10 +303,14 @@ def _best_at(
     """Return the mean over sets of ``k`` turns; attempts that are equally good count in part."""
     lows, highs = [], []
     for turns in _sets(instance, data, k, samples):
-        labels: list[bool | None] = [None]  # an attempt that was never made may be chosen or not
+        labels: list[bool | None] = [
+            None
+        ]  # an attempt that was never made may be chosen or not
         if all(turn in instance.made for turn in turns):
             made = [instance.made[turn] for turn in turns]
-            best = {id(one) for one in select([m.tried for m in made], data.require_tests)}
+            best = {
+                id(one) for one in select([m.tried for m in made], data.require_tests)
+            }
             labels = [m.resolved for m in made if id(m.tried) in best] or [False]
         lows.append(labels.count(True) / len(labels))
         highs.append((len(labels) - labels.count(False)) / len(labels))

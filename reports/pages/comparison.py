@@ -10,7 +10,14 @@ from urllib.parse import quote
 from core.money import column, in_words
 from reports.data.provenance import Groups, NamedValues, provenance
 from reports.data.rundata import InstanceData, RunData
-from reports.pages.markdown import NOT_EVALUATED, of, p_value, paired_table, percent, within
+from reports.pages.markdown import (
+    NOT_EVALUATED,
+    of,
+    p_value,
+    paired_table,
+    percent,
+    within,
+)
 from reports.pages.overview import NO_PREDICTION, Table, VerdictMark, verdict_mark
 from reports.statistics.collect import RunStats
 from reports.statistics.comparing import RunComparison

@@ -95,7 +95,11 @@ class AttemptView:
 
     @property
     def outcomes(self) -> tuple[tuple[str, bool | None], ...]:
-        return (("edit", self.data.edit), ("lint", self.data.lint), ("tests", self.data.test))
+        return (
+            ("edit", self.data.edit),
+            ("lint", self.data.lint),
+            ("tests", self.data.test),
+        )
 
     @property
     def tokens(self) -> tuple[int | None, ...] | None:
@@ -130,7 +134,11 @@ class InstanceView:
     def texts(self) -> Iterator[str]:
         """Yield the texts that may be long, as often as the page shows them."""
         yield from (self.issue, self.output)
-        yield from (one.text for one in self.data.evidence.scripts) if self.data.evidence else ()
+        yield from (
+            (one.text for one in self.data.evidence.scripts)
+            if self.data.evidence
+            else ()
+        )
         for attempt in self.attempts:
             yield from (attempt.data.patch, attempt.data.error)
             yield from (m.content for m in attempt.messages if m.same_as is None)
@@ -157,7 +165,11 @@ def view_instance(
         for data, cost in zip(instance.attempts, costs, strict=True)
     )
     issue = issues.get(name) or issue_in(messages)
-    logs = sorted(store.logs.glob(f"{name}.*.eval.log")) if instance.verdict and safe else []
+    logs = (
+        sorted(store.logs.glob(f"{name}.*.eval.log"))
+        if instance.verdict and safe
+        else []
+    )
     output = logs[0].read_text(encoding="utf-8", errors="replace") if logs else ""
     return InstanceView(instance, issue, attempts, output)
 

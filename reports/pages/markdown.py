@@ -59,7 +59,15 @@ def attempt_cells(row: AttemptRow) -> tuple[str, ...]:
 
 
 def attempt_table(stats: RunStats) -> Iterator[str]:
-    headings = ("Attempt", "Agent", "Predictions", "Share", "Resolved", "Share", "Score")
+    headings = (
+        "Attempt",
+        "Agent",
+        "Predictions",
+        "Share",
+        "Resolved",
+        "Share",
+        "Score",
+    )
     rows: list[Cells] = [attempt_cells(row) for row in stats.by_attempt]
     total, score = stats.counts, stats.scores.selected
     everything = percent(1.0 if total.resolved else None)
@@ -88,7 +96,9 @@ def _count(share: Share) -> object:
 
 def denominators(stats: RunStats) -> Iterator[str]:
     scores = stats.scores
-    unknown = "" if scores.selection_known else " (no run.json: all that have a prediction)"
+    unknown = (
+        "" if scores.selection_known else " (no run.json: all that have a prediction)"
+    )
     yield f"- Score, resolved of the selected instances{unknown}: {_scored(scores.selected)}"
     yield f"- Resolved of the evaluated instances: {_scored(scores.evaluated)}"
     if scores.split:
@@ -104,7 +114,9 @@ def denominators(stats: RunStats) -> Iterator[str]:
         yield f"- Without a patch: {stats.counts.no_generation} of the predictions"
     if stats.counts.not_evaluated:
         patches = counted(stats.counts.not_evaluated, "patch", "patches")
-        bounds = "" if scores.selected.share is None else "; all shares are lower bounds"
+        bounds = (
+            "" if scores.selected.share is None else "; all shares are lower bounds"
+        )
         yield f"- Not evaluated: {patches}{bounds}"
     if not stats.official and stats.evaluators:
         by = ", ".join(map(one_line, stats.evaluators))
@@ -113,7 +125,11 @@ def denominators(stats: RunStats) -> Iterator[str]:
 
 def _scored(share: Share) -> str:
     words = of(share)
-    return f"{words} (95 % Wilson interval {within(share.interval)})" if share.interval else words
+    return (
+        f"{words} (95 % Wilson interval {within(share.interval)})"
+        if share.interval
+        else words
+    )
 
 
 def p_value(found: RunComparison) -> str:

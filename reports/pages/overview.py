@@ -13,7 +13,14 @@ from core.plaintext import counted
 from reports.data.jsonvalues import mapping
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.instance import page_name
-from reports.pages.markdown import NONE, NOT_EVALUATED, attempt_cells, of, percent, within
+from reports.pages.markdown import (
+    NONE,
+    NOT_EVALUATED,
+    attempt_cells,
+    of,
+    percent,
+    within,
+)
 from reports.statistics.breakdown import Group
 from reports.statistics.collect import Amount, Money, RunStats
 from reports.statistics.denominators import short_split
@@ -112,11 +119,17 @@ def _rows(run: RunData, folder: str) -> tuple[InstanceRow, ...]:
     started = {entry.instance_id: entry for entry in run.unfinished}
     for name in {*run.selected, *started} - rows.keys():
         entry = started.get(name)
-        status, attempts = (entry.status, entry.attempts) if entry else ("not started", 0)
-        rows[name] = InstanceRow(name, "", "", status, attempts, None, "", None, NO_PREDICTION)
+        status, attempts = (
+            (entry.status, entry.attempts) if entry else ("not started", 0)
+        )
+        rows[name] = InstanceRow(
+            name, "", "", status, attempts, None, "", None, NO_PREDICTION
+        )
     ordered = [rows[name] for name in sorted(rows)]
     words = column([row.cost for row in ordered])
-    return tuple(replace(row, cost_words=cost) for row, cost in zip(ordered, words, strict=True))
+    return tuple(
+        replace(row, cost_words=cost) for row, cost in zip(ordered, words, strict=True)
+    )
 
 
 def verdict_mark(instance: InstanceData) -> VerdictMark:
@@ -168,7 +181,9 @@ def _cards(stats: RunStats) -> Iterator[Card]:
         yield Card("Of the valid", percent(valid.share), note)
     plausible = UNKNOWN if counts.plausible is None else str(counts.plausible)
     yield Card("Plausible", plausible, f"of {counts.predicted} predictions")
-    each = f"{effort.attempts.per_instance:.1f} per instance" if counts.predicted else ""
+    each = (
+        f"{effort.attempts.per_instance:.1f} per instance" if counts.predicted else ""
+    )
     yield Card("Attempts", f"{effort.attempts.known:,.0f}", each)
     note = "" if effort.dollars.complete else "at least: some prices are unknown"
     yield Card("Cost", in_words(effort.dollars.known), note)
@@ -188,20 +203,29 @@ def tables(stats: RunStats) -> tuple[Table, ...]:
         Table(
             "pass@k over all attempts",
             ("k", "plausible", "resolved"),
-            tuple((str(r.k), percent(r.plausible), percent(r.resolved)) for r in stats.pass_at_k),
+            tuple(
+                (str(r.k), percent(r.plausible), percent(r.resolved))
+                for r in stats.pass_at_k
+            ),
         ),
         Table(
             "All files of the gold patch were",
             ("", "instances"),
             tuple(
-                (_words(n), of(share)) for n, share in vars(stats.gold_files).items() if share.of
+                (_words(n), of(share))
+                for n, share in vars(stats.gold_files).items()
+                if share.of
             ),
         ),
         Table(
             "How instances ended",
             ("status", "how", "instances"),
             tuple(
-                (row.status.replace("_", " "), each.reason.replace("_", " "), str(each.count))
+                (
+                    row.status.replace("_", " "),
+                    each.reason.replace("_", " "),
+                    str(each.count),
+                )
                 for row in stats.failures.instances
                 for each in row.reasons
             ),
@@ -210,7 +234,10 @@ def tables(stats: RunStats) -> tuple[Table, ...]:
         Table(
             "Instances that were not found to be valid",
             ("instance", "state"),
-            tuple((name, state.value.replace("_", " ")) for name, state in not_valid.items()),
+            tuple(
+                (name, state.value.replace("_", " "))
+                for name, state in not_valid.items()
+            ),
             texts=2,
         ),
     )
@@ -234,11 +261,19 @@ def _words(name: str) -> str:
 
 
 def _by_attempt(stats: RunStats) -> Table:
-    rows = tuple((*attempt_cells(row), within(row.score.interval)) for row in stats.by_attempt)
+    rows = tuple(
+        (*attempt_cells(row), within(row.score.interval)) for row in stats.by_attempt
+    )
     head = (
-        "attempt", "model", "predictions", "of all predictions", "resolved", "of all resolved",
-        "score", "95 % interval",
-    )  # fmt: skip
+        "attempt",
+        "model",
+        "predictions",
+        "of all predictions",
+        "resolved",
+        "of all resolved",
+        "score",
+        "95 % interval",
+    )
     return Table("By attempt and model", head, rows, texts=2)
 
 
@@ -255,13 +290,23 @@ def _groups(title: str, what: str, groups: Sequence[Group]) -> Table:
         )
         for group in groups
     )
-    head = (what, "predictions", "evaluated", "plausible", "resolved", "score", "95 % interval")
+    head = (
+        what,
+        "predictions",
+        "evaluated",
+        "plausible",
+        "resolved",
+        "score",
+        "95 % interval",
+    )
     return Table(title, head, rows)
 
 
 def _effort(stats: RunStats) -> Table:
     effort = vars(stats.effort).items()
-    rows = [(_words(name), *_amount(a)) for name, a in effort if not isinstance(a, Share)]
+    rows = [
+        (_words(name), *_amount(a)) for name, a in effort if not isinstance(a, Share)
+    ]
     for name, share in effort:
         if isinstance(share, Share):
             rows.append((_words(name), of(share) if share.of else NONE, NONE, NONE))
@@ -271,7 +316,9 @@ def _effort(stats: RunStats) -> Table:
 def _amount(amount: Amount | Money) -> tuple[str, ...]:
     if isinstance(amount, Money):
         each = [amount.per_instance, amount.per_resolved or None]
-        known, *cells = column([amount.known, *(None if e is None else dollars(e) for e in each)])
+        known, *cells = column(
+            [amount.known, *(None if e is None else dollars(e) for e in each)]
+        )
         per = [NONE if e is None else cell for e, cell in zip(each, cells, strict=True)]
     else:
         known = f"{amount.known:,.0f}"
@@ -302,7 +349,11 @@ def _bought(stats: RunStats) -> Table:
         )
     )
     head = (
-        "at most so many attempts", "resolved", "cost", "more resolved", "more cost",
+        "at most so many attempts",
+        "resolved",
+        "cost",
+        "more resolved",
+        "more cost",
         "per further resolved",
-    )  # fmt: skip
+    )
     return Table("What each further attempt buys", head, rows)

@@ -31,13 +31,14 @@ _TABLES = (("base.css", "report.css"), ("table.js",), "img-src data:; ")
 # The styles, the scripts and the sources of images and frames that a page may use.
 _PAGES: Mapping[str, tuple[Sequence[str], Sequence[str], str]] = {
     "report": (
-        ("base.css", "report.css"), ("table.js", "panel.js"),
+        ("base.css", "report.css"),
+        ("table.js", "panel.js"),
         "img-src data:; frame-src 'self' file:; ",
     ),
     "comparison": _TABLES,
     "exercises": _TABLES,
     "instance": (("base.css", "instance.css"), (), ""),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,16 @@ def _source(text: str) -> str:
 
 
 _HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-_HEADERS = ("diff --git", "index ", "--- ", "+++ ", "new file", "deleted file", "rename ", "old ")
+_HEADERS = (
+    "diff --git",
+    "index ",
+    "--- ",
+    "+++ ",
+    "new file",
+    "deleted file",
+    "rename ",
+    "old ",
+)
 _ADDED, _REMOVED, _HEADING = "gi", "gd", "gu"
 
 
@@ -115,7 +125,11 @@ def highlighted(patch: str) -> Markup:
     parts = []
     for line, style in _styled(patch):
         text = line.rstrip("\r\n") if style else line
-        shown = Markup('<span class="{}">{}</span>').format(style, text) if style else escape(text)
+        shown = (
+            Markup('<span class="{}">{}</span>').format(style, text)
+            if style
+            else escape(text)
+        )
         parts.append(shown + line[len(text) :])
     return Markup("").join(parts)
 
@@ -144,7 +158,10 @@ def _styled(patch: str) -> Iterator[tuple[str, str]]:
     for line in patch.splitlines(keepends=True):
         start = _HUNK.match(line)
         if start and not hunk.open:
-            hunk, counted = _Hunk(*(1 if n is None else int(n) for n in start.groups())), True
+            hunk, counted = (
+                _Hunk(*(1 if n is None else int(n) for n in start.groups())),
+                True,
+            )
             yield line, _HEADING
         elif hunk.open:
             yield line, hunk.take(line)
@@ -180,9 +197,11 @@ def _markdown() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False})
     markdown.enable(["table", "strikethrough"]).disable("image")
     for name, rule in (
-        ("heading_open", _heading), ("heading_close", _heading),
-        ("link_open", lambda *_: ""), ("link_close", _address),
-    ):  # fmt: skip
+        ("heading_open", _heading),
+        ("heading_close", _heading),
+        ("link_open", lambda *_: ""),
+        ("link_close", _address),
+    ):
         markdown.add_render_rule(name, rule)
     return markdown
 

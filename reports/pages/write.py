@@ -61,13 +61,19 @@ def write_comparison(
     redact: Redactor,
 ) -> Path:
     """Write the page of a comparison into ``out/comparisons/`` and return its path."""
-    folder = out / "comparisons" / comparison_name([each.run.folder.name for each in runs])
+    folder = (
+        out / "comparisons" / comparison_name([each.run.folder.name for each in runs])
+    )
     shutil.rmtree(folder / "figures", ignore_errors=True)
     shown = comparison_data([each.stats for each in runs], comparisons)
     linked = []
     for each in runs:
         own = each.run.folder / "report" / "report.html"
-        address = quote(Path(os.path.relpath(own, folder)).as_posix()) if own.is_file() else ""
+        address = (
+            quote(Path(os.path.relpath(own, folder)).as_posix())
+            if own.is_file()
+            else ""
+        )
         linked.append(replace(each, page=address))
     page = Renderer(redact).page(
         "comparison",
@@ -88,15 +94,23 @@ def comparison_name(runs: Sequence[str]) -> str:
 
 
 def _write_instances(
-    store: RunStore, run: RunData, issues: Mapping[str, str], redact: Redactor, folder: Path
+    store: RunStore,
+    run: RunData,
+    issues: Mapping[str, str],
+    redact: Redactor,
+    folder: Path,
 ) -> None:
     sizes = (size(text) for view in _views(store, run, issues) for text in view.texts())
     renderer = Renderer(redact, longest=fitting_size(sizes, _BUDGET))
     for view in _views(store, run, issues):
-        page = renderer.page("instance", view=view, run=run, provenance=provenance(run, view.data))
+        page = renderer.page(
+            "instance", view=view, run=run, provenance=provenance(run, view.data)
+        )
         write_text_atomic(folder / page_name(view.data.instance_id), page)
 
 
-def _views(store: RunStore, run: RunData, issues: Mapping[str, str]) -> Iterator[InstanceView]:
+def _views(
+    store: RunStore, run: RunData, issues: Mapping[str, str]
+) -> Iterator[InstanceView]:
     # One at a time, because the conversations of a run may not fit into memory.
     return (view_instance(store, instance, issues) for instance in run.instances)

@@ -65,7 +65,13 @@ HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "++++")
 
 @contextmanager
 def drawing(theme: Theme) -> Iterator[None]:
-    inked = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    inked = (
+        "text.color",
+        "axes.labelcolor",
+        "axes.titlecolor",
+        "xtick.color",
+        "ytick.color",
+    )
     settings: Any = {  # matplotlib lists all keys in its type
         **dict.fromkeys(inked, theme.ink),
         "axes.edgecolor": theme.ink,
@@ -124,7 +130,9 @@ def as_svg(figure: Figure) -> str:
 
 def as_png(figure: Figure) -> bytes:
     stream = BytesIO()
-    figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    figure.savefig(
+        stream, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None}
+    )
     return stream.getvalue()
 
 

@@ -80,7 +80,9 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
     if not run.evaluated:
         return FigureData()
     attempts, so_far = [], 0
-    for number in range(1, max((row.attempt for row in stats.by_attempt), default=0) + 1):
+    for number in range(
+        1, max((row.attempt for row in stats.by_attempt), default=0) + 1
+    ):
         found = [i.resolved for i in run.instances if i.attempt == number]
         resolved, unresolved, unknown = map(found.count, (True, False, None))
         so_far += resolved
@@ -90,18 +92,28 @@ def figure_data(run: RunData, stats: RunStats) -> FigureData:
     places = {model: place for place, model in enumerate(run.models)}
     pairs = {(i.repo, i.model or UNKNOWN) for i in evaluated}
     bars = []
-    for repo, model in sorted(pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)):
-        own = [i.resolved for i in evaluated if (i.repo, i.model or UNKNOWN) == (repo, model)]
+    for repo, model in sorted(
+        pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)
+    ):
+        own = [
+            i.resolved
+            for i in evaluated
+            if (i.repo, i.model or UNKNOWN) == (repo, model)
+        ]
         bars.append(RepositoryBar(repo, model, own.count(True), len(own)))
     return FigureData(
         attempts=tuple(attempts),
         steps=tuple(takewhile(lambda row: row.dollars is not None, stats.bought)),
         repositories=tuple(bars),
-        confusion=stats.plausible if evaluated and stats.counts.plausible is not None else None,
+        confusion=stats.plausible
+        if evaluated and stats.counts.plausible is not None
+        else None,
     )
 
 
-def comparison_data(runs: Sequence[RunStats], comparisons: Sequence[RunComparison]) -> FigureData:
+def comparison_data(
+    runs: Sequence[RunStats], comparisons: Sequence[RunComparison]
+) -> FigureData:
     return FigureData(
         scores=tuple(
             Score(run.run, run.scores.selected, run.official)
@@ -121,7 +133,9 @@ def redacted(data: FigureData, redact: Redactor) -> FigureData:
             for bar in data.repositories
         ),
         scores=tuple(replace(score, run=redact(score.run)) for score in data.scores),
-        differences=tuple(replace(d, a=redact(d.a), b=redact(d.b)) for d in data.differences),
+        differences=tuple(
+            replace(d, a=redact(d.a), b=redact(d.b)) for d in data.differences
+        ),
     )
 
 
@@ -172,13 +186,16 @@ def _drawn(data: FigureData) -> Iterator[Picture]:
     if steps and steps[-1].dollars:
         words = "; ".join(
             f"{counted(step.attempts, 'attempt')}: {cost}, {step.resolved.share or 0:.1%}"
-            for step, cost in zip(steps, column([step.dollars for step in steps]), strict=True)
+            for step, cost in zip(
+                steps, column([step.dollars for step in steps]), strict=True
+            )
         )
         draw = partial(_draw_cost_against_score, steps)
         yield drawn("cost-against-score", "Cost against score", words, draw)
     if own := data.repositories:
         words = "; ".join(
-            f"{bar.repository}, {bar.model}: {bar.resolved} of {bar.evaluated}" for bar in own
+            f"{bar.repository}, {bar.model}: {bar.resolved} of {bar.evaluated}"
+            for bar in own
         )
         draw = partial(_draw_models_by_repository, own)
         yield drawn("models-by-repository", "Models by repository", words, draw)
@@ -196,7 +213,10 @@ def _drawn(data: FigureData) -> Iterator[Picture]:
             for one in data.scores
         ]
         pairs = data.differences
-        parts += [f"{d.b} less {d.a}: {_around(d.difference or 0.0, d.interval)}" for d in pairs]
+        parts += [
+            f"{d.b} less {d.a}: {_around(d.difference or 0.0, d.interval)}"
+            for d in pairs
+        ]
         draw = partial(_draw_comparison, data.scores, data.differences)
         yield drawn("comparison", "Comparison of runs", "; ".join(parts), draw)
 
@@ -221,7 +241,12 @@ def _draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
     parts = (
         ("resolved", [bar.resolved for bar in bars], theme.good, ""),
         ("not resolved", [bar.unresolved for bar in bars], theme.bad, "////"),
-        ("not evaluated", [bar.not_evaluated for bar in bars], theme.unknown, "\\\\\\\\"),
+        (
+            "not evaluated",
+            [bar.not_evaluated for bar in bars],
+            theme.unknown,
+            "\\\\\\\\",
+        ),
     )
     below = [0] * len(bars)
     for name, heights, colour, hatch in parts:
@@ -229,11 +254,15 @@ def _draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
             continue
         axes.bar(places, heights, 0.65, below, color=colour, hatch=hatch, label=name)
         below = [low + height for low, height in zip(below, heights, strict=True)]
-    axes.set(xlabel="attempt that gave the prediction", ylabel="instances", xticks=places)
+    axes.set(
+        xlabel="attempt that gave the prediction", ylabel="instances", xticks=places
+    )
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(0, max(below, default=0) * 1.18 + 0.5)
     scores, line = [bar.score for bar in bars], axes.twinx()
-    line.plot(places, scores, color=theme.ink, marker="o", markersize=4, label="score so far")
+    line.plot(
+        places, scores, color=theme.ink, marker="o", markersize=4, label="score so far"
+    )
     line.set_ylabel("score so far")
     line.spines["right"].set_visible(True)
     percent_axis(line.yaxis, 0, max(scores, default=0.0) * 1.25)
@@ -250,7 +279,10 @@ def _draw_cost_against_score(steps: Sequence[LimitedRun], theme: Theme) -> Figur
     axes.plot(dollars, scores, color=theme.good, marker="o", linewidth=1.6)
     for each, x, y in zip(steps, dollars, scores, strict=True):
         _note(axes, str(each.attempts), (x, y), theme)
-    axes.set(xlabel="dollars in all (numbers: limit of attempts per instance)", ylabel="score")
+    axes.set(
+        xlabel="dollars in all (numbers: limit of attempts per instance)",
+        ylabel="score",
+    )
     axes.set_xlim(0, max(dollars, default=0.0) * 1.08 or 1.0)
     # With as many decimals as the step of the axis needs.
     ticks = axes.get_xticks()
@@ -265,7 +297,12 @@ def _draw_cost_against_score(steps: Sequence[LimitedRun], theme: Theme) -> Figur
 
 def _note(axes: Axes, text: str, place: tuple[float, float], theme: Theme) -> None:
     axes.annotate(
-        text, place, xytext=(0, 6), textcoords="offset points", ha="center", color=theme.ink
+        text,
+        place,
+        xytext=(0, 6),
+        textcoords="offset points",
+        ha="center",
+        color=theme.ink,
     )
 
 
@@ -283,8 +320,12 @@ def _draw_comparison(
     for y, score in enumerate(scores):
         share = score.share.share or 0.0
         words = f"{share:.1%} ({score.share.count}/{score.share.of})"
-        _draw_interval(axes, y, share, score.share.interval, words, theme, filled=score.official)
-    highest = max((s.share.interval.high for s in scores if s.share.interval), default=1.0)
+        _draw_interval(
+            axes, y, share, score.share.interval, words, theme, filled=score.official
+        )
+    highest = max(
+        (s.share.interval.high for s in scores if s.share.interval), default=1.0
+    )
     _label_lines(axes, [label(score.run) for score in scores], 0, highest * _ROOM)
     axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
     if not differences:
@@ -329,7 +370,12 @@ def _draw_interval(
         markersize=7,
     )
     axes.annotate(
-        words, (around.high, y), (8, 0), textcoords="offset points", va="center", fontsize=8
+        words,
+        (around.high, y),
+        (8, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
     )
 
 
@@ -352,8 +398,13 @@ def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
     for y, x in product(range(2), range(2)):
         count, of, colour = rows[y][x], sum(rows[y]), shades(norm(rows[y][x]))
         # Weights of Rec. 601 for the brightness of a colour.
-        light = sum(w * c for w, c in zip((0.299, 0.587, 0.114), colour, strict=False)) > 0.5
-        cell = Rectangle((x, y), 1, 1, facecolor=colour, edgecolor=theme.paper, linewidth=2)
+        light = (
+            sum(w * c for w, c in zip((0.299, 0.587, 0.114), colour, strict=False))
+            > 0.5
+        )
+        cell = Rectangle(
+            (x, y), 1, 1, facecolor=colour, edgecolor=theme.paper, linewidth=2
+        )
         axes.add_patch(cell)
         text = f"{count}\n{count / of:.1%} of {of}" if of else str(count)
         ink = "#000000" if light else "#ffffff"
@@ -372,10 +423,14 @@ def _draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> F
     models = list(dict.fromkeys(bar.model for bar in bars))
     height = 1.3 + 0.22 * len(repositories) * max(len(models), 1.6)
     figure, axes = new_figure(height=height)
-    group = 0.8  # share of the space of a repository; the rest separates it from the next
+    group = (
+        0.8  # share of the space of a repository; the rest separates it from the next
+    )
     thickness = group / len(models)
     for number, model in enumerate(models):
-        own = {bar.repository: bar for bar in bars if bar.model == model and bar.evaluated}
+        own = {
+            bar.repository: bar for bar in bars if bar.model == model and bar.evaluated
+        }
         found = [own.get(name) for name in repositories]
         shift = group / 2 - thickness * (number + 0.5)
         places = [place + shift for place in range(len(found))]
@@ -386,12 +441,16 @@ def _draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> F
     axes.set_yticks(range(len(repositories)), [label(name) for name in repositories])
     axes.set_xlim(0, 1.12)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    axes.set_xlabel("resolved, of the model's evaluated predictions there (counts at the bars)")
+    axes.set_xlabel(
+        "resolved, of the model's evaluated predictions there (counts at the bars)"
+    )
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(visible=True, axis="x")
     axes.set_axisbelow(True)
     keys = [Patch(**_look(number, theme)) for number in range(len(models))]
-    figure.legend(keys, [label(model) for model in models], loc="outside upper center", ncols=2)
+    figure.legend(
+        keys, [label(model) for model in models], loc="outside upper center", ncols=2
+    )
     return figure
 
 

@@ -91,7 +91,9 @@ def by_model(run: RunData) -> tuple[Group, ...]:
     This is the second table of the run of May 2024 (aider.chat/2024/05/22/swe-bench-lite.html):
     predictions, resolved and share resolved by agent.
     """
-    groups = {group.name: group for group in _grouped(run, lambda i: i.model or UNKNOWN)}
+    groups = {
+        group.name: group for group in _grouped(run, lambda i: i.model or UNKNOWN)
+    }
     order = dict.fromkeys([*run.models, *groups])
     empty = Share.made(0, 0)
     return tuple(groups.get(name, Group(name, 0, 0, 0, empty)) for name in order)
@@ -124,7 +126,9 @@ def _not_predicted(run: RunData) -> set[str]:
 
 
 def _grouped(
-    run: RunData, name: Callable[[InstanceData], str], missing: Counter[str] | None = None
+    run: RunData,
+    name: Callable[[InstanceData], str],
+    missing: Counter[str] | None = None,
 ) -> tuple[Group, ...]:
     members: dict[str, list[InstanceData]] = {}
     for instance in run.instances:
@@ -133,7 +137,10 @@ def _grouped(
     groups = []
     for key in sorted({*members, *missing}):
         own = members.get(key, [])
-        known, resolved = evaluated(own) or not own, sum(i.resolved is True for i in own)
+        known, resolved = (
+            evaluated(own) or not own,
+            sum(i.resolved is True for i in own),
+        )
         share = Share.made(resolved, len(own) + missing[key], known=known)
         judged = sum(i.resolved is not None for i in own)
         groups.append(Group(key, len(own), judged, plausible_among(own), share))

@@ -26,9 +26,11 @@ from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, 
 from reports.statistics.methods import Share, mean_pass_at_k
 
 UNFINISHED = {
-    AttemptStatus.NOT_RECORDED, AttemptStatus.REPLAY_EXHAUSTED, AttemptStatus.INFRA_ERROR,
+    AttemptStatus.NOT_RECORDED,
+    AttemptStatus.REPLAY_EXHAUSTED,
+    AttemptStatus.INFRA_ERROR,
     AttemptStatus.INTERRUPTED,
-}  # fmt: skip
+}
 """Statuses of attempts that the harness or a recording, not the model, ended."""
 
 
@@ -58,16 +60,25 @@ def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
     numbers = {len(instance.attempts) for instance in instances}
     if len(numbers) != 1 or (most := numbers.pop()) < 2:
         return ()
-    plausible = _sample_counts(instances, lambda _, a: a.plausible if a.outcomes_known else None)
+    plausible = _sample_counts(
+        instances, lambda _, a: a.plausible if a.outcomes_known else None
+    )
     resolved = _sample_counts(instances, InstanceData.resolved_by)
     return tuple(
-        PassAtK(k, *(mean_pass_at_k(good, k) if good else None for good in (plausible, resolved)))
+        PassAtK(
+            k,
+            *(
+                mean_pass_at_k(good, k) if good else None
+                for good in (plausible, resolved)
+            ),
+        )
         for k in range(1, most + 1)
     )
 
 
 def _sample_counts(
-    instances: Sequence[InstanceData], is_good: Callable[[InstanceData, AttemptData], bool | None]
+    instances: Sequence[InstanceData],
+    is_good: Callable[[InstanceData, AttemptData], bool | None],
 ) -> list[tuple[int, int]] | None:
     """Return the numbers of attempts and of good ones by instance; None if one is unknown."""
     counts = []
@@ -142,14 +153,20 @@ def gold_files(instances: Iterable[InstanceData]) -> GoldFiles:
     mapped = [instance for instance in known if instance.map_files is not None]
 
     def share(among: Sequence[InstanceData], files: FileLists) -> Share:
-        found = sum(any({*(i.gold_files or ())} <= {*each} for each in files(i)) for i in among)
+        found = sum(
+            any({*(i.gold_files or ())} <= {*each} for each in files(i)) for i in among
+        )
         return Share.made(found, len(among))
 
     return GoldFiles(
         in_map=share(mapped, lambda i: [i.map_files or ()]),
-        added_by_winner=share(known, lambda i: [i.chosen.added_files] if i.chosen else []),
+        added_by_winner=share(
+            known, lambda i: [i.chosen.added_files] if i.chosen else []
+        ),
         added_by_any=share(known, lambda i: [a.added_files for a in i.attempts]),
-        edited_by_winner=share(known, lambda i: [i.chosen.edited_files] if i.chosen else []),
+        edited_by_winner=share(
+            known, lambda i: [i.chosen.edited_files] if i.chosen else []
+        ),
         edited_by_any=share(known, lambda i: [a.edited_files for a in i.attempts]),
     )
 
@@ -196,18 +213,26 @@ def failures(run: RunData) -> Failures:
     """Return the reasons of ``run``, for successes as well."""
     reasons: dict[str, list[str]] = {}
     for i in run.instances:
-        reasons.setdefault(i.status, []).append(i.chosen.status if i.chosen else "unknown")
+        reasons.setdefault(i.status, []).append(
+            i.chosen.status if i.chosen else "unknown"
+        )
     for entry in run.unfinished:
         reasons.setdefault(entry.status, []).append(shortened(entry.reason, 100))
     resolved = Counter(i.status for i in run.instances if i.resolved)
-    missing = (i.verdict.reason if i.verdict else "" for i in run.instances if i.resolved is None)
+    missing = (
+        i.verdict.reason if i.verdict else ""
+        for i in run.instances
+        if i.resolved is None
+    )
     return Failures(
         instances=tuple(
             StatusRow(status, len(own), resolved[status], _ranked(own))
             for status, own in reasons.items()
         ),
         attempts=_ranked(a.status for i in run.instances for a in i.attempts),
-        not_evaluated=_ranked(shortened(reason, 100) or "not evaluated yet" for reason in missing),
+        not_evaluated=_ranked(
+            shortened(reason, 100) or "not evaluated yet" for reason in missing
+        ),
     )
 
 
@@ -247,24 +272,38 @@ def limited_runs(run: RunData) -> tuple[LimitedRun, ...]:
     before, rows = 0, []
     tested = bool(mapping(run.described.get("config")).get("require_tests"))
     for number in sorted({a.attempt for i in run.instances for a in i.attempts}):
-        verdicts = [_resolved_after(i, number, require_tests=tested) for i in run.instances]
+        verdicts = [
+            _resolved_after(i, number, require_tests=tested) for i in run.instances
+        ]
         found = verdicts.count(True)
         further, before = found - before, found
-        dollars = total(a.cost for i in run.instances for a in i.attempts if a.attempt == number)
+        dollars = total(
+            a.cost for i in run.instances for a in i.attempts if a.attempt == number
+        )
         spent = None if spent is None or dollars is None else spent + dollars
         each = float(dollars) / further if further > 0 and dollars is not None else None
         share = Share.made(found, len(run.selected), known=run.evaluated)
-        rows.append(LimitedRun(number, share, None in verdicts, spent, further, dollars, each))
+        rows.append(
+            LimitedRun(number, share, None in verdicts, spent, further, dollars, each)
+        )
     return tuple(rows)
 
 
-def _resolved_after(instance: InstanceData, number: int, *, require_tests: bool) -> bool | None:
+def _resolved_after(
+    instance: InstanceData, number: int, *, require_tests: bool
+) -> bool | None:
     if instance.winner is None or instance.attempt <= number:
         # The best of all attempts is also the best of any subset that holds it.
         return instance.resolved
     attempts = {a.attempt: a for a in instance.attempts if a.attempt <= number}
-    choice = choose([a.candidate for a in attempts.values()], require_tests=require_tests)
-    return instance.resolved_by(attempts[choice.winner.attempt]) if choice.winner else False
+    choice = choose(
+        [a.candidate for a in attempts.values()], require_tests=require_tests
+    )
+    return (
+        instance.resolved_by(attempts[choice.winner.attempt])
+        if choice.winner
+        else False
+    )
 
 
 @dataclass(frozen=True)
@@ -431,7 +470,9 @@ class RunStats:
     validity: UsedValidity | None = None
 
 
-def collect(run: RunData, split: DatasetSplit, used: UsedValidity | None = None) -> RunStats:
+def collect(
+    run: RunData, split: DatasetSplit, used: UsedValidity | None = None
+) -> RunStats:
     # An empty prediction needs no evaluator.
     evaluated = [i for i in run.instances if i.may_resolve and i.resolved is not None]
     verdicts = [instance.verdict for instance in evaluated if instance.verdict]

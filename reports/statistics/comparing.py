@@ -30,7 +30,9 @@ class RunComparison:
     resolved_b: Share
     table: PairedTable
     p_value: float | None  # of McNemar's exact test; None without instances
-    difference: float | None  # the share of B minus that of A, with its interval by bootstrap
+    difference: (
+        float | None
+    )  # the share of B minus that of A, with its interval by bootstrap
     interval: Interval | None
     # Dollars of the compared instances; None if a cost is unknown, and for verdicts without a run.
     cost_a: Dollars | None
@@ -76,7 +78,11 @@ def compare_verdicts(
 
 
 def _cost(run: RunData, common: Collection[str]) -> Decimal | None:
-    return total(i.cost for i in run.instances if i.instance_id in common) if common else None
+    return (
+        total(i.cost for i in run.instances if i.instance_id in common)
+        if common
+        else None
+    )
 
 
 def _verdicts(run: RunData) -> dict[str, bool]:

@@ -81,7 +81,9 @@ def short_split(name: str) -> str:
     return Path(name).name if name.startswith("/") else name
 
 
-def scores(run: RunData, split: DatasetSplit, used: UsedValidity | None = None) -> Scores:
+def scores(
+    run: RunData, split: DatasetSplit, used: UsedValidity | None = None
+) -> Scores:
     known = run.evaluated
     resolved = sum(instance.resolved is True for instance in run.instances)
     verdicts = sum(instance.resolved is not None for instance in run.instances)

@@ -155,7 +155,9 @@ class MeanComparison:
     left_out: int  # number of problems that only one run has
     mean_a: float | None
     mean_b: float | None
-    difference: float | None  # B minus A; like the means and its interval None without problems
+    difference: (
+        float | None
+    )  # B minus A; like the means and its interval None without problems
     interval: Interval | None
     resamples: int
     seed: int
@@ -186,7 +188,11 @@ def compare_means(
         ValueError: a share is not a finite number.
     """
     common = sorted({*a} & {*b})
-    if bad := [name for name in common if not (math.isfinite(a[name]) and math.isfinite(b[name]))]:
+    if bad := [
+        name
+        for name in common
+        if not (math.isfinite(a[name]) and math.isfinite(b[name]))
+    ]:
         raise ValueError(f"not a share: {bad[0]} has {a[bad[0]]} and {b[bad[0]]}")
     changes = [b[name] - a[name] for name in common]
     return MeanComparison(
@@ -195,7 +201,9 @@ def compare_means(
         mean_a=fmean(a[name] for name in common) if common else None,
         mean_b=fmean(b[name] for name in common) if common else None,
         difference=fmean(changes) if common else None,
-        interval=bootstrap_mean(changes, resamples=resamples, seed=seed, confidence=confidence),
+        interval=bootstrap_mean(
+            changes, resamples=resamples, seed=seed, confidence=confidence
+        ),
         resamples=resamples,
         seed=seed,
     )
@@ -235,7 +243,9 @@ def sign_flip_test(
     dice, reached, observed = np.random.default_rng(seed), 0, abs(values.sum()) - 1e-9
     # In parts, because many instances make a large table.
     for done in range(0, resamples, 1000):
-        signs = dice.choice([-1.0, 1.0], size=(min(1000, resamples - done), len(values)))
+        signs = dice.choice(
+            [-1.0, 1.0], size=(min(1000, resamples - done), len(values))
+        )
         reached += int((abs(signs @ values) >= observed).sum())
     return (1 + reached) / (1 + resamples)
 
@@ -255,7 +265,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Statistics 6 (1979), 65-70.
     """
     found, highest = [1.0] * len(p_values), 0.0
-    for done, place in enumerate(sorted(range(len(p_values)), key=lambda n: p_values[n])):
+    for done, place in enumerate(
+        sorted(range(len(p_values)), key=lambda n: p_values[n])
+    ):
         highest = max(highest, p_values[place] * (len(p_values) - done))
         found[place] = min(1.0, highest)
     return found
@@ -276,14 +288,20 @@ class ShareRange:
     interval: Interval
 
     @classmethod
-    def of(cls, low: Sequence[float], high: Sequence[float], resamples: int) -> ShareRange:
+    def of(
+        cls, low: Sequence[float], high: Sequence[float], resamples: int
+    ) -> ShareRange:
         ends = [bootstrap_mean(each, resamples=resamples) for each in (low, high)]
         lowest, highest = (each or Interval(0, 1) for each in ends)
         return cls(fmean(low), fmean(high), Interval(lowest.low, highest.high))
 
 
 def _bootstrap(
-    values: Sequence[float], counts: Sequence[int], resamples: int, seed: int, confidence: float
+    values: Sequence[float],
+    counts: Sequence[int],
+    resamples: int,
+    seed: int,
+    confidence: float,
 ) -> Interval | None:
     import numpy as np
 
@@ -293,7 +311,9 @@ def _bootstrap(
     dice, chances = np.random.default_rng(seed), [count / total for count in counts]
     # In parts, because many different values make a large table.
     rows = [min(1000, resamples - done) for done in range(0, resamples, 1000)]
-    drawn = [dice.multinomial(total, chances, size=n) @ np.asarray(values) for n in rows]
+    drawn = [
+        dice.multinomial(total, chances, size=n) @ np.asarray(values) for n in rows
+    ]
     means = np.concatenate(drawn) / total
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high))

@@ -68,7 +68,9 @@ def _tests(place: str, patch: str) -> Iterator[str]:
         yield fault_line("test edit", place, problem, fix)
 
 
-def _applies(place: str, instance: Instance, patch: str, mirrors: Mirrors) -> Iterator[str]:
+def _applies(
+    place: str, instance: Instance, patch: str, mirrors: Mirrors
+) -> Iterator[str]:
     mirror = mirrors.find(instance.repo)
     if mirror is None or not has_commit(mirror, instance.base_commit):
         return

@@ -58,7 +58,9 @@ def submission_command(
     if len(runs) != 1:
         raise UserError("--submission packages one run: combine several runs first")
     if options.meta is None or not options.split:
-        raise UserError("--submission needs --split (lite, verified, …) and --meta meta.yaml")
+        raise UserError(
+            "--submission needs --split (lite, verified, …) and --meta meta.yaml"
+        )
     split, meta = Split.of(options.split), read_meta(options.meta)
     logo = options.meta.parent / meta.logo
     if not logo.is_file():
@@ -70,7 +72,9 @@ def submission_command(
     dataset = _dataset_of_run(store, split, options.dataset)
     run = read_run(store, dataset.rows)
     partial = options.allow_partial
-    builder = PackageBuilder(store, run, split, meta, dataset.rows, logo, partial, redact)
+    builder = PackageBuilder(
+        store, run, split, meta, dataset.rows, logo, partial, redact
+    )
     lists = builder.build(folder)
     most = max((len(instance.attempts) for instance in run.instances), default=0)
     tried = "one attempt each" if most < 2 else f"best of up to {most} attempts each"
@@ -115,12 +119,17 @@ def evidence_of(
 ) -> dict[str, Path]:
     """Return the files of an evaluation by their names in a package; swebench's own come first."""
     # An evaluation that failed for infrastructure reasons has no report.
-    same = sorted(logs.of(instance_id, patch), key=lambda f: not (f / REPORT_FILE).is_file())
+    same = sorted(
+        logs.of(instance_id, patch), key=lambda f: not (f / REPORT_FILE).is_file()
+    )
     if same:
         found = {name: same[0] / name for name in _COPIED}
     else:
         report = store.logs / f"{instance_id}.{REPORT_FILE}"
-        found = {REPORT_FILE: report, OUTPUT_FILE: store.logs / log_name(instance_id, model)}
+        found = {
+            REPORT_FILE: report,
+            OUTPUT_FILE: store.logs / log_name(instance_id, model),
+        }
     return {name: path for name, path in found.items() if path.is_file()}
 
 
@@ -134,7 +143,9 @@ class PackageBuilder:
     meta: Meta
     rows: Sequence[Row]  # of all instances of the split, the denominator of the score
     logo: Path
-    allow_partial: bool  # count instances without a prediction or a verdict as unresolved
+    allow_partial: (
+        bool  # count instances without a prediction or a verdict as unresolved
+    )
     redact: Redactor  # of everything that is copied
 
     def package(self, folder: Path) -> PackageFolder:
@@ -150,13 +161,21 @@ class PackageBuilder:
             words = "exists already: delete it or name another folder"
             raise UserError(f"--submission {folder} {words}")
         self._check_rows()
-        patched = [instance for instance in self.run.instances if instance.patch.strip()]
+        patched = [
+            instance for instance in self.run.instances if instance.patch.strip()
+        ]
         self._check_verdicts(patched)
         logs = SwebenchLogs(self.store.logs / "evaluation")
-        evidence = {instance.instance_id: self._evidence(instance, logs) for instance in patched}
+        evidence = {
+            instance.instance_id: self._evidence(instance, logs) for instance in patched
+        }
         verdicts = {i.instance_id: i.resolved is True for i in patched}
-        reported = {n: verdicts[n] for n, files in evidence.items() if REPORT_FILE in files}
-        lists = lists_of([str(row["instance_id"]) for row in self.rows], evidence, reported)
+        reported = {
+            n: verdicts[n] for n, files in evidence.items() if REPORT_FILE in files
+        }
+        lists = lists_of(
+            [str(row["instance_id"]) for row in self.rows], evidence, reported
+        )
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
@@ -169,7 +188,9 @@ class PackageBuilder:
         return lists
 
     def _check_rows(self) -> None:
-        without = [row for row in self.rows if not row.get("created_at") or not row.get("repo")]
+        without = [
+            row for row in self.rows if not row.get("created_at") or not row.get("repo")
+        ]
         if without:
             raise UserError(
                 f"the dataset lacks `created_at` or `repo`, as of {without[0]['instance_id']}, "
@@ -187,7 +208,9 @@ class PackageBuilder:
 
     def _check_verdicts(self, patched: Sequence[InstanceData]) -> None:
         with_verdict = [i for i in patched if i.resolved is not None]
-        if others := [i for i in with_verdict if i.verdict is not None and not i.verdict.official]:
+        if others := [
+            i for i in with_verdict if i.verdict is not None and not i.verdict.official
+        ]:
             evaluator = others[0].verdict and others[0].verdict.evaluator
             raise UserError(
                 f"{_some(others)} evaluated by {evaluator}, which is not official: evaluate the "
@@ -210,9 +233,13 @@ class PackageBuilder:
         resolved: object = False
         files = evidence_of(self.store, logs, name, model, instance.patch)
         if path := files.get(REPORT_FILE):
-            resolved = mapping(read_object(path, "evaluate it again").get(name)).get("resolved")
+            resolved = mapping(read_object(path, "evaluate it again").get(name)).get(
+                "resolved"
+            )
             if not isinstance(resolved, bool):
-                words = f"is not a report on {name}: `resolved` is neither true nor false"
+                words = (
+                    f"is not a report on {name}: `resolved` is neither true nor false"
+                )
                 raise damage_at(path, (name, "resolved"), words, "evaluate it again")
         if resolved is not instance.resolved:
             raise UserError(
@@ -234,7 +261,9 @@ class PackageBuilder:
         _write(package.artifacts / ALL_PREDS, "".join(lines).encode())
         for instance in patched:
             folder = package.logs / instance.instance_id
-            _write(folder / PATCH_FILE, instance.patch.encode("utf-8", "surrogateescape"))
+            _write(
+                folder / PATCH_FILE, instance.patch.encode("utf-8", "surrogateescape")
+            )
             for name, path in evidence[instance.instance_id].items():
                 if name == OUTPUT_FILE:
                     packed = gzip.compress(self._clean(path), mtime=0)
@@ -259,7 +288,9 @@ class PackageBuilder:
         folder = package.entry
         readme = Readme(meta, self.run, rows, lists, self.split.value)
         metadata = meta.metadata(several_attempts=readme.several)
-        text = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=10_000)
+        text = yaml.safe_dump(
+            metadata, sort_keys=False, allow_unicode=True, width=10_000
+        )
         _write(folder / METADATA, text.encode())
         _write(package.readme, self.redact(readme.text()).encode())
         _write(folder / meta.logo_name, self.logo.read_bytes())
@@ -269,7 +300,9 @@ class PackageBuilder:
             BY_TIME_FILE: by_time(rows, lists.resolved),
         }
         for name, value in results.items():
-            _write(folder / "results" / name, (json.dumps(value, indent=1) + "\n").encode())
+            _write(
+                folder / "results" / name, (json.dumps(value, indent=1) + "\n").encode()
+            )
 
 
 def _some(instances: Sequence[InstanceData]) -> str:

@@ -8,7 +8,14 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+)
 
 from core.errors import UserError
 from core.parsing.untrusted import yaml_of
@@ -19,7 +26,9 @@ from reports.submission.package import (
 )
 
 METADATA = "metadata.yaml"
-_AFFILIATED = re.compile(r"affiliat|universit|institut|research|college|\blab\b", re.IGNORECASE)
+_AFFILIATED = re.compile(
+    r"affiliat|universit|institut|research|college|\blab\b", re.IGNORECASE
+)
 _OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
 
 
@@ -27,7 +36,9 @@ def check_entry(package: PackageFolder, meta: Meta, today: date) -> Iterator[str
     """Yield the faults of the entry."""
     if meta.date > today:
         problem = f"its date {meta.date} is in the future"
-        yield package.fault("name", package.entry, problem, "use the day of the submission")
+        yield package.fault(
+            "name", package.entry, problem, "use the day of the submission"
+        )
     if _OPEN_BOX.search(package.readme.read_text(encoding="utf-8")):
         problem = "a box of the checklist is open"
         yield package.fault("readme", package.readme, problem, "check it")
@@ -76,7 +87,9 @@ def _first_mistake(error: ValidationError) -> str:
     place = ": ".join(map(str, item["loc"])) or "the file"
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "string_pattern_mismatch":
-        message = "must be a full URL, as https://…" if "http" in message else "is empty"
+        message = (
+            "must be a full URL, as https://…" if "http" in message else "is empty"
+        )
     return f"{place} {_FIXES.get(item['type'], message)}"
 
 
@@ -173,7 +186,8 @@ def read_meta(path: Path) -> Meta:
         raise _mistake(path, f"cannot be used: {error}") from error
     if meta.web_browsing and not meta.web_measures.strip():
         raise _mistake(
-            path, "web_measures is empty: describe how looking up solutions was prevented"
+            path,
+            "web_measures is empty: describe how looking up solutions was prevented",
         )
     if Path(meta.logo).suffix.lower() not in _LOGOS:
         raise _mistake(path, f"logo must name an image ({', '.join(_LOGOS)})")

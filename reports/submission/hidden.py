@@ -48,7 +48,9 @@ class Conversation:
         first = next((n for n, said in enumerate(self.said) if line in said.text), None)
         if first is None or self.said[first].by_model:
             return False
-        after_reply = len(list(takewhile(lambda said: not said.by_model, self.said))) < first
+        after_reply = (
+            len(list(takewhile(lambda said: not said.by_model, self.said))) < first
+        )
         return self.literal or not after_reply or line not in patch
 
 
@@ -75,7 +77,9 @@ def trajectory_of_json(data: object) -> TrajectoryTexts:
         if isinstance(value, str):
             (written if by_model else rest).append(value)
         else:
-            said = (Said("\n".join(_texts_in(m)), m["role"] == "assistant") for m in value)
+            said = (
+                Said("\n".join(_texts_in(m)), m["role"] == "assistant") for m in value
+            )
             conversations.append(Conversation(tuple(said), literal, later))
     written += [s.text for c in conversations for s in c.said if s.by_model]
     return TrajectoryTexts(tuple(conversations), "\n".join(written), "\n".join(rest))
@@ -145,14 +149,22 @@ def hidden_of(instance: Instance, evaluation: Evaluation) -> tuple[Hidden, ...]:
     as well, because it contains the hash of the patched file.
     """
     gold, tests = evaluation.patch, evaluation.test_patch
-    known = "\n".join([instance.problem_statement, *_lines(gold, " -"), *_lines(tests, " -")])
+    known = "\n".join(
+        [instance.problem_statement, *_lines(gold, " -"), *_lines(tests, " -")]
+    )
     fields = tuple(name for name in _FIELDS if name not in known)
     defined = {name for line in _lines(tests, "+") for name in _DEFINED.findall(line)}
     listed = {word for test in evaluation.fail_to_pass for word in _NAME.findall(test)}
-    new = defined & listed if listed else {n for n in defined if n.lower().startswith("test")}
+    new = (
+        defined & listed
+        if listed
+        else {n for n in defined if n.lower().startswith("test")}
+    )
     names = sorted(n for n in new if len(n) >= _SHORTEST_NAME and n not in known)
     return (
-        Hidden("the gold patch", _distinctive(_lines(gold, "+"), known), _index_lines(gold)),
+        Hidden(
+            "the gold patch", _distinctive(_lines(gold, "+"), known), _index_lines(gold)
+        ),
         Hidden(
             "the hidden tests",
             _distinctive(_lines(tests, "+"), known),
@@ -169,7 +181,9 @@ def _index_lines(patch: str) -> tuple[str, ...]:
 
 def _lines(patch: str, marks: str) -> list[str]:
     lines = patch.split("\n")
-    return [t[1:] for t in lines if t[:1] in tuple(marks) and t[:4] not in ("+++ ", "--- ")]
+    return [
+        t[1:] for t in lines if t[:1] in tuple(marks) and t[:4] not in ("+++ ", "--- ")
+    ]
 
 
 def _distinctive(lines: Iterable[str], known: str) -> tuple[str, ...]:
@@ -177,7 +191,9 @@ def _distinctive(lines: Iterable[str], known: str) -> tuple[str, ...]:
     return tuple(
         line
         for line in stripped
-        if len(line) >= _SHORTEST_LINE and len(_WORD.findall(line)) > 1 and line not in known
+        if len(line) >= _SHORTEST_LINE
+        and len(_WORD.findall(line)) > 1
+        and line not in known
     )
 
 
@@ -198,7 +214,9 @@ def base_lookup(instance: Instance, mirrors: Mirrors) -> StandInBase | None:
         if not lines:
             return frozenset()
         patterns = [word for line in lines for word in ("-e", line)]
-        result = git_result("grep", "-a", "-h", "-F", *patterns, commit, "--", cwd=mirror)
+        result = git_result(
+            "grep", "-a", "-h", "-F", *patterns, commit, "--", cwd=mirror
+        )
         found = result.stdout.decode("utf-8", "replace")
         return frozenset(line for line in lines if line in found)
 
@@ -206,7 +224,10 @@ def base_lookup(instance: Instance, mirrors: Mirrors) -> StandInBase | None:
 
 
 def traces(
-    trajectory: TrajectoryTexts, fields: Sequence[Hidden], patch: str, base: StandInBase | None
+    trajectory: TrajectoryTexts,
+    fields: Sequence[Hidden],
+    patch: str,
+    base: StandInBase | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield each hidden field with a trace in ``trajectory``, and an example.
 

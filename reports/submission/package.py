@@ -61,7 +61,9 @@ def fault_line(kind: str, place: str, problem: str, fix: str) -> str:
     ``kind`` is one of docs/submission.md, ``place`` is relative to the package.
     """
     text = f"{kind}: {place[:_LONGEST]}: {problem[:_LONGEST]}; {fix}"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,9 @@ class Lists:
     resolved: list[str]
 
 
-def lists_of(ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str, bool]) -> Lists:
+def lists_of(
+    ids: Iterable[str], generated: Iterable[str], verdicts: Mapping[str, bool]
+) -> Lists:
     """Return the lists of a split; ``verdicts`` are those of the patches with a report."""
     patched = set(generated)
     return Lists(
@@ -47,7 +49,9 @@ def by_repo(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, RepoCount
 
 def by_time(rows: Iterable[Row], resolved: Iterable[str]) -> dict[str, RepoCounts]:
     """Return the numbers of resolved and all instances by the year of ``created_at``, sorted."""
-    return _shares(((row["instance_id"], str(row["created_at"])[:4]) for row in rows), resolved)
+    return _shares(
+        ((row["instance_id"], str(row["created_at"])[:4]) for row in rows), resolved
+    )
 
 
 def summary_lines(
@@ -82,7 +86,9 @@ def _rate(part: int, whole: int) -> float:
     return round(part * 100.0 / whole, 2)
 
 
-def _shares(groups: Iterable[tuple[str, str]], resolved: Iterable[str]) -> dict[str, RepoCounts]:
+def _shares(
+    groups: Iterable[tuple[str, str]], resolved: Iterable[str]
+) -> dict[str, RepoCounts]:
     solved = set(resolved)
     shares: dict[str, RepoCounts] = {}
     for name, group in sorted(groups, key=lambda pair: pair[1]):
@@ -93,7 +99,16 @@ def _shares(groups: Iterable[tuple[str, str]], resolved: Iterable[str]) -> dict[
 
 
 _BUILTIN = "builtin"
-_GROUPS = ("run", "times", IMPORTED, "versions", "dataset", "prices", "models", "evaluation")
+_GROUPS = (
+    "run",
+    "times",
+    IMPORTED,
+    "versions",
+    "dataset",
+    "prices",
+    "models",
+    "evaluation",
+)
 # The parameters that are needed to repeat the run and contain no local path; ``equal_failures`` is
 # one of version 0.12.
 _PARAMETERS = (
@@ -123,7 +138,9 @@ class Readme:
 
     @property
     def _attempts(self) -> int:
-        return max((len(instance.attempts) for instance in self.run.instances), default=0)
+        return max(
+            (len(instance.attempts) for instance in self.run.instances), default=0
+        )
 
     @property
     def _several_runs(self) -> bool:
@@ -161,13 +178,18 @@ class Readme:
             f"Without a patch: {len(lists.no_generation)}; without an evaluation's report: "
             f"{len(lists.no_logs)}. Both count as unresolved.\n"
         )
-        repos, years = by_repo(self.rows, lists.resolved), by_time(self.rows, lists.resolved)
+        repos, years = (
+            by_repo(self.rows, lists.resolved),
+            by_time(self.rows, lists.resolved),
+        )
         yield from (
             "```",
             *summary_lines(self.meta.entry_name, self.split, lists, repos, years),
             "```\n",
         )
-        marked = [i.instance_id for i in self.run.instances if i.edits_test_configuration]
+        marked = [
+            i.instance_id for i in self.run.instances if i.edits_test_configuration
+        ]
         if marked:
             ids = ", ".join(map(one_line, marked))
             yield f"Predictions that edit test configuration: {ids}.\n"
@@ -199,7 +221,9 @@ class Readme:
                 "authors have to check these boxes.\n"
             )
             return
-        used = {text(model.get("edit_format")) for model in objects(config.get("models"))}
+        used = {
+            text(model.get("edit_format")) for model in objects(config.get("models"))
+        }
         # A command's template may contain secrets; its kind is enough here.
         kinds = {text(config.get("agent")).split(":", 1)[0], *filter(named_agent, used)}
         kinds -= {"", _BUILTIN}

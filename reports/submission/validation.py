@@ -14,7 +14,11 @@ from bench.repos.mirrors import Mirrors
 from core.parsing.untrusted import MIB
 from core.redaction import Redactor
 from reports.data.verdicts import OUTPUT_FILE, REPORT_FILE
-from reports.submission.artifacts import check_predictions, check_trajectories, read_lines
+from reports.submission.artifacts import (
+    check_predictions,
+    check_trajectories,
+    read_lines,
+)
 from reports.submission.entry import Meta, check_entry
 from reports.submission.package import PackageFolder
 
@@ -63,8 +67,12 @@ def check_files(package: PackageFolder, redact: Redactor) -> Iterator[str]:
             fix = "redact it, and revoke it if it was ever valid"
             yield package.fault("secret", path, f"contains {secret}", fix)
     if total > MAX_TOTAL_BYTES:
-        problem = f"{total // MIB} MiB, but GitHub asks for at most {MAX_TOTAL_BYTES // MIB}"
-        yield package.fault("size", package.root, problem, "shorten logs and trajectories")
+        problem = (
+            f"{total // MIB} MiB, but GitHub asks for at most {MAX_TOTAL_BYTES // MIB}"
+        )
+        yield package.fault(
+            "size", package.root, problem, "shorten logs and trajectories"
+        )
 
 
 def _text_of(path: Path) -> str:

@@ -17,7 +17,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import split_row
-from bench.instances.validity import VALIDITY_FIX, VALIDITY_SCHEMA, Validity, read_validity
+from bench.instances.validity import (
+    VALIDITY_FIX,
+    VALIDITY_SCHEMA,
+    Validity,
+    read_validity,
+)
 from bench.selection import Selection
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import InfrastructureError, UserError
@@ -66,7 +71,9 @@ class InstanceTrials(ValidityFinding):
         """Return this with one more trial, judged again."""
         trials = (*self.of(kind), trial)
         gold = kind is PatchKind.GOLD
-        return (replace(self, gold=trials) if gold else replace(self, empty=trials)).judged(repeat)
+        return (
+            replace(self, gold=trials) if gold else replace(self, empty=trials)
+        ).judged(repeat)
 
     def judged(self, repeat: int) -> InstanceTrials:
         """Return this with the state that its trials show where ``repeat`` of each are needed."""
@@ -113,16 +120,22 @@ def read_trials(path: Path) -> ValidityFile | None:
         raise invalid(path, error, "a validity file", VALIDITY_FIX) from error
 
 
-def check_same(path: Path, known: ValidityFile, dataset: DatasetIdentity, evaluator: str) -> None:
+def check_same(
+    path: Path, known: ValidityFile, dataset: DatasetIdentity, evaluator: str
+) -> None:
     about = known.dataset
     fix = "give another file with --validity"
     if (about.name, about.split) != (dataset.name, dataset.split):
         words = f"{about.name} ({about.split}), not {dataset.name} ({dataset.split})"
         raise UserError(f"{path} is about {words}; {fix}")
     if about.sha256 != dataset.sha256:
-        raise UserError(f"the rows of {about.name} changed since {path} was written; {fix}")
+        raise UserError(
+            f"the rows of {about.name} changed since {path} was written; {fix}"
+        )
     if known.evaluator != evaluator:
-        raise UserError(f"{path} was made with --evaluator {known.evaluator}; give it, or {fix}")
+        raise UserError(
+            f"{path} was made with --evaluator {known.evaluator}; give it, or {fix}"
+        )
 
 
 def validity_schema() -> dict[str, Any]:
@@ -132,19 +145,28 @@ def validity_schema() -> dict[str, Any]:
 _PATIENCE = 0.5
 
 
-def gold_command(options: ReportOptions, repeat: int, selection: Selection, say: Say) -> int:
+def gold_command(
+    options: ReportOptions, repeat: int, selection: Selection, say: Say
+) -> int:
     """Evaluate gold and empty patches; return 1 if an instance could not be evaluated."""
     path = (options.validity or Path(DEFAULT_FILE)).expanduser().resolve()
     store = RunStore(path.parent, path.stem)
     requested = RequestedEvaluation(store, options, {}, say)
     kind = requested.kind
     if kind == EvaluatorKind.NONE or kind in MANUAL_TOOLS:
-        raise UserError(f"--gold evaluates patches: give another --evaluator than {kind}")
+        raise UserError(
+            f"--gold evaluates patches: give another --evaluator than {kind}"
+        )
     with _locked(path, store.logs):
         dataset = requested.dataset
         instances = dataset.instances()
-        by_id = {i.instance_id: row for i, row in zip(instances, dataset.rows, strict=True)}
-        rows = {one.instance_id: by_id[one.instance_id] for one in selection.apply(instances)}
+        by_id = {
+            i.instance_id: row for i, row in zip(instances, dataset.rows, strict=True)
+        }
+        rows = {
+            one.instance_id: by_id[one.instance_id]
+            for one in selection.apply(instances)
+        }
 
         def make(store: RunStore, tell: Say = say) -> Evaluator:
             return make_evaluator(kind, store, options, tell, dataset.name)
@@ -183,7 +205,10 @@ def _content(
     identity, known = dataset.identity(), read_trials(path)
     if known is not None:
         check_same(path, known, identity, evaluator)
-    before = {name: one.judged(repeat) for name, one in (known.instances if known else {}).items()}
+    before = {
+        name: one.judged(repeat)
+        for name, one in (known.instances if known else {}).items()
+    }
     return ValidityFile(
         schema_version=VALIDITY_SCHEMA,
         dataset=identity,
@@ -254,10 +279,14 @@ class GoldRun:
     def _start(self, total: int) -> None:
         self._began, self._total = time.monotonic(), total
         write_validity(self.path, self.content)
-        kept = sum(len((*one.gold, *one.empty)) for one in self.content.instances.values())
+        kept = sum(
+            len((*one.gold, *one.empty)) for one in self.content.instances.values()
+        )
         words = f"; {counted(kept, 'trial')} known" if kept else ""
         count = counted(len(self.content.instances), "instance")
-        self.say(f"{count}, {counted(total, 'evaluation')} to do ({self.content.evaluator}){words}")
+        self.say(
+            f"{count}, {counted(total, 'evaluation')} to do ({self.content.evaluator}){words}"
+        )
 
     def _keep(self, name: str, known: InstanceTrials, kind: PatchKind) -> None:
         """Keep the trials of an instance; the last one was of the patch ``kind``."""
@@ -276,14 +305,20 @@ class GoldRun:
 
     def _end(self, name: str, error: BaseException | None) -> None:
         """Say what became of an instance; keep why it could not be evaluated."""
-        if error is not None and not isinstance(error, (UserError, InfrastructureError)):
+        if error is not None and not isinstance(
+            error, (UserError, InfrastructureError)
+        ):
             raise error
         with self._lock:
             known = self.content.instances[name]
             if error is not None:
                 known = replace(known, reason=str(error))
                 self._store(name, known)
-            words = f"{known.state.value.replace('_', ' ')}: {known.reason}".removesuffix(": ")
+            words = (
+                f"{known.state.value.replace('_', ' ')}: {known.reason}".removesuffix(
+                    ": "
+                )
+            )
             self.say(f"{name} is {one_line(words)}")
 
     def _say_once(self, line: str) -> None:

@@ -64,10 +64,14 @@ def failed_tests(verdict: Verdict) -> tuple[str, ...] | None:
     found = [each for each in lists if isinstance(each, Mapping)]
     if not found:
         return None
-    return tuple(sorted({str(name) for each in found for name in each.get("failure") or ()}))
+    return tuple(
+        sorted({str(name) for each in found for name in each.get("failure") or ()})
+    )
 
 
-def judged(gold: Sequence[Trial], empty: Sequence[Trial], repeat: int) -> ValidityFinding:
+def judged(
+    gold: Sequence[Trial], empty: Sequence[Trial], repeat: int
+) -> ValidityFinding:
     """Return the state that the trials of both patches show.
 
     A gold patch that is never resolved makes an instance flaky if no test failed each time, for
@@ -79,7 +83,9 @@ def judged(gold: Sequence[Trial], empty: Sequence[Trial], repeat: int) -> Validi
         return ValidityFinding(Validity.INVALID, "an empty patch resolves it", tests)
     if 0 < good < len(gold):
         words = f"the gold patch resolves it {good} of {counted(len(gold), 'time')}"
-        return ValidityFinding(Validity.FLAKY, words + _why(gold, changing(gold)), tests)
+        return ValidityFinding(
+            Validity.FLAKY, words + _why(gold, changing(gold)), tests
+        )
     if min(len(gold), len(empty)) < repeat:
         return ValidityFinding(Validity.NOT_EVALUATED)
     if good:
@@ -90,7 +96,9 @@ def judged(gold: Sequence[Trial], empty: Sequence[Trial], repeat: int) -> Validi
     always = failed[0].intersection(*failed) if len(failed) == len(gold) else None
     if always == set() and changing(gold):
         words = "the gold patch never resolves it, but no test fails each time"
-        return ValidityFinding(Validity.FLAKY, words + _why(gold, changing(gold)), tests)
+        return ValidityFinding(
+            Validity.FLAKY, words + _why(gold, changing(gold)), tests
+        )
     words = "the gold patch does not resolve it"
     return ValidityFinding(Validity.INVALID, words + _why(gold, always or ()), tests)
 
@@ -98,11 +106,15 @@ def judged(gold: Sequence[Trial], empty: Sequence[Trial], repeat: int) -> Validi
 def changing(trials: Iterable[Trial]) -> set[str]:
     """Return the tests that passed in some trials of one patch and failed in others."""
     failed = [{*trial.failed} for trial in trials if trial.failed is not None]
-    return failed[0].union(*failed) - failed[0].intersection(*failed) if failed else set()
+    return (
+        failed[0].union(*failed) - failed[0].intersection(*failed) if failed else set()
+    )
 
 
 def _why(trials: Iterable[Trial], tests: Iterable[str]) -> str:
     reason = next((t.reason for t in trials if t.reason and not t.resolved), "")
     named = sorted(tests)
     more = ", …" if len(named) > _NAMED else ""
-    return f": {reason or ', '.join(named[:_NAMED]) + more or 'no test results were read'}"
+    return (
+        f": {reason or ', '.join(named[:_NAMED]) + more or 'no test results were read'}"
+    )

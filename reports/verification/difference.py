@@ -27,7 +27,9 @@ class Difference:
 
     def line(self, root: Path) -> str:
         """Return one printable line for the user, with the path relative to ``root``."""
-        name = self.file.relative_to(root) if self.file.is_relative_to(root) else self.file
+        name = (
+            self.file.relative_to(root) if self.file.is_relative_to(root) else self.file
+        )
         return one_line(f"{name}: {self.what}")
 
 
@@ -80,7 +82,13 @@ def _shown(value: object, other: object) -> str:
     text = json.dumps(value, ensure_ascii=True, default=str)
     if len(text) <= _LONGEST:
         return text
-    against = json.dumps(other, ensure_ascii=True, default=str) if other is not _MISSING else ""
-    same = next((n for n, (a, b) in enumerate(zip(text, against, strict=False)) if a != b), 0)
+    against = (
+        json.dumps(other, ensure_ascii=True, default=str)
+        if other is not _MISSING
+        else ""
+    )
+    same = next(
+        (n for n, (a, b) in enumerate(zip(text, against, strict=False)) if a != b), 0
+    )
     start = max(0, min(same, len(text) - 1) - _LONGEST // 4)
     return f"{'…' if start else ''}{text[start : start + _LONGEST]}…"

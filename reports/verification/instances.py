@@ -65,7 +65,13 @@ class InstanceCheck:
                 yield from self._derived(path, written, trajectory)
             elif words := _wrong_results(written, trajectory):
                 yield Difference(path, words)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:
             words = f"does not have the layout of docs/trajectory.md: {error!r}"
             yield Difference(place, words, unreadable=True)
 
@@ -91,14 +97,20 @@ class InstanceCheck:
                 yield Difference(place, f"attempt {number}: {wrong}")
         require_tests = bool(trajectory["config"]["require_tests"])
         evidence = evidence_of(trajectory)
-        writers = [AttemptRecord.of_trajectory(raw) for raw in trajectory.get("writers", ())]
+        writers = [
+            AttemptRecord.of_trajectory(raw) for raw in trajectory.get("writers", ())
+        ]
         for writer in writers:
             replied = pairwise(writer.messages)
             asked = [[one] for one, reply in replied if reply.role == "assistant"]
             hashes = [call.request_sha256 for call in writer.calls]
             if hashes != [request_sha256(one) for one in asked]:
-                yield Difference(place, f"scripts of {writer.model}: messages do not fit the calls")
-        again = chosen_again(records, trajectory["winner"], evidence, require_tests=require_tests)
+                yield Difference(
+                    place, f"scripts of {writer.model}: messages do not fit the calls"
+                )
+        again = chosen_again(
+            records, trajectory["winner"], evidence, require_tests=require_tests
+        )
         expected = {
             "winner": again.winner.attempt if again.winner else None,
             "status": again.status.value,
@@ -108,8 +120,12 @@ class InstanceCheck:
         chosen["reason"] = chosen["reason"].replace(*_REWORDED)
         if words := first_difference(chosen, expected):
             yield Difference(place, f"the choice from the recorded outcomes: {words}")
-        winner = next((r.candidate for r in records if r.attempt == trajectory["winner"]), None)
-        choice = CandidateChoice(winner, InstanceStatus(trajectory["status"]), trajectory["reason"])
+        winner = next(
+            (r.candidate for r in records if r.attempt == trajectory["winner"]), None
+        )
+        choice = CandidateChoice(
+            winner, InstanceStatus(trajectory["status"]), trajectory["reason"]
+        )
         # The files contain only the name and the title of an instance.
         title = str(trajectory.get("title", ""))
         instance = Instance(written["instance_id"], "", "", title, "", "")
@@ -123,13 +139,17 @@ class InstanceCheck:
             return
         # Transcripts are written with lone surrogates as escapes.
         again_page = transcript(solved).encode("utf-8", "backslashreplace").decode()
-        yield from first_line(page, page.read_bytes().decode("utf-8", "replace"), again_page)
+        yield from first_line(
+            page, page.read_bytes().decode("utf-8", "replace"), again_page
+        )
 
     @cached_property
     def _recordings(self) -> ReplayedModels | None:
         """The recordings that the run replayed, if they are at hand and unchanged."""
         parts = (mapping(self.described.get(key)) for key in ("options", "config"))
-        for place in (Path(text(part.get("replay"))) for part in parts if part.get("replay")):
+        for place in (
+            Path(text(part.get("replay"))) for part in parts if part.get("replay")
+        ):
             same = mapping(self.described.get("deciding")).get("replay_sha256")
             with suppress(OSError, UserError):
                 if folder_sha256(place) == same:
@@ -137,7 +157,11 @@ class InstanceCheck:
         return None
 
     def _of_recording(self, name: str, record: AttemptRecord) -> Iterator[str]:
-        recorded = self._recordings.attempts(name).get(record.attempt) if self._recordings else None
+        recorded = (
+            self._recordings.attempts(name).get(record.attempt)
+            if self._recordings
+            else None
+        )
         if recorded is None or record.traits is None:
             return
         # A reply to another request than the recorded one has no hash of its exchange.
@@ -159,9 +183,14 @@ class InstanceCheck:
         if config.get("replay") is None:
             expected |= {"model": model["name"], "edit_format": model["edit_format"]}
             if raw["traits"] is not None:
-                expected["traits"] = traits(ModelSettings(**model["settings"])).as_json()
+                expected["traits"] = traits(
+                    ModelSettings(**model["settings"])
+                ).as_json()
         yield from all_differences({key: raw.get(key) for key in expected}, expected)
-        same = mapping(self.described.get("deciding")).get("prompts_sha256") == prompts_hash()
+        same = (
+            mapping(self.described.get("deciding")).get("prompts_sha256")
+            == prompts_hash()
+        )
         if not same or not record.messages or not raw["traits"]:
             return
         rules = _one_fence(get_format(record.edit_format).instructions("```"))
@@ -185,14 +214,19 @@ def _wrong(raw: Mapping[str, Any], record: AttemptRecord, number: int) -> Iterat
         yield f"messages do not fit the calls: {words}"
     dropped = list(submittable_patch(record.model_patch).dropped)
     if is_outside(record.edit_format):  # its tree had files that are in no patch
-        dropped = [*record.dropped_files[: len(record.dropped_files) - len(dropped)], *dropped]
+        dropped = [
+            *record.dropped_files[: len(record.dropped_files) - len(dropped)],
+            *dropped,
+        ]
     again = {"attempt": number, "dropped_files": dropped}
     yield from all_differences(raw, {**record.as_trajectory(), **again})
     if record.candidate.untested and record.candidate.test is not None:
         yield "untested says why the test outcome is unknown, but it is known"
 
 
-def _wrong_origin(described: Mapping[str, Any], trajectory: Trajectory) -> Iterator[str]:
+def _wrong_origin(
+    described: Mapping[str, Any], trajectory: Trajectory
+) -> Iterator[str]:
     """Yield where versions and configuration of a trajectory are not those of its run.
 
     A later start may have other versions, and other values of options that decide no results.
@@ -205,7 +239,8 @@ def _wrong_origin(described: Mapping[str, Any], trajectory: Trajectory) -> Itera
     free = {"models"} | recorded.keys() - mapping(described.get("deciding"))
     kept = recorded.keys() - (free if len(starts) > 1 else set())
     found, expected = (
-        {key: part[key] for key in kept if key in part} for part in (trajectory["config"], recorded)
+        {key: part[key] for key in kept if key in part}
+        for part in (trajectory["config"], recorded)
     )
     yield from islice(all_differences(found, expected, ("config",)), 1)
 
@@ -215,7 +250,9 @@ def _one_fence(text: str) -> str:
 
 
 def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> str | None:
-    said = {raw.get("attempt"): raw.get("recorded", {}) for raw in trajectory["attempts"]}
+    said = {
+        raw.get("attempt"): raw.get("recorded", {}) for raw in trajectory["attempts"]
+    }
     places: list[tuple[Keys, Any, Mapping[str, Any]]] = [
         (("all_results", number), result, said.get(result.get("attempt"), {}))
         for number, result in enumerate(objects(written.get("all_results")))
@@ -227,7 +264,9 @@ def _wrong_results(written: Mapping[str, Any], trajectory: Trajectory) -> str | 
     for keys, found, recorded in places:
         # A combination numbers the attempts of its runs again.
         shared = (found.keys() & recorded.keys()) - {"attempt", "try"}
-        one, other = ({key: part[key] for key in sorted(shared)} for part in (found, recorded))
+        one, other = (
+            {key: part[key] for key in sorted(shared)} for part in (found, recorded)
+        )
         if words := first_difference(one, other, keys):
             return words
     return None
@@ -250,7 +289,9 @@ def chosen_again(
         if evidence is None:
             choice = choose(candidates, require_tests=require_tests)
         else:
-            choice = choose_by_evidence(candidates, evidence, require_tests=require_tests)
+            choice = choose_by_evidence(
+                candidates, evidence, require_tests=require_tests
+            )
         best = choice.winner
         if best is None or best.attempt == winner or best.edit is not False:
             return explained(choice, records)
@@ -266,10 +307,17 @@ def wrong_request(record: AttemptRecord) -> str:
         return f"the last message is not the reply of call {len(record.calls)}"
     requests = list(_requests(record))
     hashes = {request_sha256(request) for request in requests}
-    shown = [message.content for message in record.messages if message.role == "assistant"]
-    replied, found = "".join(call.reply.content for call in record.calls), "".join(shown)
+    shown = [
+        message.content for message in record.messages if message.role == "assistant"
+    ]
+    replied, found = (
+        "".join(call.reply.content for call in record.calls),
+        "".join(shown),
+    )
     # The oldest rounds were left out if the messages do not begin with the first request.
-    whole = bool(requests) and request_sha256(requests[0]) == record.calls[0].request_sha256
+    whole = (
+        bool(requests) and request_sha256(requests[0]) == record.calls[0].request_sha256
+    )
     if not replied.endswith(found) or (whole and replied != found):
         return "the messages do not hold the replies of the calls"
     every = len(shown) >= len(record.calls)

@@ -26,7 +26,13 @@ from llm.chat import Call
 from llm.replay import reply_of_json
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.jsonvalues import mapping, objects
-from reports.data.predictions import ALL_PREDS, IMPORTED, Prediction, all_preds, read_predictions
+from reports.data.predictions import (
+    ALL_PREDS,
+    IMPORTED,
+    Prediction,
+    all_preds,
+    read_predictions,
+)
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_run, rounds
 from reports.data.verdicts import (
@@ -112,11 +118,15 @@ class _Verification:
 
     def _of_run(self) -> Iterator[Difference]:
         run = read_run(self.store)
-        requested = RequestedEvaluation(self.store, self.options, run.described, self.say)
+        requested = RequestedEvaluation(
+            self.store, self.options, run.described, self.say
+        )
         dataset = None
         with suppress(UserError, InfrastructureError):
             dataset = requested.dataset
-        sha256 = dataset.identity().sha256 if dataset and not self.options.dataset else ""
+        sha256 = (
+            dataset.identity().sha256 if dataset and not self.options.dataset else ""
+        )
         for words in _run_differences(run, sha256):
             yield Difference(self.store.run_file, words)
         yield from _ledger_differences(self.store, run)
@@ -130,7 +140,10 @@ class _Verification:
         rows = dataset.rows if dataset else ()
 
         def lists() -> Iterator[Mapping[str, Any]]:
-            known = {p.instance_id: known_verdict(self.store, p) or presumed(p) for p in every}
+            known = {
+                p.instance_id: known_verdict(self.store, p) or presumed(p)
+                for p in every
+            }
             yield leaderboard_lists(every, known)
 
         def stats() -> Iterator[Mapping[str, Any]]:
@@ -173,7 +186,9 @@ class _Verification:
         verdict = known_verdict(self.store, prediction)
         assert verdict is not None
         evaluation = split_row(row)[1] if row is not None else None
-        facts = {name: getattr(saved, name) for name in ("gold_files", "repo", "created_at")}
+        facts = {
+            name: getattr(saved, name) for name in ("gold_files", "repo", "created_at")
+        }
         if evaluation and saved.repo is not None:  # else it was evaluated without a row
             facts = facts_of(evaluation)
         expected = VerdictFile.of(prediction, verdict, facts)
@@ -181,13 +196,19 @@ class _Verification:
             yield Difference(path, words)
         kinds = [kind.value for kind in EvaluatorKind]
         if not verdict.official and saved.evaluator not in kinds:
-            yield Difference(path, f"evaluator is {saved.evaluator!r}, which is unknown")
+            yield Difference(
+                path, f"evaluator is {saved.evaluator!r}, which is unknown"
+            )
         if saved.evaluator == EvaluatorKind.LOCAL.value and (saved.image or saved.tool):
-            yield Difference(path, "image or tool is named, but the local evaluator has neither")
+            yield Difference(
+                path, "image or tool is named, but the local evaluator has neither"
+            )
         yield from self._of_output(prediction, verdict)
         yield from self._against_report(path, prediction, verdict)
 
-    def _of_output(self, prediction: Prediction, verdict: Verdict) -> Iterator[Difference]:
+    def _of_output(
+        self, prediction: Prediction, verdict: Verdict
+    ) -> Iterator[Difference]:
         log = eval_log(self.store, prediction)
         if not log.is_file():
             return
@@ -208,9 +229,13 @@ class _Verification:
             wrong = f"does not say whether {verdict.instance_id} is resolved"
             raise DamagedFileError(path, wrong, FIX)
         log = eval_log(self.store, prediction)
-        needed = verdict.conclusive and verdict.evaluator in BY_SWEBENCH and log.is_file()
+        needed = (
+            verdict.conclusive and verdict.evaluator in BY_SWEBENCH and log.is_file()
+        )
         if needed and not tests_ended(log.read_text("utf-8", "replace")):
-            wrong = "is conclusive, but the test output in logs/ shows no end of the tests"
+            wrong = (
+                "is conclusive, but the test output in logs/ shows no end of the tests"
+            )
             yield Difference(place, wrong)
             return
         if (verdict.status is VerdictStatus.RESOLVED) is not own["resolved"]:
@@ -226,9 +251,13 @@ def _unrelated(
     An earlier start without a result may have left logs and journals of other instances.
     """
     names = run.selected
-    known = {path(name) for name in names for path in (store.trajectory, store.transcript)}
+    known = {
+        path(name) for name in names for path in (store.trajectory, store.transcript)
+    }
     known |= {path for name in names for path in journals_of(store.journals, name)}
-    known |= {store.logs / f"{name}.log" for name in names} | {*map(store.unfinished, names)}
+    known |= {store.logs / f"{name}.log" for name in names} | {
+        *map(store.unfinished, names)
+    }
     label = run.model_name_or_path
     # Of instances without a prediction, too: it may be put aside to be made again.
     every = (*patches, *(Prediction(name, label, "", (), False) for name in names))
@@ -248,7 +277,9 @@ def _unrelated(
         yield Difference(path, "belongs to no instance or patch of this run")
 
 
-def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> Iterator[Difference]:
+def _json(
+    path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]
+) -> Iterator[Difference]:
     """Compare a file with the nearest of its valid contents."""
     if not path.is_file():
         return
@@ -259,13 +290,26 @@ def _json(path: Path, expected: Callable[[], Iterator[Mapping[str, Any]]]) -> It
 
 _CONFIG = TypeAdapter(RunConfig)
 # What each start of a run writes.
-_RECORDED = ("config", "deciding", "versions", "started", "dataset", "selected", "prices", "starts")
+_RECORDED = (
+    "config",
+    "deciding",
+    "versions",
+    "started",
+    "dataset",
+    "selected",
+    "prices",
+    "starts",
+)
 
 
 def _missing(described: Mapping[str, Any]) -> Iterator[str]:
     yield from (key for key in _RECORDED if key not in described)
     for number, start in enumerate(objects(described.get("starts"))):
-        yield from (f"starts[{number}].{key}" for key in ("started", "ended") if key not in start)
+        yield from (
+            f"starts[{number}].{key}"
+            for key in ("started", "ended")
+            if key not in start
+        )
 
 
 def _run_differences(run: RunData, rows_sha256: str) -> Iterator[str]:
@@ -312,7 +356,10 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
         "replay_sha256",
         *(["model_settings_sha256"] if config.replay is None else []),
     ]
-    if not own.get("harness_commit") or own["harness_commit"] != versions()["harness_commit"]:
+    if (
+        not own.get("harness_commit")
+        or own["harness_commit"] != versions()["harness_commit"]
+    ):
         unknown.append("prompts_sha256")
     if other_version:
         unknown += RunConfig.__dataclass_fields__.keys() - recorded.keys()
@@ -339,7 +386,9 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
             given = [model.partition("@")[0].strip() for model in str(value).split(",")]
             models = [model.given.partition("@")[0] for model in config.models]
             yield from all_differences(given, models, keys)
-        elif name in deciding and isinstance(recorded.get(name), (bool, int, float, str)):
+        elif name in deciding and isinstance(
+            recorded.get(name), (bool, int, float, str)
+        ):
             yield from all_differences(str(value), str(recorded[name]), keys)
 
 
@@ -372,8 +421,12 @@ def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
     for damage in run.damaged:
         yield Difference(path, f"line {damage.number}: {damage.problem}")
     yield from _lacking(path, run)
-    for name in sorted({line.instance_id for line in run.ledger}.difference(run.selected)):
-        yield Difference(path, f"has calls of {name!a}, which is not an instance of this run")
+    for name in sorted(
+        {line.instance_id for line in run.ledger}.difference(run.selected)
+    ):
+        yield Difference(
+            path, f"has calls of {name!a}, which is not an instance of this run"
+        )
     if not ours:
         return
     replayed = mapping(run.described.get("config")).get("replay") is not None
@@ -388,8 +441,16 @@ def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
                 expected += replayed_lines(name, raw["attempt"], raw["model"], replies)
         else:
             paths = journals_of(store.journals, name)
-            entries = [pair for path in paths for pair in asked_and_ended(Journal(path).entries())]
-            lines = (LedgerLine.of_call(name, asked, ended) for asked, ended in entries if ended)
+            entries = [
+                pair
+                for path in paths
+                for pair in asked_and_ended(Journal(path).entries())
+            ]
+            lines = (
+                LedgerLine.of_call(name, asked, ended)
+                for asked, ended in entries
+                if ended
+            )
             expected = [line for line in lines if line is not None]
             yield from _unasked(store.trajectory(name), entries, attempts)
         for line in expected:
@@ -419,7 +480,9 @@ def _unasked(
             call.pop("translated", None)  # a mark that versions before 0.13 wrote
             key = (attempt["attempt"], attempt["model"], call)
             # A command that calls its models itself has one call, with what it printed.
-            if key not in known and ("body" in call or not is_outside(attempt["edit_format"])):
+            if key not in known and (
+                "body" in call or not is_outside(attempt["edit_format"])
+            ):
                 words = f"call {number} of attempt {key[0]} is not that of its journal"
                 yield Difference(place, words)
 
@@ -431,8 +494,13 @@ def _lacking(path: Path, run: RunData) -> Iterator[Difference]:
         for line in run.ledger
         if line.kind in ("answered", REPLAYED)
     )
-    for name, attempt in ((i.instance_id, a) for i in run.instances for a in i.attempts):
+    for name, attempt in (
+        (i.instance_id, a) for i in run.instances for a in i.attempts
+    ):
         key = name, attempt.attempt, attempt.called
-        if lacking := Counter((*key, call.usage, call.cost) for call in attempt.calls) - paid:
+        if (
+            lacking := Counter((*key, call.usage, call.cost) for call in attempt.calls)
+            - paid
+        ):
             what = f"{counted(lacking.total(), 'call')} of {name}, attempt {attempt.attempt}"
             yield Difference(path, f"lacks {what}, as its trajectory has them")

@@ -72,15 +72,21 @@ def parse_rates(option: str, text: str, resolve: Resolve) -> PerModel:
     parts = text.split(",")
     bare = [part for part in parts if "=" not in part]
     if len(bare) > 1:
-        raise UserError(f"{option} {text!r}: give one number for all models, or MODEL=N,MODEL=N")
+        raise UserError(
+            f"{option} {text!r}: give one number for all models, or MODEL=N,MODEL=N"
+        )
     named = _entries(option, [part for part in parts if "=" in part], resolve)
     return PerModel(
         others=_rate(option, bare[0]) if bare else None,
-        named={model: _rate(f"{option} {given}", number) for given, model, number in named},
+        named={
+            model: _rate(f"{option} {given}", number) for given, model, number in named
+        },
     )
 
 
-def _entries(option: str, texts: Sequence[str], resolve: Resolve) -> Iterator[tuple[str, str, str]]:
+def _entries(
+    option: str, texts: Sequence[str], resolve: Resolve
+) -> Iterator[tuple[str, str, str]]:
     seen = set()
     for text in texts:
         given, equals, value = (part.strip() for part in text.rpartition("="))
@@ -106,7 +112,9 @@ def _rate(option: str, text: str) -> int:
     text = text.strip()
     number = int(text) if text.isdecimal() and len(text) < 16 else 0
     if number < 1:
-        raise UserError(f"{option} {text!r}: give a whole number per minute, at least 1")
+        raise UserError(
+            f"{option} {text!r}: give a whole number per minute, at least 1"
+        )
     return number
 
 
@@ -240,13 +248,17 @@ class Budget:
         self._models: dict[str, _Account] = {}
         self._open: set[Reservation] = set()
 
-    def charge(self, instance_id: str, model: str, cost: Decimal | None, calls: int = 1) -> None:
+    def charge(
+        self, instance_id: str, model: str, cost: Decimal | None, calls: int = 1
+    ) -> None:
         """Count spending without a reservation; an unknown ``cost`` counts the calls alone."""
         amount = _checked(cost or _ZERO)
         with self._lock:
             self._spend(instance_id, model, amount, calls)
 
-    def reserve(self, instance_id: str, model: str, bound: Decimal | None) -> Reservation | None:
+    def reserve(
+        self, instance_id: str, model: str, bound: Decimal | None
+    ) -> Reservation | None:
         """Reserve one call and ``bound`` dollars; None: not now, ask again later.
 
         None means that other reservations hold the rest, and may settle for less. A ``bound`` of
@@ -292,7 +304,11 @@ class Budget:
         per_model = self._limits.usd_per_model.get(model)
         yield LimitScope.CALLS, self._calls, Decimal(1)
         yield LimitScope.RUN, self._run, amount
-        yield LimitScope.MODEL, self._models.setdefault(model, _Account(per_model)), amount
+        yield (
+            LimitScope.MODEL,
+            self._models.setdefault(model, _Account(per_model)),
+            amount,
+        )
         yield (
             LimitScope.INSTANCE,
             self._instances.setdefault(instance_id, _Account(per_instance)),
@@ -322,9 +338,14 @@ def _over(
     else:
         spent, whole, call = (f"${x:.6f}" for x in (account.spent, limit, amount))
         words = f"{spent} of {whole} are spent, and the next call may cost {call}"
-    names = {LimitScope.INSTANCE: f" for {instance_id}", LimitScope.MODEL: f" for {model}"}
+    names = {
+        LimitScope.INSTANCE: f" for {instance_id}",
+        LimitScope.MODEL: f" for {model}",
+    }
     of = names.get(scope, "")
-    return OverBudgetError(scope, f"{scope.value}: {words}{of}; raise it to go on", limit)
+    return OverBudgetError(
+        scope, f"{scope.value}: {words}{of}; raise it to go on", limit
+    )
 
 
 def _checked(dollars: Decimal) -> Decimal:

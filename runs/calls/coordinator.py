@@ -118,7 +118,9 @@ class CallCoordinator:
             return Wait(_FOR_OTHERS)
         asked: AskedEntry | None = None
         try:
-            if seconds := self.rate_limiter.admit(ask.model, ask.provider, ask.tokens, instance_id):
+            if seconds := self.rate_limiter.admit(
+                ask.model, ask.provider, ask.tokens, instance_id
+            ):
                 # Checked only here, where a worker waits: without requests no provider is down.
                 self._check_providers()
                 return Wait(seconds)
@@ -133,10 +135,14 @@ class CallCoordinator:
         return Ticket(asked.call)
 
     def _check_providers(self) -> None:
-        paused = self.rate_limiter.all_paused_for(self.providers) if self.providers else 0.0
+        paused = (
+            self.rate_limiter.all_paused_for(self.providers) if self.providers else 0.0
+        )
         if paused >= self.give_up_after:
             names = ", ".join(self.providers)
-            self.stop.request(f"no model has answered for {paused:.0f} s ({names}); run it again")
+            self.stop.request(
+                f"no model has answered for {paused:.0f} s ({names}); run it again"
+            )
 
     def end(self, call: str, outcome: CallOutcome) -> bool:
         with self._lock:
@@ -164,9 +170,16 @@ class CallCoordinator:
     def abandon(self, instance_id: str) -> None:
         """End the pending requests of a worker that died: they are charged with their bounds."""
         with self._lock:
-            mine = [call for call, p in self._pending.items() if p.instance_id == instance_id]
+            mine = [
+                call
+                for call, p in self._pending.items()
+                if p.instance_id == instance_id
+            ]
         for call in mine:
-            self.end(call, Failed("the worker died", transient=False, billed=True, reached=False))
+            self.end(
+                call,
+                Failed("the worker died", transient=False, billed=True, reached=False),
+            )
 
     def recover(self, instance_id: str, journal: Journal | None = None) -> int:
         """Add to the ledger what only a journal has; return how many calls were pending.
@@ -218,7 +231,9 @@ class AttemptGate:
     def __post_init__(self) -> None:
         self._started = self.clock()
 
-    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
+    def recorded(
+        self, request_sha256: str, exchange_sha256: str | None = None
+    ) -> Reply | None:
         for number, (asked, ended) in enumerate(self.recorded_calls):
             same = asked.request_sha256 == request_sha256
             if asked.exchange_sha256 == exchange_sha256 if exchange_sha256 else same:

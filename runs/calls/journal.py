@@ -70,7 +70,9 @@ class AskedEntry(_Entry):
     attempt: Annotated[int, Field(strict=True)]
     model: _Text
     request_sha256: _Text
-    exchange_sha256: Annotated[_Text | None, Field(exclude_if=lambda value: not value)] = None
+    exchange_sha256: Annotated[
+        _Text | None, Field(exclude_if=lambda value: not value)
+    ] = None
     bound: DollarsText
     at: _Text = ""
 
@@ -205,7 +207,9 @@ def end_of(call: str, outcome: CallOutcome, redact: Redactor) -> EndEntry:
     if isinstance(outcome, Answered):
         return AnsweredEntry(call=call, reply=outcome.reply)
     said = {**asdict(outcome), "error": redact(outcome.error)}
-    return (RefusedEntry if isinstance(outcome, Refused) else FailedEntry)(call=call, **said)
+    return (RefusedEntry if isinstance(outcome, Refused) else FailedEntry)(
+        call=call, **said
+    )
 
 
 def asked_and_ended(
@@ -232,12 +236,19 @@ def reply_of(asked: AskedEntry, ended: PaidEntry) -> Reply:
 
 def journals_of(journals: Path, instance_id: str) -> list[Path]:
     """Return the paths of an instance's journal and of its retired journals."""
-    return [journals / f"{instance_id}.jsonl", *journals.glob(f"{instance_id}.[0-9]*.jsonl")]
+    return [
+        journals / f"{instance_id}.jsonl",
+        *journals.glob(f"{instance_id}.[0-9]*.jsonl"),
+    ]
 
 
 def bounds(journals: Path, instance_id: str) -> dict[str, Decimal | None]:
     """Return the bound of each call of an instance, those of retired journals included."""
-    every = [e for path in journals_of(journals, instance_id) for e in Journal(path).entries()]
+    every = [
+        e
+        for path in journals_of(journals, instance_id)
+        for e in Journal(path).entries()
+    ]
     return {entry.call: entry.bound for entry in every if isinstance(entry, AskedEntry)}
 
 

@@ -62,7 +62,9 @@ class LedgerLine:
     usage: Annotated[Usage | None, BeforeValidator(Usage.of_json)] = None
 
     @classmethod
-    def of_call(cls, instance_id: str, asked: AskedEntry, ended: EndEntry) -> LedgerLine | None:
+    def of_call(
+        cls, instance_id: str, asked: AskedEntry, ended: EndEntry
+    ) -> LedgerLine | None:
         """Return the line of a call in a journal, None where no provider bills it.
 
         A call whose bill is unknown, because it failed or was lost, costs its bound.
@@ -179,7 +181,9 @@ def read_ledger(path: Path) -> JsonLines[LedgerLine]:
 
 def write_ledger(path: Path, lines: Iterable[LedgerLine]) -> None:
     """Write a whole ledger at ``path``, instead of one that is there."""
-    write_text_atomic(path, "".join(json.dumps(line.as_json()) + "\n" for line in lines))
+    write_text_atomic(
+        path, "".join(json.dumps(line.as_json()) + "\n" for line in lines)
+    )
 
 
 def total(lines: Iterable[LedgerLine]) -> Decimal | None:
@@ -191,7 +195,9 @@ def by_instance(lines: Iterable[LedgerLine]) -> dict[str, Decimal | None]:
     """Return the dollars per instance, None when the cost of a call is unknown."""
     sums: dict[str, Decimal | None] = {}
     for line in lines:
-        sums[line.instance_id] = money.total((sums.get(line.instance_id, Decimal()), line.cost))
+        sums[line.instance_id] = money.total(
+            (sums.get(line.instance_id, Decimal()), line.cost)
+        )
     return sums
 
 
@@ -226,7 +232,9 @@ def ledger_was_damaged(store: RunStore) -> bool:
 def owner_of(store: RunStore, journal: Path) -> str:
     """Return the id of a journal, ``<id>.jsonl`` or, retired, ``<id>.<number>.jsonl``."""
     name, _, number = journal.stem.rpartition(".")
-    known = store.prediction(name).exists() or journal.with_name(f"{name}.jsonl").exists()
+    known = (
+        store.prediction(name).exists() or journal.with_name(f"{name}.jsonl").exists()
+    )
     return name if number.isdigit() and known else journal.stem
 
 

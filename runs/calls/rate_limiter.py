@@ -146,7 +146,11 @@ class RateLimiter:
 
     def ended(self, provider: str, outcome: CallOutcome) -> bool:
         """Note the outcome of an admitted call, and tell whether a failure uses up a try of it."""
-        if isinstance(outcome, Failed) and not outcome.transient and not outcome.reached:
+        if (
+            isinstance(outcome, Failed)
+            and not outcome.transient
+            and not outcome.reached
+        ):
             # The worker died, or the error is of this machine: nothing is known of the provider.
             with self._lock:
                 self._provider(provider).probed_until = -math.inf
@@ -184,14 +188,18 @@ class RateLimiter:
             state.failures += 1
             many = state.failures >= self._policy.failures
             opens = many and (not state.open or now >= state.blocked_until())
-            if retry_after is not None and retry_after > 0:  # false where it is not a number
+            if (
+                retry_after is not None and retry_after > 0
+            ):  # false where it is not a number
                 asked = now + min(retry_after, self._policy.longest_wait)
                 state.asked_until = max(state.asked_until, asked)
             if opens:
                 state.pauses += 1
                 # Pauses double, and their upper half is random.
                 doubled = self._policy.first_wait * 2.0 ** min(state.pauses - 1, 60)
-                pause = min(doubled, self._policy.longest_wait) * (1 + self._random()) / 2
+                pause = (
+                    min(doubled, self._policy.longest_wait) * (1 + self._random()) / 2
+                )
                 state.paused_until = now + pause
                 state.probed_until = -math.inf
 
@@ -251,7 +259,9 @@ class RateWindow:
     _held: int = 0
     _head: _Head | None = None
 
-    def wait(self, now: float, tokens: int, caller: Hashable, grace: float) -> float | None:
+    def wait(
+        self, now: float, tokens: int, caller: Hashable, grace: float
+    ) -> float | None:
         """Return the seconds until ``caller`` may ask again, None when its call may start.
 
         The head may be late by ``grace`` seconds before it loses its place.

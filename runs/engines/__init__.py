@@ -19,7 +19,9 @@ def make_engine(driver: Driver) -> Engine:
     if scale.engine is not EngineKind.RAY:
         return ThreadEngine.of(driver)
     if find_spec("ray") is None:
-        raise UserError("--engine ray needs Ray: install requirements-ray.txt, or the extra ray")
+        raise UserError(
+            "--engine ray needs Ray: install requirements-ray.txt, or the extra ray"
+        )
     if not scale.ray_address:
         # Ray reads it at its import: a node of this machine alone listens at 127.0.0.1 only.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"

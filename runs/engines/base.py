@@ -20,7 +20,9 @@ from runs.storage.run_log import instance_log
 class Engine(Protocol):
     """Works on jobs, several at once."""
 
-    def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
+    def run(
+        self, jobs: Sequence[Job], may_start: Callable[[], bool]
+    ) -> Iterator[Finished[Any]]:
         """Start ``jobs`` in their order, and yield each as it ends.
 
         When ``may_start`` returns False, no further job starts; those that started are yielded.
@@ -53,6 +55,8 @@ class Driver:
         """Give the log of a job while it is worked on; its earlier files are out of the way."""
         store = self.benchmark.store
         store.begin(key)
-        with instance_log(store.logs / f"{key}.log", key, self.log, store.redact) as log:
+        with instance_log(
+            store.logs / f"{key}.log", key, self.log, store.redact
+        ) as log:
             self.progress.started(key)
             yield log

@@ -30,27 +30,38 @@ class ThreadEngine:
     def of(cls, driver: Driver) -> ThreadEngine:
         options, stop = driver.benchmark.options, driver.stop
         slots = Slots(options.scale.jobs, stop)
-        worker = WorkerAccess(options.cache, driver.run_key, slots, stop, driver.warn_once)
+        worker = WorkerAccess(
+            options.cache, driver.run_key, slots, stop, driver.warn_once
+        )
         services = driver.benchmark.services()(worker)
 
         def work(job: Job) -> Finished[Any]:
             try:
                 with driver.started(job.key) as log:
                     calls, steps = driver.coordinator, driver.progress
-                    return work_on(job, services, JobContext(job.key, worker, calls, steps, log))
+                    return work_on(
+                        job, services, JobContext(job.key, worker, calls, steps, log)
+                    )
             except OSError as error:
                 return Finished.without_log(job.key, error)
 
         return cls(options.scale.workers, work, lambda error: stop.request(str(error)))
 
-    def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
-        waiting, ended = deque(jobs), queue.SimpleQueue[Finished[Any] | BaseException | None]()
+    def run(
+        self, jobs: Sequence[Job], may_start: Callable[[], bool]
+    ) -> Iterator[Finished[Any]]:
+        waiting, ended = (
+            deque(jobs),
+            queue.SimpleQueue[Finished[Any] | BaseException | None](),
+        )
         count = min(self.workers, len(jobs))
         for number in range(count):
             threading.Thread(
-                target=self._work, args=(waiting, may_start, ended), name=f"worker-{number}",
+                target=self._work,
+                args=(waiting, may_start, ended),
+                name=f"worker-{number}",
                 daemon=True,
-            ).start()  # fmt: skip
+            ).start()
         error: BaseException | None = None
         while count:
             result = ended.get()

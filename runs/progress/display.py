@@ -157,7 +157,9 @@ class TerminalDisplay(Display):
         size = _size(self._stream)
         if size != self._size:
             self._close_bars()
-            self._stream.write(_ERASE_BELOW)  # lines that the terminal has wrapped or cut
+            self._stream.write(
+                _ERASE_BELOW
+            )  # lines that the terminal has wrapped or cut
             self._size = size
         with contextlib.suppress(Empty):
             while True:

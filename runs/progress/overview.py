@@ -88,7 +88,11 @@ class RunStatus:
             "statuses": {row.status: row.as_json() for row in self.statuses},
             "total": self.total.as_json(),
             "unfinished": [
-                {"instance_id": entry.instance_id, "status": entry.status, "reason": entry.reason}
+                {
+                    "instance_id": entry.instance_id,
+                    "status": entry.status,
+                    "reason": entry.reason,
+                }
                 for entry in self.unfinished
             ],
             "broken": list(self.broken),
@@ -112,7 +116,9 @@ def lines(seen: RunStatus) -> Iterator[str]:
     rows = [*seen.statuses, seen.total]
     cells = [
         (row.status, str(row.instances), str(row.attempts), dollars)
-        for row, dollars in zip(rows, column([row.dollars for row in rows]), strict=True)
+        for row, dollars in zip(
+            rows, column([row.dollars for row in rows]), strict=True
+        )
     ]
     yield from table(_HEADINGS, cells, numbers=(1, 2, 3))
     if seen.unfinished:
@@ -153,7 +159,9 @@ def overview(
         UserError: there is no such run.
     """
     if not store.folder.is_dir():
-        raise UserError(f"there is no run {store.folder}; give the name of one with --run")
+        raise UserError(
+            f"there is no run {store.folder}; give the name of one with --run"
+        )
     reading = _Reading(store, status_of)
     owner, working = last_owner(store.folder), is_locked(store.folder)
     process = f"{owner} did not end this run by itself" if owner else ""
@@ -173,14 +181,20 @@ def overview(
         name = store.name_of(path)
         entries[name] = reading.entry(name, path, reading.prediction)
     every = [entries[name] for name in sorted(entries)]
-    by_status: dict[str, list[InstanceEntry]] = {status: [] for status in (*words, *_LAST)}
+    by_status: dict[str, list[InstanceEntry]] = {
+        status: [] for status in (*words, *_LAST)
+    }
     for entry in every:
         by_status.setdefault(entry.status, []).append(entry)
-    left = (e for e in every if not e.finished and e.status not in (NOT_STARTED, BROKEN))
+    left = (
+        e for e in every if not e.finished and e.status not in (NOT_STARTED, BROKEN)
+    )
     return RunStatus(
         run=store.run,
         folder=store.folder,
-        statuses=tuple(_row(status, some, dollars) for status, some in by_status.items() if some),
+        statuses=tuple(
+            _row(status, some, dollars) for status, some in by_status.items() if some
+        ),
         total=_row("total", every, dollars),
         unfinished=tuple(left),
         broken=(*reading.broken, *map(str, damaged)),

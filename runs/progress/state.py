@@ -151,7 +151,9 @@ class ProgressState:
             self._forget_calls(now)
             running = tuple(
                 replace(one, seconds=now - since)
-                for since, one in sorted(self._running.values(), key=lambda pair: pair[0])
+                for since, one in sorted(
+                    self._running.values(), key=lambda pair: pair[0]
+                )
             )
             statuses = list(self._finished.values())
             done = len(statuses)
@@ -159,9 +161,13 @@ class ProgressState:
                 done=done,
                 total=self.total,
                 succeeded=statuses.count(JobStatus.DONE),
-                failed=sum(s in (JobStatus.ERROR, JobStatus.INFRA_ERROR) for s in statuses),
+                failed=sum(
+                    s in (JobStatus.ERROR, JobStatus.INFRA_ERROR) for s in statuses
+                ),
                 spent=spent,
-                projected=spent / done * self.total if done and spent is not None else None,
+                projected=spent / done * self.total
+                if done and spent is not None
+                else None,
                 calls_per_minute=len(self._calls),
                 seconds_left=self._seconds_left(done, [one.seconds for one in running]),
                 running=running,
@@ -208,7 +214,9 @@ def running_lines(
     """
     first = [f"  {one_line(line)}" for line in more][: max(rows - 2, 0) // 2]
     room = max(rows - 2 - len(first), 0)
-    shown = seen.running if len(seen.running) <= room else seen.running[: max(room - 1, 0)]
+    shown = (
+        seen.running if len(seen.running) <= room else seen.running[: max(room - 1, 0)]
+    )
     lines = [_line(running) for running in shown]
     if left_out := len(seen.running) - len(shown):
         lines.append(f"  … and {left_out} more")

@@ -63,7 +63,9 @@ class RunSummary:
         return {
             "run": self.run,
             "folder": str(self.folder),
-            "counts": {word: self.counts.get(word, 0) for word in (*self.words, *COMMON_WORDS)},
+            "counts": {
+                word: self.counts.get(word, 0) for word in (*self.words, *COMMON_WORDS)
+            },
             "dollars": as_text(self.dollars),
             "calls": self.calls,
             "tokens": asdict(self.tokens),

@@ -24,7 +24,9 @@ def all_versions() -> dict[str, str]:
     return {**versions(), "price_map_sha256": price_map_version()}
 
 
-def prices_used(models: Iterable[str], given: Mapping[str, Price]) -> dict[str, dict[str, Any]]:
+def prices_used(
+    models: Iterable[str], given: Mapping[str, Price]
+) -> dict[str, dict[str, Any]]:
     """Return by model the prices of its calls, in dollars per token.
 
     The keys are litellm's; ``source`` is ``litellm`` for its map, or ``--price`` for ``given``. A
@@ -35,17 +37,27 @@ def prices_used(models: Iterable[str], given: Mapping[str, Price]) -> dict[str, 
 
 def _price(name: str, given: Price | None) -> dict[str, Any]:
     if given is not None:
-        prices = {"input_cost_per_token": given.input, "output_cost_per_token": given.output}
-        return {"source": "--price", **{name: as_number(price) for name, price in prices.items()}}
+        prices = {
+            "input_cost_per_token": given.input,
+            "output_cost_per_token": given.output,
+        }
+        return {
+            "source": "--price",
+            **{name: as_number(price) for name, price in prices.items()},
+        }
     entry = price_entry(name)
     if entry is None:
         return {}
-    numbers = {k: v for k, v in entry.items() if "cost" in k and isinstance(v, (int, float))}
+    numbers = {
+        k: v for k, v in entry.items() if "cost" in k and isinstance(v, (int, float))
+    }
     return {"source": "litellm", **numbers}
 
 
 def note_start(
-    store: RunStore, prices: Mapping[str, Mapping[str, Any]], api_base: str | None = None
+    store: RunStore,
+    prices: Mapping[str, Mapping[str, Any]],
+    api_base: str | None = None,
 ) -> None:
     """Add the start of this process to ``run.json``.
 
@@ -71,10 +83,14 @@ def note_end(store: RunStore) -> None:
 def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
     """Add the model names in providers' answers, by the model that was asked."""
     described = store.read_run() or {}
-    names = {model: {*noted} for model, noted in described.get("models_returned", {}).items()}
+    names = {
+        model: {*noted} for model, noted in described.get("models_returned", {}).items()
+    }
     for model, name in returned:
         names.setdefault(model, set()).add(name)
-    store.update_run(models_returned={model: sorted(names[model]) for model in sorted(names)})
+    store.update_run(
+        models_returned={model: sorted(names[model]) for model in sorted(names)}
+    )
 
 
 def note_left_out(store: RunStore, file: str, states: Mapping[str, str]) -> None:
@@ -133,7 +149,9 @@ def open_run(
     recorded = store.read_run()
     differ = recorded_differences(store, description["deciding"])
     if recorded is None or not store.has_results():
-        kept = {key: value for key, value in (recorded or {}).items() if key == "starts"}
+        kept = {
+            key: value for key, value in (recorded or {}).items() if key == "starts"
+        }
         recorded = {**description, "selected": [], **kept}
     elif differ:
         raise UserError(
@@ -141,7 +159,9 @@ def open_run(
             "what it was started with or choose another --run"
         )
     every = sorted({*recorded.get("selected", ()), *selected})
-    store.save_run({**recorded, "selected": every, **({"options": dict(given)} if given else {})})
+    store.save_run(
+        {**recorded, "selected": every, **({"options": dict(given)} if given else {})}
+    )
 
 
 def check_remains(store: RunStore) -> None:
@@ -166,11 +186,14 @@ def changed_address(store: RunStore, address: str | None) -> str:
     """Return in words how ``--api-base`` differs from the last start's; empty where it does not."""
     described = store.read_run() or {}
     last = (described.get("starts") or [{}])[-1].get("api_base")
-    before = last if last is not None else (described.get("config") or {}).get("api_base")
+    before = (
+        last if last is not None else (described.get("config") or {}).get("api_base")
+    )
     if not described.get("starts") or before == address:
         return ""
     return (
-        f"--api-base was {before or 'not given'} at the last start, and is {address or 'not given'}"
+        f"--api-base was {before or 'not given'} at the last start, and is "
+        f"{address or 'not given'}"
     )
 
 
@@ -216,7 +239,10 @@ def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
 
 def _value(value: object) -> str:
     if isinstance(value, list):
-        return ",".join(f"{v:g}" if isinstance(v, float) else str(v) for v in value) or "none"
+        return (
+            ",".join(f"{v:g}" if isinstance(v, float) else str(v) for v in value)
+            or "none"
+        )
     return "none" if value is None else shortened(str(value), _SHOWN)
 
 

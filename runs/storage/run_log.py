@@ -15,13 +15,17 @@ _NO_INSTANCE = "-"
 
 
 @contextmanager
-def run_log(path: Path, redact: Redactor, level: int = logging.INFO) -> Iterator[logging.Logger]:
+def run_log(
+    path: Path, redact: Redactor, level: int = logging.INFO
+) -> Iterator[logging.Logger]:
     """Yield the logger of a run, which appends to ``path``; safe to use from many threads.
 
     A record is one line ``time level instance message``, in UTC; its further lines are indented.
     """
     logger = logging.Logger(_NO_INSTANCE, level)
-    with _written_to(logger, path, redact, "%(asctime)s %(levelname)s %(name)s %(message)s", level):
+    with _written_to(
+        logger, path, redact, "%(asctime)s %(levelname)s %(name)s %(message)s", level
+    ):
         yield logger
 
 
@@ -36,7 +40,9 @@ def instance_log(
     """
     logger = logging.Logger(name, min(logging.INFO, parent.level))
     logger.parent = parent
-    with _written_to(logger, path, redact, "%(asctime)s %(levelname)s %(message)s", logging.INFO):
+    with _written_to(
+        logger, path, redact, "%(asctime)s %(levelname)s %(message)s", logging.INFO
+    ):
         yield logger
 
 
@@ -84,5 +90,6 @@ def _visible(line: str) -> str:
     if line.isprintable():
         return line
     return "".join(
-        c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in line
+        c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode()
+        for c in line
     )

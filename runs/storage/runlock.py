@@ -58,7 +58,9 @@ def run_lock(folder: Path, option: str = "--run") -> Iterator[Owner | None]:
     try:
         before = last_owner(folder)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        write_json_atomic(folder / _OWNER, asdict(Owner(os.getpid(), socket.gethostname(), now)))
+        write_json_atomic(
+            folder / _OWNER, asdict(Owner(os.getpid(), socket.gethostname(), now))
+        )
         yield before
     finally:
         forget(folder)

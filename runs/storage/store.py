@@ -24,7 +24,11 @@ from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import damage_at, invalid, read_object
 from core.redaction import Redactor
 
-RUN_FILE, RESULTS_FILE, STATS_FILE = OWN_FILES = ("run.json", "results.json", "stats.json")
+RUN_FILE, RESULTS_FILE, STATS_FILE = OWN_FILES = (
+    "run.json",
+    "results.json",
+    "stats.json",
+)
 """The files of a run that lie among its predictions."""
 _SAFE_KEY = re.compile(r"\w[\w.+-]*")
 _LONGEST = 60
@@ -130,12 +134,16 @@ def without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in data.items() if key not in _EVALUATION_KEYS}
     if isinstance(kept.get("all_results"), list):
         kept["all_results"] = [
-            without_evaluation(result) for result in kept["all_results"] if isinstance(result, dict)
+            without_evaluation(result)
+            for result in kept["all_results"]
+            if isinstance(result, dict)
         ]
     return kept
 
 
-def _check(path: Path, data: object, model: type[BaseModel], what: str, fix: str) -> None:
+def _check(
+    path: Path, data: object, model: type[BaseModel], what: str, fix: str
+) -> None:
     try:
         model.model_validate(data)
     except ValidationError as error:
@@ -170,8 +178,14 @@ class RunStore:
         """Return the store of an existing run; a UserError if another command reads it."""
         folder = folder.expanduser().resolve()
         if not folder.is_dir():
-            raise UserError(f"there is no run {folder}; give a folder under predictions/")
-        out = folder.parent.parent if folder.parent.name == "predictions" else folder.parent
+            raise UserError(
+                f"there is no run {folder}; give a folder under predictions/"
+            )
+        out = (
+            folder.parent.parent
+            if folder.parent.name == "predictions"
+            else folder.parent
+        )
         return _LooseStore(out, folder.name, reader=reader, place=folder).checked()
 
     def checked(self) -> RunStore:
@@ -294,7 +308,9 @@ class RunStore:
             self.logs / f"{instance_id}.log",
         )
         replaced = self.folder / "replaced"
-        place = next(p for n in count(1) if not (p := replaced / f"{instance_id}.{n}").exists())
+        place = next(
+            p for n in count(1) if not (p := replaced / f"{instance_id}.{n}").exists()
+        )
         place.mkdir(parents=True)
         for kind, path in zip(_KINDS, files, strict=True):
             if path.exists():
@@ -329,7 +345,9 @@ class RunStore:
             words = f"and {other} are both predictions of {name}"
             raise damage_at(path, _ID, words, "keep the one that is meant")
         words = f"is the prediction of {name}"
-        raise damage_at(path, _ID, words, f"call it {other.name}, or fix its `instance_id`")
+        raise damage_at(
+            path, _ID, words, f"call it {other.name}, or fix its `instance_id`"
+        )
 
     def has_results(self) -> bool:
         """Return whether there are results, with which another configuration must not be mixed."""

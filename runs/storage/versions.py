@@ -21,9 +21,13 @@ def versions() -> Mapping[str, str]:
     """Return the versions that a run records."""
     packages = {name: version(name) for name in _RECORDED}
     # Without a repository of its own, git would answer for one that the code lies in.
-    found = git_result("rev-parse", "HEAD", cwd=CODE) if (CODE / ".git").exists() else None
+    found = (
+        git_result("rev-parse", "HEAD", cwd=CODE) if (CODE / ".git").exists() else None
+    )
     return {
         "harness": HARNESS_VERSION,
-        "harness_commit": found.stdout.decode().strip() if found and not found.returncode else "",
+        "harness_commit": found.stdout.decode().strip()
+        if found and not found.returncode
+        else "",
         **packages,
     }

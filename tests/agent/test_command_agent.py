@@ -47,7 +47,9 @@ def python(code: str, *words: str) -> str:
     return shlex.join([sys.executable, "-c", code, *words])
 
 
-def run(root: Path, template: str, seconds: float = 20, *names: str) -> tuple[AgentResult, Task]:
+def run(
+    root: Path, template: str, seconds: float = 20, *names: str
+) -> tuple[AgentResult, Task]:
     task = a_task(root)
     return command_agent(template, names, seconds).work(task), task
 
@@ -58,25 +60,41 @@ def output(task: Task) -> str:
 
 def test_the_placeholders_are_filled_as_whole_words(tmp_path: Path) -> None:
     code = "import sys, json, os; print(json.dumps([open(sys.argv[1]).read(), sys.argv[2:]]))"
-    words = ("{message_file}", "--model={model}", "{temperature}", "{{other}}", "{result_file}")
+    words = (
+        "{message_file}",
+        "--model={model}",
+        "{temperature}",
+        "{{other}}",
+        "{result_file}",
+    )
     work, task = run(tmp_path, python(code, *words))
     assert work == AgentResult()
     message, (model, temperature, other, result_file) = json.loads(output(task))
     assert message == MESSAGE
-    assert (model, temperature, other) == ("--model=vendor/model name", "0.4", "{other}")
+    assert (model, temperature, other) == (
+        "--model=vendor/model name",
+        "0.4",
+        "{other}",
+    )
     assert not Path(result_file).is_relative_to(tmp_path)
     assert list(tmp_path.iterdir()) == [], "nothing of ours lies in the checkout"
     assert not Path(result_file).parent.exists(), "and nothing is left elsewhere"
 
 
-def test_it_runs_in_the_checkout_and_no_shell_reads_the_template(tmp_path: Path) -> None:
-    _, task = run(tmp_path, python("import os, sys; print(os.getcwd(), sys.argv[1])", "$HOME;ls"))
+def test_it_runs_in_the_checkout_and_no_shell_reads_the_template(
+    tmp_path: Path,
+) -> None:
+    _, task = run(
+        tmp_path, python("import os, sys; print(os.getcwd(), sys.argv[1])", "$HOME;ls")
+    )
     assert output(task).split() == [str(tmp_path), "$HOME;ls"]
     _, task = run(tmp_path, "sh -c 'echo $((1 + 1)); cat \"$0\"' {message_file}")
     assert output(task) == f"2\n{MESSAGE}"
 
 
-def test_only_named_variables_reach_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_named_variables_reach_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MY_API_KEY", "mine")
     monkeypatch.setenv("OTHER_API_KEY", "not yours")
     monkeypatch.setenv("GIT_DIR", "/nowhere")
@@ -159,7 +177,12 @@ def test_endless_and_binary_output_is_cut(tmp_path: Path) -> None:
     ("written", "cost", "usage", "note"),
     [
         ('{"cost": 0.12}', Decimal("0.12"), None, ""),
-        ('{"cost": 0, "calls": 3, "tokens": {"prompt": 5, "completion": 2}}', 0.0, Usage(5, 2), ""),
+        (
+            '{"cost": 0, "calls": 3, "tokens": {"prompt": 5, "completion": 2}}',
+            0.0,
+            Usage(5, 2),
+            "",
+        ),
         ("{}", None, None, ""),
         ('{"cost": "0.12"}', None, None, "not a number"),
         ('{"cost": true}', None, None, "not a number"),
@@ -218,11 +241,19 @@ def test_what_cannot_be_run_is_infrastructure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "env", "words"),
     [
-        ("command:no-such-command-at-all {model}", (), "no command 'no-such-command-at-all'"),
+        (
+            "command:no-such-command-at-all {model}",
+            (),
+            "no command 'no-such-command-at-all'",
+        ),
         ("command:", (), "is empty"),
         ("command:sh 'x", (), "fix the quotes"),
         ("command:sh", ("NOT_SET_AT_ALL",), "--agent-env NOT_SET_AT_ALL: not set"),
-        ("command:sh --key sk-abcdefgh", (), "the value of MY_API_KEY: pass it with --agent-env"),
+        (
+            "command:sh --key sk-abcdefgh",
+            (),
+            "the value of MY_API_KEY: pass it with --agent-env",
+        ),
         ("nobody", (), "give one of builtin, command:TEMPLATE"),
         ("no.such.module:agent", (), "cannot be loaded"),
         ("json:nothing", (), "cannot be loaded"),
@@ -242,7 +273,9 @@ def test_wrong_agents_are_refused(
 def test_agents_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "their_agents-1.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-agents\nVersion: 1\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: their-agents\nVersion: 1\n"
+    )
     (info / "entry_points.txt").write_text(
         "[swe_retry_harness.agents]\ntheirs = agent.builtin:BuiltinAgent\ngone = no.such:thing\n"
     )

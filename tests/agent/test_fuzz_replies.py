@@ -46,7 +46,13 @@ from core.plaintext import table
 from llm.chat import Message, Reply
 from llm.client import messages_as_sent
 from tests.support import write_files
-from tests.support.hostile_replies import HOSTILE_PATHS, Writer, blocks_in, files_of, replies_in
+from tests.support.hostile_replies import (
+    HOSTILE_PATHS,
+    Writer,
+    blocks_in,
+    files_of,
+    replies_in,
+)
 
 _SECRET = "the secret that lies outside the checkout"
 _BUNDLED = Path(__file__).parents[2] / "demo" / "replies"
@@ -78,13 +84,19 @@ class Arena:
         self.root, self.outside = folder / "checkout", folder / "outside"
         self.root.mkdir()
         self.outside.mkdir()
-        write_files(self.root, {**files, "README.md": "# Read me\n", "package/a.py": "x = 1\n"})
+        write_files(
+            self.root, {**files, "README.md": "# Read me\n", "package/a.py": "x = 1\n"}
+        )
         self.known = frozenset(self._files())
         self._plant()
         self.before = self._signature()
 
     def _files(self) -> list[str]:
-        return [p.relative_to(self.root).as_posix() for p in self.root.rglob("*") if p.is_file()]
+        return [
+            p.relative_to(self.root).as_posix()
+            for p in self.root.rglob("*")
+            if p.is_file()
+        ]
 
     def _plant(self) -> None:
         (self.outside / "secret.txt").write_text(_SECRET)
@@ -120,8 +132,11 @@ class Arena:
                     found[entry.path] = (stat.st_ino, stat.st_mode)
                 else:
                     found[entry.path] = (
-                        stat.st_ino, stat.st_mode, stat.st_size, stat.st_mtime_ns,
-                    )  # fmt: skip
+                        stat.st_ino,
+                        stat.st_mode,
+                        stat.st_size,
+                        stat.st_mtime_ns,
+                    )
         return found
 
     def check_and_reset(self, space: Workspace, feedback_text: str) -> None:
@@ -177,7 +192,10 @@ def carry_out(
         counts["malformed"] = 1
         text = str(error)
     index = FileIndex.of(arena.known)
-    shown = {*index.mentioned(reply.content), *index.plainly_mentioned(reply.content[:2000])}
+    shown = {
+        *index.mentioned(reply.content),
+        *index.plainly_mentioned(reply.content[:2000]),
+    }
     text += show_files(sorted(shown), space.read) + str(Checks(space).problem())
     message = Message("assistant", reply.content, reply.tool_calls)
     messages_as_sent([Message("user", "x"), message, Message("user", text)])
@@ -221,7 +239,9 @@ def fuzz(
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 what = f"{type(error).__name__}: {error!s:.120} ({where.name}:{where.lineno})"
                 figures.raised.setdefault(what, []).append(number)
-            figures.slowest = max(figures.slowest, (time.perf_counter() - started, number))
+            figures.slowest = max(
+                figures.slowest, (time.perf_counter() - started, number)
+            )
     return figures
 
 
@@ -244,7 +264,10 @@ def main(
     print(
         f"{len(texts)} recorded replies, {len(blocks)} blocks; {len(numbers)} replies, seed {seed}"
     )
-    rows = [(form, *(figures.outcomes[form, what] for what in _COLUMNS)) for form in format_names()]
+    rows = [
+        (form, *(figures.outcomes[form, what] for what in _COLUMNS))
+        for form in format_names()
+    ]
     for line in table(("format", *_COLUMNS), rows, numbers=range(1, 1 + len(_COLUMNS))):
         print(line)
     for what, found in figures.raised.items():
@@ -253,7 +276,9 @@ def main(
     print(f"slowest reply: {figures.slowest[0]:.2f} s (number {figures.slowest[1]})")
     own = os.times()
     used = own.children_user + own.children_system
-    print(f"{took:.0f} s, CPU {used:.0f} s, {1000 * used / len(numbers):.1f} ms per reply")
+    print(
+        f"{took:.0f} s, CPU {used:.0f} s, {1000 * used / len(numbers):.1f} ms per reply"
+    )
     raise typer.Exit(1 if figures.raised else 0)
 
 
@@ -277,7 +302,10 @@ def _guarded(
             last, since = at.value, time.monotonic()
         elif time.monotonic() - since > seconds or not worker.is_alive():
             worker.kill()
-            print(f"reply {last} of seed {seed} hung, or ended the process", file=sys.stderr)
+            print(
+                f"reply {last} of seed {seed} hung, or ended the process",
+                file=sys.stderr,
+            )
             raise typer.Exit(1)
     figures: Figures = receiver.recv()
     worker.join()
@@ -296,7 +324,9 @@ def test_nothing_escapes_and_nothing_is_raised(seed: int, count: int) -> None:
     figures = fuzz(Writer(texts, blocks), files_of(blocks), seed, range(count))
     assert not figures.raised
     total = sum(figures.outcomes.values())
-    assert figures.outcomes["diff", "applied"] and figures.outcomes["whole-func", "failed"], total
+    assert (
+        figures.outcomes["diff", "applied"] and figures.outcomes["whole-func", "failed"]
+    ), total
 
 
 def _arena(folder: Path) -> Arena:
@@ -318,8 +348,12 @@ def test_a_hostile_path_is_a_failed_edit_or_a_plain_new_file(
     carry_out(Reply(reply), form, random.Random(0), arena)
 
 
-@pytest.mark.parametrize("name", ["outside/secret.txt", "checkout/.git/config", "checkout/a.py"])
-def test_the_arena_notices_changes_made_outside_the_workspace(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["outside/secret.txt", "checkout/.git/config", "checkout/a.py"]
+)
+def test_the_arena_notices_changes_made_outside_the_workspace(
+    tmp_path: Path, name: str
+) -> None:
     arena = _arena(tmp_path)
     (tmp_path / name).write_text("changed")
     with pytest.raises(EscapedError, match="changed"):

@@ -58,7 +58,12 @@ _PARTS = st.one_of(
     st.text(max_size=6),
 )
 _PATHS = st.lists(_PARTS, min_size=1, max_size=5).map("/".join)
-_LINKS = {"out": "../outside", "secret": "../outside/secret", "to-git": ".git", "loop": "loop"}
+_LINKS = {
+    "out": "../outside",
+    "secret": "../outside/secret",
+    "to-git": ".git",
+    "loop": "loop",
+}
 
 
 def _checkout(folder: Path) -> Path:
@@ -98,7 +103,9 @@ def _state(folder: Path) -> dict[str, object]:
     )
 )
 @settings(max_examples=300, deadline=None)
-def test_only_plain_files_of_the_checkout_are_touched(steps: list[tuple[str, str, str]]) -> None:
+def test_only_plain_files_of_the_checkout_are_touched(
+    steps: list[tuple[str, str, str]],
+) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         root = _checkout(folder)
@@ -116,17 +123,22 @@ def test_only_plain_files_of_the_checkout_are_touched(steps: list[tuple[str, str
             except UnsafePathError:
                 continue
         after = _state(folder)
-        changed = {p for p in before.keys() | after.keys() if before.get(p) != after.get(p)}
+        changed = {
+            p for p in before.keys() | after.keys() if before.get(p) != after.get(p)
+        }
         own = {str(root / path) for path in space.originals}
         assert all(p in own or Path(p).is_dir() for p in changed)
         assert not any(
-            p.startswith((str(root / ".git/"), str(folder / "outside"))) for p in changed
+            p.startswith((str(root / ".git/"), str(folder / "outside")))
+            for p in changed
         )
-        assert {p for p in before if Path(p).is_symlink()} == {str(root / n) for n in _LINKS} | {
-            str(root / "folder/inside")
-        }
+        assert {p for p in before if Path(p).is_symlink()} == {
+            str(root / n) for n in _LINKS
+        } | {str(root / "folder/inside")}
         folded = [os.path.relpath(p, root).casefold() for p in after]
-        assert len(folded) == len(set(folded)), "two names that some systems take for one"
+        assert len(folded) == len(set(folded)), (
+            "two names that some systems take for one"
+        )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +206,9 @@ def test_what_the_system_refuses_is_a_failed_edit(
     else:
         (space.root / "folder").chmod(0o500)
         path = "folder/x.py"
-    with pytest.raises(UnsafePathError, match=r"cannot be written|ermission denied|name too long"):
+    with pytest.raises(
+        UnsafePathError, match=r"cannot be written|ermission denied|name too long"
+    ):
         space.write({path: "x\n"})
 
 
@@ -207,7 +221,9 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
         space.write({"huge": "x\n"})
 
 
-@pytest.mark.parametrize("codec", ["punycode", "idna", "rot13", "undefined", "zlib", "nonsense"])
+@pytest.mark.parametrize(
+    "codec", ["punycode", "idna", "rot13", "undefined", "zlib", "nonsense"]
+)
 def test_codecs_that_are_no_encodings_of_sources_are_passed_over(codec: str) -> None:
     data = f"# coding: {codec}\nx = 1\n".encode()
     file = TextFile.decode(data)

@@ -51,7 +51,9 @@ def test_unsafe_paths_are_neither_read_nor_written(tmp_path: Path, path: str) ->
 
 def test_encoding_line_ends_and_mode_are_kept(tmp_path: Path) -> None:
     (tmp_path / "crlf.py").write_bytes(b"a\r\nb\r\n")
-    (tmp_path / "latin.py").write_bytes("# -*- coding: latin-1 -*-\nx = '\xe9'\n".encode("latin-1"))
+    (tmp_path / "latin.py").write_bytes(
+        "# -*- coding: latin-1 -*-\nx = '\xe9'\n".encode("latin-1")
+    )
     (tmp_path / "plain.txt").write_bytes(b"caf\xe9\n")
     (tmp_path / "bom.py").write_bytes(b"\xef\xbb\xbfx\n")
     (tmp_path / "tool").write_bytes(b"#!/bin/sh\n")
@@ -71,7 +73,11 @@ def test_originals_are_remembered(tmp_path: Path) -> None:
     space = Workspace(tmp_path)
     space.write({"a": "2\n", "deep/b": "x\n"})
     space.write({"a": "3\n"})
-    assert (space.original("a"), space.original("deep/b"), space.read("a")) == ("1\n", None, "3\n")
+    assert (space.original("a"), space.original("deep/b"), space.read("a")) == (
+        "1\n",
+        None,
+        "3\n",
+    )
 
 
 def test_a_file_where_a_folder_is_needed(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ def jobs() -> list[InstanceJob]:
         repo, _, rest = name.partition("@")
         version, _, number = rest.partition(":")
         key = f"{repo.replace('/', '__')}-{number}"
-        found.append(InstanceJob(an_instance(instance_id=key, repo=repo, version=version)))
+        found.append(
+            InstanceJob(an_instance(instance_id=key, repo=repo, version=version))
+        )
     return found
 
 
@@ -34,7 +36,9 @@ def benchmark(
     given: Options, environment: EnvironmentKind = EnvironmentKind.DOCKER
 ) -> InstanceBenchmark:
     run, store = config(environment=environment), RunStore(given.out, "r")
-    return InstanceBenchmark(run, given, store, lambda _: None, Dataset("d", "test", ()), ())
+    return InstanceBenchmark(
+        run, given, store, lambda _: None, Dataset("d", "test", ()), ()
+    )
 
 
 def numbers(found: list[InstanceJob]) -> str:
@@ -68,7 +72,9 @@ def test_images_without_a_known_runner_are_not_pulled(
     assert used_images(instances) == []
     use = benchmark(given)
     assert use.prepared(jobs(), said.append) == jobs()
-    assert said == ["not pulled: images of 6 instances whose rows have no usable eval_script"]
+    assert said == [
+        "not pulled: images of 6 instances whose rows have no usable eval_script"
+    ]
 
 
 def test_nothing_is_said_of_images_where_none_is_used(tmp_path: Path) -> None:

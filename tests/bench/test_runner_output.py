@@ -23,7 +23,9 @@ def test_a_report_of_pytest_3() -> None:
 
     It also has an entry without a name: the test that ended the run by pytest.exit.
     """
-    found = read("pytest-3.3-report", Runner.PYTEST, "tests/test_old.py", "tests/test_doc.txt")
+    found = read(
+        "pytest-3.3-report", Runner.PYTEST, "tests/test_old.py", "tests/test_doc.txt"
+    )
     assert found == {
         "tests/test_doc.txt::test_doc.txt": "PASSED",
         "tests/test_old.py::test_xfail": "XFAIL",

@@ -47,10 +47,27 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 @pytest.fixture
 def words(tmp_path: Path, provider: Provider) -> list[str]:
     return [
-        "--dataset", "demo", "--instances", ID, "--environment", "none", "--run", "r", "--out",
-        str(tmp_path), "--cache", str(tmp_path / "cache"), "--api-base", provider.url,
-        "--models", "gpt-4o@diff,gpt-4o-mini@diff", "--tries", "1", "--call-retries", "0",
-    ]  # fmt: skip
+        "--dataset",
+        "demo",
+        "--instances",
+        ID,
+        "--environment",
+        "none",
+        "--run",
+        "r",
+        "--out",
+        str(tmp_path),
+        "--cache",
+        str(tmp_path / "cache"),
+        "--api-base",
+        provider.url,
+        "--models",
+        "gpt-4o@diff,gpt-4o-mini@diff",
+        "--tries",
+        "1",
+        "--call-retries",
+        "0",
+    ]
 
 
 @pytest.fixture
@@ -60,7 +77,9 @@ def run(preloaded: Preloaded, words: Sequence[str]) -> Run:
 
 def statement() -> str:
     rows = load_dataset("demo", "test").rows
-    return str(next(row["problem_statement"] for row in rows if row["instance_id"] == ID))
+    return str(
+        next(row["problem_statement"] for row in rows if row["instance_id"] == ID)
+    )
 
 
 def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
@@ -76,14 +95,21 @@ def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
     assert first.name == "invoke_agent builtin"
     found = [values(span) for span in (first, second)]
     same = {
-        "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "builtin",
-        "retry_harness.run": "r", "retry_harness.instance": ID,
-    }  # fmt: skip
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "builtin",
+        "retry_harness.run": "r",
+        "retry_harness.instance": ID,
+    }
     assert all(same.items() <= one.items() for one in found)
     assert [one["retry_harness.attempt"] for one in found] == [1, 2]
     assert [one["gen_ai.request.model"] for one in found] == ["gpt-4o", "gpt-4o-mini"]
-    assert [one["gen_ai.conversation.id"] for one in found] == [f"r/{ID}/1", f"r/{ID}/2"]
-    recorded = json.loads((Path(words_of(run)["--out"]) / f"predictions/r/{ID}.json").read_text())
+    assert [one["gen_ai.conversation.id"] for one in found] == [
+        f"r/{ID}/1",
+        f"r/{ID}/2",
+    ]
+    recorded = json.loads(
+        (Path(words_of(run)["--out"]) / f"predictions/r/{ID}.json").read_text()
+    )
     outcomes = [result["status"] for result in recorded["all_results"]]
     assert [one["retry_harness.outcome"] for one in found] == outcomes
     assert "plausible_untested" in outcomes and len({*outcomes}) == 2
@@ -99,7 +125,10 @@ def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
         assert span.end_time_unix_nano <= parent.end_time_unix_nano
         assert said["gen_ai.request.model"] == request["model"]
         assert said["gen_ai.request.model"] == values(parent)["gen_ai.request.model"]
-        assert (said["gen_ai.usage.input_tokens"], said["gen_ai.usage.output_tokens"]) == (100, 10)
+        assert (
+            said["gen_ai.usage.input_tokens"],
+            said["gen_ai.usage.output_tokens"],
+        ) == (100, 10)
         assert said["gen_ai.provider.name"] == "openai"
         assert said["retry_harness.cost_usd"] > 0
 
@@ -119,10 +148,14 @@ def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
     assert done.returncode == 0, done.stdout
     assert len(collector.calls) == 2
     # As they stand in JSON, which may escape quotes and ends of lines.
-    lines = [line for line in statement().splitlines() if len(line) > 20 and '"' not in line]
+    lines = [
+        line for line in statement().splitlines() if len(line) > 20 and '"' not in line
+    ]
     assert lines
     texts = [*lines, REPLY, "expert software engineer"]
-    assert [text.encode() in collector.received for text in texts] == [content] * len(texts)
+    assert [text.encode() in collector.received for text in texts] == [content] * len(
+        texts
+    )
     assert (b"The key is [OPENAI_API_KEY]." in collector.received) == content
     assert KEY.encode() not in collector.received
 
@@ -198,27 +231,48 @@ def test_the_standard_variables_give_path_and_headers(
 ) -> None:
     """As Langfuse wants them: below a path of its own, with a login."""
     provider.will_answer(EDIT)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{collector.url}/api/public/otel")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic cGs6c2s=,x-version=4")
+    monkeypatch.setenv(
+        "OTEL_EXPORTER_OTLP_ENDPOINT", f"{collector.url}/api/public/otel"
+    )
+    monkeypatch.setenv(
+        "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic cGs6c2s=,x-version=4"
+    )
     monkeypatch.setenv("OTEL_SERVICE_NAME", "our-team")
     done = run("--trace", "--models", "gpt-4o@diff")
     assert done.returncode == 0, done.stdout
     (attempt,) = collector.attempts
     assert {span.parent_span_id for span in collector.calls} == {attempt.span_id}
     received = collector.received.lower()
-    for part in (b"/api/public/otel/v1/traces\n", b"authorization: basic cgs6c2s=", b"our-team"):
+    for part in (
+        b"/api/public/otel/v1/traces\n",
+        b"authorization: basic cgs6c2s=",
+        b"our-team",
+    ):
         assert part in received
 
 
 @needs_ray
 @pytest.mark.long
 def test_spans_of_ray_workers_arrive_before_their_processes_end(
-    collector: Collector, provider: Provider, words: list[str], monkeypatch: pytest.MonkeyPatch
+    collector: Collector,
+    provider: Provider,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds
     provider.will_answer("textkit/slug.py", EDIT)
-    command = [sys.executable, str(TOP / "harness.py"), *words, "--engine", "ray", "--jobs", "1"]
-    done = subprocess.run([*command, "--trace"], capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        str(TOP / "harness.py"),
+        *words,
+        "--engine",
+        "ray",
+        "--jobs",
+        "1",
+    ]
+    done = subprocess.run(
+        [*command, "--trace"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert [values(one)["retry_harness.outcome"] for one in collector.attempts] == [
         "plausible_untested"
@@ -229,7 +283,11 @@ def test_spans_of_ray_workers_arrive_before_their_processes_end(
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "", "set OTEL_EXPORTER_OTLP_ENDPOINT (docs/tracing.md)"),
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "",
+            "set OTEL_EXPORTER_OTLP_ENDPOINT (docs/tracing.md)",
+        ),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "-1", "max_queue_size must be a positive integer"),
     ],
 )
@@ -250,15 +308,21 @@ def test_what_cannot_be_traced_is_one_line_before_any_call(
     assert not provider.requests and not collector.received
 
 
-def test_a_missing_exporter_is_named(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_exporter_is_named(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(UserError, match=r"--trace: .*; install requirements-trace\.txt"):
+    with pytest.raises(
+        UserError, match=r"--trace: .*; install requirements-trace\.txt"
+    ):
         make_tracing.__wrapped__("r", enabled=True, content=False)
 
 
 @pytest.mark.long
-def test_without_the_option_nothing_is_imported(words: list[str], provider: Provider) -> None:
+def test_without_the_option_nothing_is_imported(
+    words: list[str], provider: Provider
+) -> None:
     assert make_tracing("r", enabled=False, content=False) is None
     provider.will_answer("textkit/slug.py", EDIT)
     code = (
@@ -270,7 +334,11 @@ def test_without_the_option_nothing_is_imported(words: list[str], provider: Prov
     )
     environment = {**os.environ, "OPENAI_API_KEY": KEY}
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=TOP, env=environment, capture_output=True, text=True,
+        [sys.executable, "-c", code],
+        cwd=TOP,
+        env=environment,
+        capture_output=True,
+        text=True,
         check=True,
-    )  # fmt: skip
+    )
     assert done.stdout.splitlines()[-1] == "0 [] [] True", done.stdout + done.stderr

@@ -41,9 +41,13 @@ def before(tmp_path: Path) -> Path:
 
 
 def test_durations_and_versions_may_differ(tmp_path: Path) -> None:
-    trajectory = json.loads(json.dumps(TRAJECTORY).replace("0.7.0", "0.8.0").replace("abc", "def"))
+    trajectory = json.loads(
+        json.dumps(TRAJECTORY).replace("0.7.0", "0.8.0").replace("abc", "def")
+    )
     stats = {**STATS, "seconds": {"known": 9.5, "per_instance": 2}}
-    after = make(tmp_path / "after/run", {**PREDICTION, "seconds": 7}, trajectory, stats)
+    after = make(
+        tmp_path / "after/run", {**PREDICTION, "seconds": 7}, trajectory, stats
+    )
     assert [*differences(before(tmp_path), after)] == []
 
 
@@ -51,9 +55,19 @@ def test_durations_and_versions_may_differ(tmp_path: Path) -> None:
     ("prediction", "trajectory", "stats", "found"),
     [
         ({**PREDICTION, "reason": "none"}, TRAJECTORY, STATS, "run/a-1.json differs"),
-        ({**PREDICTION, "instance_id": "a-2"}, TRAJECTORY, STATS, "run/a-1.json differs"),
+        (
+            {**PREDICTION, "instance_id": "a-2"},
+            TRAJECTORY,
+            STATS,
+            "run/a-1.json differs",
+        ),
         (dict(reversed(PREDICTION.items())), TRAJECTORY, STATS, "run/a-1.json differs"),
-        (PREDICTION, TRAJECTORY, {**STATS, "calls": {"known": 5}}, "run/stats.json differs"),
+        (
+            PREDICTION,
+            TRAJECTORY,
+            {**STATS, "calls": {"known": 5}},
+            "run/stats.json differs",
+        ),
     ],
 )
 def test_any_other_byte_is_a_difference(
@@ -74,7 +88,9 @@ def test_another_request_and_a_missing_file_are_differences(tmp_path: Path) -> N
 
 
 def test_the_table_maps_reworded_messages(tmp_path: Path, table: Path) -> None:
-    after = make(tmp_path / "after/run", {**PREDICTION, "reason": "no change"}, TRAJECTORY, STATS)
+    after = make(
+        tmp_path / "after/run", {**PREDICTION, "reason": "no change"}, TRAJECTORY, STATS
+    )
     table.write_text("no edits\tno change\n")
     assert [*differences(before(tmp_path), after)] == []
 
@@ -86,15 +102,30 @@ def test_the_table_is_one_to_one(table: Path) -> None:
 
 
 def test_command_lines_are_respelled() -> None:
-    table = {"--select evidence": "--set choice.select=evidence", "--verify": "", "RUN": "X"}
-    words = ["report.py", "RUN", "--select", "evidence", "--select", "plausible", "--verify"]
+    table = {
+        "--select evidence": "--set choice.select=evidence",
+        "--verify": "",
+        "RUN": "X",
+    }
+    words = [
+        "report.py",
+        "RUN",
+        "--select",
+        "evidence",
+        "--select",
+        "plausible",
+        "--verify",
+    ]
     new = "report.py X --set choice.select=evidence --select plausible"
     assert compare_versions.respelled(words, table) == new.split()
     assert compare_versions.respelled(words, {}) == words
 
 
 def test_values_are_compared_in_any_order_of_keys(tmp_path: Path) -> None:
-    for name, text in (("before", '{"a": 1, "b": [1, 2]}'), ("after", '{"b": [1, 2], "a": 1}')):
+    for name, text in (
+        ("before", '{"a": 1, "b": [1, 2]}'),
+        ("after", '{"b": [1, 2], "a": 1}'),
+    ):
         write_files(tmp_path / name, {"x.json": text})
     folders = (tmp_path / "before", tmp_path / "after")
     assert len(list(differences(*folders))) == 1

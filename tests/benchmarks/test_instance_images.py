@@ -23,7 +23,14 @@ import pytest
 
 from bench.instances.shape import bare_setup
 from bench.repos.patches import patch_paths
-from benchmarks.breakages import Breakage, BreakageKind, Executed, Function, Planter, functions
+from benchmarks.breakages import (
+    Breakage,
+    BreakageKind,
+    Executed,
+    Function,
+    Planter,
+    functions,
+)
 from benchmarks.evaluation_rows import TestLists, evaluation_columns
 from benchmarks.planted_breakages import noticed
 from benchmarks.regression import InstanceTests
@@ -38,7 +45,11 @@ ROW: dict[str, Any] = {
     "instance_id": "pallets__flask-1",
     "repo": "pallets/flask",
     "base_commit": "a" * 40,
-    "spec": {"python": "3.11", "install": "python -m pip install -e .", "test_cmd": "pytest -rA"},
+    "spec": {
+        "python": "3.11",
+        "install": "python -m pip install -e .",
+        "test_cmd": "pytest -rA",
+    },
     "test_patch": (
         "diff --git a/tests/test_a.py b/tests/test_a.py\n--- a/tests/test_a.py\n"
         "+++ b/tests/test_a.py\n@@ -1 +1 @@\n-a\n+b\n"
@@ -51,9 +62,15 @@ ROW: dict[str, Any] = {
 def test_the_script_of_a_spec_is_one_that_the_harness_reads() -> None:
     columns = evaluation_columns(ROW, "image")
     script = columns["eval_script"]
-    assert "git checkout " + "a" * 40 + " tests/test_a.py\nrm -f tests/data.toml\n" in script
+    assert (
+        "git checkout " + "a" * 40 + " tests/test_a.py\nrm -f tests/data.toml\n"
+        in script
+    )
     assert "\npytest -rA tests/test_a.py\n: '>>>>> End Test Output'\n" in script
-    assert (columns["log_parser"], columns["eval_type"]) == ("parse_log_pytest", "pass_and_fail")
+    assert (columns["log_parser"], columns["eval_type"]) == (
+        "parse_log_pytest",
+        "pass_and_fail",
+    )
     setup = bare_setup(script, patch_paths(ROW["test_patch"]))
     assert setup is not None
     assert setup.command == "pytest -rA"
@@ -62,14 +79,23 @@ def test_the_script_of_a_spec_is_one_that_the_harness_reads() -> None:
 
 
 def test_only_tests_that_every_run_with_the_gold_patch_passes_are_listed() -> None:
-    before = {"kept": "PASSED", "fixed": "FAILED", "skipped": "SKIPPED", "flaky": "PASSED"}
+    before = {
+        "kept": "PASSED",
+        "fixed": "FAILED",
+        "skipped": "SKIPPED",
+        "flaky": "PASSED",
+    }
     after = {"kept": "PASSED", "fixed": "PASSED", "skipped": "PASSED", "new": "XFAIL"}
-    lists = TestLists.of(before, {**after, "flaky": "PASSED"}, {**after, "flaky": "FAILED"})
+    lists = TestLists.of(
+        before, {**after, "flaky": "PASSED"}, {**after, "flaky": "FAILED"}
+    )
     assert lists == TestLists(("fixed", "new"), ("kept",))
 
 
 def test_unknown_verdicts_disagree_with_none() -> None:
-    assert Verdicts("a", {"docker": "caught", "local": "untested", "swebench": "-"}).agree
+    assert Verdicts(
+        "a", {"docker": "caught", "local": "untested", "swebench": "-"}
+    ).agree
     assert not Verdicts("a", {"docker": "caught", "local": "plausible"}).agree
 
 
@@ -169,7 +195,11 @@ def test_what_is_broken_at_its_import_cannot_be_imported() -> None:
 def test_a_broken_build_comes_with_a_harmless_edit_of_tested_code() -> None:
     builds = [b for b in _planter().plant(20) if b.kind is BreakageKind.BUILD]
     assert len(builds) == 11
-    assert {next(iter(b.changes)) for b in builds} == {"setup.py", "setup.cfg", "pyproject.toml"}
+    assert {next(iter(b.changes)) for b in builds} == {
+        "setup.py",
+        "setup.cfg",
+        "pyproject.toml",
+    }
     assert len({next(iter(b.changes.values())) for b in builds}) == len(builds)
     for breakage in builds:
         exec(compile(breakage.changes["thing/core.py"], "core.py", "exec"), {})
@@ -190,13 +220,19 @@ def checks(tmp_path: Path) -> InstanceTests:
     write_files(tmp_path / "base", FILES)
     session = FolderSession(tmp_path / "folder", files=FILES)
     return InstanceTests(
-        EnvironmentKind.LOCAL, cast(Any, _Base(tmp_path / "base")), session, cast(Any, None)
+        EnvironmentKind.LOCAL,
+        cast(Any, _Base(tmp_path / "base")),
+        session,
+        cast(Any, None),
     )
 
 
 @pytest.mark.parametrize(
     ("end", "expected"),
-    [("\n# no breakage\n", False), ("\nraise RuntimeError('planted breakage')\n", True)],
+    [
+        ("\n# no breakage\n", False),
+        ("\nraise RuntimeError('planted breakage')\n", True),
+    ],
 )
 def test_the_control_tells_what_the_tests_themselves_notice(
     checks: InstanceTests, end: str, expected: bool
@@ -206,12 +242,16 @@ def test_the_control_tells_what_the_tests_themselves_notice(
     assert noticed(breakage, checks, 60) is expected
 
 
-def test_only_functions_that_a_passing_test_executes_are_drawn_from(checks: InstanceTests) -> None:
+def test_only_functions_that_a_passing_test_executes_are_drawn_from(
+    checks: InstanceTests,
+) -> None:
     executed = Executed(an_instance(), checks, 60)
     found = executed.functions("thing/core.py")
     assert [f.name for f in found] == ["method", "inner"]
     assert found[0] == Function(
-        "thing/core.py", SOURCE.splitlines().index("    def method(self):") + 1, "method"
+        "thing/core.py",
+        SOURCE.splitlines().index("    def method(self):") + 1,
+        "method",
     )
 
 
@@ -233,12 +273,16 @@ def test_all_evaluators_agree_and_no_breakage_is_plausible(tmp_path: Path) -> No
     if missing or os.geteuid() != 0:
         pytest.skip(f"images take root and {', '.join(missing) or 'no more'}")
     out = Path(os.environ.get("SWE_IMAGES") or tmp_path)
-    ids = os.environ.get("SWE_INSTANCES", "pallets__flask-5063 psf__requests-863").split()
+    ids = os.environ.get(
+        "SWE_INSTANCES", "pallets__flask-5063 psf__requests-863"
+    ).split()
     data = ["--mirrors", mirrors, "--out", out]
     _run("instance_images", "--dataset", rows, *data, *ids)
     made = ["--rows", out / "instances.jsonl", "--mirrors", mirrors]
     recorded = os.environ.get("SWE_RECORDED")
     more = ["--recorded", recorded] if recorded else []
     _run("verdict_table", *made, "--out", tmp_path / "table", *more, *ids)
-    said = _run("planted_breakages", *made, "--out", tmp_path / "planted", "--each", 1, *ids)
+    said = _run(
+        "planted_breakages", *made, "--out", tmp_path / "planted", "--each", 1, *ids
+    )
     assert "caught 1" in said

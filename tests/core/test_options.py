@@ -19,7 +19,9 @@ from runs.options import Scale, Spending, Start
 
 @option_group
 class Inner:
-    words: tuple[str, ...] = option((), "Words.", "--words", given=str, read=lambda _, t, c: c(t))
+    words: tuple[str, ...] = option(
+        (), "Words.", "--words", given=str, read=lambda _, t, c: c(t)
+    )
     count: int = option(2, "How many.", "--count", "-c", least=1)
 
 
@@ -27,7 +29,9 @@ class Inner:
 class Exercise:
     """The options of a benchmark of its own."""
 
-    language: str = option("python", "Of the exercises.", "--language", panel="Exercises")
+    language: str = option(
+        "python", "Of the exercises.", "--language", panel="Exercises"
+    )
     inner: Inner = field(default_factory=Inner)
 
 
@@ -40,7 +44,9 @@ def test_another_benchmark_composes_the_groups_of_the_rooms(
     @command(*groups, panels=("Exercises",))
     def main(context: typer.Context, values: dict[str, Any]) -> None:
         """Solve exercises."""
-        got.update({group.__name__: built(group, values, str.split) for group in groups})
+        got.update(
+            {group.__name__: built(group, values, str.split) for group in groups}
+        )
 
     def run(*words: str) -> int:
         monkeypatch.setattr(sys, "argv", ["exercises.py", *words])
@@ -48,7 +54,10 @@ def test_another_benchmark_composes_the_groups_of_the_rooms(
 
     file = tmp_path / "c.yaml"
     file.write_text("words: a b\nworkers: 7\nbudget-usd: 3\n")
-    assert run("--config", str(file), "--workers", "8", "--test-timeout", "5", "-c", "3") == 0
+    assert (
+        run("--config", str(file), "--workers", "8", "--test-timeout", "5", "-c", "3")
+        == 0
+    )
     assert got["Exercise"] == Exercise("python", Inner(("a", "b"), 3))
     assert (got["Scale"].workers, str(got["Spending"].limits.usd)) == (8, "3")
     assert got["EnvironmentOptions"].test_timeout == 5
@@ -60,7 +69,11 @@ def test_another_benchmark_composes_the_groups_of_the_rooms(
 
 
 def test_a_wrong_value_names_its_option_in_one_line() -> None:
-    for wrong in (lambda: Inner(count=0), lambda: Inner((), 0), lambda: replace(Inner(), count=0)):
+    for wrong in (
+        lambda: Inner(count=0),
+        lambda: Inner((), 0),
+        lambda: replace(Inner(), count=0),
+    ):
         with pytest.raises(UserError, match=r"^--count 0: must be at least 1$"):
             wrong()
     with pytest.raises(UserError, match=r"^--give-up-after inf: must be at least 1$"):

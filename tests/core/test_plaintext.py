@@ -21,7 +21,9 @@ from core.plaintext import some, table
         (0.25, 6, "$0.250000"),
     ],
 )
-def test_dollars_in_words(cost: Decimal | float | None, places: int | None, words: str) -> None:
+def test_dollars_in_words(
+    cost: Decimal | float | None, places: int | None, words: str
+) -> None:
     assert in_words(cost, places) == words
 
 
@@ -45,7 +47,10 @@ def test_cells_command_neither_the_terminal_nor_the_printer() -> None:
 
 
 def test_characters_of_double_width_take_two_places() -> None:
-    assert list(table(("", ""), [("日本", "x"), ("abcd", "y")]))[1:] == ["日本  x", "abcd  y"]
+    assert list(table(("", ""), [("日本", "x"), ("abcd", "y")]))[1:] == [
+        "日本  x",
+        "abcd  y",
+    ]
 
 
 def test_markdown_escapes_what_would_end_a_cell() -> None:

@@ -53,7 +53,9 @@ def test_it_is_found_in_base64_wherever_it_begins(user: str, after: str) -> None
 
 
 def test_the_longest_secret_is_replaced_first_and_names_are_no_text_to_search() -> None:
-    redact = Redactor({"SHORT_KEY": "abcdefgh", "LONG_KEY": "abcdefgh-ijkl", "T": "LONG_KEY"})
+    redact = Redactor(
+        {"SHORT_KEY": "abcdefgh", "LONG_KEY": "abcdefgh-ijkl", "T": "LONG_KEY"}
+    )
     assert redact("abcdefgh-ijkl abcdefgh-i") == "[LONG_KEY] [SHORT_KEY]-i"
 
 
@@ -87,17 +89,23 @@ def test_values_that_are_no_secrets(tmp_path: Path) -> None:
     assert holds_secret("SSH_AUTH_SOCK", str(tmp_path / "none"))
     assert holds_secret("API_KEY", "x" * 100_000), "too long for a path"
     assert holds_secret("API_KEY", "0123456789\n"), "as from a file"
-    assert holds_secret("PRIVATE_KEY", "-----BEGIN RSA PRIVATE KEY-----\n" + "QUJD" * 30)
+    assert holds_secret(
+        "PRIVATE_KEY", "-----BEGIN RSA PRIVATE KEY-----\n" + "QUJD" * 30
+    )
 
 
 def test_values_read_from_files_are_found_without_their_line_ends() -> None:
-    redact = Redactor.of_environment({"API_KEY": "0123456789\n", "PATH": "/bin:/usr/bin"})
+    redact = Redactor.of_environment(
+        {"API_KEY": "0123456789\n", "PATH": "/bin:/usr/bin"}
+    )
     assert redact("key 0123456789, /bin:/usr/bin") == "key [API_KEY], /bin:/usr/bin"
 
 
 def test_values_of_json_are_walked_and_its_types_kept() -> None:
     value = {"a": [KEY, 1, None, True, {KEY: (f"<{KEY}>", 1.5)}]}
-    walked = {"a": ["[MY_API_KEY]", 1, None, True, {"[MY_API_KEY]": ["<[MY_API_KEY]>", 1.5]}]}
+    walked = {
+        "a": ["[MY_API_KEY]", 1, None, True, {"[MY_API_KEY]": ["<[MY_API_KEY]>", 1.5]}]
+    }
     assert REDACT.of(value) == walked
 
 
@@ -131,15 +139,27 @@ def test_log_records_lose_secrets_in_message_arguments_and_tracebacks() -> None:
 @pytest.mark.parametrize(
     ("value", "text", "shown"),
     [
-        ("http://me:pw@host:80/v1", "to http://me:pw@host:80/v1!", "to http://[A_URL]:80/v1!"),
+        (
+            "http://me:pw@host:80/v1",
+            "to http://me:pw@host:80/v1!",
+            "to http://[A_URL]:80/v1!",
+        ),
         ("http://me:pw@host:80/v1", "me:pw and host", "me:pw and host"),
-        ("http://me:p%40ss%2Fword1@host", "p@ss/word1 p%40ss%2Fword1", "[A_URL] [A_URL]"),
+        (
+            "http://me:p%40ss%2Fword1@host",
+            "p@ss/word1 p%40ss%2Fword1",
+            "[A_URL] [A_URL]",
+        ),
         ("http://me:pa@ss-word@host", "pa@ss-word", "[A_URL]"),
         ("postgres://postgres:password@db/x", "a password", "a password"),
         ("postgres://postgres:password@db/x", "postgres:password@db", "[A_URL]"),
         ("http://tok-0123456789abcdef@host", "tok-0123456789abcdef", "[A_URL]"),
         ("ssh://git@github.com/x/y", "git@github.com git", "git@github.com git"),
-        ("http://me:pw-0123@a,http://me:pw-4567@b", "me:pw-4567@b me:pw-0123@a", "[A_URL] [A_URL]"),
+        (
+            "http://me:pw-0123@a,http://me:pw-4567@b",
+            "me:pw-4567@b me:pw-0123@a",
+            "[A_URL] [A_URL]",
+        ),
     ],
 )
 def test_logins_in_addresses_of_any_variable(value: str, text: str, shown: str) -> None:
@@ -158,5 +178,7 @@ def test_keys_in_the_headers_of_opentelemetry(blank: str) -> None:
     assert redact("Basic cGstbGY6c2stbGY= of astropy-runs, k-1") == (
         "Basic [OTEL_EXPORTER_OTLP_HEADERS] of astropy-runs, k-1"
     )
-    redact = Redactor.of_environment({"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x-api-key=0123456789"})
+    redact = Redactor.of_environment(
+        {"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x-api-key=0123456789"}
+    )
     assert redact("0123456789") == "[OTEL_EXPORTER_OTLP_TRACES_HEADERS]"

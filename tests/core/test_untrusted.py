@@ -25,7 +25,10 @@ from llm.settings import StrictLoader
     ("data", "words"),
     [
         (b"[\n" * 100_000, "line 101: it is nested more than"),
-        (b'{"[[[": 1,\n"\\"": ' + b"[" * 500 + b"]" * 500 + b"}", "line 2: it is nested"),
+        (
+            b'{"[[[": 1,\n"\\"": ' + b"[" * 500 + b"]" * 500 + b"}",
+            "line 2: it is nested",
+        ),
         (b'{"a":' * 500 + b"1" + b"}" * 500, "nested more than"),
         (b'{"a": 1,\n "b": }', "line 2, column 7: "),
         (b'{"a": 1,\n "\xff": 1}', "line 2: it is not UTF-8"),
@@ -48,7 +51,14 @@ def test_json_as_deep_as_allowed() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 32_000, "[\n" * 16_000, "{a: " * 8_000, "- " * 16_000, "? " * 16_000, "[" * 60_000],
+    [
+        "[" * 32_000,
+        "[\n" * 16_000,
+        "{a: " * 8_000,
+        "- " * 16_000,
+        "? " * 16_000,
+        "[" * 60_000,
+    ],
 )
 @pytest.mark.parametrize("loader", [None, StrictLoader])
 def test_nested_yaml_is_refused_at_once(text: str, loader: type | None) -> None:
@@ -76,7 +86,9 @@ def test_only_regular_files_within_the_limit_are_read(tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match="2 bytes, and 1 are the most"):
         read_bytes(path, 1)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DamagedFileError, match=r"pipe is broken .* not a regular file.*; fix it"):
+    with pytest.raises(
+        DamagedFileError, match=r"pipe is broken .* not a regular file.*; fix it"
+    ):
         read_object(tmp_path / "pipe", "fix it")
     path.write_text("[]")
     with pytest.raises(DamagedFileError, match="not a JSON object"):

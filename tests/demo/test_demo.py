@@ -44,15 +44,19 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory, share_venvs: ShareVenvs) -> tuple[Path, str]:
+def demo(
+    tmp_path_factory: pytest.TempPathFactory, share_venvs: ShareVenvs
+) -> tuple[Path, str]:
     """A copy of the project after the demo, with its output."""
     home = tmp_path_factory.mktemp("demo")
     share_venvs(home / "cache/swe-retry-harness/environments")
     copy = home / "project"
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=TOP, capture_output=True, check=True,
-    ).stdout  # fmt: skip
+        cwd=TOP,
+        capture_output=True,
+        check=True,
+    ).stdout
     for name in filter(None, names.decode().split("\0")):
         # Compiled modules too, which fit files of the same time: compiling all takes seconds.
         for path in (name, cache_from_source(name)):
@@ -79,12 +83,16 @@ def test_each_story_ends_as_it_should(demo: tuple[Path, str], name: str) -> None
     falls_back = name == "demo__units-1"
     assert prediction["status"] == ("fallback" if falls_back else "plausible")
     assert prediction["attempt"] == len(EXPECTED[name])
-    verdict = json.loads((demo[0] / f"predictions/demo/verdicts/{name}.json").read_text())
+    verdict = json.loads(
+        (demo[0] / f"predictions/demo/verdicts/{name}.json").read_text()
+    )
     assert verdict["resolved"] is not falls_back
     assert verdict["gold_files"] == prediction["edited_files"]
 
 
-def test_the_file_is_asked_for_and_the_failed_edit_is_reflected(demo: tuple[Path, str]) -> None:
+def test_the_file_is_asked_for_and_the_failed_edit_is_reflected(
+    demo: tuple[Path, str],
+) -> None:
     path = demo[0] / "predictions/demo/trajectories/demo__textkit-2.json"
     (attempt,) = json.loads(path.read_text())["attempts"]
     asked = [m["content"] for m in attempt["messages"] if m["role"] == "user"]
@@ -93,7 +101,9 @@ def test_the_file_is_asked_for_and_the_failed_edit_is_reflected(demo: tuple[Path
     assert "these lines are not in textkit/wrap.py" in asked[3]
 
 
-def test_replies_are_called_scripted_wherever_they_are_shown(demo: tuple[Path, str]) -> None:
+def test_replies_are_called_scripted_wherever_they_are_shown(
+    demo: tuple[Path, str],
+) -> None:
     folder, said = demo
     assert "scripted" in said
     assert "83.3 % of the selected" in said
@@ -110,10 +120,14 @@ def test_the_second_command_does_not_repeat_the_warning_of_the_first(
     assert capfd.readouterr().out == "more\n"
 
 
-def test_an_evaluator_warns_of_a_missing_sandbox_once(tmp_path: Path, cache: Path) -> None:
+def test_an_evaluator_warns_of_a_missing_sandbox_once(
+    tmp_path: Path, cache: Path
+) -> None:
     said: list[str] = []
     options = ReportOptions(EvaluatorKind.LOCAL, "", "", 1, 60.0, cache, None)
-    evaluator = make_evaluator("local", RunStore(tmp_path, "r"), options, said.append, "demo")
+    evaluator = make_evaluator(
+        "local", RunStore(tmp_path, "r"), options, said.append, "demo"
+    )
     assert isinstance(evaluator, LocalEvaluator)
     assert isinstance(evaluator.environment, LocalEnvironment)
     for _ in range(2):
@@ -126,7 +140,11 @@ def test_the_instances_name_the_commits_that_the_folders_give(tmp_path: Path) ->
     for row in load_dataset("demo", "test").rows:
         mirror = mirrors / f"{row['repo'].replace('/', '__')}.git"
         head = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=mirror, capture_output=True, text=True, check=True
+            ["git", "rev-parse", "HEAD"],
+            cwd=mirror,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert head.stdout.strip() == row["base_commit"]
     assert len(list(REPOSITORIES.iterdir())) == 3
@@ -141,6 +159,12 @@ def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> No
         "print(make_mirrors(pickle.loads(sys.stdin.buffer.read())).get('demo/bank', 'HEAD'))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], input=options, cwd=TOP, capture_output=True, check=True
+        [sys.executable, "-c", code],
+        input=options,
+        cwd=TOP,
+        capture_output=True,
+        check=True,
     )
-    assert done.stdout.decode().strip() == str(tmp_path / "demo-mirrors" / "demo__bank.git")
+    assert done.stdout.decode().strip() == str(
+        tmp_path / "demo-mirrors" / "demo__bank.git"
+    )

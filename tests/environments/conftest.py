@@ -30,16 +30,31 @@ from tests.conftest import ShareVenvs
 from tests.support.environments import FOLDER_LIMITS as FOLDER_LIMITS
 from tests.support.environments import IMAGE, LIMITS, PYTHON, Place, a_mark
 
-WAYS = ["cgroup", "other-user", "rlimits", "open", pytest.param("docker", marks=pytest.mark.docker)]
-KINDS = [EnvironmentKind.LOCAL, pytest.param(EnvironmentKind.DOCKER, marks=pytest.mark.docker)]
+WAYS = [
+    "cgroup",
+    "other-user",
+    "rlimits",
+    "open",
+    pytest.param("docker", marks=pytest.mark.docker),
+]
+KINDS = [
+    EnvironmentKind.LOCAL,
+    pytest.param(EnvironmentKind.DOCKER, marks=pytest.mark.docker),
+]
 
 
 @pytest.fixture(scope="module")
-def demo(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Instance, Checkout]:
+def demo(
+    cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Instance, Checkout]:
     instances = load_dataset("demo", "test").instances()
     instance = next(i for i in instances if i.instance_id == "demo__textkit-1")
-    mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(instance.repo, instance.base_commit)
-    snapshot = Snapshots(cache / "snapshots").get(mirror, instance.repo, instance.base_commit)
+    mirror = Mirrors(build_mirrors(cache / "demo-mirrors")).get(
+        instance.repo, instance.base_commit
+    )
+    snapshot = Snapshots(cache / "snapshots").get(
+        mirror, instance.repo, instance.base_commit
+    )
     root = tmp_path_factory.mktemp("hostile") / "tree"
     return instance, make_checkout(snapshot, root)
 
@@ -92,6 +107,8 @@ def folders(request: pytest.FixtureRequest) -> Iterator[Folders]:
         pytest.skip("bubblewrap is not installed")
     if request.param is EnvironmentKind.DOCKER and not engine_answers():
         pytest.skip("no Docker engine answers")
-    made = make_folders(request.param, PYTHON, IMAGE, limits=FOLDER_LIMITS, run_key="folders")
+    made = make_folders(
+        request.param, PYTHON, IMAGE, limits=FOLDER_LIMITS, run_key="folders"
+    )
     yield made
     made.stop()

@@ -17,7 +17,13 @@ from bench.instances.project import project_of
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError, UserError
 from demo.images import build_images
-from environments.base import EnvironmentKind, Prepared, Session, UnavailableError, run_once
+from environments.base import (
+    EnvironmentKind,
+    Prepared,
+    Session,
+    UnavailableError,
+    run_once,
+)
 from environments.choice import NoEnvironment, make_environment
 from environments.docker.containers import LABEL
 from environments.docker.engine import connect, engine_answers
@@ -27,12 +33,18 @@ from environments.local.environment import LocalEnvironment, LocalSession
 from tests.conftest import ShareVenvs, an_instance
 from tests.support import command_lines
 
-needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
-needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+needs_engine = pytest.mark.skipif(
+    not engine_answers(), reason="no Docker engine answers"
+)
+needs_bubblewrap = pytest.mark.skipif(
+    not bubblewrap_works(), reason="bubblewrap is not installed"
+)
 HELLO = "python -c 'import textkit; print(textkit.__file__, textkit.slugify(\"A b\"))'"
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(
+    scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)]
+)
 def session(
     request: pytest.FixtureRequest, cache: Path, demo: tuple[Instance, Checkout]
 ) -> Iterator[Session]:
@@ -57,7 +69,9 @@ def unchanged(session: Session) -> Iterator[Prepared]:
         yield prepared
 
 
-def test_tests_run_with_the_project_installed(session: Session, unchanged: Prepared) -> None:
+def test_tests_run_with_the_project_installed(
+    session: Session, unchanged: Prepared
+) -> None:
     result = unchanged.run(f"{session.test_command} tests/test_slug.py", 60)
     assert "PASSED tests/test_slug.py::test_lower_case" in result.output
     assert result.exit_code == 0
@@ -80,21 +94,37 @@ def test_changes_are_there_for_one_command_only(session: Session) -> None:
     assert "README.md" in again.output
     assert "left-over" not in again.output
     assert "a-b" in again.output
-    places = [r.output.split("changed")[0].split("a-b")[0].split()[-1] for r in (result, again)]
+    places = [
+        r.output.split("changed")[0].split("a-b")[0].split()[-1]
+        for r in (result, again)
+    ]
     assert places[0] == places[1], "always the same path"
 
 
 def test_folders_take_the_place_of_files_and_names_may_be_odd(session: Session) -> None:
     changes: dict[str, bytes | None] = {
-        "README.md": None, "README.md/x": b"below\n", "textkit/slug.py": None,
-        "textkit/__init__.py": None, "textkit/wrap.py": None, "textkit": b"a file\n",
-        "a\nb": b"line end\n", "caf\udce9": b"latin\n", "ends. ": b"space\n", "-rf": b"dash\n",
-    }  # fmt: skip
+        "README.md": None,
+        "README.md/x": b"below\n",
+        "textkit/slug.py": None,
+        "textkit/__init__.py": None,
+        "textkit/wrap.py": None,
+        "textkit": b"a file\n",
+        "a\nb": b"line end\n",
+        "caf\udce9": b"latin\n",
+        "ends. ": b"space\n",
+        "-rf": b"dash\n",
+    }
     command = r"cat README.md/x textkit $'a\nb' $'caf\xe9' 'ends. ' ./-rf"
     result = run_once(session, changes, command, 60)
     assert result.output.split("\n")[-7:] == [
-        "below", "a file", "line end", "latin", "space", "dash", ""
-    ]  # fmt: skip
+        "below",
+        "a file",
+        "line end",
+        "latin",
+        "space",
+        "dash",
+        "",
+    ]
     assert result.exit_code == 0
 
 
@@ -127,7 +157,9 @@ def test_there_is_no_network(session: Session, unchanged: Prepared) -> None:
     assert "unreachable" in result.output
 
 
-def test_no_secret_and_no_git_is_seen(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_and_no_git_is_seen(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sentinel-key")
     monkeypatch.setenv("HOME_SENTINEL", "sentinel-home")
     result = run_once(session, {}, "env; ls -a; ls -a ~", 30)
@@ -143,7 +175,9 @@ def test_bubblewrap_hides_the_machine(
     made = LocalEnvironment(cache / "bubblewrap", print).start(project_of(*demo))
     try:
         here = Path(__file__).resolve()
-        result = run_once(made, {}, f"cat {here}; touch /usr/x; touch $VIRTUAL_ENV/x; ls -a", 30)
+        result = run_once(
+            made, {}, f"cat {here}; touch /usr/x; touch $VIRTUAL_ENV/x; ls -a", 30
+        )
         mount = run_once(made, {}, "mount -o remount,bind,rw /usr", 30)
     finally:
         made.stop()
@@ -171,7 +205,9 @@ def test_a_template_that_was_written_to_is_made_again(
     marker = second.built.template.with_name(".complete")
     times = marker.stat()
     environment.start(project_of(*demo)).stop()
-    assert marker.stat().st_mtime_ns == times.st_mtime_ns, "what was not touched is kept"
+    assert marker.stat().st_mtime_ns == times.st_mtime_ns, (
+        "what was not touched is kept"
+    )
 
 
 @needs_bubblewrap
@@ -185,7 +221,9 @@ def test_what_ran_without_a_sandbox_has_folders_of_its_own(
     environment = LocalEnvironment(tmp_path / "environments", print)
     shut_in: Any = environment.start(project_of(*demo))
     shut_in.stop()
-    monkeypatch.setattr("environments.local.environment.bubblewrap_works", lambda: False)
+    monkeypatch.setattr(
+        "environments.local.environment.bubblewrap_works", lambda: False
+    )
     open_: Any = environment.start(project_of(*demo))
     open_.stop()
     assert not {*shut_in.built.readable[1:]} & {*open_.built.readable[1:]}
@@ -222,10 +260,14 @@ def test_setup_output_is_no_test_result(demo: tuple[Instance, Checkout]) -> None
     assert "forged" not in run_once(made, {}, "echo real", 30).output
 
 
-def test_an_engine_that_goes_away_is_infrastructure(demo: tuple[Instance, Checkout]) -> None:
+def test_an_engine_that_goes_away_is_infrastructure(
+    demo: tuple[Instance, Checkout],
+) -> None:
     import docker
 
-    client = docker.DockerClient(base_url="tcp://127.0.0.1:9", version="1.41", timeout=2)
+    client = docker.DockerClient(
+        base_url="tcp://127.0.0.1:9", version="1.41", timeout=2
+    )
     with pytest.raises(InfrastructureError, match="engine failed"):
         DockerEnvironment(client).start(project_of(*demo))
 

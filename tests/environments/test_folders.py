@@ -32,15 +32,23 @@ def test_a_command_gets_its_files_variables_and_input(folders: Folders) -> None:
         "sys.exit(3)\n"
     )
     result = python(
-        folders, code, files={"a/b c/d": b"content"}, stdin=b"typed" * 30_000,
+        folders,
+        code,
+        files={"a/b c/d": b"content"},
+        stdin=b"typed" * 30_000,
         variables={"OF_CALLER": "x y", "PYTHONUNBUFFERED": "1"},
         collect=("made/report.xml", "made", "no/such"),
-    )  # fmt: skip
+    )
     assert result.output == f"/sandbox content {'typed' * 30_000} x y\nerror\n"
     assert (result.exit_code, result.timed_out, result.errors) == (3, False, "")
     assert result.files == {"made/report.xml": b"\xff"}
-    apart = python(folders, code, files={"a/b c/d": b""}, separate=True,
-                   variables={"OF_CALLER": ""})  # fmt: skip
+    apart = python(
+        folders,
+        code,
+        files={"a/b c/d": b""},
+        separate=True,
+        variables={"OF_CALLER": ""},
+    )
     assert (apart.output, apart.errors) == ("/sandbox   \n", "error\n")
 
 
@@ -70,7 +78,18 @@ def test_each_folder_is_fresh(folders: Folders) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/etc/x", "../x", "a/../x", "", ".", "a//b", "a/", "a\0b", "n" * 256, "d/" * 1500 + "x"],
+    [
+        "/etc/x",
+        "../x",
+        "a/../x",
+        "",
+        ".",
+        "a//b",
+        "a/",
+        "a\0b",
+        "n" * 256,
+        "d/" * 1500 + "x",
+    ],
 )
 def test_unsafe_paths_are_refused(path: str) -> None:
     for files, collect in (({path: b""}, ()), ({}, (path,))):
@@ -101,14 +120,18 @@ def test_the_output_does_not_depend_on_the_run(folders: Folders) -> None:
 def test_without_a_cgroup(way: Confinement) -> None:
     if not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
-    if way is Confinement.OTHER_USER and (os.geteuid() != 0 or not shutil.which("setpriv")):
+    if way is Confinement.OTHER_USER and (
+        os.geteuid() != 0 or not shutil.which("setpriv")
+    ):
         pytest.skip("only root can become another user")
     if way is Confinement.RLIMITS and not process_limit_binds():
         pytest.skip("the limit of processes does not bind this user")
     made = make_local_folders(None, limits=FOLDER_LIMITS)
     made = replace(made, confined=replace(made.confined, way=way))
     script = "touch made; ulimit -v; cat a/b; (cd a && touch c) && for i in 1 2 3; do :; done"
-    command = FolderCommand(("bash", "-c", script), {"a/b": b"file\n"}, 20, collect=("made",))
+    command = FolderCommand(
+        ("bash", "-c", script), {"a/b": b"file\n"}, 20, collect=("made",)
+    )
     result = made.run(command)
     assert result.output == f"{FOLDER_LIMITS.memory >> 10}\nfile\n"
     assert (result.exit_code, result.files) == (0, {"made": b""})
@@ -127,7 +150,9 @@ def test_a_run_that_stops_ends_its_commands(tmp_path: Path) -> None:
             raise StoppedError("stop")
 
     with pytest.raises(StoppedError):
-        make_local_folders(None, check=check).run(FolderCommand(("sleep", "600"), {}, 600))
+        make_local_folders(None, check=check).run(
+            FolderCommand(("sleep", "600"), {}, 600)
+        )
 
 
 def test_a_cgroup_is_removed() -> None:
@@ -137,7 +162,9 @@ def test_a_cgroup_is_removed() -> None:
 
     def check() -> None:
         seen.extend(
-            found for parent in _parents().values() for found in parent.glob(f"{_prefix(key)}*")
+            found
+            for parent in _parents().values()
+            for found in parent.glob(f"{_prefix(key)}*")
         )
 
     made = make_local_folders(None, run_key=key, check=check)
@@ -163,7 +190,9 @@ def test_no_container_is_left_after_stop() -> None:
 
 def test_what_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("environments.local.folders.bubblewrap_works", lambda: False)
-    with pytest.raises(UnavailableError, match=r"install it .* or use --environment docker"):
+    with pytest.raises(
+        UnavailableError, match=r"install it .* or use --environment docker"
+    ):
         make_folders(EnvironmentKind.LOCAL)
     with pytest.raises(UnavailableError, match="use local or docker"):
         make_folders(EnvironmentKind.NONE)

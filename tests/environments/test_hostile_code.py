@@ -137,7 +137,9 @@ def test_endless_output_is_cut(place: Place) -> None:
     assert len(result.output) < 30 * MB
 
 
-def test_home_is_empty_and_no_key_is_seen(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_is_empty_and_no_key_is_seen(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sentinel-key")
     code = (
         "import os\nfrom pathlib import Path\n"
@@ -149,7 +151,10 @@ def test_home_is_empty_and_no_key_is_seen(place: Place, monkeypatch: pytest.Monk
     result = place.run(code)
     assert result.exit_code == 0, result.output
     # The set-up of the demo's images configures git.
-    assert place.way == "open" or result.output.split("\n")[-3] in ("[]", "['.gitconfig']")
+    assert place.way == "open" or result.output.split("\n")[-3] in (
+        "[]",
+        "['.gitconfig']",
+    )
     assert "sentinel" not in result.output
 
 
@@ -224,7 +229,9 @@ def test_no_outcome_of_it_is_a_pass(
 def test_a_tree_that_does_not_fit_is_infrastructure(local: LocalSession) -> None:
     if not local.shut_in:
         pytest.skip("bubblewrap is not installed")
-    tiny = replace(local, confined=replace(local.confined, limits=replace(LIMITS, written=4096)))
+    tiny = replace(
+        local, confined=replace(local.confined, limits=replace(LIMITS, written=4096))
+    )
     with pytest.raises(InfrastructureError, match=r"cannot lay out the tree.*No space"):
         run_once(tiny, {}, "true", 20)
 

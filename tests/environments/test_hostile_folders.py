@@ -16,7 +16,11 @@ from tests.support.environments import FOLDER_LIMITS, python
 def test_an_endless_loop_ends(folders: Folders) -> None:
     code = "open('found', 'w').write('x')\nprint('on', flush=True)\nwhile True:\n    pass\n"
     result = python(folders, code, 1, collect=("found",))
-    assert (result.timed_out, result.output, result.files) == (True, "on\n", {"found": b"x"})
+    assert (result.timed_out, result.output, result.files) == (
+        True,
+        "on\n",
+        {"found": b"x"},
+    )
 
 
 def test_a_fork_bomb_ends(folders: Folders) -> None:
@@ -48,7 +52,10 @@ def test_written_files_are_limited(folders: Folders) -> None:
     )
     for place, most in ((".", 6), ("/tmp", 2), ("/dev/shm", 2), ("/", 0)):
         result = python(folders, code.replace("{PLACE}", place))
-        assert (result.exit_code, result.output.count("wrote\n") <= most) == (1, True), place
+        assert (result.exit_code, result.output.count("wrote\n") <= most) == (
+            1,
+            True,
+        ), place
     whole = "open('big', 'wb').write(b'x' * (21 << 20))"
     assert python(folders, whole).exit_code != 0
 
@@ -129,7 +136,16 @@ def test_only_plain_files_are_collected(folders: Folders) -> None:
         "open('large', 'w').write('x' * 100_001)\nopen('most', 'w').write('x' * 100_000)\n"
         "open('hidden', 'w').write('h')\nos.chmod('hidden', 0)\n"
     )
-    names = ("link", "folder/passwd", "near", "fifo", "directory", "large", "most", "hidden")
+    names = (
+        "link",
+        "folder/passwd",
+        "near",
+        "fifo",
+        "directory",
+        "large",
+        "most",
+        "hidden",
+    )
     result = python(folders, code, collect=names)
     assert {*result.files} - {"hidden"} == {"most"}
     assert len(result.files["most"]) == 100_000

@@ -33,7 +33,9 @@ def test_groups_of_one_run_alone_are_removed() -> None:
 
 @pytest.mark.docker
 @pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
-def test_containers_of_one_run_alone_are_removed(demo: tuple[Instance, Checkout]) -> None:
+def test_containers_of_one_run_alone_are_removed(
+    demo: tuple[Instance, Checkout],
+) -> None:
     build_images([demo[0].instance_id])
     client = connect()
     assert client is not None
@@ -41,15 +43,26 @@ def test_containers_of_one_run_alone_are_removed(demo: tuple[Instance, Checkout]
     with contextlib.ExitStack() as stack:
         made, images = [], []
         for other in (key, f"{key}-b", ""):
-            session: Any = DockerEnvironment(client, other, LIMITS).start(project_of(*demo))
-            container = stack.enter_context(session.containers.started(demo[0].image)).made
+            session: Any = DockerEnvironment(client, other, LIMITS).start(
+                project_of(*demo)
+            )
+            container = stack.enter_context(
+                session.containers.started(demo[0].image)
+            ).made
             made.append(f"container {container.name}")
-            images.append(client.images.get(stack.enter_context(session.prepare({})).image))
-        assert remove_containers(client, key) == [made[0], f"image {images[0].short_id}"]
+            images.append(
+                client.images.get(stack.enter_context(session.prepare({})).image)
+            )
+        assert remove_containers(client, key) == [
+            made[0],
+            f"image {images[0].short_id}",
+        ]
         assert remove_containers(client, key) == []
         left = {f"container {c.name}" for c in client.containers.list()}
         assert left >= {*made[1:]} and made[0] not in left
-        assert {image.id for image in client.images.list()} >= {image.id for image in images[1:]}
+        assert {image.id for image in client.images.list()} >= {
+            image.id for image in images[1:]
+        }
         with pytest.raises(ValueError, match="key"):
             remove_containers(client, "")
 

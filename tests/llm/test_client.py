@@ -22,7 +22,9 @@ from tests.support.provider import Answer, Provider
 ASK = [Message("system", "be brief"), Message("user", "hello")]
 
 
-def model(provider: Provider, said: list[str] | None = None, **changes: object) -> LiteLLMModel:
+def model(
+    provider: Provider, said: list[str] | None = None, **changes: object
+) -> LiteLLMModel:
     values: dict[str, object] = {
         "name": "gpt-4o",
         "temperature": 0.4,
@@ -98,11 +100,16 @@ def test_a_hang_and_a_drip_end_in_time(provider: Provider, answer: Answer) -> No
         Answer(status=401),
         Answer(status=402),
         Answer(status=403),
-        Answer(status=429, error={"code": "insufficient_quota", "message": "insufficient_quota"}),
+        Answer(
+            status=429,
+            error={"code": "insufficient_quota", "message": "insufficient_quota"},
+        ),
         Answer(status=404),
     ],
 )
-def test_refused_keys_and_accounts_stop_the_run(provider: Provider, answer: Answer) -> None:
+def test_refused_keys_and_accounts_stop_the_run(
+    provider: Provider, answer: Answer
+) -> None:
     provider.will_answer(answer)
     with pytest.raises(UserError, match="gpt-4o"):
         model(provider).complete(ASK)
@@ -118,7 +125,9 @@ def test_refused_keys_and_accounts_stop_the_run(provider: Provider, answer: Answ
         Answer("", finish="content_filter"),
     ],
 )
-def test_bad_requests_and_refusals_end_the_attempt(provider: Provider, answer: Answer) -> None:
+def test_bad_requests_and_refusals_end_the_attempt(
+    provider: Provider, answer: Answer
+) -> None:
     provider.will_answer(answer)
     with pytest.raises(RequestRefusedError):
         model(provider).complete(ASK)
@@ -133,7 +142,9 @@ def test_a_rate_limit_that_mentions_billing_is_a_rate_limit(provider: Provider) 
 
 
 def test_moderation_is_a_refusal_and_no_bad_key(provider: Provider) -> None:
-    provider.will_answer(Answer(status=403, error={"message": "your input was flagged"}))
+    provider.will_answer(
+        Answer(status=403, error={"message": "your input was flagged"})
+    )
     with pytest.raises(RequestRefusedError):
         model(provider).complete(ASK)
 
@@ -191,7 +202,9 @@ def test_the_price_map_has_a_version() -> None:
     assert len(price_map_version()) == 64
 
 
-def test_threads_that_ask_at_once_get_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_ask_at_once_get_the_same_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waiting = threading.Barrier(8)
     original = Background.__init__
 

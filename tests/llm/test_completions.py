@@ -34,7 +34,13 @@ from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider
 
 PROMPT = "## Code Before:\nx = 1 \n## Instruction:\nRename é.\n## Code After:\n"
-STOP = ("## Code After:", "## Instruction:", "## Code Before:", "## Test Case:", "## Explanation:")
+STOP = (
+    "## Code After:",
+    "## Instruction:",
+    "## Code Before:",
+    "## Test Case:",
+    "## Explanation:",
+)
 EVERY = Sampling(top_p=0.95, stop=STOP, seed=0)
 LONG = Answer(
     status=400,
@@ -56,7 +62,9 @@ both = pytest.mark.parametrize("text", [False, True], ids=["chat", "text"])
 def test_options_that_are_not_set_are_not_sent(provider: Provider, text: bool) -> None:
     provider.will_answer("hi")
     ask(model(provider, name="own/model"), text)
-    asked = {"prompt": PROMPT} if text else {"messages": provider.requests[0]["messages"]}
+    asked = (
+        {"prompt": PROMPT} if text else {"messages": provider.requests[0]["messages"]}
+    )
     assert provider.requests == [{"model": "own/model", "temperature": 0.4, **asked}]
     assert provider.paths == ["/v1/completions" if text else "/v1/chat/completions"]
 
@@ -68,19 +76,25 @@ def test_every_option_is_sent_as_it_is(provider: Provider, text: bool) -> None:
     ask(model(provider, said, sampling=EVERY, max_output_tokens=3072), text)
     (request,) = provider.requests
     assert request["stop"] == list(STOP), "litellm alone would send four"
-    sent = {name: request[name] for name in ("temperature", "top_p", "seed", "max_tokens")}
+    sent = {
+        name: request[name] for name in ("temperature", "top_p", "seed", "max_tokens")
+    }
     assert sent == {"temperature": 0.4, "top_p": 0.95, "seed": 0, "max_tokens": 3072}
     assert "tools" not in request and said == []
 
 
-def test_an_option_that_a_model_does_not_take_is_left_out_and_said(provider: Provider) -> None:
+def test_an_option_that_a_model_does_not_take_is_left_out_and_said(
+    provider: Provider,
+) -> None:
     provider.will_answer("hi")
     said: list[str] = []
     reply = model(provider, said, name="o3", sampling=EVERY).complete(ASK)
     (request,) = provider.requests
     assert not {"temperature", "top_p"} & request.keys()
     assert request["seed"] == 0
-    assert said[:2] == [f"o3 takes no {name}: none is sent" for name in ("temperature", "top_p")]
+    assert said[:2] == [
+        f"o3 takes no {name}: none is sent" for name in ("temperature", "top_p")
+    ]
     sent = {"seed": 0, "stop": list(STOP)}
     assert reply.exchange_sha256 == exchange_sha256("o3", ASK, sent)
 
@@ -104,7 +118,9 @@ def test_a_text_goes_to_the_address_with_its_login(provider: Provider) -> None:
 
 def test_a_text_has_no_reasoning_effort(provider: Provider) -> None:
     provider.will_answer("hi")
-    model(provider, settings=ModelSettings(reasoning_effort="low")).complete_text(PROMPT)
+    model(provider, settings=ModelSettings(reasoning_effort="low")).complete_text(
+        PROMPT
+    )
     assert "reasoning_effort" not in provider.requests[0]
 
 
@@ -117,7 +133,9 @@ def test_a_missing_usage_is_unknown(provider: Provider, text: bool) -> None:
 
 @both
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_overload_is_retried_once_for_each_try(provider: Provider, status: int, text: bool) -> None:
+def test_overload_is_retried_once_for_each_try(
+    provider: Provider, status: int, text: bool
+) -> None:
     provider.will_answer(Answer(status=status), Answer(status=status), "hi")
     assert ask(model(provider), text).content == "hi"
     assert len(provider.requests) == 3
@@ -152,7 +170,10 @@ def test_refused_keys_stop_the_run(provider: Provider, status: int, text: bool) 
     [
         (LONG, WindowExceededError),
         (Answer(status=400), RequestRefusedError),
-        (Answer(status=403, error={"message": "your input was flagged"}), RequestRefusedError),
+        (
+            Answer(status=403, error={"message": "your input was flagged"}),
+            RequestRefusedError,
+        ),
         (
             Answer("litellm.ContextWindowExceededError", finish="content_filter"),
             RequestRefusedError,
@@ -177,11 +198,15 @@ def test_a_provider_without_texts_is_named() -> None:
     opus = LiteLLMModel(
         "anthropic/claude-opus-4-1", 0.0, 5.0, gate=OpenGate(), warn_once=lambda _: None
     )
-    with pytest.raises(UserError, match="anthropic has no plain-text completions; give --api-base"):
+    with pytest.raises(
+        UserError, match="anthropic has no plain-text completions; give --api-base"
+    ):
         opus.complete_text(PROMPT)
 
 
-def test_texts_share_one_connection(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_share_one_connection(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handler: Any = provider.server.RequestHandlerClass
     monkeypatch.setattr(handler, "protocol_version", "HTTP/1.1")
     provider.will_answer("hi")
@@ -195,20 +220,37 @@ def canonical(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_the_exchange_is_all_that_is_sent_in_the_documented_layout(provider: Provider) -> None:
+def test_the_exchange_is_all_that_is_sent_in_the_documented_layout(
+    provider: Provider,
+) -> None:
     provider.will_answer("hi")
-    tool = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}
+    tool = {
+        "name": "f",
+        "description": "d",
+        "parameters": {"type": "object", "properties": {}},
+    }
     call = ToolCall("f", "{}", "differs-each-time")
-    asked = [*ASK, Message("assistant", "", (call,)), Message("tool", "ok", (), call.id)]
+    asked = [
+        *ASK,
+        Message("assistant", "", (call,)),
+        Message("tool", "ok", (), call.id),
+    ]
     settings = ModelSettings(reasoning_effort="low", max_output=9)
     served = model(provider, name="own", sampling=EVERY, settings=settings)
     options = {
-        "model": "own", "temperature": 0.4, "top_p": 0.95, "stop": list(STOP), "seed": 0,
+        "model": "own",
+        "temperature": 0.4,
+        "top_p": 0.95,
+        "stop": list(STOP),
+        "seed": 0,
         "max_tokens": 9,
-    }  # fmt: skip
+    }
     messages = [
-        ["system", "be brief"], ["user", "hello"], ["assistant", "", [["f", "{}"]]], ["tool", "ok"]
-    ]  # fmt: skip
+        ["system", "be brief"],
+        ["user", "hello"],
+        ["assistant", "", [["f", "{}"]]],
+        ["tool", "ok"],
+    ]
     chat = {**options, "reasoning_effort": "low", "messages": messages, "tools": [tool]}
     assert served.complete(asked, [tool]).exchange_sha256 == canonical(chat)
     text = {**options, "prompt": PROMPT}
@@ -235,7 +277,10 @@ def test_each_part_of_an_exchange_changes_its_hash() -> None:
 def test_hashes_that_users_compare_never_change() -> None:
     found = exchange_sha256("m", ASK, {"temperature": 0.2, "seed": 7})
     assert found == "ae0d035591ef0237798df459a510802238f6df722d5757b7bb9c390829c7ae81"
-    assert request_sha256(ASK) == "5ecc4cd183a1319106426413ea119992c02b193de027e0318f794dd3577a17b1"
+    assert (
+        request_sha256(ASK)
+        == "5ecc4cd183a1319106426413ea119992c02b193de027e0318f794dd3577a17b1"
+    )
     assert (
         reply_sha256(Reply("hi", tool_calls=(ToolCall("f", "{}", "x"),)))
         == "a39bdb4b2b9e6231a2f84e8eb6ed01344d8bffa0b09e5e9d87ed6bd34d723d1f"
@@ -245,7 +290,9 @@ def test_hashes_that_users_compare_never_change() -> None:
 def test_the_reply_counts_with_its_calls_and_without_their_ids() -> None:
     plain, called = Reply("hi"), Reply("hi", tool_calls=(ToolCall("f", "{}", "1"),))
     assert reply_sha256(plain) == canonical({"content": "hi", "tool_calls": []})
-    assert reply_sha256(called) == canonical({"content": "hi", "tool_calls": [["f", "{}"]]})
+    assert reply_sha256(called) == canonical(
+        {"content": "hi", "tool_calls": [["f", "{}"]]}
+    )
     again = replace(called, seconds=9.0, tool_calls=(ToolCall("f", "{}", "2"),))
     assert reply_sha256(again) == reply_sha256(called)
 

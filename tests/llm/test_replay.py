@@ -49,7 +49,12 @@ def test_a_cost_that_is_not_a_number_is_unknown(tmp_path: Path, cost: object) ->
     ours = {"calls": [{"content": "!", "cost": cost}]}
     foreign = {"messages": [{"role": "assistant", "content": "!"}]}
     for said in (ours, foreign):
-        raw = {"attempt": 2, "model": "opus", "edit_format": "diff", "recorded": {"cost": cost}}
+        raw = {
+            "attempt": 2,
+            "model": "opus",
+            "edit_format": "diff",
+            "recorded": {"cost": cost},
+        }
         path.write_text(json.dumps({"attempts": [raw | said]}))
         recorded = read_trajectory(path)[2]
         assert (recorded.cost, recorded.calls[0].reply) == (None, Reply("!"))

@@ -10,7 +10,13 @@ from agent.formats import format_names
 from bench.cli.listing import list_models
 from core.errors import UserError
 from llm.registry import filled
-from llm.settings import ModelSettings, SettingsBook, load_settings, our_settings, settings_sha256
+from llm.settings import (
+    ModelSettings,
+    SettingsBook,
+    load_settings,
+    our_settings,
+    settings_sha256,
+)
 
 
 def book(tmp_path: Path, text: str) -> SettingsBook:
@@ -44,7 +50,9 @@ def test_our_file_names_formats_that_there_are() -> None:
     load_settings(None, format_names())
 
 
-def test_exact_names_before_patterns_and_the_users_file_before_ours(tmp_path: Path) -> None:
+def test_exact_names_before_patterns_and_the_users_file_before_ours(
+    tmp_path: Path,
+) -> None:
     mine = book(
         tmp_path,
         """
@@ -77,19 +85,31 @@ def test_aliases_of_the_user_come_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("models: {gpt-4o: {colour: red}}", "models: gpt-4o: colour: no such key; there are edit_"),
+        (
+            "models: {gpt-4o: {colour: red}}",
+            "models: gpt-4o: colour: no such key; there are edit_",
+        ),
         ("modles: {}", "modles: no such key; there are aliases, models"),
         ("models: {gpt-4o: {temperature: 1}}", "temperature: give true or false"),
         ("models: {gpt-4o: {temperature: 'no'}}", "temperature: give true or false"),
         ("models: {gpt-4o: {context: 8k}}", "context: give a whole number"),
         ("models: {gpt-4o: {context: 0}}", "context: give a number of tokens above 0"),
         ("models: {gpt-4o: {context: true}}", "context: give a whole number"),
-        ("models: {gpt-4o: {reasoning_effort: huge}}", "reasoning_effort: Input should be 'none'"),
+        (
+            "models: {gpt-4o: {reasoning_effort: huge}}",
+            "reasoning_effort: Input should be 'none'",
+        ),
         ("models: {gpt-4o: {reminder: here}}", "reminder: Input should be 'system'"),
-        ("models: {gpt-4o: {edit_format: dif}}", "edit_format: 'dif' is none of diff, "),
+        (
+            "models: {gpt-4o: {edit_format: dif}}",
+            "edit_format: 'dif' is none of diff, ",
+        ),
         ("models: {gpt-4o: diff}", "models: gpt-4o: give keys with values"),
         ("models: [gpt-4o]", "models: give keys with values"),
-        ("models: {gpt-4o: {tools: true}, gpt-4o: {}}", "is not YAML: 'gpt-4o' stands twice"),
+        (
+            "models: {gpt-4o: {tools: true}, gpt-4o: {}}",
+            "is not YAML: 'gpt-4o' stands twice",
+        ),
         ("aliases: {35: gpt-3.5-turbo}", "aliases: 35: give a text, in quotes"),
         ("models: {", "is not YAML"),
         ("- a", "give keys with values"),
@@ -97,7 +117,9 @@ def test_aliases_of_the_user_come_first(tmp_path: Path) -> None:
         ("? {a: b}\n: c", "is not YAML"),
     ],
 )
-def test_a_wrong_file_is_reported_in_one_line(tmp_path: Path, text: str, words: str) -> None:
+def test_a_wrong_file_is_reported_in_one_line(
+    tmp_path: Path, text: str, words: str
+) -> None:
     with pytest.raises(UserError) as caught:
         book(tmp_path, text)
     message = str(caught.value)
@@ -122,13 +144,25 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
 
 def test_the_map_fills_missing_settings() -> None:
     known = filled(ModelSettings(context=5), "gpt-4o")
-    assert (known.context, known.max_output, known.tools, known.prefill) == (5, 16384, True, False)
+    assert (known.context, known.max_output, known.tools, known.prefill) == (
+        5,
+        16384,
+        True,
+        False,
+    )
     assert not known.cache_markers
     assert filled(ModelSettings(), "claude-sonnet-4-5").prefill
-    assert not filled(ModelSettings(reasoning_effort="low"), "claude-sonnet-4-5").prefill
-    for name in ("anthropic/claude-opus-4-5", "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0"):
+    assert not filled(
+        ModelSettings(reasoning_effort="low"), "claude-sonnet-4-5"
+    ).prefill
+    for name in (
+        "anthropic/claude-opus-4-5",
+        "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0",
+    ):
         assert filled(ModelSettings(), name).cache_markers
-    assert not filled(ModelSettings(), "claude-like", "http://127.0.0.1:1/v1").cache_markers
+    assert not filled(
+        ModelSettings(), "claude-like", "http://127.0.0.1:1/v1"
+    ).cache_markers
     assert filled(ModelSettings(), "ollama/no-such").context == 32_768
     assert filled(ModelSettings(), "openai/no-such").context is None
 
@@ -137,20 +171,33 @@ def test_the_hash_knows_what_is_said_and_of_whom() -> None:
     one, other = ModelSettings(context=1), ModelSettings(context=2)
     hashes = {settings_sha256({n: s}) for n in ("a", "b") for s in (one, other)}
     assert len(hashes) == 4
-    assert settings_sha256({"a": one}) == settings_sha256({"a": ModelSettings(context=1)})
+    assert settings_sha256({"a": one}) == settings_sha256(
+        {"a": ModelSettings(context=1)}
+    )
 
 
 def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    names = ["gpt-4o", "anthropic/claude-sonnet-4-5", "ollama/llama3", "openai/no-such", "o3"]
+    names = [
+        "gpt-4o",
+        "anthropic/claude-sonnet-4-5",
+        "ollama/llama3",
+        "openai/no-such",
+        "o3",
+    ]
     said: list[str] = []
     list_models(names, our_settings(), None, said.append)
     head, *lines = said
     assert head.split()[:4] == ["model", "alias", "format", "context"]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
-    assert " ".join(cells["gpt-4o"]) == "4o,gpt4o diff 128000 16384 2.50 10.00 no yes set"
+    assert (
+        " ".join(cells["gpt-4o"]) == "4o,gpt4o diff 128000 16384 2.50 10.00 no yes set"
+    )
     assert " ".join(cells["ollama/llama3"]) == "- whole 8192 8192 0.00 0.00 no yes -"
     assert " ".join(cells["openai/no-such"]) == "- whole - - - - no yes set"
     assert cells["o3"][-2:] == ["no", "set"]
-    assert " ".join(cells["anthropic/claude-sonnet-4-5"][-3:]) == "yes missing ANTHROPIC_API_KEY"
+    assert (
+        " ".join(cells["anthropic/claude-sonnet-4-5"][-3:])
+        == "yes missing ANTHROPIC_API_KEY"
+    )

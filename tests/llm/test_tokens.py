@@ -25,12 +25,19 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "gpt-4o", "openai/gpt-5", "anthropic/claude-opus-4-5", "my-own-model",
-        "together_ai/meta-llama/Llama-3-70b", "replicate/meta/llama-2-70b", "command-r-plus",
+        "gpt-4o",
+        "openai/gpt-5",
+        "anthropic/claude-opus-4-5",
+        "my-own-model",
+        "together_ai/meta-llama/Llama-3-70b",
+        "replicate/meta/llama-2-70b",
+        "command-r-plus",
     ],
-)  # fmt: skip
+)
 def test_tokens_are_counted_on_this_machine(name: str) -> None:
-    assert count_tokens(name, CODE) in range(70, 100), "24 characters a pair of lines, 8 tokens"
+    assert count_tokens(name, CODE) in range(70, 100), (
+        "24 characters a pair of lines, 8 tokens"
+    )
     assert count_tokens(name, "") == 0
 
 

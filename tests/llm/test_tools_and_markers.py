@@ -45,7 +45,9 @@ def claude(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> LiteLLMModel:
 
 def test_tools_are_sent_and_calls_come_back(provider: Provider) -> None:
     provider.will_answer(
-        Answer(None, finish="tool_calls", tool_calls=(("write_file", '{"path": "a.py"}'),))
+        Answer(
+            None, finish="tool_calls", tool_calls=(("write_file", '{"path": "a.py"}'),)
+        )
     )
     reply = model(provider).complete(ASK, [TOOL])
     assert reply.content == ""
@@ -62,15 +64,23 @@ def test_without_tools_none_are_sent(provider: Provider) -> None:
     assert not {"tools", "tool_choice"} & provider.requests[0].keys()
 
 
-def test_calls_and_their_answers_go_back_in_the_protocols_shape(provider: Provider) -> None:
+def test_calls_and_their_answers_go_back_in_the_protocols_shape(
+    provider: Provider,
+) -> None:
     provider.will_answer("done")
     calls = (ToolCall("write_file", '{"path": "a.py"}', "id0"),)
-    conversation = [*ASK, Message("assistant", "", calls), Message("tool", "written", (), "id0")]
+    conversation = [
+        *ASK,
+        Message("assistant", "", calls),
+        Message("tool", "written", (), "id0"),
+    ]
     model(provider).complete(conversation, [TOOL])
     sent = provider.requests[0]["messages"][2:]
     function = {"name": "write_file", "arguments": '{"path": "a.py"}'}
     assert (sent[0]["role"], sent[0].get("content")) == ("assistant", None)
-    assert sent[0]["tool_calls"] == [{"id": "id0", "type": "function", "function": function}]
+    assert sent[0]["tool_calls"] == [
+        {"id": "id0", "type": "function", "function": function}
+    ]
     assert sent[1] == {"role": "tool", "content": "written", "tool_call_id": "id0"}
 
 
@@ -84,13 +94,17 @@ def test_what_a_model_garbled_does_not_spoil_the_conversation() -> None:
 
 
 def test_arguments_that_were_cut_off_say_so(provider: Provider) -> None:
-    provider.will_answer(Answer(None, finish="length", tool_calls=(("write_file", '{"pa'),)))
+    provider.will_answer(
+        Answer(None, finish="length", tool_calls=(("write_file", '{"pa'),))
+    )
     reply = model(provider).complete(ASK, [TOOL])
     assert reply.truncated
     assert reply.tool_calls[0].arguments == '{"pa'
 
 
-def test_a_server_of_ones_own_is_tried_with_tools_and_that_is_said(provider: Provider) -> None:
+def test_a_server_of_ones_own_is_tried_with_tools_and_that_is_said(
+    provider: Provider,
+) -> None:
     provider.will_answer(Answer(tool_calls=(("write_file", "{}"),)))
     said: list[str] = []
     own = model(provider, "my-own-model", warn_once=said.append)
@@ -98,7 +112,9 @@ def test_a_server_of_ones_own_is_tried_with_tools_and_that_is_said(provider: Pro
     assert any("call functions" in line for line in said)
 
 
-def test_reasoning_effort_and_limits_of_the_settings_are_sent(provider: Provider) -> None:
+def test_reasoning_effort_and_limits_of_the_settings_are_sent(
+    provider: Provider,
+) -> None:
     provider.will_answer("hi")
     settings = ModelSettings(reasoning_effort="low", max_output=77, temperature=False)
     model(provider, "my-own-model", settings=settings).complete(ASK)
@@ -107,18 +123,28 @@ def test_reasoning_effort_and_limits_of_the_settings_are_sent(provider: Provider
     assert "temperature" not in request
 
 
-def test_a_model_of_temperature_gets_it_though_the_map_says_otherwise(provider: Provider) -> None:
+def test_a_model_of_temperature_gets_it_though_the_map_says_otherwise(
+    provider: Provider,
+) -> None:
     provider.will_answer("hi")
-    model(provider, "my-o3-like", settings=ModelSettings(temperature=True)).complete(ASK)
+    model(provider, "my-o3-like", settings=ModelSettings(temperature=True)).complete(
+        ASK
+    )
     assert provider.requests[0]["temperature"] == 0.0
 
 
-def test_anthropic_gets_marks_for_its_cache(provider: Provider, claude: LiteLLMModel) -> None:
+def test_anthropic_gets_marks_for_its_cache(
+    provider: Provider, claude: LiteLLMModel
+) -> None:
     provider.will_answer(Answer("hi", cached=1000, written=200))
-    turns = [Message(r, f"{r}{n}") for n in range(4) for r in ("user", "assistant")][:-1]
+    turns = [Message(r, f"{r}{n}") for n in range(4) for r in ("user", "assistant")][
+        :-1
+    ]
     reply = claude.complete([ASK[0], *turns])
     (request,) = provider.requests
-    assert request["system"] == [{"type": "text", "text": "be brief", "cache_control": MARKER}]
+    assert request["system"] == [
+        {"type": "text", "text": "be brief", "cache_control": MARKER}
+    ]
     marked = [
         block["text"]
         for message in request["messages"]
@@ -139,29 +165,42 @@ def test_anthropic_gets_marks_for_its_cache(provider: Provider, claude: LiteLLMM
 
 
 def test_tools_in_anthropics_protocol(provider: Provider, claude: LiteLLMModel) -> None:
-    provider.will_answer(Answer("so", tool_calls=(("write_file", '{"path": "a.py"}'),)), "done")
+    provider.will_answer(
+        Answer("so", tool_calls=(("write_file", '{"path": "a.py"}'),)), "done"
+    )
     first = claude.complete(ASK, [TOOL])
     assert first.tool_calls == (ToolCall("write_file", '{"path": "a.py"}', "id0"),)
     answer = Message("tool", "written", (), "id0")
-    claude.complete([*ASK, Message("assistant", "so", first.tool_calls), answer], [TOOL])
+    claude.complete(
+        [*ASK, Message("assistant", "so", first.tool_calls), answer], [TOOL]
+    )
     (result,) = provider.requests[1]["messages"][-1]["content"]
     assert (result["type"], result["tool_use_id"]) == ("tool_result", "id0")
     assert result["cache_control"] == MARKER
 
 
-def test_a_garbled_call_goes_back_to_anthropic(provider: Provider, claude: LiteLLMModel) -> None:
+def test_a_garbled_call_goes_back_to_anthropic(
+    provider: Provider, claude: LiteLLMModel
+) -> None:
     provider.will_answer("done")
     calls = (ToolCall("write_file", '{"path": "a', "id0"),)
     answer = Message("tool", "not JSON", (), "id0")
     claude.complete([*ASK, Message("assistant", "", calls), answer], [TOOL])
-    (use,) = (b for b in provider.requests[0]["messages"][1]["content"] if b["type"] == "tool_use")
+    (use,) = (
+        b
+        for b in provider.requests[0]["messages"][1]["content"]
+        if b["type"] == "tool_use"
+    )
     assert use["input"] == {"unreadable": '{"path": "a'}
 
 
 def test_others_are_sent_plain_text(provider: Provider) -> None:
     provider.will_answer("hi")
     model(provider).complete(ASK)
-    assert [m["content"] for m in provider.requests[0]["messages"]] == ["be brief", "hello"]
+    assert [m["content"] for m in provider.requests[0]["messages"]] == [
+        "be brief",
+        "hello",
+    ]
 
 
 def test_a_marker_needs_text() -> None:
@@ -176,7 +215,9 @@ def test_there_are_never_more_than_four_markers() -> None:
     assert [n for n, m in enumerate(sent) if "ephemeral" in str(m)] == [0, 1, 9, 10]
 
 
-def test_anthropic_goes_on_with_a_reply(provider: Provider, claude: LiteLLMModel) -> None:
+def test_anthropic_goes_on_with_a_reply(
+    provider: Provider, claude: LiteLLMModel
+) -> None:
     assert claude.traits == Traits(200000, True, Reminder.SYSTEM, images=True)
     provider.will_answer("\n    return 1\n")
     reply = claude.complete([*ASK, Message("assistant", "def f():\n    ")])
@@ -186,7 +227,9 @@ def test_anthropic_goes_on_with_a_reply(provider: Provider, claude: LiteLLMModel
     assert reply.content == "return 1\n", "what was stripped is not doubled"
 
 
-def test_deepseek_gets_a_prefix_mark(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deepseek_gets_a_prefix_mark(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEEPSEEK_API_BASE", provider.url)
     monkeypatch.setenv("DEEPSEEK_API_KEY", "none")
     provider.will_answer("b = 2\n")
@@ -219,13 +262,18 @@ def test_traits_come_from_the_map_and_the_settings(provider: Provider) -> None:
     assert model(provider).traits == Traits(128000, False, images=True)
     assert model(provider, "my-own-model").traits == Traits(None, False)
     settings = ModelSettings(context=9000, prefill=True, reminder=Reminder.BOTH)
-    assert model(provider, settings=settings).traits == Traits(9000, True, Reminder.BOTH, True)
+    assert model(provider, settings=settings).traits == Traits(
+        9000, True, Reminder.BOTH, True
+    )
 
 
 def test_images_are_sent_after_their_text(provider: Provider) -> None:
     shown = [ASK[0], Message("user", "see", images=("https://example.org/a.png",))]
     part = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    assert messages_as_sent(shown)[1]["content"] == [{"type": "text", "text": "see"}, part]
+    assert messages_as_sent(shown)[1]["content"] == [
+        {"type": "text", "text": "see"},
+        part,
+    ]
     marked = messages_as_sent(shown, markers=True)[1]["content"]
     assert marked == [{"type": "text", "text": "see", "cache_control": MARKER}, part]
     provider.will_answer("hi")
@@ -235,9 +283,13 @@ def test_images_are_sent_after_their_text(provider: Provider) -> None:
     assert "images" not in ASK[1].as_json()
 
 
-def test_the_map_or_a_rule_says_whether_a_model_takes_images(provider: Provider) -> None:
+def test_the_map_or_a_rule_says_whether_a_model_takes_images(
+    provider: Provider,
+) -> None:
     assert model(provider).traits.images
     assert not model(provider, "openai/own").traits.images
-    assert model(provider, "openai/own", settings=ModelSettings(images=True)).traits.images
+    assert model(
+        provider, "openai/own", settings=ModelSettings(images=True)
+    ).traits.images
     assert "images" not in Traits().as_json()
     assert Traits(images=True).as_json()["images"] is True

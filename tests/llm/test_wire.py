@@ -33,7 +33,9 @@ class Books:
     def __init__(self) -> None:
         self.ends: list[CallOutcome] = []
 
-    def recorded(self, request_sha256: str, exchange_sha256: str | None = None) -> Reply | None:
+    def recorded(
+        self, request_sha256: str, exchange_sha256: str | None = None
+    ) -> Reply | None:
         return None
 
     def pause(self, seconds: float) -> None:
@@ -78,7 +80,9 @@ def direct(name: str, provider: Provider, **changes: Any) -> LiteLLMModel:
         ("ollama_chat/llama3", "/api/chat"),
     ],
 )
-def test_a_model_of_each_mode_sends_one_request(provider: Provider, name: str, path: str) -> None:
+def test_a_model_of_each_mode_sends_one_request(
+    provider: Provider, name: str, path: str
+) -> None:
     provider.will_answer("hi")
     one = direct(name, provider, max_output_tokens=900)
     one.rehearse()
@@ -88,14 +92,22 @@ def test_a_model_of_each_mode_sends_one_request(provider: Provider, name: str, p
     assert reply.usage is not None and reply.usage.prompt_tokens == 100
 
 
-def test_a_model_of_responses_calls_functions_and_is_cut_off(provider: Provider) -> None:
+def test_a_model_of_responses_calls_functions_and_is_cut_off(
+    provider: Provider,
+) -> None:
     provider.will_answer(
         Answer("so", tool_calls=(("f", '{"a": 1}'),)), Answer("x", finish="length")
     )
-    tool = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}
+    tool = {
+        "name": "f",
+        "description": "d",
+        "parameters": {"type": "object", "properties": {}},
+    }
     one = direct("gpt-5-codex", provider, max_output_tokens=900)
     reply = one.complete(ASK, [tool])
-    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("f", '{"a": 1}')]
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == [
+        ("f", '{"a": 1}')
+    ]
     assert reply.cost == Decimal("0.000225")
     again = [*ASK, Message("assistant", "so", reply.tool_calls)]
     again.append(Message("tool", "done", (), reply.tool_calls[0].id))
@@ -118,12 +130,16 @@ def test_what_cannot_send_is_named_before_the_run(
     provider: Provider, name: str, words: str
 ) -> None:
     with pytest.raises(UserError, match=words) as error:
-        check_models(RunOptions(models=(ModelChoice.parse(name),)), Spending(allow_unpriced=True))
+        check_models(
+            RunOptions(models=(ModelChoice.parse(name),)), Spending(allow_unpriced=True)
+        )
     assert "\n" not in str(error.value) and name in str(error.value)
     assert provider.requests == []
 
 
-def test_a_failure_without_a_request_is_not_billed_and_not_repeated(provider: Provider) -> None:
+def test_a_failure_without_a_request_is_not_billed_and_not_repeated(
+    provider: Provider,
+) -> None:
     books = Books()
     one = model(provider, name="vertex_ai/gemini-2.5-pro", api_base=None, gate=books)
     with pytest.raises(UserError, match="credentials"):
@@ -152,7 +168,11 @@ UNREADABLE: list[Any] = [
     {"choices": "none"},
     {"id": "1", "choices": [{"message": {"content": ["a"]}}], "model": "m"},
     {"id": "1", "choices": [{"message": {"content": {"a": 1}}}], "model": "m"},
-    {"choices": [{"message": {"content": "x", "tool_calls": [{"function": {"name": 5}}]}}]},
+    {
+        "choices": [
+            {"message": {"content": "x", "tool_calls": [{"function": {"name": 5}}]}}
+        ]
+    },
     [],
     "text",
 ]
@@ -177,7 +197,9 @@ def test_a_reply_with_impossible_usage_counts_and_is_kept(
         return
     (end,) = books.ends
     assert isinstance(end, Answered)
-    assert reply_of_json(json.loads(json.dumps(end.reply.as_json()))).usage == reply.usage
+    assert (
+        reply_of_json(json.loads(json.dumps(end.reply.as_json()))).usage == reply.usage
+    )
     assert reply.cost is None or 0 <= reply.cost < 1
 
 
@@ -196,14 +218,18 @@ def test_an_answer_that_cannot_be_read_is_billed(provider: Provider, body: Any) 
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "anthropic/claude-sonnet-4-5"])
-def test_a_name_of_megabytes_does_not_block_the_loop(provider: Provider, name: str) -> None:
+def test_a_name_of_megabytes_does_not_block_the_loop(
+    provider: Provider, name: str
+) -> None:
     provider.will_answer("hi")
     one = direct(name, provider)
     said = {"model": "a/" * 2_500_000, "id": "b" * 1_000_000}
     message = {"role": "assistant", "content": "hi"}
     if name == "gpt-4o":
         said |= {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}  # type: ignore[dict-item]
-        said |= {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}  # type: ignore[dict-item]
+        said |= {
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        }  # type: ignore[dict-item]
     else:
         said |= {"type": "message", "role": "assistant", "stop_reason": "end_turn"}
         said |= {"content": [{"type": "text", "text": "hi"}]}  # type: ignore[dict-item]
@@ -230,7 +256,9 @@ def test_an_answer_without_end_is_cut_and_billed(
     assert isinstance(end, Failed) and end.billed
 
 
-@pytest.mark.parametrize("name", ["gpt-4o", "anthropic/claude-sonnet-4-5", "gpt-5-codex"])
+@pytest.mark.parametrize(
+    "name", ["gpt-4o", "anthropic/claude-sonnet-4-5", "gpt-5-codex"]
+)
 def test_too_large_a_body_is_refused_at_once(provider: Provider, name: str) -> None:
     provider.will_answer(Answer(status=413))
     books = Books()
@@ -265,7 +293,9 @@ def test_a_provider_may_name_the_time_to_wait_for() -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "anthropic/claude-sonnet-4-5"])
-def test_the_wait_that_a_provider_asks_for_is_recorded(provider: Provider, name: str) -> None:
+def test_the_wait_that_a_provider_asks_for_is_recorded(
+    provider: Provider, name: str
+) -> None:
     provider.will_answer(Answer(status=429, headers={"Retry-After-Ms": "1500"}))
     books = Books()
     with pytest.raises(InfrastructureError):
@@ -286,7 +316,9 @@ def test_the_limit_of_claude_is_ours_and_hashed(provider: Provider) -> None:
 
 
 @pytest.mark.parametrize("name", ["ollama/llama3", "ollama_chat/llama3"])
-def test_ollama_loads_the_window_that_is_counted_with(provider: Provider, name: str) -> None:
+def test_ollama_loads_the_window_that_is_counted_with(
+    provider: Provider, name: str
+) -> None:
     provider.will_answer("hi")
     reply = direct(name, provider).complete(ASK)
     wide = direct(name, provider, settings=ModelSettings(context=65_536))

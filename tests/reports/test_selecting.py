@@ -48,7 +48,9 @@ DIFF = """diff --git a/textkit/slug.py b/textkit/slug.py
 def ours(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A run of ours with four attempts, and verdicts that nobody may read."""
     out = tmp_path_factory.mktemp("ours")
-    given = config(replay=RECORDED, tries=2, all_attempts=True, environment=EnvironmentKind.NONE)
+    given = config(
+        replay=RECORDED, tries=2, all_attempts=True, environment=EnvironmentKind.NONE
+    )
     assert run_command(given, options(out, cache, NAME), lambda _: None) == 0
     folder = out / "predictions/r"
     verdicts = folder / "verdicts"
@@ -74,9 +76,15 @@ def plain(folder: Path, *patches: str, verdict: str = "resolved_ids") -> list[Pa
     for number, patch in enumerate(patches, 1):
         place = folder / f"theirs{number}"
         place.mkdir(parents=True)
-        line = {"instance_id": NAME, "model_name_or_path": f"m{number}", "model_patch": patch}
+        line = {
+            "instance_id": NAME,
+            "model_name_or_path": f"m{number}",
+            "model_patch": patch,
+        }
         (place / "all_preds.jsonl").write_text(json.dumps(line) + "\n")
-        (place / "m.run.json").write_text(json.dumps({"resolved_ids": [], verdict: [NAME]}))
+        (place / "m.run.json").write_text(
+            json.dumps({"resolved_ids": [], verdict: [NAME]})
+        )
         made.append(place)
     return made
 
@@ -86,17 +94,28 @@ def test_candidates_of_several_harnesses_are_chosen_from(
 ) -> None:
     runs = [
         ours,
-        *plain(tmp_path, DIFF.rstrip("\n"), DIFF.replace("letters = []", "letters = ()")),
+        *plain(
+            tmp_path, DIFF.rstrip("\n"), DIFF.replace("letters = []", "letters = ()")
+        ),
     ]
     said: list[str] = []
     assert select_command(runs, selection(), options(tmp_path, cache), said.append) == 0
     found = json.loads((tmp_path / f"predictions/s/{NAME}.json").read_text())
     assert found["attempt"] == 2
-    assert [one["attempts"] for one in found["evidence"]["classes"]] == [[1], [2, 3, 5], [4]]
+    assert [one["attempts"] for one in found["evidence"]["classes"]] == [
+        [1],
+        [2, 3, 5],
+        [4],
+    ]
     lines = [line for line in said if line.startswith(f"{NAME} ")]
     assert len(lines) == 7
-    assert lines[1] == f"{NAME} scripted-b (r, attempt 2) plausible class c2 passes 4 of 4 chosen"
-    assert lines[4] == f"{NAME} m1 (theirs1, attempt 1) plausible class c2 passes 4 of 4"
+    assert (
+        lines[1]
+        == f"{NAME} scripted-b (r, attempt 2) plausible class c2 passes 4 of 4 chosen"
+    )
+    assert (
+        lines[4] == f"{NAME} m1 (theirs1, attempt 1) plausible class c2 passes 4 of 4"
+    )
     assert lines[5] == f"{NAME} m2 (theirs2, attempt 1) error no class passes 0 of 4"
     assert "attempt 2 is chosen by evidence" in lines[6]
     # The result is a run like any other.
@@ -134,11 +153,15 @@ def test_no_file_of_verdicts_is_opened(tmp_path: Path, cache: Path, ours: Path) 
         watching[0] = False
     assert any(path.endswith("all_preds.jsonl") for path in opened)
     verdicts = (str(ours / "verdicts"), "m.run.json")
-    assert not [p for p in opened if p.startswith(verdicts[0]) or p.endswith(verdicts[1])]
+    assert not [
+        p for p in opened if p.startswith(verdicts[0]) or p.endswith(verdicts[1])
+    ]
     assert len(results) == 1
 
 
-def test_a_killed_or_changed_choice_is_not_mixed(tmp_path: Path, cache: Path, ours: Path) -> None:
+def test_a_killed_or_changed_choice_is_not_mixed(
+    tmp_path: Path, cache: Path, ours: Path
+) -> None:
     """The candidates decide results, so other candidates need another run."""
     given = selection(environment=EnvironmentKind.NONE)
     run = options(tmp_path, cache)
@@ -161,7 +184,9 @@ def test_a_killed_or_changed_choice_is_not_mixed(tmp_path: Path, cache: Path, ou
         "diff --git a/\udcff b/\udcff\n",
     ],
 )
-def test_a_hostile_patch_is_an_attempt_that_failed(tmp_path: Path, cache: Path, patch: str) -> None:
+def test_a_hostile_patch_is_an_attempt_that_failed(
+    tmp_path: Path, cache: Path, patch: str
+) -> None:
     (run,) = plain(tmp_path, patch)
     given = selection(environment=EnvironmentKind.NONE)
     select_command([run], given, options(tmp_path, cache), lambda _: None)
@@ -189,7 +214,9 @@ def test_runs_without_candidates_are_named(
     tmp_path: Path, cache: Path, runs: list[str], words: str
 ) -> None:
     plain(tmp_path / "empty_of", "")
-    places = [tmp_path / ("empty_of/theirs1" if name == "empty" else name) for name in runs]
+    places = [
+        tmp_path / ("empty_of/theirs1" if name == "empty" else name) for name in runs
+    ]
     with pytest.raises(UserError, match=words):
         select_command(places, selection(), options(tmp_path, cache), lambda _: None)
 

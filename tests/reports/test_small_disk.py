@@ -75,12 +75,28 @@ class Both:
 
     def harness(self) -> Started:
         return self._start(
-            "harness.py", "--dataset", str(self.place / "rows.json"), "--run", "r",
-            "--models", "scripted-a,scripted-b", "--replay", str(self.place / "replies"),
-            "--repos", str(self.place / "mirrors"), "--environment", "docker",
-            "--workers", str(WORKERS), "--out", str(self.place),
-            "--cache", str(self.cache), "--image-disk", f"{LIMIT // 1_000_000}MB",
-        )  # fmt: skip
+            "harness.py",
+            "--dataset",
+            str(self.place / "rows.json"),
+            "--run",
+            "r",
+            "--models",
+            "scripted-a,scripted-b",
+            "--replay",
+            str(self.place / "replies"),
+            "--repos",
+            str(self.place / "mirrors"),
+            "--environment",
+            "docker",
+            "--workers",
+            str(WORKERS),
+            "--out",
+            str(self.place),
+            "--cache",
+            str(self.cache),
+            "--image-disk",
+            f"{LIMIT // 1_000_000}MB",
+        )
 
     def report(self) -> Started:
         folder = str(self.place / "predictions/r")
@@ -90,8 +106,10 @@ class Both:
         log = self.place / f"{script}.{len([*self.place.glob('*.log')])}.log"
         with log.open("wb") as output:
             return self.preloaded.start(
-                *words, script=script, output=os.dup(output.fileno()),
-            )  # fmt: skip
+                *words,
+                script=script,
+                output=os.dup(output.fileno()),
+            )
 
     def said(self) -> str:
         return "\n".join(path.read_text() for path in sorted(self.place.glob("*.log")))
@@ -100,7 +118,9 @@ class Both:
 def push_base(client: Any, registry: Registry, image: str, name: str) -> None:
     """Store an image of the engine in the registry."""
     client.images.get(image).tag(f"{registry.host}/{name}", "1")
-    for line in client.api.push(f"{registry.host}/{name}", tag="1", stream=True, decode=True):
+    for line in client.api.push(
+        f"{registry.host}/{name}", tag="1", stream=True, decode=True
+    ):
         assert "error" not in line, line
     client.api.remove_image(f"{registry.host}/{name}:1", noprune=True)
 
@@ -121,7 +141,9 @@ def make_instances(place: Path, client: Any, proxy: Proxy) -> dict[str, str]:
         (layers[new],) = proxy.registry.put(name, [layer], (f"base/{old}", "1"))
         rows.append({**row, "instance_id": new, "image": f"{proxy.host}/{name}:1"})
         reply = json.loads((DEMO_DATASET / f"replies/{old}.json").read_text())
-        (place / f"replies/{new}.json").write_text(json.dumps({**reply, "instance_id": new}))
+        (place / f"replies/{new}.json").write_text(
+            json.dumps({**reply, "instance_id": new})
+        )
     (place / "rows.json").write_text(json.dumps(rows, default=str))
     return layers
 
@@ -133,35 +155,52 @@ def test_all_are_judged_below_the_limit_and_each_command_pulls_an_image_once(
     build_mirrors(tmp_path / "mirrors")
     (tmp_path / "registry").mkdir()
     both, disk = Both(preloaded, tmp_path, tmp_path / "cache"), Disk(client)
-    with running_registry(tmp_path / "registry") as registry, running_proxy(registry) as proxy:
+    with (
+        running_registry(tmp_path / "registry") as registry,
+        running_proxy(registry) as proxy,
+    ):
         layers = make_instances(tmp_path, client, proxy)
         earlier = f"{proxy.host}/large/{[*layers][-1]}:1"
         client.images.pull(earlier.removesuffix(":1"), tag="1")
-        there = {tag for found in client.api.images() for tag in found["RepoTags"] or ()}
-        proxy.faults = [("/large/", Fault(429, {"Retry-After": "2"})),
-                        *[("/large/", Fault(500))] * 3]  # fmt: skip
+        there = {
+            tag for found in client.api.images() for tag in found["RepoTags"] or ()
+        }
+        proxy.faults = [
+            ("/large/", Fault(429, {"Retry-After": "2"})),
+            *[("/large/", Fault(500))] * 3,
+        ]
         try:
             with disk.watched():
                 killed = both.harness()
                 predicted = tmp_path / "predictions/r"
-                wait_until(lambda: len([*predicted.glob("*__*.json")]) >= COUNT // 4, 1200)
+                wait_until(
+                    lambda: len([*predicted.glob("*__*.json")]) >= COUNT // 4, 1200
+                )
                 kill_with_children(killed.pid)
                 harness = both.harness()
                 assert harness.wait(1200) == 0, both.said()
                 report = both.report()
                 assert report.wait(1200) == 0, both.said()
-            left = {tag for found in client.api.images() for tag in found["RepoTags"] or ()}
+            left = {
+                tag for found in client.api.images() for tag in found["RepoTags"] or ()
+            }
         finally:
             remove_images(client, proxy.host)
     verdicts = tmp_path / "predictions/r/verdicts"
-    found = {path.stem: json.loads(path.read_text())["status"] for path in verdicts.glob("*.json")}
+    found = {
+        path.stem: json.loads(path.read_text())["status"]
+        for path in verdicts.glob("*.json")
+    }
     assert set(found) == set(layers)
     assert set(found.values()) <= {"resolved", "unresolved"}
     assert len(disk.sizes) > COUNT
     assert LIMIT - SIZE <= max(disk.sizes) <= LIMIT + SIZE + _SLACK
     assert {proxy.served[layer] for layer in layers.values()} <= {1, 2, 3}
     # When the harness was killed, a pull may have been in work and images in use.
-    assert sum(proxy.started[layer] for layer in layers.values()) <= 2 * COUNT + 1 + WORKERS
+    assert (
+        sum(proxy.started[layer] for layer in layers.values())
+        <= 2 * COUNT + 1 + WORKERS
+    )
     assert there <= left
     assert not proxy.faults
     said = both.said()

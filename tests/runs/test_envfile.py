@@ -63,7 +63,9 @@ def test_keys_regions_and_addresses_are_set_and_nothing_else(clean: Path) -> Non
 
 def test_the_environment_comes_first(clean: Path) -> None:
     os.environ["OPENAI_API_KEY"] = "of-the-environment"
-    (clean / "keys").write_text("OPENAI_API_KEY=of-the-file\nGROQ_API_KEY=of-the-file\n")
+    (clean / "keys").write_text(
+        "OPENAI_API_KEY=of-the-file\nGROQ_API_KEY=of-the-file\n"
+    )
     load_env_file(clean / "keys", pytest.fail)
     assert os.environ["OPENAI_API_KEY"] == "of-the-environment"
     assert "OPENAI_API_KEY" not in os.environ["SWE_RETRY_HARNESS_DOTENV"]
@@ -73,7 +75,10 @@ def test_the_environment_comes_first(clean: Path) -> None:
 def test_what_litellm_asks_for_is_taken(clean: Path) -> None:
     """One model of each provider in litellm's map names the variables that it needs."""
     litellm = the_litellm()
-    models = {entry.get("litellm_provider"): name for name, entry in litellm.model_cost.items()}
+    models = {
+        entry.get("litellm_provider"): name
+        for name, entry in litellm.model_cost.items()
+    }
     needed = set()
     for name in models.values():
         needed.update(litellm.validate_environment(model=name)["missing_keys"])
@@ -83,7 +88,9 @@ def test_what_litellm_asks_for_is_taken(clean: Path) -> None:
     assert needed <= {*os.environ}
 
 
-@pytest.mark.parametrize(("value", "read"), [("{home}/config", True), ("config", False)])
+@pytest.mark.parametrize(
+    ("value", "read"), [("{home}/config", True), ("config", False)]
+)
 def test_the_users_own_file_lies_where_xdg_says(
     clean: Path, monkeypatch: pytest.MonkeyPatch, value: str, read: bool
 ) -> None:
@@ -130,14 +137,18 @@ def test_a_file_in_the_current_folder_is_named_and_not_read(
     # The user names it: it is read, and filtered as any.
     provider.will_answer("I do not know.")
     done = preloaded.run(*words, "--env-file", ".env", env=env, cwd=tmp_path)
-    assert provider.requests and "note: .env: not set, because" in done.stdout, done.stdout
+    assert provider.requests and "note: .env: not set, because" in done.stdout, (
+        done.stdout
+    )
     assert "GIT_DIR" in done.stdout and "is not read unless" not in done.stdout
     assert provider.headers[0]["authorization"] == "Bearer sk-of-the-folder"
 
 
 def test_packages_load_no_file_of_the_folders_above_them(tmp_path: Path) -> None:
     """swebench loads one when it is imported; ``.venv`` may lie in the tree that is worked on."""
-    (tmp_path / ".env").write_text("GIT_CONFIG_COUNT=1\nOPENAI_API_BASE=http://127.0.0.1:9\n")
+    (tmp_path / ".env").write_text(
+        "GIT_CONFIG_COUNT=1\nOPENAI_API_BASE=http://127.0.0.1:9\n"
+    )
     (tmp_path / "installed").mkdir()
     (tmp_path / "installed/package.py").write_text(
         "from dotenv import load_dotenv\nload_dotenv()\n"

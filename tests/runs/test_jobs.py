@@ -43,7 +43,9 @@ class Named(Question):
 
 
 @pytest.mark.parametrize("names", [["../a"], [""], ["a/b"], ["a", "b", "a"]])
-def test_keys_that_cannot_name_the_files_of_one_job_are_refused(names: list[str]) -> None:
+def test_keys_that_cannot_name_the_files_of_one_job_are_refused(
+    names: list[str],
+) -> None:
     check_keys([Named(1, "", name) for name in ("a", "b.1", "c-d_e+f")])
     with pytest.raises(ValueError, match="files are named by it"):
         check_keys([Named(1, "", name) for name in names])
@@ -72,7 +74,9 @@ def test_jobs_of_another_kind_are_killed_and_continued(
     assert b"question 5: done; answered" in shown
     found = {path: path.read_bytes() for path in store.prediction_paths()}
     assert done.items() <= found.items()
-    assert [json.loads(data)["output"].strip() for data in found.values()] == ["SHOUT"] * COUNT
+    assert [json.loads(data)["output"].strip() for data in found.values()] == [
+        "SHOUT"
+    ] * COUNT
     kinds = Counter(line.kind for line in read_ledger(store.ledger).whole)
     # Calls in flight at the kill are charged and made again; nothing that was answered is.
     assert kinds["answered"] == COUNT

@@ -26,7 +26,9 @@ from tests.support.killing import (
     hashes,
 )
 
-needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+needs_engine = pytest.mark.skipif(
+    not engine_answers(), reason="no Docker engine answers"
+)
 WORKERS = 4
 SEED = 20240523
 
@@ -69,11 +71,26 @@ class Trial:
     def words(self, out: Path) -> list[str]:
         temperatures = ",".join(map(str, TEMPERATURES))
         return [
-            "--dataset", "demo", "--models", ",".join(f"{m}@diff" for m in MODELS),
-            "--temperature", temperatures, "--api-base", self.provider.url, "--run", "r",
-            "--workers", str(WORKERS), "--jobs", "2", "--out", str(out),
-            "--cache", str(self.cache_of(out)), *self.options,
-        ]  # fmt: skip
+            "--dataset",
+            "demo",
+            "--models",
+            ",".join(f"{m}@diff" for m in MODELS),
+            "--temperature",
+            temperatures,
+            "--api-base",
+            self.provider.url,
+            "--run",
+            "r",
+            "--workers",
+            str(WORKERS),
+            "--jobs",
+            "2",
+            "--out",
+            str(out),
+            "--cache",
+            str(self.cache_of(out)),
+            *self.options,
+        ]
 
     def cache_of(self, out: Path) -> Path:
         return self.cache or out / "cache"
@@ -112,7 +129,10 @@ class Trial:
         """Start the run, kill it at a random write or moment, and tell whether it was alive."""
         words = self.words(left.out)
         if self.rng.random() < 0.6:
-            at, torn = self.rng.randint(1, max(2, measure.writes // 2)), self.rng.random() < 0.7
+            at, torn = (
+                self.rng.randint(1, max(2, measure.writes // 2)),
+                self.rng.random() < 0.7,
+            )
             self.figures.torn += torn
             return self.harness.run(words, kill_at=at, torn=torn).code == -9
         seconds = self.rng.uniform(0, measure.seconds / 2)
@@ -122,7 +142,9 @@ class Trial:
         assert left.results() == measure.left.results()
         assert left.litter(self.cache_of(left.out)) == []
         answered = left.count(EntryKind.ANSWERED)
-        assert answered == measure.left.count(EntryKind.ANSWERED), "a reply was bought twice"
+        assert answered == measure.left.count(EntryKind.ANSWERED), (
+            "a reply was bought twice"
+        )
         lost = left.count(EntryKind.LOST)
         by_request = Counter()
         for (_, _, sha256), number in lost.items():
@@ -189,7 +211,9 @@ def test_hundreds_of_kills(
     if "docker" in options:
         build_images(sorted(path.name for path in (DEMO_DATASET / "tasks").iterdir()))
     shared = cache if warm else None
-    trial = Trial(harness, demo_provider, tmp_path, options, random.Random(SEED), shared)
+    trial = Trial(
+        harness, demo_provider, tmp_path, options, random.Random(SEED), shared
+    )
     measure = trial.undisturbed()
     while trial.figures.kills < kills:
         trial.disturbed(measure, kills)

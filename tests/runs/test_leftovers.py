@@ -32,8 +32,11 @@ sys.stdin.read()
 def worker(cache: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
     with subprocess.Popen(
         [sys.executable, "-c", WORKER, str(cache)],
-        cwd=TOP, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        cwd=TOP,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdout is not None
         key, child = process.stdout.readline().split()
         try:
@@ -50,8 +53,12 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found by /proc")
-def test_what_a_dead_worker_left_goes_and_what_a_living_one_uses_stays(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="processes are found by /proc"
+)
+def test_what_a_dead_worker_left_goes_and_what_a_living_one_uses_stays(
+    tmp_path: Path,
+) -> None:
     node = node_cache(tmp_path, "a")
     with worker(node) as (dead, key, orphan), worker(node) as (_, other, child):
         assert sweep_here(tmp_path, containers=False) == []

@@ -33,7 +33,10 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
     """Mount a file system of ``size`` at ``place``; skip where that is not allowed."""
     place.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)]
-    if shutil.which("mount") is None or subprocess.run(words, capture_output=True).returncode:
+    if (
+        shutil.which("mount") is None
+        or subprocess.run(words, capture_output=True).returncode
+    ):
         pytest.skip("no file system may be mounted here")
     try:
         yield place
@@ -139,7 +142,9 @@ class Proxy:
                 engine = socket.socket(socket.AF_UNIX)
                 engine.connect(str(SOCKET))
                 self._pairs.add((client, engine))
-                threading.Thread(target=_relay, args=(client, engine), daemon=True).start()
+                threading.Thread(
+                    target=_relay, args=(client, engine), daemon=True
+                ).start()
 
     def break_down(self) -> None:
         self.broken.set()
@@ -186,7 +191,9 @@ IDS = "demo__textkit-1,demo__bank-2,demo__units-2"
 
 
 @pytest.mark.docker
-@pytest.mark.skipif(not engine_answers() or not SOCKET.exists(), reason="no Docker engine answers")
+@pytest.mark.skipif(
+    not engine_answers() or not SOCKET.exists(), reason="no Docker engine answers"
+)
 def test_an_engine_that_dies_in_the_middle_is_an_infra_error_and_the_run_goes_on_afterwards(
     tmp_path: Path, cache: Path, proxy: Proxy, preloaded: Preloaded
 ) -> None:

@@ -35,7 +35,9 @@ def order(names: Sequence[str], seconds: dict[str, float]) -> list[str]:
 
 
 def test_known_ones_go_by_their_seconds() -> None:
-    assert order(["a__b-1", "a__b-2", "a__b-3"], {"a__b-1": 1, "a__b-2": 3, "a__b-3": 2}) == [
+    assert order(
+        ["a__b-1", "a__b-2", "a__b-3"], {"a__b-1": 1, "a__b-2": 3, "a__b-3": 2}
+    ) == [
         "a__b-2",
         "a__b-3",
         "a__b-1",
@@ -43,15 +45,31 @@ def test_known_ones_go_by_their_seconds() -> None:
 
 
 def test_unknown_ones_count_as_the_median_of_their_repository_else_of_all() -> None:
-    seconds: dict[str, float] = {"a__b-1": 100, "a__b-2": 300, "a__b-3": 90, "c__d-1": 10}
+    seconds: dict[str, float] = {
+        "a__b-1": 100,
+        "a__b-2": 300,
+        "a__b-3": 90,
+        "c__d-1": 10,
+    }
     names = ["e__f-1", "a__b-9", *seconds]
     # The repository's median is 100, that of all 95.
-    assert order(names, seconds) == ["a__b-2", "a__b-9", "a__b-1", "e__f-1", "a__b-3", "c__d-1"]
+    assert order(names, seconds) == [
+        "a__b-2",
+        "a__b-9",
+        "a__b-1",
+        "e__f-1",
+        "a__b-3",
+        "c__d-1",
+    ]
 
 
 def test_timings_of_what_is_not_selected_count_for_their_repository() -> None:
     seconds: dict[str, float] = {"a__b-1": 5, "c__d-1": 50, "odd": 7}
-    assert order(["e__f-1", "a__b-2", "c__d-2"], seconds) == ["c__d-2", "e__f-1", "a__b-2"]
+    assert order(["e__f-1", "a__b-2", "c__d-2"], seconds) == [
+        "c__d-2",
+        "e__f-1",
+        "a__b-2",
+    ]
 
 
 def test_the_repository_is_the_instances_own_where_its_id_says_another() -> None:
@@ -68,8 +86,10 @@ def test_with_nothing_known_the_order_stays() -> None:
     assert order([], {"x__y-1": 5}) == []
 
 
-_NAMES = st.lists(st.sampled_from([f"{r}-{n}" for r in ("a__b", "c__d", "e__f") for n in range(5)]),
-                  unique=True)  # fmt: skip
+_NAMES = st.lists(
+    st.sampled_from([f"{r}-{n}" for r in ("a__b", "c__d", "e__f") for n in range(5)]),
+    unique=True,
+)
 _SECONDS = st.dictionaries(
     st.sampled_from([f"{r}-{n}" for r in ("a__b", "c__d") for n in range(5)]),
     st.integers(0, 4).map(float),
@@ -81,7 +101,11 @@ def test_a_stable_order_of_all(names: list[str], seconds: dict[str, float]) -> N
     def expected(name: str) -> float:
         if name in seconds:
             return seconds[name]
-        same = [v for n, v in seconds.items() if n.partition("-")[0] == name.partition("-")[0]]
+        same = [
+            v
+            for n, v in seconds.items()
+            if n.partition("-")[0] == name.partition("-")[0]
+        ]
         return median(same or seconds.values() or [0])
 
     found = order(names, seconds)
@@ -102,7 +126,9 @@ def test_timings_are_kept_and_the_last_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"5", b"\xff", b'{"a": ', b"[" * 100_000, b"null"]
 )
-def test_a_broken_file_is_as_good_as_an_empty_one(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_file_is_as_good_as_an_empty_one(
+    tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "timings.json"
     path.write_bytes(content)
     assert Timings(path).load() == {}

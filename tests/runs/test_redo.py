@@ -41,10 +41,15 @@ def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
     both(provider)
-    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
+    run_command(
+        live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None
+    )
     first = [read(tmp_path, name) for name in (PLAUSIBLE, NOT)]
     assert [p["status"] for p in first] == ["plausible", "empty"]
-    before, spent = len(provider.requests), total(read_ledger(RunStore(tmp_path, "r").ledger).whole)
+    before, spent = (
+        len(provider.requests),
+        total(read_ledger(RunStore(tmp_path, "r").ledger).whole),
+    )
     said: list[str] = []
     again = options(tmp_path, cache, PLAUSIBLE, NOT, redo="not_plausible")
     run_command(live(provider), again, said.append)
@@ -53,7 +58,9 @@ def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
     assert read(tmp_path, NOT)["status"] == "empty"
     # Fresh replies were bought, and both times stand in the ledger.
     assert len(provider.requests) > before
-    kept = json.loads((tmp_path / f"predictions/r/replaced/{NOT}.1/prediction.json").read_text())
+    kept = json.loads(
+        (tmp_path / f"predictions/r/replaced/{NOT}.1/prediction.json").read_text()
+    )
     assert kept == first[1]
     now = total(read_ledger(RunStore(tmp_path, "r").ledger).whole)
     assert spent is not None and now is not None and now > spent
@@ -73,9 +80,13 @@ def test_statuses_and_ids(
     tmp_path: Path, cache: Path, provider: Provider, words: str, redone: list[str]
 ) -> None:
     both(provider)
-    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
     run_command(
-        live(provider), options(tmp_path, cache, PLAUSIBLE, NOT, redo=words), lambda _: None
+        live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None
+    )
+    run_command(
+        live(provider),
+        options(tmp_path, cache, PLAUSIBLE, NOT, redo=words),
+        lambda _: None,
     )
     folder = tmp_path / "predictions/r/replaced"
     found = sorted(p.name for p in folder.iterdir()) if folder.exists() else []
@@ -87,11 +98,15 @@ def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
     tmp_path: Path, cache: Path, provider: Provider, words: str
 ) -> None:
     both(provider)
-    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
+    run_command(
+        live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None
+    )
     store = RunStore(tmp_path, "r")
     run = options(tmp_path, cache)
     use = model_use(live(provider), run.money)
-    coordinator = make_coordinator(store, run.scale, run.money, use, Shutdown(), lambda _: None)
+    coordinator = make_coordinator(
+        store, run.scale, run.money, use, Shutdown(), lambda _: None
+    )
     redo = Redo.parse(words, [PLAUSIBLE, NOT], RESULTS)
     assert prepare(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
     # As if the process had died here: one instance is done again, the other is not.
@@ -114,11 +129,15 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
     tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both(provider)
-    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
+    run_command(
+        live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None
+    )
     store = RunStore(tmp_path, "r")
     run = options(tmp_path, cache)
     use = model_use(live(provider), run.money)
-    coordinator = make_coordinator(store, run.scale, run.money, use, Shutdown(), lambda _: None)
+    coordinator = make_coordinator(
+        store, run.scale, run.money, use, Shutdown(), lambda _: None
+    )
     redo = Redo.parse("plausible,empty", [], RESULTS)
     put_aside = RunStore.put_aside
 
@@ -136,13 +155,17 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
 
 def test_a_word_that_is_no_status_is_refused(tmp_path: Path, cache: Path) -> None:
     with pytest.raises(UserError, match="--redo 'emty': give not_plausible, plausible"):
-        run_command(config(), options(tmp_path, cache, *IDS, redo="emty"), lambda _: None)
+        run_command(
+            config(), options(tmp_path, cache, *IDS, redo="emty"), lambda _: None
+        )
 
 
 def test_another_configuration_puts_nothing_aside(tmp_path: Path, cache: Path) -> None:
     run_command(config(), options(tmp_path, cache, *IDS), lambda _: None)
     with pytest.raises(UserError, match="different options"):
-        run_command(config(tries=2), options(tmp_path, cache, *IDS, redo=IDS[0]), lambda _: None)
+        run_command(
+            config(tries=2), options(tmp_path, cache, *IDS, redo=IDS[0]), lambda _: None
+        )
     assert not (tmp_path / "predictions/r/replaced").exists()
 
 
@@ -150,7 +173,9 @@ def test_the_table_of_a_run_adds_up_to_the_ledger(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
     both(provider)
-    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
+    run_command(
+        live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None
+    )
     said: list[str] = []
     assert status_command(RunStore(tmp_path, "r"), said.append, as_json=True) == 0
     table = json.loads(said[0])
@@ -168,7 +193,9 @@ def test_a_summary_for_machines(tmp_path: Path, cache: Path) -> None:
     assert sum(summary["counts"].values()) == len(IDS)
 
 
-def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path, cache: Path) -> None:
+def test_clean_removes_what_a_run_left_and_only_that(
+    tmp_path: Path, cache: Path
+) -> None:
     store = RunStore(tmp_path, "r")
     store.folder.mkdir(parents=True)
     key = run_key(store.folder)
@@ -179,7 +206,10 @@ def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path, cache: Path
         path.write_text("{}")
     started = [
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=env)
-        for env in ({**os.environ, RUN_VARIABLE: key}, {**os.environ, RUN_VARIABLE: "other"})
+        for env in (
+            {**os.environ, RUN_VARIABLE: key},
+            {**os.environ, RUN_VARIABLE: "other"},
+        )
     ]
     time.sleep(0.2)
     said: list[str] = []
@@ -194,7 +224,10 @@ def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path, cache: Path
     assert not any(path.exists() for path in mine)
     assert all(path.exists() for path in others)
     assert any(f"process {started[0].pid}" in line for line in said)
-    with run_lock(store.folder), pytest.raises(UserError, match="is worked on by process"):
+    with (
+        run_lock(store.folder),
+        pytest.raises(UserError, match="is worked on by process"),
+    ):
         clean_command(store, cache, said.append)
 
 
@@ -208,7 +241,8 @@ def test_a_provider_that_is_down_for_everybody_ends_the_run_and_nothing_is_lost(
     assert run_command(live(provider), run, said.append) == 130
     assert "no model has answered for" in said[-1] and "3 left to do" in said[-1]
     statuses = [
-        json.loads(path.read_text())["status"] for path in tmp_path.glob("logs/r/*.unfinished.json")
+        json.loads(path.read_text())["status"]
+        for path in tmp_path.glob("logs/r/*.unfinished.json")
     ]
     assert set(statuses) <= {"interrupted", "infra_error"} and "interrupted" in statuses
     asked = len(provider.requests)
@@ -219,12 +253,18 @@ def test_a_provider_that_is_down_for_everybody_ends_the_run_and_nothing_is_lost(
     assert run_command(live(provider), options(tmp_path, cache, *IDS), said.append) == 0
 
 
-def test_many_workers_give_the_same_predictions_as_one(tmp_path: Path, cache: Path) -> None:
+def test_many_workers_give_the_same_predictions_as_one(
+    tmp_path: Path, cache: Path
+) -> None:
     for name, workers in (("one", 1), ("many", 6)):
         scale = Scale(workers=workers, jobs=2)
-        run_command(config(), options(tmp_path / name, cache, *IDS, scale=scale), lambda _: None)
+        run_command(
+            config(), options(tmp_path / name, cache, *IDS, scale=scale), lambda _: None
+        )
     for name in IDS:
-        one, many = (tmp_path / n / f"predictions/r/{name}.json" for n in ("one", "many"))
+        one, many = (
+            tmp_path / n / f"predictions/r/{name}.json" for n in ("one", "many")
+        )
         assert one.read_bytes() == many.read_bytes()
 
 
@@ -237,20 +277,28 @@ def test_unpriced_models_need_a_price_or_leave(
 
     mine = (ModelChoice.parse("my-own", any_name=True),)
     run: dict[str, Any] = {"money": Spending()}
-    with pytest.raises(UserError, match="no price is known for my-own: give --price my-own=IN,OUT"):
+    with pytest.raises(
+        UserError, match="no price is known for my-own: give --price my-own=IN,OUT"
+    ):
         run_command(
-            live(provider, models=mine), options(tmp_path, cache, PLAUSIBLE, **run), lambda _: None
+            live(provider, models=mine),
+            options(tmp_path, cache, PLAUSIBLE, **run),
+            lambda _: None,
         )
     provider.will_answer("textkit/slug.py", EDIT)
     run = {"money": read_money(mine, prices=["my-own=1,2"])}
     run_command(
-        live(provider, models=mine), options(tmp_path, cache, PLAUSIBLE, **run), lambda _: None
+        live(provider, models=mine),
+        options(tmp_path, cache, PLAUSIBLE, **run),
+        lambda _: None,
     )
     # 100 tokens in and 10 out, at 1 and 2 dollars per million.
-    assert {line.cost for line in read_ledger(RunStore(tmp_path, "r").ledger).whole} == {
-        Decimal("0.00012")
-    }
-    with pytest.raises(UserError, match=r"longest reply of my-own is unknown.*--max-output-tokens"):
+    assert {
+        line.cost for line in read_ledger(RunStore(tmp_path, "r").ledger).whole
+    } == {Decimal("0.00012")}
+    with pytest.raises(
+        UserError, match=r"longest reply of my-own is unknown.*--max-output-tokens"
+    ):
         limited = read_money(mine, prices=["my-own=1,2"], usd="1")
         run_command(
             live(provider, models=mine, run="s"),
@@ -263,11 +311,15 @@ def test_predictions_that_lack_attempts_or_a_status_are_redone_as_their_outcomes
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
     both(provider)
-    run_command(live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None)
+    run_command(
+        live(provider), options(tmp_path, cache, PLAUSIBLE, NOT), lambda _: None
+    )
     store = RunStore(tmp_path, "r")
     for name in (PLAUSIBLE, NOT):
         whole = read(tmp_path, name)
-        kept = {key: whole[key] for key in whole if key not in ("all_results", "status")}
+        kept = {
+            key: whole[key] for key in whole if key not in ("all_results", "status")
+        }
         store.prediction(name).write_text(json.dumps({**kept, "test_outcome": True}))
     said: list[str] = []
     again = options(tmp_path, cache, PLAUSIBLE, NOT, redo="not_plausible")

@@ -79,13 +79,21 @@ def test_who_waits_longest_is_next() -> None:
 def test_a_stop_ends_who_waits_and_who_comes_back_but_keeps_other_errors() -> None:
     stop = Shutdown()
     slots = Slots(1, stop)
-    with pytest.raises(StoppedError, match="enough"), Slot(slots) as slot, slot.given_back():
+    with (
+        pytest.raises(StoppedError, match="enough"),
+        Slot(slots) as slot,
+        slot.given_back(),
+    ):
         stop.request("enough")
         stop.request("later")
     with pytest.raises(StoppedError, match="enough"):
         slots.take()
     other = Slots(1)
-    with pytest.raises(ValueError, match="mine"), Slot(other) as slot, slot.given_back():
+    with (
+        pytest.raises(ValueError, match="mine"),
+        Slot(other) as slot,
+        slot.given_back(),
+    ):
         other.stop.request("enough")
         raise ValueError("mine")
     assert other._taken == 0 == slots._taken
@@ -166,10 +174,15 @@ with run_lock(Path(sys.argv[1])):
 def test_a_second_process_is_refused_and_a_dead_one_is_known(tmp_path: Path) -> None:
     top = Path(__file__).resolve().parents[2]
     other = subprocess.Popen(
-        [sys.executable, "-c", HOLD, tmp_path / "r"], cwd=top, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, tmp_path / "r"],
+        cwd=top,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert other.stdout is not None and other.stdout.readline() == "held\n"
-    with pytest.raises(UserError, match=f"process {other.pid} on .*choose another --run"):
+    with pytest.raises(
+        UserError, match=f"process {other.pid} on .*choose another --run"
+    ):
         run_lock(tmp_path / "r").__enter__()
     other.kill()
     other.wait()

@@ -47,9 +47,23 @@ Start = Callable[..., Started]
 def start(tmp_path: Path, provider: Provider, preloaded: Preloaded) -> Start:
     """Start a run of one instance."""
     words = [
-        "--dataset", "demo", "--instances", ID, "--models", "gpt-4o", "--api-base", provider.url,
-        "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"), "--tries", "1",
-    ]  # fmt: skip
+        "--dataset",
+        "demo",
+        "--instances",
+        ID,
+        "--models",
+        "gpt-4o",
+        "--api-base",
+        provider.url,
+        "--run",
+        "r",
+        "--out",
+        str(tmp_path),
+        "--cache",
+        str(tmp_path / "cache"),
+        "--tries",
+        "1",
+    ]
     return partial(preloaded.start, *words)
 
 
@@ -69,7 +83,8 @@ def slow(tmp_path: Path, cache: Path) -> list[str]:
     mirrors = tmp_path / "mirrors"
     mirrors.mkdir()
     subprocess.run(
-        ["git", "clone", "-q", "--bare", work, mirrors / "demo__textkit.git"], check=True
+        ["git", "clone", "-q", "--bare", work, mirrors / "demo__textkit.git"],
+        check=True,
     )
 
     rows = load_dataset("demo", "test").rows
@@ -97,7 +112,11 @@ def sleeping() -> list[str]:
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
 )
 def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
-    cache: Path, provider: Provider, start: Start, slow: list[str], number: signal.Signals
+    cache: Path,
+    provider: Provider,
+    start: Start,
+    slow: list[str],
+    number: signal.Signals,
 ) -> None:
     before = baselines(cache)
     provider.will_answer("textkit/slug.py", EDIT)
@@ -114,7 +133,9 @@ def test_a_signal_ends_a_baseline_at_once_and_caches_nothing(
     assert f"{ID}: interrupted" in said
 
 
-def test_a_signal_that_another_thread_gets_is_heeded_while_the_main_thread_waits() -> None:
+def test_a_signal_that_another_thread_gets_is_heeded_while_the_main_thread_waits() -> (
+    None
+):
     stop, said = Shutdown(), queue.SimpleQueue[str]()
 
     def get_the_signal() -> None:
@@ -175,13 +196,18 @@ def test_tests_do_not_inherit_an_ignored_interrupt() -> None:
         "text=True).stdout)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(TOP)], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code, str(TOP)],
+        capture_output=True,
+        text=True,
+        check=True,
         preexec_fn=ignore_interrupts,
-    )  # fmt: skip
+    )
     assert done.stdout.strip() == "False"
 
 
-def test_after_a_kill_the_status_names_it(tmp_path: Path, provider: Provider, start: Start) -> None:
+def test_after_a_kill_the_status_names_it(
+    tmp_path: Path, provider: Provider, start: Start
+) -> None:
     provider.will_answer(Answer("textkit/slug.py", hang=3), EDIT)
     words = ["--environment", "none"]
     first = start(*words)
@@ -200,12 +226,16 @@ def test_after_a_kill_the_status_names_it(tmp_path: Path, provider: Provider, st
     second.kill()
     second.wait()
     said = "\n".join(lines(overview(store, {})))
-    assert f"process {second.pid} on" in said and "did not end this run by itself" in said
+    assert (
+        f"process {second.pid} on" in said and "did not end this run by itself" in said
+    )
     assert "killed" in said and "SIGINT" not in said
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_leaves_nothing_on_a_terminal(provider: Provider, start: Start, times: int) -> None:
+def test_ctrl_c_leaves_nothing_on_a_terminal(
+    provider: Provider, start: Start, times: int
+) -> None:
     import fcntl
     import pty
     import struct
@@ -234,7 +264,9 @@ def test_ctrl_c_leaves_nothing_on_a_terminal(provider: Provider, start: Start, t
     screen = Screen()
     screen.feed(written.decode())
     shown = screen.shown()
-    assert not [line for line in shown if "calls/min" in line or "attempt 1  gpt-4o" in line], shown
+    assert not [
+        line for line in shown if "calls/min" in line or "attempt 1  gpt-4o" in line
+    ], shown
     stopping = "stopping: attempts end at their next step; once more to stop now"
     assert stopping in shown, "on a line of its own"
     assert times == 1 or "stopping now" in shown
@@ -252,5 +284,7 @@ def test_a_command_ends_when_its_check_raises(tmp_path: Path) -> None:
 
     started_at = time.monotonic()
     with pytest.raises(StoppedError, match="enough"):
-        run_limited(["sleep", "600"], tmp_path, {"PATH": os.environ["PATH"]}, 600, check=check)
+        run_limited(
+            ["sleep", "600"], tmp_path, {"PATH": os.environ["PATH"]}, 600, check=check
+        )
     assert time.monotonic() - started_at < 30

@@ -67,6 +67,11 @@ def run_script(
     """Run ``harness.py`` or another script of the project with an interpreter of its own."""
     return subprocess.run(
         [sys.executable, str(TOP / script), *map(str, words)],
-        cwd=cwd, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=120,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
         env={**os.environ, "COLUMNS": "80", **env},
-    )  # fmt: skip
+    )

@@ -75,14 +75,29 @@ class Runner:
     def temp(self) -> Path:
         return self.folder / "temp"
 
-    def command(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def command(
+        self, script: str, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a script as the shell of a step does, in the workspace."""
         named = [f"{name}={value}" for name, value in variables.items()]
-        words = [*self.into, "env", "-C", str(self.workspace), *named, *SHELL, "-c", script]
+        words = [
+            *self.into,
+            "env",
+            "-C",
+            str(self.workspace),
+            *named,
+            *SHELL,
+            "-c",
+            script,
+        ]
         return subprocess.run(
-            words, capture_output=True, text=True, check=False, timeout=900,
+            words,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
             env={key: value for key, value in os.environ.items() if "GIT" not in key},
-        )  # fmt: skip
+        )
 
     def read(self, path: Path | str) -> str:
         done = self.command(f"cat '{path}'")
@@ -107,30 +122,44 @@ class Done:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def run_action(runner: Runner, inputs: Mapping[str, str], only: str = "", **variables: str) -> Done:
+def run_action(
+    runner: Runner, inputs: Mapping[str, str], only: str = "", **variables: str
+) -> Done:
     """Run the steps in order until one fails; ``only`` names the one to run, by its id.
 
     ``variables`` are what the calling workflow sets.
     """
     action, done = Action.read(), Done()
     assert set(inputs) <= set(action.inputs)
-    defaults = {name: str(one.get("default", "")) for name, one in action.inputs.items()}
+    defaults = {
+        name: str(one.get("default", "")) for name, one in action.inputs.items()
+    }
     known = {f"inputs.{name}": value for name, value in {**defaults, **inputs}.items()}
     known["github.token"] = TOKEN
     files = runner.folder / "files"
     places = {
-        "GITHUB_ACTION_PATH": runner.action, "GITHUB_WORKSPACE": runner.workspace,
-        "RUNNER_TEMP": runner.temp, "GITHUB_OUTPUT": files / "output",
+        "GITHUB_ACTION_PATH": runner.action,
+        "GITHUB_WORKSPACE": runner.workspace,
+        "RUNNER_TEMP": runner.temp,
+        "GITHUB_OUTPUT": files / "output",
         "GITHUB_STEP_SUMMARY": files / "summary.md",
-    }  # fmt: skip
+    }
     server = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "me/calc"}
-    job = {**server, **variables, **{name: str(place) for name, place in places.items()}}
+    job = {
+        **server,
+        **variables,
+        **{name: str(place) for name, place in places.items()},
+    }
     for step in action.steps:
         name = step.get("id", "")
         if only not in ("", name):
             continue
-        own = {key: evaluated(value, known) for key, value in step.get("env", {}).items()}
-        runner.command(f"mkdir -p '{files}'; : >'{files}/output'; touch '{files}/summary.md'")
+        own = {
+            key: evaluated(value, known) for key, value in step.get("env", {}).items()
+        }
+        runner.command(
+            f"mkdir -p '{files}'; : >'{files}/output'; touch '{files}/summary.md'"
+        )
         start = time.monotonic()
         ended = runner.command(step["run"], **{**job, **own})
         seconds = {**done.seconds, step["name"]: round(time.monotonic() - start, 1)}
@@ -138,7 +167,9 @@ def run_action(runner: Runner, inputs: Mapping[str, str], only: str = "", **vari
         done = replace(done, code=ended.returncode, printed=printed, seconds=seconds)
         if name:
             found = values_of(runner.read(files / "output"))
-            known |= {f"steps.{name}.outputs.{key}": value for key, value in found.items()}
+            known |= {
+                f"steps.{name}.outputs.{key}": value for key, value in found.items()
+            }
         if done.code:
             break
     # An output of a step that did not run is empty.

@@ -32,7 +32,9 @@ def problems() -> tuple[Problem, ...]:
     return load_problems(str(ROWS))
 
 
-def passed(program: str, coverage: int = 100, missing: tuple[int, ...] = ()) -> EvaluatedProgram:
+def passed(
+    program: str, coverage: int = 100, missing: tuple[int, ...] = ()
+) -> EvaluatedProgram:
     """Return the result of a program whose tests passed."""
     return EvaluatedProgram(
         program_no_test=program,
@@ -43,9 +45,13 @@ def passed(program: str, coverage: int = 100, missing: tuple[int, ...] = ()) -> 
     )
 
 
-def failed(program: str, status: ProgramStatus = ProgramStatus.EXCEPTION) -> EvaluatedProgram:
+def failed(
+    program: str, status: ProgramStatus = ProgramStatus.EXCEPTION
+) -> EvaluatedProgram:
     """Return the result of a program whose tests failed."""
-    return EvaluatedProgram(program_no_test=program, status=status, exit_code=1, stderr="E")
+    return EvaluatedProgram(
+        program_no_test=program, status=status, exit_code=1, stderr="E"
+    )
 
 
 def evaluated(
@@ -63,7 +69,9 @@ def evaluated(
     return ProblemFile(problem, kind, Decoding(**values), made, results)
 
 
-def write_folder(folder: Path, good: Iterable[int], of: int = 2, **sampling: Any) -> Path:
+def write_folder(
+    folder: Path, good: Iterable[int], of: int = 2, **sampling: Any
+) -> Path:
     """Write both files of each problem, with so many good completions of each; lazy ones fewer."""
     for problem, number in zip(problems(), good, strict=True):
         lazy = max(number - 1, 0)
@@ -91,10 +99,24 @@ RUN = "r"
 def words(out: Path, url: str, *more: str) -> list[str]:
     """Return the options of a run ``r``, of which later ones override earlier ones."""
     return [
-        "--models", "gpt-4o", "--api-base", url, "--problems", str(ROWS), "--run", RUN,
-        "--out", str(out), "--cache", str(out / "cache"), "--completions", "2",
-        "--call-retries", "0", *more,
-    ]  # fmt: skip
+        "--models",
+        "gpt-4o",
+        "--api-base",
+        url,
+        "--problems",
+        str(ROWS),
+        "--run",
+        RUN,
+        "--out",
+        str(out),
+        "--cache",
+        str(out / "cache"),
+        "--completions",
+        "2",
+        "--call-retries",
+        "0",
+        *more,
+    ]
 
 
 def generate(monkeypatch: pytest.MonkeyPatch, out: Path, url: str, *more: str) -> int:
@@ -116,12 +138,16 @@ def files(out: Path, model: str = "gpt-4o") -> dict[str, ProblemFile]:
 
 def bytes_of(out: Path) -> dict[str, bytes]:
     """Return the files of completions by name."""
-    return {path.name: path.read_bytes() for path in (run_folder(out) / "gpt-4o").iterdir()}
+    return {
+        path.name: path.read_bytes() for path in (run_folder(out) / "gpt-4o").iterdir()
+    }
 
 
 def asked_text(request: dict[str, Any]) -> str:
     """Return the part of a request that is about the problem."""
-    return str(request["prompt"] if "prompt" in request else request["messages"][-1]["content"])
+    return str(
+        request["prompt"] if "prompt" in request else request["messages"][-1]["content"]
+    )
 
 
 def problem_of(request: dict[str, Any]) -> Problem:

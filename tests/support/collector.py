@@ -76,7 +76,9 @@ class Collector:
         return self._of("chat")
 
     def _of(self, operation: str) -> list[Span]:
-        found = [s for s in self.spans if values(s).get("gen_ai.operation.name") == operation]
+        found = [
+            s for s in self.spans if values(s).get("gen_ai.operation.name") == operation
+        ]
         return sorted(found, key=lambda span: span.start_time_unix_nano)
 
 

@@ -80,7 +80,10 @@ class Started:
         return code
 
     def _ended(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._ending], [], [], timeout)[0]:
+        if (
+            self.returncode is None
+            and select.select([self._ending], [], [], timeout)[0]
+        ):
             self.returncode = int(self._ending.recv(_LONGEST))
             self._ending.close()
         return self.returncode
@@ -100,9 +103,12 @@ class Preloaded:
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._server = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.commands", str(theirs.fileno())], cwd=TOP,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
-            )  # fmt: skip
+                [sys.executable, "-m", "tests.support.commands", str(theirs.fileno())],
+                cwd=TOP,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,10 +135,12 @@ class Preloaded:
             bomb: goes off in the process.
         """
         order = {
-            "words": [script, *words], "env": dict(os.environ if env is None else env),
-            "cwd": str(cwd or Path.cwd()), "ignores": ignores_interrupts,
+            "words": [script, *words],
+            "env": dict(os.environ if env is None else env),
+            "cwd": str(cwd or Path.cwd()),
+            "ignores": ignores_interrupts,
             "bomb": bomb and [bomb.at, bomb.torn],
-        }  # fmt: skip
+        }
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         stdout, opened = None, [os.open(os.devnull, os.O_RDONLY)]
         if terminal is None and output is None:
@@ -192,7 +200,9 @@ class _Server:
                 with self.children.pop(pid) as ending, suppress(BrokenPipeError):
                     ending.send(str(os.waitstatus_to_exitcode(status)).encode())
 
-    def _becomes(self, order: dict[str, Any], streams: Sequence[int]) -> Callable[[], int]:
+    def _becomes(
+        self, order: dict[str, Any], streams: Sequence[int]
+    ) -> Callable[[], int]:
         """Make this process one that was started as the command."""
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
@@ -225,7 +235,9 @@ def _reopen_streams() -> None:
     """Buffer as an interpreter does that starts on these streams."""
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", buffering=1 if os.isatty(1) else -1, closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    sys.stderr = os.fdopen(
+        2, "w", buffering=1, errors="backslashreplace", closefd=False
+    )
 
 
 def main() -> None:
@@ -240,7 +252,9 @@ def main() -> None:
     count_tokens("gpt-4o", "")  # loads an encoding, which takes most of a second
     commands = {name: import_module(module).main for name, module in COMMANDS.items()}
     assert threading.active_count() == 1, "a process with threads must not be forked"
-    settings = {name: text for name, text in os.environ.items() if before.get(name) != text}
+    settings = {
+        name: text for name, text in os.environ.items() if before.get(name) != text
+    }
     orders = socket.socket(fileno=int(sys.argv[1]))
     work = _Server(orders, run_cli, commands, settings).serve()
     sys.exit(work() if work is not None else 0)

@@ -23,7 +23,12 @@ MODELS = {
     "responses": "gpt-5.1-codex",
     "gemini": "gemini/gemini-2.5-pro",
 }
-APIS = {"messages": "anthropic", "chat": "openai", "responses": "openai", "gemini": "gemini"}
+APIS = {
+    "messages": "anthropic",
+    "chat": "openai",
+    "responses": "openai",
+    "gemini": "gemini",
+}
 ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GEMINI_API_BASE")
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
 AGENT = Path(__file__).with_name("fakeagent.py")
@@ -81,7 +86,9 @@ class Stub:
 
     def turns_for(self, body: dict[str, Any]) -> Sequence[Turn]:
         text = json.dumps(body)
-        return next((turns for words, turns in self._after if words in text), self.turns)
+        return next(
+            (turns for words, turns in self._after if words in text), self.turns
+        )
 
     @property
     def url(self) -> str:
@@ -135,7 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.broken or fault.error_event:
             events = events[: len(events) // 2]
         if fault.error_event:
-            events.append(("error", {"type": "error", "error": {"message": "overloaded"}}))
+            events.append(
+                ("error", {"type": "error", "error": {"message": "overloaded"}})
+            )
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
@@ -161,7 +170,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _dialect(path: str) -> str:
-    ends = {"/messages": "messages", "/chat/completions": "chat", "/responses": "responses"}
+    ends = {
+        "/messages": "messages",
+        "/chat/completions": "chat",
+        "/responses": "responses",
+    }
     bare = path.partition("?")[0]
     return next((name for end, name in ends.items() if bare.endswith(end)), "gemini")
 
@@ -184,25 +197,37 @@ def _whole(dialect: str, turn: Turn) -> dict[str, Any]:
     if dialect == "messages":
         content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}]
         if turn.tool:
-            content.append({"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments})
+            content.append(
+                {"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments}
+            )
         usage = {
-            "input_tokens": into - cached - written, "output_tokens": out,
-            "cache_read_input_tokens": cached, "cache_creation_input_tokens": written,
-        }  # fmt: skip
+            "input_tokens": into - cached - written,
+            "output_tokens": out,
+            "cache_read_input_tokens": cached,
+            "cache_creation_input_tokens": written,
+        }
         return {
-            "type": "message", "role": "assistant", "model": "claude", "content": content,
-            "stop_reason": "tool_use" if turn.tool else "end_turn", "usage": usage,
-        }  # fmt: skip
+            "type": "message",
+            "role": "assistant",
+            "model": "claude",
+            "content": content,
+            "stop_reason": "tool_use" if turn.tool else "end_turn",
+            "usage": usage,
+        }
     if dialect == "chat":
         message: dict[str, Any] = {"role": "assistant", "content": turn.text}
         if turn.tool:
             function = {"name": name, "arguments": json.dumps(arguments)}
-            message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+            message["tool_calls"] = [
+                {"id": "call_1", "type": "function", "function": function}
+            ]
         finish = "tool_calls" if turn.tool else "stop"
         usage = {
-            "prompt_tokens": into, "completion_tokens": out, "total_tokens": into + out,
+            "prompt_tokens": into,
+            "completion_tokens": out,
+            "total_tokens": into + out,
             "prompt_tokens_details": {"cached_tokens": cached},
-        }  # fmt: skip
+        }
         choice = {"index": 0, "message": message, "finish_reason": finish}
         return {"model": "gpt", "choices": [choice], "usage": usage}
     if dialect == "responses":
@@ -212,14 +237,21 @@ def _whole(dialect: str, turn: Turn) -> dict[str, Any]:
         ]
         if turn.tool:
             output.append(
-                {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": name,
-                 "arguments": json.dumps(arguments)}
-            )  # fmt: skip
+                {
+                    "type": "function_call",
+                    "id": "fc_1",
+                    "call_id": "call_1",
+                    "name": name,
+                    "arguments": json.dumps(arguments),
+                }
+            )
         usage = {
-            "input_tokens": into, "output_tokens": out, "total_tokens": into + out,
+            "input_tokens": into,
+            "output_tokens": out,
+            "total_tokens": into + out,
             "input_tokens_details": {"cached_tokens": cached},
             "output_tokens_details": {"reasoning_tokens": 10},
-        }  # fmt: skip
+        }
         said = {
             "id": "resp_1",
             "object": "response",
@@ -233,10 +265,16 @@ def _whole(dialect: str, turn: Turn) -> dict[str, Any]:
         parts.append({"functionCall": {"name": name, "args": arguments}})
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
     counts = {
-        "promptTokenCount": into, "candidatesTokenCount": out - 10, "thoughtsTokenCount": 10,
+        "promptTokenCount": into,
+        "candidatesTokenCount": out - 10,
+        "thoughtsTokenCount": 10,
         "cachedContentTokenCount": cached,
-    }  # fmt: skip
-    return {"candidates": [candidate], "usageMetadata": counts, "modelVersion": "gemini"}
+    }
+    return {
+        "candidates": [candidate],
+        "usageMetadata": counts,
+        "modelVersion": "gemini",
+    }
 
 
 def _events(dialect: str, turn: Turn) -> list[tuple[str, Any]]:
@@ -247,32 +285,56 @@ def _events(dialect: str, turn: Turn) -> list[tuple[str, Any]]:
         return _chat_events(whole)
     if dialect == "responses":
         opened = {**whole, "output": [], "status": "in_progress"}
-        listed: list[dict[str, Any]] = [{"type": "response.created", "response": opened}]
+        listed: list[dict[str, Any]] = [
+            {"type": "response.created", "response": opened}
+        ]
         added = {**whole["output"][0], "content": []}
-        listed.append({"type": "response.output_item.added", "output_index": 0, "item": added})
         listed.append(
-            {"type": "response.output_text.delta", "item_id": "msg_1", "delta": turn.text}
+            {"type": "response.output_item.added", "output_index": 0, "item": added}
+        )
+        listed.append(
+            {
+                "type": "response.output_text.delta",
+                "item_id": "msg_1",
+                "delta": turn.text,
+            }
         )
         for index, item in enumerate(whole["output"]):
-            done = {"type": "response.output_item.done", "output_index": index, "item": item}
+            done = {
+                "type": "response.output_item.done",
+                "output_index": index,
+                "item": item,
+            }
             listed.append(done)
         listed.append({"type": "response.completed", "response": whole})
         return [(event["type"], event) for event in listed]
     (candidate,) = whole["candidates"]
-    first = {"candidates": [{"content": {"role": "model", "parts": [{"text": turn.text[:1]}]}}]}
+    first = {
+        "candidates": [
+            {"content": {"role": "model", "parts": [{"text": turn.text[:1]}]}}
+        ]
+    }
     candidate["content"]["parts"][0] = {"text": turn.text[1:]}
     return [("", first), ("", whole)]
 
 
 def _message_events(whole: dict[str, Any]) -> list[tuple[str, Any]]:
     content, stop, usage = whole["content"], whole["stop_reason"], whole["usage"]
-    opened = {**whole, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    opened = {
+        **whole,
+        "content": [],
+        "stop_reason": None,
+        "usage": {**usage, "output_tokens": 1},
+    }
     events: list[dict[str, Any]] = [{"type": "message_start", "message": opened}]
     for index, block in enumerate(content):
         if block["type"] == "text":
             empty, deltas = (
                 {"type": "text", "text": ""},
-                [{"type": "text_delta", "text": character} for character in block["text"]],
+                [
+                    {"type": "text_delta", "text": character}
+                    for character in block["text"]
+                ],
             )
         else:
             empty = {**block, "input": {}}
@@ -282,12 +344,18 @@ def _message_events(whole: dict[str, Any]) -> list[tuple[str, Any]]:
                 {"type": "input_json_delta", "partial_json": part}
                 for part in (said[:half], said[half:])
             ]
-        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        events.append(
+            {"type": "content_block_start", "index": index, "content_block": empty}
+        )
         for delta in deltas:
-            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+            events.append(
+                {"type": "content_block_delta", "index": index, "delta": delta}
+            )
         events.append({"type": "content_block_stop", "index": index})
     last = {"output_tokens": usage["output_tokens"]}
-    events.append({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": last})
+    events.append(
+        {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": last}
+    )
     events.append({"type": "message_stop"})
     return [(event["type"], event) for event in events]
 
@@ -307,7 +375,9 @@ def _chat_events(whole: dict[str, Any]) -> list[tuple[str, Any]]:
         events.append(chunk({"tool_calls": [begin]}))
         for part in (said[:5], said[5:]):
             function = {"arguments": part}
-            events.append(chunk({"tool_calls": [{"index": index, "function": function}]}))
+            events.append(
+                chunk({"tool_calls": [{"index": index, "function": function}]})
+            )
     events.append(chunk({}, choice["finish_reason"]))
     events.append(("", {"model": "gpt", "choices": [], "usage": whole["usage"]}))
     return [*events, ("", "[DONE]")]

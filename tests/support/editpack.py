@@ -27,7 +27,9 @@ def edit(old: str, new: str, message: str = "Change it", **more: object) -> Edit
 
 def write_rows(path: Path, rows: Iterable[object]) -> Path:
     """Write rows a line each; what is bytes already is a line as it is."""
-    lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
+    lines = [
+        row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows
+    ]
     data = b"".join(line + b"\n" for line in lines)
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
@@ -58,9 +60,15 @@ _HEADS = (
     '"a\\\nb"\n', 'f"""\n{1}"""\n', "# old\rMAC = 1\n", '""" """ """\nodd\n"""\n',
 )  # fmt: skip
 _BODIES = (
-    "def f(x):\n    return x + 1\n", "import os\n\n\nprint(os.name)\n", "class A:\n    pass\n",
-    "x = [1, 2, 3]\n", "for i in range(3):\n    print(i)\n", "text = 'Todo'\n", "\n", "  \n\t\n",
-)  # fmt: skip
+    "def f(x):\n    return x + 1\n",
+    "import os\n\n\nprint(os.name)\n",
+    "class A:\n    pass\n",
+    "x = [1, 2, 3]\n",
+    "for i in range(3):\n    print(i)\n",
+    "text = 'Todo'\n",
+    "\n",
+    "  \n\t\n",
+)
 _SPOILT = (
     "# TODO: later\n", "# fixme\n", "log.debug('x')\n", "import setuptools\n", "print 'two'\n",
     "fix me = 1\n", "BUG = 'FIX ME'\n", "if:\n", "from setuptools import setup\n", "x = '\0'\n",
@@ -77,7 +85,11 @@ def generated_edits(number: int, seed: int = 6) -> Iterator[EditRow]:
         more = "y" * choose.choice((0, 5, 8, 9, 10, 11, 30))
         old = choose.choice(_HEADS) + body + choose.choice(("", "", *_SPOILT))
         new = choose.choice((_HEADS, (old[: old.find(body)],))[choose.random() < 0.6])
-        yield edit(old, new + body + spoilt + (f"{more} = 1\n" if more else ""), commit=str(place))
+        yield edit(
+            old,
+            new + body + spoilt + (f"{more} = 1\n" if more else ""),
+            commit=str(place),
+        )
 
 
 MIT = b"""MIT License
@@ -93,7 +105,14 @@ copies or substantial portions of the Software.
 """
 FILE, EXECUTABLE, LINK, SUBMODULE = b"100644", b"100755", b"120000", b"160000"
 AUTHOR = "Ada Example"
-HOSTILE = ("new\nline.py", 'quo"te\\.py', "-rf.py", ":100644 1 2 M.py", "tab\té.py", "$(x).py")
+HOSTILE = (
+    "new\nline.py",
+    'quo"te\\.py',
+    "-rf.py",
+    ":100644 1 2 M.py",
+    "tab\té.py",
+    "$(x).py",
+)
 PLAIN = ("a.py", "b.py", "typed.py", "g_pb2.py", "src/vendor/lib.py")
 LONG = b"x = '" + b"a" * 49_993 + b"'"
 Content = bytes | tuple[bytes, bytes] | None
@@ -127,22 +146,34 @@ class MadeHistory:
         seconds = 1_600_000_000 + 86_400 * self.number if date is None else date
         who = f"{author} <ada@example.org>".encode()
         out = [f"commit refs/heads/{branch}\nmark :{self.number}\n".encode()]
-        out.append(b"author %s %d +0200\ncommitter %s %d +0200\n" % (who, seconds, who, seconds))
+        out.append(
+            b"author %s %d +0200\ncommitter %s %d +0200\n"
+            % (who, seconds, who, seconds)
+        )
         out.append(f"encoding {encoding}\n".encode() if encoding else b"")
         out.append(b"data %d\n%s\n" % (len(data), data))
         for place, parent in enumerate(parents or ()):
             out.append(f"{'merge' if place else 'from'} :{parent}\n".encode())
-        self.stream += b"".join(out) + b"".join(_file(p, c) for p, c in files.items()) + b"\n"
+        self.stream += (
+            b"".join(out) + b"".join(_file(p, c) for p, c in files.items()) + b"\n"
+        )
         return self.number
 
-    def write(self, folder: Path, *, hash_name: str = "sha1", bare: bool = True) -> Path:
+    def write(
+        self, folder: Path, *, hash_name: str = "sha1", bare: bool = True
+    ) -> Path:
         """Make the repository."""
         folder.mkdir(parents=True)
         kind = ("--bare",) if bare else ()
         form = f"--object-format={hash_name}"
         git("init", "--quiet", "--initial-branch=main", form, *kind, cwd=folder)
-        git("fast-import", "--quiet", "--date-format=raw-permissive", cwd=folder,
-            stdin=bytes(self.stream))  # fmt: skip
+        git(
+            "fast-import",
+            "--quiet",
+            "--date-format=raw-permissive",
+            cwd=folder,
+            stdin=bytes(self.stream),
+        )
         return folder
 
 
@@ -169,25 +200,41 @@ def hostile_history() -> MadeHistory:
     first = made.commit(
         "Begin with many files",
         {
-            "LICENSE": MIT, "link.py": (LINK, b"a.py"), "sub": (SUBMODULE, b"1" * 40),
-            "latin.py": "é = 0\n".encode("latin-1"), "crlf.py": b"x = 0\r\ny = 0\r\n",
-            "long.py": LONG + b"0\n", "fits.py": LONG + b"\n", "notes.txt": b"0\n",
-            "old_name.py": file("old_name.py", 7), b"\xff.py": file("ff", 0),
+            "LICENSE": MIT,
+            "link.py": (LINK, b"a.py"),
+            "sub": (SUBMODULE, b"1" * 40),
+            "latin.py": "é = 0\n".encode("latin-1"),
+            "crlf.py": b"x = 0\r\ny = 0\r\n",
+            "long.py": LONG + b"0\n",
+            "fits.py": LONG + b"\n",
+            "notes.txt": b"0\n",
+            "old_name.py": file("old_name.py", 7),
+            b"\xff.py": file("ff", 0),
             **{name: file(name, 0) for name in (*PLAIN, *HOSTILE)},
             **{f"many/{number}.py": file(f"{number:02}", 0) for number in range(100)},
         },
-    )  # fmt: skip
+    )
     side = made.commit(
-        "Handle the empty list", {"b.py": file("b.py", 1)}, branch="side", parents=(first,)
+        "Handle the empty list",
+        {"b.py": file("b.py", 1)},
+        branch="side",
+        parents=(first,),
     )
     main = made.commit("Set one in the first file", {"a.py": file("a.py", 1)})
-    made.commit("Merge the side branch here", {"a.py": file("a.py", 9), "b.py": file("b.py", 1)},
-        parents=(main, side))  # fmt: skip
     made.commit(
-        "Handle the empty list", {"b.py": file("b.py", 1)}, branch="maint", parents=(first,)
+        "Merge the side branch here",
+        {"a.py": file("a.py", 9), "b.py": file("b.py", 1)},
+        parents=(main, side),
     )
     made.commit(
-        "Rename the module of names", {"old_name.py": None, "new_name.py": file("old_name.py", 7)}
+        "Handle the empty list",
+        {"b.py": file("b.py", 1)},
+        branch="maint",
+        parents=(first,),
+    )
+    made.commit(
+        "Rename the module of names",
+        {"old_name.py": None, "new_name.py": file("old_name.py", 7)},
     )
     made.commit("Point the link elsewhere", {"link.py": (LINK, b"b.py")})
     made.commit("Make a link of the file", {"typed.py": (LINK, b"b.py")})
@@ -196,26 +243,37 @@ def hostile_history() -> MadeHistory:
     made.commit("Use the other line ends", {"crlf.py": b"x = 1\ny = 0\n"})
     made.commit("Move the submodule ahead", {"sub": (SUBMODULE, b"2" * 40)})
     made.commit(
-        "Change two files at once", {"a.py": file("a.py", 2), "b.py": file("b.py", 2, "y = 2")}
+        "Change two files at once",
+        {"a.py": file("a.py", 2), "b.py": file("b.py", 2, "y = 2")},
     )
     made.commit(
-        "Change two files alike", {"b.py": file("b.py", 3, "y = 2"), "a.py": file("a.py", 3)}
+        "Change two files alike",
+        {"b.py": file("b.py", 3, "y = 2"), "a.py": file("a.py", 3)},
     )
     made.commit("Generate the messages again", {"g_pb2.py": file("g_pb2.py", 1)})
-    made.commit("Update the vendored library", {"src/vendor/lib.py": file("src/vendor/lib.py", 1)})
+    made.commit(
+        "Update the vendored library",
+        {"src/vendor/lib.py": file("src/vendor/lib.py", 1)},
+    )
     made.commit("Make the file executable", {"a.py": (EXECUTABLE, file("a.py", 3))})
     made.commit("Change the long file", {"long.py": LONG + b"1\n"})
-    made.commit("Change the file that fits", {"fits.py": LONG.replace(b"aa", b"bb") + b"\n"})
+    made.commit(
+        "Change the file that fits", {"fits.py": LONG.replace(b"aa", b"bb") + b"\n"}
+    )
     made.commit("Change the notes only", {"notes.txt": b"1\n"})
     made.commit("Change a name of bytes", {b"\xff.py": file("ff", 1)})
     for number, name in enumerate(HOSTILE):
         made.commit(f"Change the hostile name {number}", {name: file(name, 1)})
-    made.commit("Change many files at once",
-        {f"many/{number}.py": file(f"{number:02}", 1) for number in range(100)})  # fmt: skip
+    made.commit(
+        "Change many files at once",
+        {f"many/{number}.py": file(f"{number:02}", 1) for number in range(100)},
+    )
     made.commit("Fixed the first file", {"a.py": file("a.py", 4)})
     made.commit(b"Write without a newline", {"a.py": file("a.py", 5)})
     made.commit(
-        "Rename the café".encode("latin-1"), {"a.py": file("a.py", 6)}, encoding="ISO-8859-1"
+        "Rename the café".encode("latin-1"),
+        {"a.py": file("a.py", 6)},
+        encoding="ISO-8859-1",
     )
     made.commit("Rename the café".encode("latin-1"), {"a.py": file("a.py", 7)})
     made.commit("", {"a.py": file("a.py", 8)})
@@ -229,10 +287,14 @@ def hostile_history() -> MadeHistory:
     return made
 
 
-def simple(folder: Path, message: str = "Return two instead of one", **made: str) -> Path:
+def simple(
+    folder: Path, message: str = "Return two instead of one", **made: str
+) -> Path:
     """Make a repository with a licence and one edit."""
     history = MadeHistory()
-    history.commit("Begin with a module", {"LICENSE": MIT, "a.py": b"def f():\n    return 1\n"})
+    history.commit(
+        "Begin with a module", {"LICENSE": MIT, "a.py": b"def f():\n    return 1\n"}
+    )
     history.commit(message, {"a.py": b"def f():\n    return 2\n"})
     return history.write(folder, **made)  # type: ignore[arg-type]
 
@@ -246,17 +308,43 @@ def lay_traps(repository: Path, trace: Path) -> None:
     script.write_text(f"#!/bin/sh\necho $0 $@ >>{trace}\nexit 1\n")
     script.chmod(0o755)
     (repository / "info" / "attributes").write_text("* diff=trap filter=trap\n")
-    for name in ("post-checkout", "post-index-change", "reference-transaction", "fsmonitor"):
+    for name in (
+        "post-checkout",
+        "post-index-change",
+        "reference-transaction",
+        "fsmonitor",
+    ):
         (repository / "hooks").mkdir(exist_ok=True)
         script.with_name("hooks").joinpath(name).write_bytes(script.read_bytes())
         (repository / "hooks" / name).chmod(0o755)
-    settings = ("diff.trap.textconv", "diff.trap.command", "diff.external", "filter.trap.clean",
-        "filter.trap.smudge", "filter.trap.process", "core.fsmonitor", "core.pager", "pager.log",
-        "gpg.program", "gpg.ssh.program", "core.sshCommand", "core.gitProxy", "core.editor",
-        "core.alternateRefsCommand", "remote.origin.uploadpack", "credential.helper",
-        "alias.log", "alias.cat-file")  # fmt: skip
+    settings = (
+        "diff.trap.textconv",
+        "diff.trap.command",
+        "diff.external",
+        "filter.trap.clean",
+        "filter.trap.smudge",
+        "filter.trap.process",
+        "core.fsmonitor",
+        "core.pager",
+        "pager.log",
+        "gpg.program",
+        "gpg.ssh.program",
+        "core.sshCommand",
+        "core.gitProxy",
+        "core.editor",
+        "core.alternateRefsCommand",
+        "remote.origin.uploadpack",
+        "credential.helper",
+        "alias.log",
+        "alias.cat-file",
+    )
     for name in settings:
-        git("config", name, f"!{script}" if name.startswith("alias") else script, cwd=repository)
+        git(
+            "config",
+            name,
+            f"!{script}" if name.startswith("alias") else script,
+            cwd=repository,
+        )
     for name, value in {
         "log.showSignature": "true",
         "log.follow": "true",
@@ -310,7 +398,9 @@ def plain_distance(a: str, b: str, most: int = 1000) -> int:
     no cell is better than its distance from the diagonal.
     """
     for _ in range(2):
-        apart = (place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+        apart = (
+            place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y
+        )
         same = next(apart, min(len(a), len(b)))
         a, b = a[same:][::-1], b[same:][::-1]
     above = {column: column for column in range(min(len(b), most) + 1)}
@@ -339,7 +429,14 @@ def plain_parses(text: str) -> bool:
 def plain_verdict(row: EditRow) -> tuple[str, str, str]:
     """Return both cleaned sides and the first rule of the published code that the row breaks."""
     old, new = plain_cleanup(row["old_contents"]), plain_cleanup(row["new_contents"])
-    words = ["TODO", "FIXME", "BUG", "FIX ME", "from setuptools import", "import setuptools"]
+    words = [
+        "TODO",
+        "FIXME",
+        "BUG",
+        "FIX ME",
+        "from setuptools import",
+        "import setuptools",
+    ]
     if not old.strip() or not new.strip():
         rule = "blank"
     elif any(word in new or word.lower() in new for word in words):
@@ -380,12 +477,18 @@ def edits(number: int, seed: int = 0) -> list[EditRow]:
     ]
 
 
-def write_training_rows(path: Path, rows: Iterable[EditRow], *, clean: bool = True) -> Path:
+def write_training_rows(
+    path: Path, rows: Iterable[EditRow], *, clean: bool = True
+) -> Path:
     """Write rows, with a report that shows decontamination if they are ``clean``."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     sha256 = file_digest(path)
     command = "decontaminate" if clean else "dedup"
-    report = {"command": command, "inputs": [], "output": {"name": path.name, "sha256": sha256}}
+    report = {
+        "command": command,
+        "inputs": [],
+        "output": {"name": path.name, "sha256": sha256},
+    }
     report_of(path).write_text(json.dumps(report))
     return path
 
@@ -399,7 +502,10 @@ def tokenizer_of(texts: Sequence[str], vocabulary: int = 344) -> Any:
     made.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=[END], initial_alphabet=alphabet, show_progress=False
+        vocab_size=vocabulary,
+        special_tokens=[END],
+        initial_alphabet=alphabet,
+        show_progress=False,
     )
     made.train_from_iterator(texts, trainer)
     return made
@@ -411,7 +517,9 @@ def write_model(folder: Path, texts: Sequence[str], vocabulary: int = 344) -> Pa
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     tokens = tokenizer_of(texts, vocabulary)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token=END, pad_token=END)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokens, eos_token=END, pad_token=END
+    )
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=tokens.get_vocab_size(),

@@ -32,13 +32,20 @@ from tests.support import command_lines, write_files
 MB = 1 << 20
 IMAGE = "python:3.11-slim"
 FOLDER_LIMITS = ResourceLimits(
-    processes=40, memory=200 * MB, file_size=20 * MB, written=30 * MB, temporary=10 * MB,
-    output=200_000, collected=100_000,
-)  # fmt: skip
+    processes=40,
+    memory=200 * MB,
+    file_size=20 * MB,
+    written=30 * MB,
+    temporary=10 * MB,
+    output=200_000,
+    collected=100_000,
+)
 PYTHON = Path(sys.executable)
 
 
-def python(folders: Folders, code: str, seconds: float = 20, **more: Any) -> FolderResult:
+def python(
+    folders: Folders, code: str, seconds: float = 20, **more: Any
+) -> FolderResult:
     """Run a program; ``more`` are fields of FolderCommand."""
     files = {"program.py": code.encode(), **more.pop("files", {})}
     return folders.run(FolderCommand(("python", "program.py"), files, seconds, **more))
@@ -47,7 +54,9 @@ def python(folders: Folders, code: str, seconds: float = 20, **more: Any) -> Fol
 LIMITS = ResourceLimits(
     processes=40, memory=200 * MB, file_size=20 * MB, written=60 * MB, temporary=10 * MB
 )
-IGNORES_TERM = "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+IGNORES_TERM = (
+    "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+)
 
 
 def a_mark() -> str:

@@ -72,7 +72,9 @@ def demo() -> Dataset:
 def replay_demo(out: Path, cache: Path) -> Path:
     """Replay the demo without running tests and return the run's folder."""
     config = RunConfig(
-        models=tuple(ModelChoice.parse(m, replay=True) for m in ("scripted-a", "scripted-b")),
+        models=tuple(
+            ModelChoice.parse(m, replay=True) for m in ("scripted-a", "scripted-b")
+        ),
         environment=EnvironmentKind.NONE,
         replay=DEMO_DATASET / "replies",
         all_attempts=True,
@@ -89,15 +91,21 @@ def replay_demo(out: Path, cache: Path) -> Path:
     return out / "predictions" / "r"
 
 
-def write_verdicts(folder: Path, resolved: Collection[str], evaluator: str = "docker") -> None:
+def write_verdicts(
+    folder: Path, resolved: Collection[str], evaluator: str = "docker"
+) -> None:
     """Write a verdict, a report and a test output for every prediction with a patch."""
     store = RunStore.of_folder(folder)
     for prediction in read_predictions(store):
         name = prediction.instance_id
         if not prediction.patch:
             continue
-        status = VerdictStatus.RESOLVED if name in resolved else VerdictStatus.UNRESOLVED
-        report = {name: {"resolved": name in resolved, "patch_successfully_applied": True}}
+        status = (
+            VerdictStatus.RESOLVED if name in resolved else VerdictStatus.UNRESOLVED
+        )
+        report = {
+            name: {"resolved": name in resolved, "patch_successfully_applied": True}
+        }
         verdict = Verdict(
             name, status, evaluator, log=whole_output(f"PASSED {name}\n"), report=report
         )
@@ -109,7 +117,9 @@ def whole_output(tests: str) -> str:
     return f">>>>> Start Test Output\n{tests}>>>>> End Test Output\n>>>>> Test Exit Code: 0\n"
 
 
-def write_other_verdicts(store: RunStore, status: VerdictStatus = VerdictStatus.RESOLVED) -> None:
+def write_other_verdicts(
+    store: RunStore, status: VerdictStatus = VerdictStatus.RESOLVED
+) -> None:
     """Write an official verdict for every patch that is not predicted."""
     every = [prediction for found in rounds(read_run(store)) for prediction in found]
     for prediction in every:
@@ -121,7 +131,9 @@ def write_meta(place: Path, changes: dict[str, Any]) -> Path:
     """Write meta.yaml and its logo; a change to None removes a key."""
     place.mkdir(exist_ok=True)
     (place / "picture.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-    values = {key: value for key, value in {**META, **changes}.items() if value is not None}
+    values = {
+        key: value for key, value in {**META, **changes}.items() if value is not None
+    }
     path = place / "meta.yaml"
     path.write_text(yaml.safe_dump(values))
     return path
@@ -153,7 +165,9 @@ class Made:
         """Yield the run's files without pages and logs, which no program reads."""
         for place in (self.run, self.out / "logs" / self.run.name):
             for path in place.rglob("*"):
-                for_people = _PAGES in path.relative_to(place).parts or path.suffix == ".log"
+                for_people = (
+                    _PAGES in path.relative_to(place).parts or path.suffix == ".log"
+                )
                 if path.is_file() and not for_people:
                     yield path
 
@@ -200,7 +214,9 @@ def _computed_package(made: Made) -> Mapping[str, bytes]:
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+needs_engine = pytest.mark.skipif(
+    not engine_answers(), reason="no Docker engine answers"
+)
 BANK, TEXTKIT, UNITS = "demo__bank-1", "demo__textkit-1", "demo__units-1"
 WRONG = (
     "diff --git a/textkit/slug.py b/textkit/slug.py\n--- a/textkit/slug.py\n+++ b/textkit/slug.py\n"
@@ -226,18 +242,29 @@ def make_run(out: Path, patches: Mapping[str, str]) -> RunStore:
     run = {"dataset": dataset, "selected": sorted(patches)}
     (folder / "run.json").write_text(json.dumps(run))
     for name, patch in patches.items():
-        content = {"instance_id": name, "model_name_or_path": "me/too", "model_patch": patch}
+        content = {
+            "instance_id": name,
+            "model_name_or_path": "me/too",
+            "model_patch": patch,
+        }
         (folder / f"{name}.json").write_text(json.dumps(content))
     return RunStore.of_folder(folder)
 
 
-def report_options(cache: Path, kind: str = EvaluatorKind.NONE, **changes: Any) -> ReportOptions:
+def report_options(
+    cache: Path, kind: str = EvaluatorKind.NONE, **changes: Any
+) -> ReportOptions:
     values: dict[str, Any] = {
-        "evaluator": kind, "dataset": "", "split": "", "workers": 2, "timeout": 120.0,
-        "cache": cache, "repos": None,
+        "evaluator": kind,
+        "dataset": "",
+        "split": "",
+        "workers": 2,
+        "timeout": 120.0,
+        "cache": cache,
+        "repos": None,
         # Drawing takes seconds; a test of pages asks for them.
         "page": False,
-    }  # fmt: skip
+    }
     return ReportOptions(**{**values, **changes})
 
 
@@ -288,9 +315,12 @@ class Package:
     def findings(self, mirrors: bool = True, **changes: Any) -> list[str]:
         available = self.mirrors if mirrors else Mirrors(self.root / "no-mirrors")
         values: dict[str, Any] = {
-            "rows": ROWS, "meta": self.meta, "today": TODAY, "mirrors": available,
+            "rows": ROWS,
+            "meta": self.meta,
+            "today": TODAY,
+            "mirrors": available,
             "redact": Redactor(),
-        }  # fmt: skip
+        }
         folder = PackageFolder(self.root, self.entry)
         return validate(folder, **{**values, **changes})
 
@@ -304,7 +334,9 @@ class Package:
         """Insert a message into the first attempt's conversation."""
 
         def add(data: dict[str, Any]) -> None:
-            data["attempts"][0]["messages"].insert(place, {"role": role, "content": text})
+            data["attempts"][0]["messages"].insert(
+                place, {"role": role, "content": text}
+            )
 
         change_json(self.trajectory, add)
 

@@ -33,7 +33,13 @@ LOCAL = {"environment": EnvironmentKind.LOCAL, "tries": 2, "all_attempts": True}
 
 def by_evidence(**changes: Any) -> RunConfig:
     return config(
-        **{"replay": RECORDED, "select": SelectionRule.EVIDENCE, "rounds": 0, **LOCAL, **changes}
+        **{
+            "replay": RECORDED,
+            "select": SelectionRule.EVIDENCE,
+            "rounds": 0,
+            **LOCAL,
+            **changes,
+        }
     )
 
 
@@ -49,7 +55,13 @@ class ScriptProvider(Provider):
         model = MODELS.index(request["model"])
         said = request["messages"][-1]["content"]
         if "tells whether the issue is there" in said:
-            place = 1 if "These files" in said else 2 if "proposes this change" in said else 0
+            place = (
+                1
+                if "These files" in said
+                else 2
+                if "proposes this change" in said
+                else 0
+            )
             # The order in which a writer is asked: docs/selection.md.
             nth = ((0, 2, 1), (1, 0, 2))[model][place]
             return self._answer(self.recorded[-model], nth, hang=0.02)

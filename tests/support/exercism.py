@@ -52,7 +52,11 @@ def six() -> dict[str, Exercise]:
 
 
 def run_tests(
-    files: Mapping[str, bytes], exercise: Exercise, folder: Path, *, unittest: bool = False
+    files: Mapping[str, bytes],
+    exercise: Exercise,
+    folder: Path,
+    *,
+    unittest: bool = False,
 ) -> FolderResult:
     """Run the command of the language in ``folder`` made of ``files``."""
     write_files(folder, files)
@@ -60,10 +64,17 @@ def run_tests(
     argv = argv_of(exercise, unittest, None)
     env = {**os.environ, **dict(rules.environment)}
     done = subprocess.run(
-        [sys.executable, *argv[1:]], cwd=folder, env=env, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    report = {REPORT: (folder / REPORT).read_bytes()} if (folder / REPORT).exists() else {}
+        [sys.executable, *argv[1:]],
+        cwd=folder,
+        env=env,
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    report = (
+        {REPORT: (folder / REPORT).read_bytes()} if (folder / REPORT).exists() else {}
+    )
     return FolderResult(done.stdout, done.returncode, 1.0, files=report)
 
 
@@ -88,10 +99,16 @@ def result(
     extra = {k: values.pop(k) for k in list(values) if k in Extra.model_fields}
     values = {"cost": Decimal("0.25"), "duration": 10.0, **values}
     return ExerciseResult(
-        testdir=f"{language}/{name}", testcase=name, model=model, edit_format=edit_format,
-        tests_outcomes=tuple(outcomes), **values,
-        extra=Extra(**{"status": status, "language": language, "repeat": repeat, **extra}),
-    )  # fmt: skip
+        testdir=f"{language}/{name}",
+        testcase=name,
+        model=model,
+        edit_format=edit_format,
+        tests_outcomes=tuple(outcomes),
+        **values,
+        extra=Extra(
+            **{"status": status, "language": language, "repeat": repeat, **extra}
+        ),
+    )
 
 
 def write_result(run: Path, one: ExerciseResult) -> Path:
@@ -102,7 +119,10 @@ def write_result(run: Path, one: ExerciseResult) -> Path:
 
 
 def write_run(
-    folder: Path, results: Sequence[ExerciseResult], exercises: Sequence[str] = (), **facts: Any
+    folder: Path,
+    results: Sequence[ExerciseResult],
+    exercises: Sequence[str] = (),
+    **facts: Any,
 ) -> Path:
     """Write a run with these results, in the columns that they name."""
     columns = tuple(dict.fromkeys(one.column for one in results))
@@ -151,34 +171,46 @@ class ExerciseProvider(Provider):
         self.wanted, self.latency = wanted, latency
         self._by_solution = {" ".join(one.solution): one for one in exercises}
         forms = [get_format(name, notation=notation) for name in format_names(notation)]
-        self._forms = [(form, {form.instructions(fence) for fence in _FENCES}) for form in forms]
+        self._forms = [
+            (form, {form.instructions(fence) for fence in _FENCES}) for form in forms
+        ]
 
     def answer(self, request: dict[str, Any]) -> Answer:
         said = [str(m["content"]) for m in request["messages"] if m["role"] == "user"]
         exercise = self._by_solution[_NAMES.findall(said[0])[-1]]
-        before = exercise.stubs() if len(said) == 1 else self.wanted(exercise, len(said) - 1)
+        before = (
+            exercise.stubs() if len(said) == 1 else self.wanted(exercise, len(said) - 1)
+        )
         after = self.wanted(exercise, len(said))
         return rendered(self.form(request), before, after, self.latency)
 
     def form(self, request: Mapping[str, Any]) -> EditFormat:
         """Return the format whose rules are in the system message."""
         system = request["messages"][0]["content"]
-        return next(f for f, rules in self._forms if any(one in system for one in rules))
+        return next(
+            f for f, rules in self._forms if any(one in system for one in rules)
+        )
 
 
-def rendered(form: EditFormat, before: Contents, after: Contents, latency: float = 0.0) -> Answer:
+def rendered(
+    form: EditFormat, before: Contents, after: Contents, latency: float = 0.0
+) -> Answer:
     """Return the answer that turns the files ``before`` into ``after``."""
     replies = [
         form.render(path, data.decode(), after[path].decode())
         for path, data in before.items()
         if after[path] != data
     ]
-    calls = tuple((call.name, call.arguments) for reply in replies for call in reply.tool_calls)
+    calls = tuple(
+        (call.name, call.arguments) for reply in replies for call in reply.tool_calls
+    )
     text = "\n".join(reply.content for reply in replies)
     return Answer(text if replies else NOTHING, tool_calls=calls, hang=latency)
 
 
-needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+needs_bubblewrap = pytest.mark.skipif(
+    not bubblewrap_works(), reason="bubblewrap is not installed"
+)
 # Two tests each, and one that its stub passes.
 THREE = "cuckoo-clock,garden-path,tidy-receipt"
 
@@ -199,10 +231,25 @@ class ExerciseRun:
         """Return the words of the command."""
         base = ["--api-base", provider.url] if provider else []
         return [
-            "--models", "gpt-4o", "--exercises", str(exercises), "--run", "r",
-            "--environment", "local", "--out", str(self.out), "--cache", str(self.cache),
-            "--workers", "4", "--jobs", "2", *base, *self.options,
-        ]  # fmt: skip
+            "--models",
+            "gpt-4o",
+            "--exercises",
+            str(exercises),
+            "--run",
+            "r",
+            "--environment",
+            "local",
+            "--out",
+            str(self.out),
+            "--cache",
+            str(self.cache),
+            "--workers",
+            "4",
+            "--jobs",
+            "2",
+            *base,
+            *self.options,
+        ]
 
     def run(self, provider: Provider | None, *more: str, exercises: Path = SIX) -> int:
         """Run the command in this process and return its exit code."""
@@ -210,7 +257,10 @@ class ExerciseRun:
 
     def records(self) -> Mapping[str, Record]:
         """Return the records by edit format."""
-        return {record["edit_format"]: record for record in read_records(self.folder / RECORD)}
+        return {
+            record["edit_format"]: record
+            for record in read_records(self.folder / RECORD)
+        }
 
     def results(self) -> dict[str, Any]:
         """Return the results by path, without what depends on the clock."""
@@ -220,13 +270,17 @@ class ExerciseRun:
         }
 
     def one(self, edit_format: str, name: str) -> dict[str, Any]:
-        return dict(self.results()[f"results/gpt-4o.{edit_format}.1/python/{name}.json"])
+        return dict(
+            self.results()[f"results/gpt-4o.{edit_format}.1/python/{name}.json"]
+        )
 
 
 def timeless(value: Any) -> Any:
     """Return a value of a result file without seconds."""
     if isinstance(value, dict):
-        return {k: timeless(v) for k, v in value.items() if k not in ("duration", "seconds")}
+        return {
+            k: timeless(v) for k, v in value.items() if k not in ("duration", "seconds")
+        }
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 

@@ -76,7 +76,9 @@ def ask(conversation: list[dict[str, Any]], model: str) -> tuple[int, Any]:
     path, body = request(conversation, model)
     headers = {"content-type": "application/json", "x-api-key": key}
     headers |= {"authorization": f"Bearer {key}", "x-goog-api-key": key}
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=120)
+    connection = http.client.HTTPConnection(
+        address.hostname or "", address.port, timeout=120
+    )
     connection.request("POST", address.path + path, json.dumps(body), headers)
     response = connection.getresponse()
     if "hang-up" in OPTIONS and response.status == 200:
@@ -94,13 +96,20 @@ def data(text: str) -> list[str]:
     return [line[5:].strip() for line in text.splitlines() if line.startswith("data:")]
 
 
-def request(conversation: list[dict[str, Any]], model: str) -> tuple[str, dict[str, Any]]:
+def request(
+    conversation: list[dict[str, Any]], model: str
+) -> tuple[str, dict[str, Any]]:
     tool = {"name": "replace", "description": "Replace a text."}
     web = "web" in OPTIONS
     if DIALECT == "messages":
         tools: list[Any] = [{**tool, "input_schema": SCHEMA}]
         tools += [{"type": "web_search_20250305", "name": "web_search"}] if web else []
-        body = {"model": model, "max_tokens": 1000, "messages": conversation, "tools": tools}
+        body = {
+            "model": model,
+            "max_tokens": 1000,
+            "messages": conversation,
+            "tools": tools,
+        }
         return "/v1/messages?beta=true", {**body, "stream": STREAM}
     if DIALECT == "gemini":
         tools = [{"functionDeclarations": [{**tool, "parameters": SCHEMA}]}]
@@ -144,7 +153,9 @@ def fold(events: list[dict[str, Any]]) -> Any:
                 if "id" in part:
                     calls.append({k: part[k] for k in ("id", "type", "function")})
                 else:
-                    calls[part["index"]]["function"]["arguments"] += part["function"]["arguments"]
+                    calls[part["index"]]["function"]["arguments"] += part["function"][
+                        "arguments"
+                    ]
         finished = any(c["finish_reason"] for e in events for c in e["choices"])
         return {"choices": [{"message": message}]} if finished else None
     blocks: list[dict[str, Any]] = []
@@ -153,14 +164,22 @@ def fold(events: list[dict[str, Any]]) -> Any:
             blocks.append({**event["content_block"], "partial": ""})
         elif event["type"] == "content_block_delta":
             delta = event["delta"]
-            blocks[event["index"]]["partial"] += delta.get("text") or delta.get("partial_json", "")
+            blocks[event["index"]]["partial"] += delta.get("text") or delta.get(
+                "partial_json", ""
+            )
     for block in blocks:
         text = block.pop("partial")
-        block.update({"text": text} if block["type"] == "text" else {"input": json.loads(text)})
-    return {"content": blocks} if events and events[-1]["type"] == "message_stop" else None
+        block.update(
+            {"text": text} if block["type"] == "text" else {"input": json.loads(text)}
+        )
+    return (
+        {"content": blocks} if events and events[-1]["type"] == "message_stop" else None
+    )
 
 
-def said(answer: Any, conversation: list[dict[str, Any]]) -> list[tuple[str, str, dict[str, Any]]]:
+def said(
+    answer: Any, conversation: list[dict[str, Any]]
+) -> list[tuple[str, str, dict[str, Any]]]:
     """Put the answer into the conversation and return the calls of tools in it."""
     if DIALECT == "messages":
         conversation.append({"role": "assistant", "content": answer["content"]})
@@ -181,12 +200,16 @@ def said(answer: Any, conversation: list[dict[str, Any]]) -> list[tuple[str, str
     return [(c["name"], c["name"], c["args"]) for c in made]
 
 
-def answered(conversation: list[dict[str, Any]], identity: str, name: str, result: str) -> None:
+def answered(
+    conversation: list[dict[str, Any]], identity: str, name: str, result: str
+) -> None:
     if DIALECT == "messages":
         block = {"type": "tool_result", "tool_use_id": identity, "content": result}
         conversation.append({"role": "user", "content": [block]})
     elif DIALECT == "chat":
-        conversation.append({"role": "tool", "tool_call_id": identity, "content": result})
+        conversation.append(
+            {"role": "tool", "tool_call_id": identity, "content": result}
+        )
     elif DIALECT == "responses":
         output = {"type": "function_call_output", "call_id": identity, "output": result}
         conversation.append(output)

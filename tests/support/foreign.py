@@ -57,9 +57,17 @@ def mini(talk: Talk, folder: Path, *, tools: bool = True) -> Path:
     messages: list[dict[str, Any]] = [{"role": "user", "content": talk.prompt}]
     usage = {"prompt_tokens": 10, "completion_tokens": 2}
     for turn in talk.turns:
-        extra = {"cost": 0.25, "response": {"usage": usage}, "actions": [turn.arguments]}
+        extra = {
+            "cost": 0.25,
+            "response": {"usage": usage},
+            "actions": [turn.arguments],
+        }
         said = {"role": "assistant", "content": turn.text, "extra": extra}
-        seen: dict[str, Any] = {"role": "user", "content": turn.seen, "extra": {"returncode": 0}}
+        seen: dict[str, Any] = {
+            "role": "user",
+            "content": turn.seen,
+            "extra": {"returncode": 0},
+        }
         if tools:
             said["tool_calls"] = [turn.call]
             seen |= {"role": "tool", "tool_call_id": "c"}
@@ -78,13 +86,26 @@ def mini_text(talk: Talk, folder: Path) -> Path:
 
 
 def atif(talk: Talk, folder: Path) -> Path:
-    steps: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "message": talk.prompt}]
+    steps: list[dict[str, Any]] = [
+        {"step_id": 1, "source": "user", "message": talk.prompt}
+    ]
     for number, turn in enumerate(talk.turns, 2):
-        call = {"tool_call_id": "c", "function_name": "bash", "arguments": turn.arguments}
+        call = {
+            "tool_call_id": "c",
+            "function_name": "bash",
+            "arguments": turn.arguments,
+        }
         result = {"source_call_id": "c", "content": turn.seen}
         metrics = {"prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.25}
-        said = {"step_id": number, "source": "agent", "message": turn.text, "metrics": metrics}
-        steps.append({**said, "tool_calls": [call], "observation": {"results": [result]}})
+        said = {
+            "step_id": number,
+            "source": "agent",
+            "message": turn.text,
+            "metrics": metrics,
+        }
+        steps.append(
+            {**said, "tool_calls": [call], "observation": {"results": [result]}}
+        )
     data = {
         "schema_version": "ATIF-v1.6",
         "session_id": talk.name,
@@ -111,9 +132,12 @@ SUBMIT = (
 )
 SED = "sed -i 's/other.deposit(amount)/other.deposit(amount)  # later/' bank/account.py"
 _ENV = {
-    "PATH": os.environ["PATH"], "LITELLM_LOCAL_MODEL_COST_MAP": "True", "MSWEA_CONFIGURED": "true",
-    "MSWEA_SILENT_STARTUP": "1", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
-}  # fmt: skip
+    "PATH": os.environ["PATH"],
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "MSWEA_CONFIGURED": "true",
+    "MSWEA_SILENT_STARTUP": "1",
+    "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
+}
 
 
 def python_of(name: str, folder: Path) -> Path:
@@ -127,7 +151,9 @@ def python_of(name: str, folder: Path) -> Path:
     new = sorted(Path("~/.pyenv/versions").expanduser().glob("3.12*/bin/python"))
     newer = shutil.which("python3.12") or (new[-1] if new else None)
     if newer is None or name not in PACKAGES:
-        pytest.skip(f"{name} needs Python 3.12, or a virtual environment in the folder {VENVS}")
+        pytest.skip(
+            f"{name} needs Python 3.12, or a virtual environment in the folder {VENVS}"
+        )
     made = folder / name
     subprocess.run([newer, "-m", "venv", made], check=True)
     install = [made / "bin/pip", "install", "-q", *PACKAGES[name]]
@@ -139,7 +165,13 @@ def python_of(name: str, folder: Path) -> Path:
 def checkout(name: str, mirrors: Path, folder: Path) -> Path:
     """Clone the demo repository of an instance."""
     target = folder / name
-    git("clone", "-q", mirrors / f"{ROWS[name]['repo'].replace('/', '__')}.git", target, cwd=folder)
+    git(
+        "clone",
+        "-q",
+        mirrors / f"{ROWS[name]['repo'].replace('/', '__')}.git",
+        target,
+        cwd=folder,
+    )
     return target
 
 
@@ -154,7 +186,10 @@ def run_mini(python: Path, mirrors: Path, folder: Path) -> Path:
     out.mkdir()
     keys = ("instance_id", "problem_statement", "repo", "base_commit")
     rows = [
-        {**{key: ROWS[n][key] for key in keys}, "checkout": str(checkout(n, mirrors, folder))}
+        {
+            **{key: ROWS[n][key] for key in keys},
+            "checkout": str(checkout(n, mirrors, folder)),
+        }
         for n in (RESOLVED, WRONG, CRASHED)
     ]
     (folder / "rows.json").write_text(json.dumps(rows))

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from agent.builtin import tries
-from agent.conversation.base import ConversationLimits, ConversationSetup, Reflections, Result
+from agent.conversation.base import (
+    ConversationLimits,
+    ConversationSetup,
+    Reflections,
+    Result,
+)
 from agent.conversation.coder import Checks, Coder
 from agent.conversation.mentions import FileIndex
 from agent.conversation.testreport import TestReport
@@ -104,7 +109,9 @@ class Scripted:
     def count(self, text: str) -> int:
         return estimate_tokens(text)
 
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
+    ) -> Reply:
         self.requests.append(list(messages))
         self.tools.append(tools)
         if len(self.requests) > len(self.replies):

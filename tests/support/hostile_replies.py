@@ -123,7 +123,9 @@ def replies_in(folders: Sequence[Path]) -> list[str]:
 def blocks_in(replies: Sequence[str]) -> list[SearchReplace]:
     """Return the SEARCH/REPLACE blocks of ``replies``."""
     parsed = (get_format("diff").parse(Reply(text), ReplyScope()) for text in replies)
-    return [edit for edits in parsed for edit in edits if isinstance(edit, SearchReplace)]
+    return [
+        edit for edits in parsed for edit in edits if isinstance(edit, SearchReplace)
+    ]
 
 
 def files_of(blocks: Sequence[SearchReplace]) -> Mapping[str, str]:
@@ -159,7 +161,9 @@ class Writer:
             for call in reply.tool_calls
             for arguments in [self._mutated(source, call.arguments, times)]
         ]
-        return Reply(self._mutated(source, reply.content, times), tool_calls=tuple(calls))
+        return Reply(
+            self._mutated(source, reply.content, times), tool_calls=tuple(calls)
+        )
 
     def _mutated(self, source: random.Random, text: str, times: int) -> str:
         for _ in range(times):
@@ -232,7 +236,9 @@ def _other_path(source: random.Random, text: str, others: Sequence[str]) -> str:
     to = source.choice((to, to.upper(), "a/../" + to)) if source.random() < 0.1 else to
     if not named:
         return f"{to}\n{text}"
-    written = json.dumps(to)[1:-1] if text.startswith("{") and source.random() < 0.8 else to
+    written = (
+        json.dumps(to)[1:-1] if text.startswith("{") and source.random() < 0.8 else to
+    )
     return text.replace(source.choice(named), written)
 
 

@@ -54,7 +54,9 @@ class DemoProvider(Provider):
         self._replies = {name: _recorded(name) for name in self._issues.values()}
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        said = "\n".join(str(m["content"]) for m in request["messages"] if m["role"] == "user")
+        said = "\n".join(
+            str(m["content"]) for m in request["messages"] if m["role"] == "user"
+        )
         name = next(name for issue, name in self._issues.items() if issue in said)
         try_ = TEMPERATURES.index(request["temperature"])
         number = try_ * len(MODELS) + MODELS.index(request["model"]) + 1
@@ -121,15 +123,20 @@ class Harness:
         started.kill()
         return self.ended(started)
 
-    def start(self, words: Sequence[str], *, kill_at: int = 0, torn: bool = False) -> Started:
+    def start(
+        self, words: Sequence[str], *, kill_at: int = 0, torn: bool = False
+    ) -> Started:
         """Start as ``run`` does, and do not wait."""
         self._count += 1
         # A file: processes that outlive a kill would keep a pipe open.
         with self._output.open("wb") as output:
             return self.preloaded.start(
-                *words, script=self.script, env={**os.environ, **self.environ},
-                output=output.fileno(), bomb=Bomb(kill_at, torn),
-            )  # fmt: skip
+                *words,
+                script=self.script,
+                env={**os.environ, **self.environ},
+                output=output.fileno(),
+                bomb=Bomb(kill_at, torn),
+            )
 
     def ended(self, started: Started) -> Ended:
         """Wait for the process that was started last and return how it ended."""
@@ -152,7 +159,9 @@ class Left:
 
     def results(self) -> dict[str, Any]:
         """Return all that a run decides: predictions to the byte, the rest without seconds."""
-        names = sorted(p for p in self.folder.rglob("*") if p.suffix in (".json", ".md", ".gz"))
+        names = sorted(
+            p for p in self.folder.rglob("*") if p.suffix in (".json", ".md", ".gz")
+        )
         return {
             str(path.relative_to(self.folder)): _content(path)
             for path in names
@@ -182,7 +191,11 @@ class Left:
     def calls(self) -> list[tuple[str, AskedEntry, EndEntry | None]]:
         """Return instance, question and end of all calls in the journals."""
         paths = sorted((self.out / "logs/r/journals").glob("*.jsonl"))
-        return [(p.stem, *pair) for p in paths for pair in asked_and_ended(Journal(p).entries())]
+        return [
+            (p.stem, *pair)
+            for p in paths
+            for pair in asked_and_ended(Journal(p).entries())
+        ]
 
     def count(self, kind: EntryKind) -> Counter[tuple[str, int, str]]:
         """Return how many calls ended so, by instance, attempt and request."""
@@ -195,7 +208,9 @@ class Left:
     def litter(self, cache: Path) -> list[str]:
         """Return what should not be there once a run has ended."""
         key = run_key(self.folder)
-        found = [str(p) for top in (self.out, cache) for p in top.rglob(f"*{UNFINISHED}")]
+        found = [
+            str(p) for top in (self.out, cache) for p in top.rglob(f"*{UNFINISHED}")
+        ]
         found += [str(p) for p in self.folder.glob(".*")]
         found += [str(p) for p in (cache / "work").glob("*")]
         # Git's and our own temporary folders; what is kept does not begin so.
@@ -223,7 +238,9 @@ def _timeless(value: Any) -> Any:
 def check_ledger(measure: Left, left: Left) -> None:
     """Every call stands in the ledger once, and sums are exact."""
     lines, calls = left.lines(), left.calls()
-    assert sorted(line.call for line in lines) == sorted(asked.call for _, asked, _ in calls)
+    assert sorted(line.call for line in lines) == sorted(
+        asked.call for _, asked, _ in calls
+    )
     assert [ended for _, _, ended in calls if ended is None] == []
     whole = total(lines)
     assert whole is not None
@@ -237,13 +254,23 @@ def check_ledger(measure: Left, left: Left) -> None:
 
 
 needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="Ray is not installed (requirements-ray.txt)"
+    importlib.util.find_spec("ray") is None,
+    reason="Ray is not installed (requirements-ray.txt)",
 )
-ALL = ("demo__bank-1", "demo__bank-2", "demo__textkit-1", "demo__textkit-2", "demo__units-1")
+ALL = (
+    "demo__bank-1",
+    "demo__bank-2",
+    "demo__textkit-1",
+    "demo__textkit-2",
+    "demo__units-1",
+)
 
 
 def predictions(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (out / "predictions/r").glob("demo__*.json")}
+    return {
+        path.name: path.read_bytes()
+        for path in (out / "predictions/r").glob("demo__*.json")
+    }
 
 
 def ledger(out: Path) -> list[LedgerLine]:
@@ -253,7 +280,9 @@ def ledger(out: Path) -> list[LedgerLine]:
 def talkative(provider: Provider, **changes: Any) -> RunConfig:
     """A run of many calls: the edits fit one file of one repository."""
     models = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
-    return live(provider, **{"models": models, "tries": 2, "call_timeout": 30, **changes})
+    return live(
+        provider, **{"models": models, "tries": 2, "call_timeout": 30, **changes}
+    )
 
 
 def asked(provider: Provider) -> Counter[str]:
@@ -274,7 +303,10 @@ def exact_total(here: Path, there: Path) -> None:
         for entry in map(json.loads, path.read_text().splitlines()):
             if entry["kind"] == "asked":
                 bounds[entry["call"]] = Decimal(entry["bound"])
-    lost = sum((bounds[line.call] for line in ledger(there) if line.kind == "failed"), Decimal())
+    lost = sum(
+        (bounds[line.call] for line in ledger(there) if line.kind == "failed"),
+        Decimal(),
+    )
     paid = total(ledger(here))
     assert paid is not None
     assert total(ledger(there)) == paid + lost
@@ -350,19 +382,25 @@ def ports_of(processes: Sequence[psutil.Process]) -> set[int]:
     ports = set[int]()
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            ports |= {one.laddr.port for one in process.net_connections("tcp") if one.laddr}
+            ports |= {
+                one.laddr.port for one in process.net_connections("tcp") if one.laddr
+            }
     return ports
 
 
 def rays_of(pid: int) -> list[psutil.Process]:
     """Return the processes of a driver's own Ray."""
     found = psutil.Process(pid).children(recursive=True)
-    return [process for process in found if "ray" in " ".join(words_of(process)).lower()]
+    return [
+        process for process in found if "ray" in " ".join(words_of(process)).lower()
+    ]
 
 
 def workers_of(pid: int) -> list[psutil.Process]:
     """Return the workers of a driver's own Ray."""
-    return [one for one in rays_of(pid) if "".join(words_of(one)).startswith("ray::Worker")]
+    return [
+        one for one in rays_of(pid) if "".join(words_of(one)).startswith("ray::Worker")
+    ]
 
 
 def words_of(process: psutil.Process) -> list[str]:

@@ -48,19 +48,28 @@ class World:
         attempts: list[AttemptData] = []
         for try_ in range(1, self.tries + 1):
             for model in self.models:
-                attempts.append(self._attempt(name, number, len(attempts) + 1, model, try_, dice))
+                attempts.append(
+                    self._attempt(name, number, len(attempts) + 1, model, try_, dice)
+                )
         right = [dice.random() < chance for chance in self.scripts]
         classes = [*dict.fromkeys(attempt.patch for attempt in attempts)]
-        by_class = {patch: [a.attempt for a in attempts if a.patch == patch] for patch in classes}
+        by_class = {
+            patch: [a.attempt for a in attempts if a.patch == patch]
+            for patch in classes
+        }
         evidence: dict[str, Any] = {
             "classes": [
-                {"id": patch, "attempts": own, "models": []} for patch, own in by_class.items()
+                {"id": patch, "attempts": own, "models": []}
+                for patch, own in by_class.items()
             ],
             "scripts": [
-                {"id": f"s{n}", "source": "issue", "base": [2, 2]} for n in range(len(right))
+                {"id": f"s{n}", "source": "issue", "base": [2, 2]}
+                for n in range(len(right))
             ],
             "outcomes": {
-                f"s{n}": {p: 0 if p == (RIGHT if good else SHARED) else 2 for p in classes}
+                f"s{n}": {
+                    p: 0 if p == (RIGHT if good else SHARED) else 2 for p in classes
+                }
                 for n, good in enumerate(right)
             },
         }
@@ -100,5 +109,6 @@ def results(run: RunData, *policies: str) -> dict[str, PolicyResult]:
     """Return what policies give, with the run's own and the oracle."""
     data = lab_data([run])
     return {
-        each.name: each for each in run_lab(data, policies_of(data, policies), SAMPLES).policies
+        each.name: each
+        for each in run_lab(data, policies_of(data, policies), SAMPLES).policies
     }

@@ -62,15 +62,25 @@ RUN git config --global user.email t@example.org && git config --global user.nam
 
 @contextmanager
 def image(
-    names: Sequence[str], folder: str, more: str = "", files: Mapping[str, str] | None = None
+    names: Sequence[str],
+    folder: str,
+    more: str = "",
+    files: Mapping[str, str] | None = None,
 ) -> Iterator[Any]:
     """Build an image under ``names``, and remove what was not there before."""
     import docker
 
     client = docker.from_env(timeout=600)
     dockerfile = _DOCKERFILE.format(base=BASE, folder=folder, more=more)
-    content = {"calc.py": _BUG, "test_calc.py": _TEST, "Dockerfile": dockerfile, **(files or {})}
-    built, _ = client.images.build(fileobj=_archive(content), custom_context=True, rm=True)
+    content = {
+        "calc.py": _BUG,
+        "test_calc.py": _TEST,
+        "Dockerfile": dockerfile,
+        **(files or {}),
+    }
+    built, _ = client.images.build(
+        fileobj=_archive(content), custom_context=True, rm=True
+    )
     try:
         for name in names:
             assert built.tag(name)
@@ -107,7 +117,9 @@ def task(row: Mapping[str, Any], patch: str, name: str, image: str) -> Evaluatio
     own = str(row.get("instance_id") or name)
     instance = Instance(name, "own/calc", "0" * 40, "It is wrong.", "", image)
     hidden = Evaluation(own, GOLD, TEST_PATCH, (F2P,), (P2P,), "", row)
-    return EvaluationTask(Prediction(name, "me/too", patch, (), False), instance, hidden)
+    return EvaluationTask(
+        Prediction(name, "me/too", patch, (), False), instance, hidden
+    )
 
 
 def settings(python: str, **changes: Any) -> ToolSettings:

@@ -37,7 +37,9 @@ def services(worker: WorkerAccess) -> Services:
     (folder / "template").mkdir(parents=True)
     built = Built(Path(sys.executable), (), folder / "template", folder / "testbed")
     confined = Confined(find_confinement(), run_key=worker.key, check=worker.stop.check)
-    return Services(worker, LocalSession(built, "", "", bubblewrap_works(), ExitStack(), confined))
+    return Services(
+        worker, LocalSession(built, "", "", bubblewrap_works(), ExitStack(), confined)
+    )
 
 
 @dataclass(frozen=True)
@@ -116,18 +118,25 @@ class Questions(Benchmark[str]):
 
     def save(self, finished: Finished[str]) -> None:
         content = {
-            "instance_id": finished.key, "status": finished.end.shown,
+            "instance_id": finished.key,
+            "status": finished.end.shown,
             "output": finished.end.value,
-        }  # fmt: skip
+        }
         self.store.save_instance(finished.key, content, None, None)
 
 
 def main(out: str, url: str, engine: str, count: str) -> None:
     """Work on questions; the exit code is 3 where a benchmark was loaded, else the run's."""
     scale = Scale(workers=4, jobs=1, engine=EngineKind(engine))
-    options = RunSettings(out=Path(out), cache=Path(out, "cache"), scale=scale, as_json=True)
+    options = RunSettings(
+        out=Path(out), cache=Path(out, "cache"), scale=scale, as_json=True
+    )
     questions = {one.key: one for one in (Question(n, url) for n in range(int(count)))}
     store = RunStore(Path(out), RUN)
     code = start_run(Questions(Config(), options, store, print, questions))
-    benchmarks = {name.partition(".")[0] for name in sys.modules} & {"bench", "reports", "demo"}
+    benchmarks = {name.partition(".")[0] for name in sys.modules} & {
+        "bench",
+        "reports",
+        "demo",
+    }
     sys.exit(3 if benchmarks else code)

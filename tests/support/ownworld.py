@@ -27,10 +27,14 @@ def test_add_zero():
     assert add(2, 0) == 2
 """
 FILES: dict[str, str | bytes | None] = {
-    "lib/calc.py": SOURCE, "tests/test_calc.py": TESTS, "pytest.ini": "[pytest]\npythonpath = lib\n"
-}  # fmt: skip
+    "lib/calc.py": SOURCE,
+    "tests/test_calc.py": TESTS,
+    "pytest.ini": "[pytest]\npythonpath = lib\n",
+}
 # The same files are the same commit, whose environment and baselines are kept.
-SAME_TIME = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2026-01-01T00:00:00+00:00")
+SAME_TIME = dict.fromkeys(
+    ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2026-01-01T00:00:00+00:00"
+)
 LOOK = "lib/calc.py, please."
 
 
@@ -49,13 +53,19 @@ def run_git(root: Path, *words: str) -> str:
     user = ("-c", "user.name=U Ser", "-c", "user.email=u@example.org")
     files = ("-c", "protocol.file.allow=always")
     found = subprocess.run(
-        ["git", *user, *files, *words], cwd=root, check=True, capture_output=True, text=True,
+        ["git", *user, *files, *words],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
         env={**os.environ, **SAME_TIME},
-    )  # fmt: skip
+    )
     return found.stdout.strip()
 
 
-def make_repository(root: Path, files: dict[str, str | bytes | None] | None = None) -> Path:
+def make_repository(
+    root: Path, files: dict[str, str | bytes | None] | None = None
+) -> Path:
     """Make a repository with one commit, on the branch main."""
     write_files(root, FILES if files is None else files)
     git("init", "--quiet", "--initial-branch=main", cwd=root)
@@ -74,7 +84,9 @@ def state(root: Path) -> tuple[str, ...]:
         for path in sorted(root.rglob("*"))
         if path.is_file() and ".git" not in path.relative_to(root).parts
     }
-    index = {path.name: path.read_bytes() for path in sorted((root / ".git").glob("*index*"))}
+    index = {
+        path.name: path.read_bytes() for path in sorted((root / ".git").glob("*index*"))
+    }
     with_locks = run_git(root, "--no-optional-locks", "status", "--porcelain")
     return refs, head, with_locks, f"{files}{index}"
 
@@ -87,7 +99,9 @@ class World:
     cache: Path
     preloaded: Preloaded
 
-    def record(self, name: str, *attempts: list[str], issue: str = ISSUE, number: str = "") -> Path:
+    def record(
+        self, name: str, *attempts: list[str], issue: str = ISSUE, number: str = ""
+    ) -> Path:
         """Write the replies of models ``a`` and ``b`` in turn; return the folder."""
         key = number or hashlib.sha256(issue.encode()).hexdigest()[:8]
         said = [
@@ -118,12 +132,23 @@ class World:
         issue = () if "--issue" in words else ("--issue", ISSUE)
         more = () if "--tries" in words else ("--tries", "1")
         live = "--api-base" in words
-        replay = () if live else ("--replay", str(self.folder / "replies"), "--models", "a,b")
+        replay = (
+            ()
+            if live
+            else ("--replay", str(self.folder / "replies"), "--models", "a,b")
+        )
         places = ("--cache", str(self.cache), "--out", str(self.folder))
         return self.preloaded.start(
-            "--repo", str(repo), *issue, *more, *replay, *places, *words,
-            cwd=self.folder, **given,
-        )  # fmt: skip
+            "--repo",
+            str(repo),
+            *issue,
+            *more,
+            *replay,
+            *places,
+            *words,
+            cwd=self.folder,
+            **given,
+        )
 
     @property
     def run(self) -> Path:

@@ -43,7 +43,9 @@ def write_hostile_run(folder: Path) -> Path:
         prediction = _prediction(name)
         _write(run / f"{stem}.json", prediction)
         _write(run / "trajectories" / f"{stem}.json", _trajectory(name))
-        _write(run / "verdicts" / f"{stem}.json", _verdict(name, prediction["model_patch"]))
+        _write(
+            run / "verdicts" / f"{stem}.json", _verdict(name, prediction["model_patch"])
+        )
         (logs / f"{stem}.{_label()}.eval.log").write_text(ATTACK)
     return run
 
@@ -99,7 +101,10 @@ def _prediction(name: str) -> dict[str, Any]:
 def _trajectory(name: str) -> dict[str, Any]:
     call = {"name": ATTACK, "arguments": ATTACK}
     messages = [
-        {"role": "user", "content": f"Map\n<issue>\n{ATTACK}\n</issue>\n\nWhich files?"},
+        {
+            "role": "user",
+            "content": f"Map\n<issue>\n{ATTACK}\n</issue>\n\nWhich files?",
+        },
         {"role": ATTACK, "content": ATTACK, "tool_calls": [call]},
     ]
     attempt = {
@@ -113,7 +118,12 @@ def _trajectory(name: str) -> dict[str, Any]:
         "error": ATTACK,
         "dropped_files": [ATTACK],
     }
-    return {"instance_id": name, "status": ATTACK, "reason": ATTACK, "attempts": [attempt]}
+    return {
+        "instance_id": name,
+        "status": ATTACK,
+        "reason": ATTACK,
+        "attempts": [attempt],
+    }
 
 
 def _verdict(name: str, patch: str) -> dict[str, Any]:
@@ -140,7 +150,10 @@ def make_pages(
 
 
 def make_comparison(
-    out: Path, runs: Sequence[Path], names: Sequence[str] = (), redact: Redactor | None = None
+    out: Path,
+    runs: Sequence[Path],
+    names: Sequence[str] = (),
+    redact: Redactor | None = None,
 ) -> Path:
     """Write the page of a comparison of runs and return it; ``names`` replace theirs."""
     read = [read_run(RunStore.of_folder(run)) for run in runs]
@@ -176,7 +189,9 @@ def open_browser() -> Iterator[WebDriver]:
     from selenium.webdriver.chrome.service import Service
 
     options = ChromeOptions()
-    options.binary_location = next(path for name in _BROWSERS if (path := shutil.which(name)))
+    options.binary_location = next(
+        path for name in _BROWSERS if (path := shutil.which(name))
+    )
     # Containers have no user namespaces and little shared memory.
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
         options.add_argument(argument)

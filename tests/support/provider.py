@@ -132,7 +132,11 @@ def _body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
     if answer.tool_calls:
         message["tool_calls"] = [
-            {"id": f"id{n}", "type": "function", "function": {"name": name, "arguments": text}}
+            {
+                "id": f"id{n}",
+                "type": "function",
+                "function": {"name": name, "arguments": text},
+            }
             for n, (name, text) in enumerate(answer.tool_calls)
         ]
     return _with_usage("chat.completion", {"message": message}, answer, request)
@@ -170,8 +174,12 @@ def _responses_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
         return _body(answer, request)
     part = {"type": "output_text", "text": answer.text, "annotations": []}
     message = {
-        "type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part],
-    }  # fmt: skip
+        "type": "message",
+        "id": "m",
+        "role": "assistant",
+        "status": "completed",
+        "content": [part],
+    }
     calls = [
         {
             "type": "function_call",
@@ -184,33 +192,47 @@ def _responses_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     ]
     cut = answer.finish == "length"
     return {
-        "id": "r", "object": "response", "created_at": 1, "model": request["model"],
+        "id": "r",
+        "object": "response",
+        "created_at": 1,
+        "model": request["model"],
         "status": "incomplete" if cut else "completed",
         "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-        "output": [message, *calls], "parallel_tool_calls": True, "tool_choice": "auto",
+        "output": [message, *calls],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
         "tools": [],
         "usage": {
-            "input_tokens": answer.tokens[0], "output_tokens": answer.tokens[1],
+            "input_tokens": answer.tokens[0],
+            "output_tokens": answer.tokens[1],
             "total_tokens": sum(answer.tokens),
             "input_tokens_details": {"cached_tokens": answer.cached},
             "output_tokens_details": {"reasoning_tokens": 0},
         },
-    }  # fmt: skip
+    }
 
 
 def _ollama_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     if answer.status != 200:
         return {"error": "no", **answer.error}
     return {
-        "model": request["model"], "created_at": "2026-01-01T00:00:00Z", "done": True,
-        "response": answer.text, "message": {"role": "assistant", "content": answer.text},
-        "done_reason": answer.finish, "prompt_eval_count": 100, "eval_count": 10,
-    }  # fmt: skip
+        "model": request["model"],
+        "created_at": "2026-01-01T00:00:00Z",
+        "done": True,
+        "response": answer.text,
+        "message": {"role": "assistant", "content": answer.text},
+        "done_reason": answer.finish,
+        "prompt_eval_count": 100,
+        "eval_count": 10,
+    }
 
 
 def _anthropic_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     if answer.status != 200:
-        return {"type": "error", "error": {"type": "api_error", "message": "no", **answer.error}}
+        return {
+            "type": "error",
+            "error": {"type": "api_error", "message": "no", **answer.error},
+        }
     calls = [
         {"type": "tool_use", "id": f"id{n}", "name": name, "input": json.loads(text)}
         for n, (name, text) in enumerate(answer.tool_calls)

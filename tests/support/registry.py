@@ -80,9 +80,11 @@ class Registry:
         place = answer.headers["Location"].split(self.host, 1)[-1]
         mark = "&" if "?" in place else "?"
         self._ask(
-            "PUT", f"{place}{mark}digest={digest(data)}", data,
+            "PUT",
+            f"{place}{mark}digest={digest(data)}",
+            data,
             Content_Type="application/octet-stream",
-        )  # fmt: skip
+        )
         return {"size": len(data), "digest": digest(data)}
 
     def put(
@@ -90,18 +92,27 @@ class Registry:
     ) -> list[str]:
         """Store an image ``name`` of plain ``layers`` on a ``base``; return the layers' digests."""
         config: dict[str, Any] = {
-            "architecture": "amd64", "os": "linux", "config": {}, "history": [],
-            "rootfs": {"type": "layers", "diff_ids": []}, "made_for": name,
-        }  # fmt: skip
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {},
+            "history": [],
+            "rootfs": {"type": "layers", "diff_ids": []},
+            "made_for": name,
+        }
         below: list[dict[str, Any]] = []
         if base is not None:
-            manifest = json.loads(self._ask("GET", f"/v2/{base[0]}/manifests/{base[1]}",
-                                            Accept=MANIFEST)[1])  # fmt: skip
+            manifest = json.loads(
+                self._ask("GET", f"/v2/{base[0]}/manifests/{base[1]}", Accept=MANIFEST)[
+                    1
+                ]
+            )
             place = f"/v2/{base[0]}/blobs/{manifest['config']['digest']}"
             config = json.loads(self._ask("GET", place)[1])
             below = manifest["layers"]
             for layer in below:
-                mount = f"/v2/{name}/blobs/uploads/?mount={layer['digest']}&from={base[0]}"
+                mount = (
+                    f"/v2/{name}/blobs/uploads/?mount={layer['digest']}&from={base[0]}"
+                )
                 self._ask("POST", mount)
         parts = []
         for number, layer in enumerate(layers):
@@ -111,10 +122,18 @@ class Registry:
             config["history"].append({"created_by": f"layer {number} {digest(layer)}"})
         kind = f"{_KIND}.container.image.v1+json"
         made = {"mediaType": kind, **self.put_blob(name, json.dumps(config).encode())}
-        manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": made,
-                    "layers": [*below, *parts]}  # fmt: skip
-        self._ask("PUT", f"/v2/{name}/manifests/1", json.dumps(manifest).encode(),
-                  Content_Type=MANIFEST)  # fmt: skip
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": made,
+            "layers": [*below, *parts],
+        }
+        self._ask(
+            "PUT",
+            f"/v2/{name}/manifests/1",
+            json.dumps(manifest).encode(),
+            Content_Type=MANIFEST,
+        )
         return [part["digest"] for part in parts]
 
 
@@ -124,16 +143,22 @@ def running_registry(folder: Path) -> Iterator[Registry]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings = {
-        "version": 0.1, "log": {"level": "error", "accesslog": {"disabled": True}},
+        "version": 0.1,
+        "log": {"level": "error", "accesslog": {"disabled": True}},
         "storage": {"filesystem": {"rootdirectory": str(folder / "blobs")}},
         "http": {"addr": f"127.0.0.1:{port}"},
-    }  # fmt: skip
+    }
     (folder / "settings.yml").write_text(json.dumps(settings))
     process = subprocess.Popen(
         [str(shutil.which(REGISTRY)), "serve", str(folder / "settings.yml")],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), "OTEL_TRACES_EXPORTER": "none"},
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "OTEL_TRACES_EXPORTER": "none",
+        },
+    )
     try:
         while True:
             assert process.poll() is None, "the registry ended"
@@ -209,7 +234,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        fault = self.server.proxy.fault_for(self.path, self.headers.get("User-Agent", ""))
+        fault = self.server.proxy.fault_for(
+            self.path, self.headers.get("User-Agent", "")
+        )
         if fault is not None:
             self._refuse(fault)
             return
@@ -219,7 +246,9 @@ class _Handler(BaseHTTPRequestHandler):
         # Engines name each kind that they accept in a header of its own.
         accepted = ", ".join(self.headers.get_all("Accept", ["*/*"]))
         ranges = {"Range": self.headers["Range"]} if "Range" in self.headers else {}
-        connection.request(self.command, self.path, headers={"Accept": accepted, **ranges})
+        connection.request(
+            self.command, self.path, headers={"Accept": accepted, **ranges}
+        )
         self._pass_on(connection.getresponse())
         connection.close()
 
@@ -288,7 +317,9 @@ NAMES = ("a", "b", "c", "d")
 NEEDED = [
     pytest.mark.docker,
     pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers"),
-    pytest.mark.skipif(not shutil.which(REGISTRY), reason="docker-registry is not installed"),
+    pytest.mark.skipif(
+        not shutil.which(REGISTRY), reason="docker-registry is not installed"
+    ),
 ]
 
 
@@ -316,7 +347,9 @@ class Place:
 
     def tags(self) -> set[str]:
         # Others may remove images meanwhile, of which ``images.list`` asks for each.
-        return {tag for found in self.client.api.images() for tag in found["RepoTags"] or ()}
+        return {
+            tag for found in self.client.api.images() for tag in found["RepoTags"] or ()
+        }
 
     def pulls(self) -> dict[str, int]:
         return {name: self.proxy.served[layer] for name, layer in self.layers.items()}

@@ -24,22 +24,47 @@ LABEL = "aider--gpt-4o--openrouter-anthropic-claude-3-opus"
 def an_attempt(attempt: int = 1, **changes: Any) -> AttemptData:
     """Return a plausible attempt."""
     values: dict[str, Any] = {
-        "attempt": attempt, "try_": 1, "model": "m", "edit_format": "diff", "status": "plausible",
-        "edit": True, "lint": True, "test": True, "reflections": 0, "calls": (),
-        "cost": Decimal(1), "seconds": 2.0, "patch": "p", "submittable_patch": "p",
-        "added_files": (), "edited_files": (), "dropped_files": (), "error": "",
-    }  # fmt: skip
+        "attempt": attempt,
+        "try_": 1,
+        "model": "m",
+        "edit_format": "diff",
+        "status": "plausible",
+        "edit": True,
+        "lint": True,
+        "test": True,
+        "reflections": 0,
+        "calls": (),
+        "cost": Decimal(1),
+        "seconds": 2.0,
+        "patch": "p",
+        "submittable_patch": "p",
+        "added_files": (),
+        "edited_files": (),
+        "dropped_files": (),
+        "error": "",
+    }
     return AttemptData(**{**values, **changes})
 
 
 def an_instance(name: str = "own__thing-1", **changes: Any) -> InstanceData:
     """Return a resolved and plausible instance of one attempt."""
     values: dict[str, Any] = {
-        "instance_id": name, "repo": "own/thing", "year": 2020, "status": "plausible",
-        "reason": "", "plausible": True, "attempt": 1, "winner": 1, "model": "m", "patch": "p",
-        "raw_patch": "p", "attempts": (an_attempt(),), "resolved": True, "cost": Decimal(1),
+        "instance_id": name,
+        "repo": "own/thing",
+        "year": 2020,
+        "status": "plausible",
+        "reason": "",
+        "plausible": True,
+        "attempt": 1,
+        "winner": 1,
+        "model": "m",
+        "patch": "p",
+        "raw_patch": "p",
+        "attempts": (an_attempt(),),
+        "resolved": True,
+        "cost": Decimal(1),
         "gold_files": None,
-    }  # fmt: skip
+    }
     values = {**values, **changes}
     status = {True: VerdictStatus.RESOLVED, False: VerdictStatus.UNRESOLVED}
     verdict = None
@@ -51,25 +76,43 @@ def an_instance(name: str = "own__thing-1", **changes: Any) -> InstanceData:
 def a_run(*instances: InstanceData, **changes: Any) -> RunData:
     """Return a run that selected ``instances``."""
     values: dict[str, Any] = {
-        "name": "r", "folder": Path("r"), "model_name_or_path": "me", "described": {},
-        "instances": instances, "selected": tuple(sorted(i.instance_id for i in instances)),
+        "name": "r",
+        "folder": Path("r"),
+        "model_name_or_path": "me",
+        "described": {},
+        "instances": instances,
+        "selected": tuple(sorted(i.instance_id for i in instances)),
         "models": ("m",),
-    }  # fmt: skip
+    }
     return RunData(**{**values, **changes})
 
 
-def old_result(attempt: int, *, good: bool, patch: str | None = PATCH) -> dict[str, Any]:
+def old_result(
+    attempt: int, *, good: bool, patch: str | None = PATCH
+) -> dict[str, Any]:
     """Return an attempt in the layout of May 2024."""
     return {
-        "model_name_or_path": LABEL, "model_patch": patch, "model": (GPT, OPUS)[(attempt - 1) % 2],
-        "cost": 0.5, "added_files": ["a.py"], "gold_files": ["a.py"], "edited_files": ["a.py"],
-        "edit_outcome": True, "lint_outcome": True, "test_outcome": good,
+        "model_name_or_path": LABEL,
+        "model_patch": patch,
+        "model": (GPT, OPUS)[(attempt - 1) % 2],
+        "cost": 0.5,
+        "added_files": ["a.py"],
+        "gold_files": ["a.py"],
+        "edited_files": ["a.py"],
+        "edit_outcome": True,
+        "lint_outcome": True,
+        "test_outcome": good,
         "try": (attempt + 1) // 2,
-    }  # fmt: skip
+    }
 
 
 def old_prediction(
-    name: str, attempt: int, *, resolved: bool, good: bool = True, patch: str | None = PATCH
+    name: str,
+    attempt: int,
+    *,
+    resolved: bool,
+    good: bool = True,
+    patch: str | None = PATCH,
 ) -> dict[str, Any]:
     """Return a prediction in the layout of May 2024: all attempts failed but the chosen one."""
     results = [old_result(n, good=good and n == attempt) for n in range(1, attempt + 1)]
@@ -89,11 +132,29 @@ def write_run(folder: Path, files: Sequence[Mapping[str, Any]]) -> Path:
 
 MODELS = ("gpt-4o", "claude-3-opus")
 REPOSITORIES = (
-    "astropy__astropy", "django__django", "matplotlib__matplotlib", "pallets__flask",
-    "psf__requests", "pytest-dev__pytest", "scikit-learn__scikit-learn", "sympy__sympy",
-)  # fmt: skip
+    "astropy__astropy",
+    "django__django",
+    "matplotlib__matplotlib",
+    "pallets__flask",
+    "psf__requests",
+    "pytest-dev__pytest",
+    "scikit-learn__scikit-learn",
+    "sympy__sympy",
+)
 GENERATED_LABEL = "retry--gpt-4o--claude-3-opus"
-_WORDS = ("the", "query", "returns", "value", "of", "matrix", "when", "self", "None", "a", "fails")
+_WORDS = (
+    "the",
+    "query",
+    "returns",
+    "value",
+    "of",
+    "matrix",
+    "when",
+    "self",
+    "None",
+    "a",
+    "fails",
+)
 
 
 def write_generated_run(
@@ -103,7 +164,8 @@ def write_generated_run(
     chance = random.Random(seed)
     run = folder / "predictions" / "generated"
     names = [
-        f"{chance.choice(REPOSITORIES)}-{number}" for number in range(10000, 10000 + instances)
+        f"{chance.choice(REPOSITORIES)}-{number}"
+        for number in range(10000, 10000 + instances)
     ]
     _write(run / "run.json", _described(names))
     for name in names:
@@ -129,7 +191,9 @@ def _described(names: list[str]) -> dict[str, Any]:
     }
 
 
-def _write_instance(run: Path, logs: Path, name: str, attempts: int, chance: random.Random) -> None:
+def _write_instance(
+    run: Path, logs: Path, name: str, attempts: int, chance: random.Random
+) -> None:
     plausible = chance.random() < 0.7
     winner = chance.choice([1, 1, 1, 2, 2, 3, attempts])
     winner = min(winner, attempts)
@@ -159,7 +223,9 @@ def _write_instance(run: Path, logs: Path, name: str, attempts: int, chance: ran
     _write_verdict(run, logs, chosen, chance)
 
 
-def _result(name: str, number: int, plausible: bool, chance: random.Random) -> dict[str, Any]:
+def _result(
+    name: str, number: int, plausible: bool, chance: random.Random
+) -> dict[str, Any]:
     path = f"{name.split('__')[1].split('-')[0]}/core/part{chance.randrange(40)}.py"
     return {
         "instance_id": name,
@@ -201,10 +267,17 @@ def _said(
     issue = "\n".join(_lines(25, chance))
     opening = f"{_text(8_000, chance)}\n<issue>\n{issue}\n</issue>\n\nWhich files must be seen?"
     for result in results:
-        rounds = [_text(chance.choice([2_000, 15_000, 40_000]), chance) for _ in range(3)]
-        replies = [f"I change {result['edited_files'][0]}.\n{_text(1_500, chance)}" for _ in rounds]
+        rounds = [
+            _text(chance.choice([2_000, 15_000, 40_000]), chance) for _ in range(3)
+        ]
+        replies = [
+            f"I change {result['edited_files'][0]}.\n{_text(1_500, chance)}"
+            for _ in rounds
+        ]
         users = [opening, *rounds]
-        messages = [{"role": "system", "content": "You are an expert software engineer."}]
+        messages = [
+            {"role": "system", "content": "You are an expert software engineer."}
+        ]
         for user, reply in zip(users, ["part.py", *replies], strict=True):
             messages += [
                 {"role": "user", "content": user},
@@ -224,15 +297,24 @@ def _said(
 
 def _call(result: dict[str, Any]) -> dict[str, Any]:
     usage = {"prompt_tokens": 9000, "completion_tokens": 500, "cached_tokens": 4000}
-    return {"model": result["model"], "usage": usage, "cost": result["cost"] / 4, "seconds": 9.5}
+    return {
+        "model": result["model"],
+        "usage": usage,
+        "cost": result["cost"] / 4,
+        "seconds": 9.5,
+    }
 
 
 def _text(length: int, chance: random.Random) -> str:
     line = " ".join(chance.choices(_WORDS, k=12))
-    return "\n".join(f"    {number} {line}" for number in range(length // (len(line) + 9)))
+    return "\n".join(
+        f"    {number} {line}" for number in range(length // (len(line) + 9))
+    )
 
 
-def _write_verdict(run: Path, logs: Path, chosen: dict[str, Any], chance: random.Random) -> None:
+def _write_verdict(
+    run: Path, logs: Path, chosen: dict[str, Any], chance: random.Random
+) -> None:
     name, resolved = chosen["instance_id"], chance.random() < 0.3
     verdict = {
         "instance_id": name,

@@ -22,7 +22,12 @@ from llm.client import LiteLLMModel
 from llm.options import Sampling, names_of
 from llm.provider_errors import RetryPolicy
 from runs.calls.budget import Budget, BudgetLimits, PerModel
-from runs.calls.coordinator import AttemptGate, CallCoordinator, charge_budget, recorded_calls
+from runs.calls.coordinator import (
+    AttemptGate,
+    CallCoordinator,
+    charge_budget,
+    recorded_calls,
+)
 from runs.calls.journal import JOURNAL
 from runs.calls.ledger import LEDGER, Ledger
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
@@ -41,7 +46,9 @@ EDIT = (
 
 def config(**changes: Any) -> RunConfig:
     values: dict[str, Any] = {
-        "models": tuple(ModelChoice.parse(n, replay=True) for n in ("scripted-a", "scripted-b")),
+        "models": tuple(
+            ModelChoice.parse(n, replay=True) for n in ("scripted-a", "scripted-b")
+        ),
         "replay": DEMO_DATASET / "replies",
         "run": "r",
     }
@@ -77,9 +84,12 @@ def live(provider: Provider, **changes: Any) -> RunConfig:
 def read_money(models: Sequence[ModelChoice], **given: Any) -> Spending:
     """Return what may be spent; the keys are the fields' names, the values are as typed."""
     names = {
-        "usd": "budget_usd", "usd_per_instance": "budget_usd_per_instance",
-        "usd_per_model": "budget_usd_per_model", "calls": "max_calls", "prices": "price",
-    }  # fmt: skip
+        "usd": "budget_usd",
+        "usd_per_instance": "budget_usd_per_instance",
+        "usd_per_model": "budget_usd_per_model",
+        "calls": "max_calls",
+        "prices": "price",
+    }
     values = {names[name]: value for name, value in given.items()}
     return built(Spending, values, names_of(models))
 
@@ -96,7 +106,10 @@ def started(words: list[str]) -> subprocess.Popen[bytes]:
 
 def ended_over_budget(out: Path) -> bool:
     """Tell whether a limit ended or held back an instance of the run ``r``."""
-    files = [*(out / "predictions/r").glob("*.json"), *(out / "logs/r").glob("*.unfinished.json")]
+    files = [
+        *(out / "predictions/r").glob("*.json"),
+        *(out / "logs/r").glob("*.unfinished.json"),
+    ]
     return any(json.loads(path.read_text()).get("status") == "budget" for path in files)
 
 
@@ -120,12 +133,16 @@ def spent_of(budget: Budget) -> Spent:
         return Spent(
             usd=budget._run.spent,
             by_model={name: account.spent for name, account in budget._models.items()},
-            by_instance={name: account.spent for name, account in budget._instances.items()},
+            by_instance={
+                name: account.spent for name, account in budget._instances.items()
+            },
             calls=int(budget._calls.spent),
         )
 
 
-POLICY = RateLimiterPolicy(failures=3, first_wait=2, longest_wait=60, probe_patience=300)
+POLICY = RateLimiterPolicy(
+    failures=3, first_wait=2, longest_wait=60, probe_patience=300
+)
 
 
 @dataclass

@@ -38,12 +38,19 @@ git apply - <<'EOF_1'
 python -m pytest -rA tests/ZQHIDDEN_TESTS.py
 : '>>>>> End Test Output'
 """
-CLASSIC = {**COMMON, "version": "1.0", "eval_script": SCRIPT, "image": "own/thing:latest"}
+CLASSIC = {
+    **COMMON,
+    "version": "1.0",
+    "eval_script": SCRIPT,
+    "image": "own/thing:latest",
+}
 MULTIMODAL = {
     **CLASSIC,
     "image_assets": {
         "problem_statement": ["https://example.org/a.png"],
-        "patch": [{"path": "ZQHIDDEN_ASSET", "url": "https://example.org/ZQHIDDEN.png"}],
+        "patch": [
+            {"path": "ZQHIDDEN_ASSET", "url": "https://example.org/ZQHIDDEN.png"}
+        ],
         "test_patch": None,
     },
 }
@@ -95,8 +102,12 @@ REBENCH_V2 = {
     },
     "image_name": "docker.io/swerebenchv2/own-thing-c:1-aaaaaaa",
 }
-GYM = {**COMMON, "instance_id": "Project-MONAI__MONAI-1", "repo": "Project-MONAI/MONAI",
-       "version": "1.0"}  # fmt: skip
+GYM = {
+    **COMMON,
+    "instance_id": "Project-MONAI__MONAI-1",
+    "repo": "Project-MONAI/MONAI",
+    "version": "1.0",
+}
 SMITH = {
     "instance_id": "own__thing.1fd52536.func_basic__abc",
     "repo": "swesmith/own__thing.1fd52536",
@@ -200,7 +211,12 @@ def history(folder: Path) -> tuple[str, str]:
 
 @contextmanager
 def built(
-    name: str, place: str, repository: Path, files: Mapping[str, str], *, keeps_home: bool
+    name: str,
+    place: str,
+    repository: Path,
+    files: Mapping[str, str],
+    *,
+    keeps_home: bool,
 ) -> Iterator[None]:
     """Build the image ``name`` with ``repository`` at ``place`` and other ``files``; remove it.
 
@@ -216,12 +232,18 @@ def built(
     with tarfile.open(fileobj=context, mode="w") as archive:
         archive.add(repository, f"root{place}")
         texts = {f"root/{path}": text for path, text in files.items()}
-        for path, text in {"Dockerfile": dockerfile, f"root/{_ACTIVATE}": _CONDA, **texts}.items():
+        for path, text in {
+            "Dockerfile": dockerfile,
+            f"root/{_ACTIVATE}": _CONDA,
+            **texts,
+        }.items():
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(text.encode()), 0o755
             archive.addfile(entry, io.BytesIO(text.encode()))
     context.seek(0)
-    client.images.build(fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True)
+    client.images.build(
+        fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True
+    )
     try:
         yield
     finally:

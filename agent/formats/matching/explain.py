@@ -41,7 +41,11 @@ def explain_ambiguity(path: str, search: str, starts: Sequence[int], text: str) 
     for start in starts[:_MOST_PLACES]:
         first, _ = scope_of(lines, start)
         line = _cut(lines[start].strip()) if start < len(lines) else ""
-        head = _cut(lines[first].strip()) if first < start and indent_of(lines[start]) else ""
+        head = (
+            _cut(lines[first].strip())
+            if first < start and indent_of(lines[start])
+            else ""
+        )
         shown.append(f"{start + 1:5d}  {line}" + (f"    (in: {head})" if head else ""))
     more = len(starts) - len(shown)
     return "\n".join(
@@ -78,7 +82,9 @@ def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
     have = [line.strip() for line in lines]
     size = max(1, len(wanted))
     likely = _likely_starts(have, set(wanted) - {""}, size)
-    scored = [(Indel.normalized_similarity(have[s : s + size], wanted), -s) for s in likely]
+    scored = [
+        (Indel.normalized_similarity(have[s : s + size], wanted), -s) for s in likely
+    ]
     best, negative = max(scored, default=(0.0, 0))
     start = -negative
     if best < _MINIMUM:
@@ -86,14 +92,22 @@ def nearest_lines(search: Sequence[str], lines: Sequence[str]) -> str:
     if best < _MINIMUM:
         return ""
     first, last = max(0, start - _CONTEXT), min(len(lines), start + size + _CONTEXT)
-    return "\n".join(f"{number + 1:5d}  {_cut(lines[number])}" for number in range(first, last))
+    return "\n".join(
+        f"{number + 1:5d}  {_cut(lines[number])}" for number in range(first, last)
+    )
 
 
-def _likely_starts(have: Sequence[str], wanted: Collection[str], size: int) -> list[int]:
+def _likely_starts(
+    have: Sequence[str], wanted: Collection[str], size: int
+) -> list[int]:
     sums = [0, *accumulate(line in wanted for line in have)]
     starts = range(max(1, len(have) - size + 1))
-    counts = {start: sums[min(start + size, len(have))] - sums[start] for start in starts}
-    return nsmallest(_MOST_STARTS, (s for s in starts if counts[s]), key=lambda s: (-counts[s], s))
+    counts = {
+        start: sums[min(start + size, len(have))] - sums[start] for start in starts
+    }
+    return nsmallest(
+        _MOST_STARTS, (s for s in starts if counts[s]), key=lambda s: (-counts[s], s)
+    )
 
 
 def _nearest_single(wanted: Sequence[str], have: Sequence[str]) -> tuple[int, float]:

@@ -42,7 +42,13 @@ class IndentShift:
     def between(cls, have: str, wrote: str) -> IndentShift:
         """Return the shift from the indentation ``wrote`` to ``have``, less their common part."""
         tabs, spaces = have.count("\t"), wrote.count(" ")
-        if have and tabs == len(have) and spaces == len(wrote) and spaces and spaces % tabs == 0:
+        if (
+            have
+            and tabs == len(have)
+            and spaces == len(wrote)
+            and spaces
+            and spaces % tabs == 0
+        ):
             return cls(spaces=spaces // tabs)
         if have.endswith(wrote):
             return cls(add=have[: len(have) - len(wrote)])
@@ -62,7 +68,10 @@ class IndentShift:
 
 
 def counterparts(
-    have: Sequence[str], search: Sequence[str], taken: Sequence[int], wanted: Sequence[int]
+    have: Sequence[str],
+    search: Sequence[str],
+    taken: Sequence[int],
+    wanted: Sequence[int],
 ) -> list[list[str]]:
     """Return for each line of ``search`` the corresponding lines of the file.
 
@@ -116,7 +125,9 @@ def reindented(
     return tuple(out)
 
 
-def _nearest_shift(shifts: Sequence[IndentShift], search: Lines, index: int) -> IndentShift:
+def _nearest_shift(
+    shifts: Sequence[IndentShift], search: Lines, index: int
+) -> IndentShift:
     for distance in range(len(search) + 1):
         for near in (index - distance, index + distance):
             if 0 <= near < len(search) and search[near].strip():
@@ -171,7 +182,11 @@ def find_places(
     if not any(line.strip() for line in search):
         # Blank lines alone have no place, unless the file has no other lines.
         whole = list(search) == list(have) and bool(have)
-        return (MatchStep.EXACT, [_place(0, len(have), tuple(replace))]) if whole else (None, [])
+        return (
+            (MatchStep.EXACT, [_place(0, len(have), tuple(replace))])
+            if whole
+            else (None, [])
+        )
     steps: tuple[tuple[MatchStep, _Search], ...] = (
         (MatchStep.EXACT, _exact),
         (MatchStep.TRAILING_SPACE, _trailing),
@@ -239,7 +254,9 @@ def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
     Lines correspond one to one; blank ones do not count.
     """
     pairs = zip(window, search, strict=True)
-    shifts = {IndentShift.between(indent_of(h), indent_of(s)) for h, s in pairs if h.strip()}
+    shifts = {
+        IndentShift.between(indent_of(h), indent_of(s)) for h, s in pairs if h.strip()
+    }
     return shifts.pop() if len(shifts) == 1 else None
 
 
@@ -287,7 +304,9 @@ def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     places: list[Place] = []
     for piece, substitute in pairs:
         end = places[-1].end if places else 0
-        found = (step(have, piece, substitute) for step in (_exact, _trailing, _indented))
+        found = (
+            step(have, piece, substitute) for step in (_exact, _trailing, _indented)
+        )
         later = [p for p in next(filter(None, found), []) if p.start >= end]
         if len(later) != 1:
             return []
@@ -315,7 +334,9 @@ _WORD = re.compile(r"\w+")
 _NAME = re.compile(r"_|\d|[a-z][A-Z]")
 _OPERATOR = re.compile(r"[<>=!+\-*/%&|^~@]")
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
-_QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " ", "–": "-", "—": "-"})
+_QUOTES = str.maketrans(
+    {"‘": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " ", "–": "-", "—": "-"}
+)
 _MOST_LINES = 400
 # The comparison takes each line of one text with each of the other, by character.
 _MOST_PAIRS = 2_000_000
@@ -351,7 +372,9 @@ def _similar(have: Lines, search: Lines, replace: Lines, path: str) -> list[Plac
         return []
     parts = counterparts(have, search, taken, wanted)
     shifts = [
-        IndentShift.between(indent_of(part[0]), indent_of(line)) if part else IndentShift()
+        IndentShift.between(indent_of(part[0]), indent_of(line))
+        if part
+        else IndentShift()
         for part, line in zip(parts, search, strict=True)
     ]
     lines = reindented(parts, search, replace, shifts)
@@ -401,7 +424,9 @@ def _may_stand_for(have: Lines, pairs: Sequence[tuple[int, str]], path: str) -> 
     if any(max(len(have[n]), len(line)) > _LONGEST_LINE for n, line in differing):
         return False
     prose = comment_columns(have, path, {n for n, _ in differing})
-    return all(_harmless(have[n], line, prose.get(n, frozenset())) for n, line in differing)
+    return all(
+        _harmless(have[n], line, prose.get(n, frozenset())) for n, line in differing
+    )
 
 
 def _harmless(line: str, wrote: str, prose: frozenset[int]) -> bool:
@@ -410,9 +435,13 @@ def _harmless(line: str, wrote: str, prose: frozenset[int]) -> bool:
     if _OPERATOR.findall(line) != _OPERATOR.findall(wrote):
         return False
     have, want = list(_WORD.finditer(line)), _WORD.findall(wrote)
-    literals = [m for m in _LITERAL.finditer(line.translate(_QUOTES)) if m.start() not in prose]
+    literals = [
+        m for m in _LITERAL.finditer(line.translate(_QUOTES)) if m.start() not in prose
+    ]
     said = _LITERAL.findall(wrote.translate(_QUOTES))
-    if any(m.group() not in said for m in literals) or (not prose and len(literals) != len(said)):
+    if any(m.group() not in said for m in literals) or (
+        not prose and len(literals) != len(said)
+    ):
         return False
     changes: Opcodes = Indel.opcodes([match.group() for match in have], want)
     for change in changes:
@@ -421,7 +450,9 @@ def _harmless(line: str, wrote: str, prose: frozenset[int]) -> bool:
         # A new word belongs to the word before it, else to the one behind it.
         first = change.src_start - (change.tag == "insert")
         touched = have[max(0, first) : max(change.src_end, first + 1)]
-        words = [match.group() for match in touched] + want[change.dest_start : change.dest_end]
+        words = [match.group() for match in touched] + want[
+            change.dest_start : change.dest_end
+        ]
         in_prose = bool(touched) and all(match.start() in prose for match in touched)
         if not in_prose or any(_NAME.search(word) for word in words):
             return False
@@ -452,7 +483,9 @@ def comment_columns(
         string = node.type.startswith("string") or node.type.endswith("string_literal")
         prose = "comment" in node.type
         if string and not prose:
-            alone = node.parent is not None and node.parent.type == "expression_statement"
+            alone = (
+                node.parent is not None and node.parent.type == "expression_statement"
+            )
             one_line = node.start_point.row == node.end_point.row
             prose = alone or (one_line and bool(_SENTENCE.search(node.text or b"")))
         if not prose:
@@ -462,7 +495,11 @@ def comment_columns(
             if not node.start_point.row <= row <= node.end_point.row:
                 continue
             first = node.start_point.column if row == node.start_point.row else 0
-            last = node.end_point.column if row == node.end_point.row else len(encoded[row])
+            last = (
+                node.end_point.column
+                if row == node.end_point.row
+                else len(encoded[row])
+            )
             start = len(encoded[row][:first].decode("utf-8", "ignore"))
             end = len(encoded[row][:last].decode("utf-8", "ignore"))
             columns.setdefault(row, set()).update(range(start, end))

@@ -88,7 +88,9 @@ def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
             width = len(indent_of(lines[number]))
     if not heads:
         return 0, len(lines)
-    first = next((head for head in heads if not _CONTAINER.match(lines[head])), heads[-1])
+    first = next(
+        (head for head in heads if not _CONTAINER.match(lines[head])), heads[-1]
+    )
     return first, end_of_block(lines, first)
 
 
@@ -103,6 +105,10 @@ def end_of_block(lines: Sequence[str], first: int) -> int:
     width = len(indent_of(lines[first]))
     for number in range(first + 1, len(lines)):
         line = lines[number]
-        if line.strip() and len(indent_of(line)) <= width and line.strip()[0] not in ")]}":
+        if (
+            line.strip()
+            and len(indent_of(line)) <= width
+            and line.strip()[0] not in ")]}"
+        ):
             return number
     return len(lines)

@@ -132,7 +132,9 @@ def look(
     return None, []
 
 
-def _readings(lines: Sequence[str], edit: SearchReplace) -> list[tuple[list[str], list[str]]]:
+def _readings(
+    lines: Sequence[str], edit: SearchReplace
+) -> list[tuple[list[str], list[str]]]:
     readings = []
     for search, replace in ((edit.search, edit.replace), *edit.readings):
         wanted, new = to_lines(search), to_lines(replace)
@@ -150,14 +152,18 @@ def _readings(lines: Sequence[str], edit: SearchReplace) -> list[tuple[list[str]
 def _stands_exactly(lines: Sequence[str], search: Sequence[str]) -> bool:
     if list(search) == list(lines):
         return True
-    return any(map(str.strip, search)) and next(starts_of(lines, search), None) is not None
+    return (
+        any(map(str.strip, search)) and next(starts_of(lines, search), None) is not None
+    )
 
 
 def _without_blank_end(lines: list[str]) -> list[str]:
     return lines[:-1] if len(lines) > 1 and not lines[-1].strip() else lines
 
 
-def _after_headers(lines: Sequence[str], edit: SearchReplace, found: list[Place]) -> list[Place]:
+def _after_headers(
+    lines: Sequence[str], edit: SearchReplace, found: list[Place]
+) -> list[Place]:
     starts = [place.start for place in found]
     if edit.line is not None and edit.line - 1 in starts:
         return found
@@ -179,7 +185,8 @@ def _insertions(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
         depth = next((len(indent_of(line)) for line in new if line.strip()), 0)
         heads = _last_headers(lines, edit.headers)
         places = [
-            at + 1 if depth > len(indent_of(lines[at])) else end_of_block(lines, at) for at in heads
+            at + 1 if depth > len(indent_of(lines[at])) else end_of_block(lines, at)
+            for at in heads
         ]
     return [Place(at, at, lambda: new) for at in places if at <= len(lines)]
 
@@ -200,7 +207,11 @@ def _last_headers(lines: Sequence[str], headers: Sequence[str]) -> list[int]:
 
 
 def _choose(
-    lines: Sequence[str], block: Placement, blocks: Sequence[Placement], *, deciding: bool
+    lines: Sequence[str],
+    block: Placement,
+    blocks: Sequence[Placement],
+    *,
+    deciding: bool,
 ) -> Place | None:
     found = block.found
     if len(found) == 1:
@@ -243,7 +254,9 @@ def _among_equals(
     if len(free) < 2 or len(waiting) != len(free) or block.step not in _SURE:
         return []
     # Their new lines may differ, so each has its own search; the places are the same.
-    found = [block.found if b.edit == block.edit else look(lines, b.edit)[1] for b in waiting]
+    found = [
+        block.found if b.edit == block.edit else look(lines, b.edit)[1] for b in waiting
+    ]
     return [(b, f[n]) for b, f, n in zip(waiting, found, free, strict=True)]
 
 
@@ -266,7 +279,9 @@ def _among_neighbours(
     return None
 
 
-def _apply(lines: list[str], block: Placement, place: Place, blocks: Sequence[Placement]) -> None:
+def _apply(
+    lines: list[str], block: Placement, place: Place, blocks: Sequence[Placement]
+) -> None:
     lines[place.start : place.end] = place.lines
     grown = len(place.lines) - (place.end - place.start)
     for other in blocks:
@@ -296,7 +311,8 @@ def hunks(before: str, after: str) -> list[tuple[str, str]]:
                 found.append((with_ends(old[first:last]), with_ends(new[start:end])))
             lines = list(old)
             edits = [
-                SearchReplace("", search, replace, blank_end=True) for search, replace in found
+                SearchReplace("", search, replace, blank_end=True)
+                for search, replace in found
             ]
             blocks = place_edits(lines, edits)
             if lines == list(new) and all(block.span is not None for block in blocks):
@@ -308,9 +324,13 @@ def marked(search: str, replace: str) -> list[str]:
     """Return the lines of a hunk as a diff has them: `` `` kept, ``-`` old, ``+`` new."""
     old, new = to_lines(search), to_lines(replace)
     out: list[str] = []
-    for kind, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for kind, i1, i2, j1, j2 in SequenceMatcher(
+        None, old, new, autojunk=False
+    ).get_opcodes():
         if kind == "equal":
             out += [f" {line}" for line in old[i1:i2]]
         else:
-            out += [f"-{line}" for line in old[i1:i2]] + [f"+{line}" for line in new[j1:j2]]
+            out += [f"-{line}" for line in old[i1:i2]] + [
+                f"+{line}" for line in new[j1:j2]
+            ]
     return out

@@ -50,7 +50,9 @@ def read_blocks(
     # What stands behind an opening marker gets its own line: a path before it, code after.
     found: list[str] = []
     for line in lines:
-        glued = _GLUED_OPEN.match(line) if "<<<" in line and len(line) < _LONGEST else None
+        glued = (
+            _GLUED_OPEN.match(line) if "<<<" in line and len(line) < _LONGEST else None
+        )
         if not glued:
             found.append(line)
         elif path_in_line(glued[2], ()):
@@ -113,7 +115,11 @@ class _Blocks:
         only = first < end and fences[-1] == first
         if first == end or end < len(lines) or only:
             return None if first == end else first
-        return None if any(line.strip() for line in lines[fences[-1] + 1 :]) else fences[-1]
+        return (
+            None
+            if any(line.strip() for line in lines[fences[-1] + 1 :])
+            else fences[-1]
+        )
 
     def _edit(self, before: Sequence[str], at: int, end: int, *, closed: bool) -> Edit:
         inside = self.lines[at + 1 : end]
@@ -151,13 +157,20 @@ class _Blocks:
             blank_end=True,
         )
 
-    def _sections(self, inside: Sequence[str], divider: int, size: int) -> list[tuple[str, str]]:
+    def _sections(
+        self, inside: Sequence[str], divider: int, size: int
+    ) -> list[tuple[str, str]]:
         """Return the ways to read the two parts: whole, without a wrapping, without marks.
 
         None of them writes a marker into the file.
         """
         search, replace = inside[:divider], self._trimmed(inside, divider, size)
-        if replace and replace[0].strip() == self.path and any(search) and replace[1:] != search:
+        if (
+            replace
+            and replace[0].strip() == self.path
+            and any(search)
+            and replace[1:] != search
+        ):
             replace = replace[1:]
         if strays(replace, search, size):
             return []
@@ -177,10 +190,15 @@ class _Blocks:
         search, new = inside[:divider], inside[divider + 1 :]
         found = strays(new, search, size)
         first = next((n for n in range(len(new)) if n not in found), len(new))
-        last = next((n for n in range(len(new), first, -1) if n - 1 not in found), first)
+        last = next(
+            (n for n in range(len(new), first, -1) if n - 1 not in found), first
+        )
         new = new[first:last]
         fences = [fence_of(line) for line in new]
-        odd = [sum(map(bool, marks)) % 2 for marks in (fences, [fence_of(x) for x in search])]
+        odd = [
+            sum(map(bool, marks)) % 2
+            for marks in (fences, [fence_of(x) for x in search])
+        ]
         own = new and self.fence and fences[-1] == (self.fence, "")
         return new[:-1] if own and odd == [1, 0] else new
 
@@ -197,7 +215,8 @@ class _Blocks:
 
 
 _NO_NAME = (
-    "a block has no file name. Put the file's path alone on the line before the opening fence."
+    "a block has no file name. Put the file's path alone on the line before the "
+    "opening fence."
 )
 
 
@@ -225,14 +244,18 @@ def _dividers(inside: Sequence[str], size: int, *, markup: bool) -> list[int]:
     A line as long as the opening marker comes first, then lines that do not underline the line
     above them, as in headings; in ``markup`` an underline may be longer than its heading.
     """
-    found = {n: len(m[1]) for n, line in enumerate(inside) if (m := DIVIDER.match(line))}
+    found = {
+        n: len(m[1]) for n, line in enumerate(inside) if (m := DIVIDER.match(line))
+    }
     same = [n for n, length in found.items() if length == size]
     candidates = same or [n for n, length in found.items() if 5 <= length <= 9]
 
     def underlines(n: int) -> bool:
         title = inside[n - 1].rstrip() if n else ""
         equal = len(title) == found[n]
-        return bool(title) and (equal or (markup and len(title) < found[n] and n - 1 not in found))
+        return bool(title) and (
+            equal or (markup and len(title) < found[n] and n - 1 not in found)
+        )
 
     return sorted(candidates, key=lambda n: (underlines(n), n))[:_MOST_DIVIDERS]
 
@@ -257,11 +280,15 @@ class _Marks:
         self.loose_closings = sorted({*those(OTHER_CLOSE), *those(GLUED_CLOSE)})
         self.dividers = those(DIVIDER)
         self.bare_fences = [
-            n for n, line in enumerate(lines) if (mark := fence_of(line)) and not mark[1]
+            n
+            for n, line in enumerate(lines)
+            if (mark := fence_of(line)) and not mark[1]
         ]
 
 
-def _by_size(numbers: Sequence[int], lines: Sequence[str]) -> Mapping[int, Sequence[int]]:
+def _by_size(
+    numbers: Sequence[int], lines: Sequence[str]
+) -> Mapping[int, Sequence[int]]:
     found: dict[int, list[int]] = {}
     for number in numbers:
         found.setdefault(marker_size(lines[number]), []).append(number)

@@ -25,7 +25,9 @@ def calls_of(reply: Reply) -> Sequence[ToolCall]:
         return reply.tool_calls
     lines = reply.content.removeprefix("\ufeff").strip().split("\n")
     marks = [n for n, line in enumerate(lines) if fence_of(line)]
-    data = _loaded("\n".join(lines[marks[0] + 1 : marks[-1]] if len(marks) > 1 else lines))
+    data = _loaded(
+        "\n".join(lines[marks[0] + 1 : marks[-1]] if len(marks) > 1 else lines)
+    )
     if not isinstance(data, dict) or not isinstance(data.get("name"), str):
         return ()
     given = data.get("arguments", data.get("parameters"))

@@ -9,7 +9,9 @@ from functools import lru_cache
 from agent.formats.reading.names import clean_name, path_in_line
 
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})(.*)$")
-_TITLE = re.compile(r"(?:title|file|filename|path)\s*=\s*[\"']?([^\"'\s]+)", re.IGNORECASE)
+_TITLE = re.compile(
+    r"(?:title|file|filename|path)\s*=\s*[\"']?([^\"'\s]+)", re.IGNORECASE
+)
 _PREAMBLE = re.compile(
     r"\s*(?:continu|here(?:'s| is| are)|sure\b|sorry|apolog|certainly|of course|i |i'(?:ll|m)\b"
     r"|let me)",
@@ -49,7 +51,9 @@ def path_in_info(info: str, known: Collection[str]) -> str | None:
         return path_in_line(title[1], known)
     words = [word for part in info.split() for word in part.split(":") if word]
     for word in reversed(words):
-        if (path := path_in_line(word, known)) and ("." in word or "/" in word or path in known):
+        if (path := path_in_line(word, known)) and (
+            "." in word or "/" in word or path in known
+        ):
             return path
     return None
 
@@ -78,7 +82,11 @@ def name_before(before: Sequence[str], known: Collection[str]) -> str | None:
 
 
 def file_for(
-    before: Sequence[str], known: Collection[str], previous: str | None, *, new: bool = False
+    before: Sequence[str],
+    known: Collection[str],
+    previous: str | None,
+    *,
+    new: bool = False,
 ) -> str | None:
     """Return the file of an edit: named before it, else ``previous``, that of the edit before.
 
@@ -105,7 +113,9 @@ def paths_in_prose(lines: Sequence[str], known: Collection[str]) -> list[str]:
 def quoted_paths(line: str) -> list[str]:
     """Return what ``line`` has in backquotes or in bold that looks like the path of a file."""
     words = _QUOTED.findall(line) if not fence_of(line) else []
-    return list(dict.fromkeys(name for word in words if (name := path_in_line(word, ()))))
+    return list(
+        dict.fromkeys(name for word in words if (name := path_in_line(word, ())))
+    )
 
 
 def is_prose(reply: str) -> bool:
@@ -119,12 +129,15 @@ KINDS = ("diff", "udiff", "patch")
 OPEN = re.compile(r"^\s{0,3}(<{3,}|-{5,}) ?(?:SEARCH|ORIGINAL)\b", re.IGNORECASE)
 DIVIDER = re.compile(r"^\s{0,3}(={3,})\s*$")
 CLOSE = re.compile(
-    r"^\s{0,3}(>{3,}|\+{5,}|={5,}) ?(?:REPLACE|UPDATED|(?<==)END|(?<== )END)\b", re.IGNORECASE
+    r"^\s{0,3}(>{3,}|\+{5,}|={5,}) ?(?:REPLACE|UPDATED|(?<==)END|(?<== )END)\b",
+    re.IGNORECASE,
 )
 # Markers with other words or none, as git writes them into conflicts.
 OTHER_OPEN = re.compile(r"^\s{0,3}(<{7,}) ?(?:[\w./:-]+(?: [\w./:-]+){0,3})?\s*$")
 OTHER_CLOSE = re.compile(r"^\s{0,3}(>{5,}) ?(?:[\w./:()-]+(?: [\w./:()-]+){0,8})?\s*$")
-GLUED_CLOSE = re.compile(r"^(.*[^\s>`'\"])\s*>{5,} ?(?:REPLACE|UPDATED)\s*$", re.IGNORECASE)
+GLUED_CLOSE = re.compile(
+    r"^(.*[^\s>`'\"])\s*>{5,} ?(?:REPLACE|UPDATED)\s*$", re.IGNORECASE
+)
 GLUED_DIVIDER = re.compile(r"^(?:(.*[^\s=#])\s*={7}|={7}(?! )([^=\s].*))$")
 USUAL = 7
 """The length of a marker."""
@@ -139,7 +152,13 @@ STRAY = (
 
 def marker_size(line: str) -> int:
     """Return the length of the marker that ``line`` is or ends in, 0 for any other line."""
-    marked = "===" in line or ">>>" in line or "<<<" in line or "-----" in line or "+++++" in line
+    marked = (
+        "===" in line
+        or ">>>" in line
+        or "<<<" in line
+        or "-----" in line
+        or "+++++" in line
+    )
     return _size_of(line) if marked else 0
 
 
@@ -159,7 +178,11 @@ def strays(new: Sequence[str], old: Iterable[str] = (), size: int = USUAL) -> se
     found = [number for number, line in enumerate(new) if marker_size(line) >= size]
     held = {line.strip() for line in old} if found else set()
     ruled = any(map(DIVIDER.match, held))
-    return {n for n in found if new[n].strip() not in held and not _is_rule(new, n, size, ruled)}
+    return {
+        n
+        for n in found
+        if new[n].strip() not in held and not _is_rule(new, n, size, ruled)
+    }
 
 
 def writes_markers(new: Sequence[str], old: Iterable[str]) -> bool:
@@ -175,5 +198,7 @@ def _is_rule(lines: Sequence[str], number: int, size: int, ruled: bool) -> bool:
     if ruled and len(title) < len(rule) and _HEADING.match(title):
         return True
     near = [*lines[max(0, number - 1) : number], *lines[number + 1 : number + 2]]
-    heads = any(len(line.rstrip()) == len(rule) and _HEADING.match(line) for line in near)
+    heads = any(
+        len(line.rstrip()) == len(rule) and _HEADING.match(line) for line in near
+    )
     return heads or len(rule.strip()) != size

@@ -79,9 +79,13 @@ class _Listings:
                 missing = f"its closing fence {marks} is missing."
                 problem = f"the file {said} is not complete: {missing}"
                 edit = Unreadable(said, problem)
-            elif said and end is not None and not _is_diff(info, said, lines, start, end):
+            elif (
+                said and end is not None and not _is_diff(info, said, lines, start, end)
+            ):
                 text = with_ends(lines[start:end])
-                edit = WholeFile(resolve_likely(said, self.scope), text, likely=not path)
+                edit = WholeFile(
+                    resolve_likely(said, self.scope), text, likely=not path
+                )
             behind = len(lines) if end is None else end + 1
             if edit:
                 yield lines[done : start - 1]
@@ -115,7 +119,9 @@ class _Listings:
 class _Fences:
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
-        self.all = [(n, *mark) for n, line in enumerate(lines) if (mark := fence_of(line))]
+        self.all = [
+            (n, *mark) for n, line in enumerate(lines) if (mark := fence_of(line))
+        ]
         self.named: dict[int, bool] = {}
 
     def bare(self, start: int, fence: str) -> Iterator[tuple[int, int]]:
@@ -135,9 +141,13 @@ class _Fences:
                 yield number, depth
 
 
-def _name(lines: Sequence[str], index: int, info: str, scope: ReplyScope) -> tuple[str | None, int]:
+def _name(
+    lines: Sequence[str], index: int, info: str, scope: ReplyScope
+) -> tuple[str | None, int]:
     known = scope.known
-    path = path_in_info(info, known) or path_above(lines[max(0, index - 2) : index], known)
+    path = path_in_info(info, known) or path_above(
+        lines[max(0, index - 2) : index], known
+    )
     if path or index + 1 >= len(lines) or fence_of(lines[index + 1]):
         return path, index + 1
     inside = path_in_line(lines[index + 1], known)
@@ -145,7 +155,9 @@ def _name(lines: Sequence[str], index: int, info: str, scope: ReplyScope) -> tup
     return (inside, index + 2) if inside in known else (None, index + 1)
 
 
-def _said(lines: Sequence[str], done: int, index: int, info: str, scope: ReplyScope) -> str | None:
+def _said(
+    lines: Sequence[str], done: int, index: int, info: str, scope: ReplyScope
+) -> str | None:
     if index and fence_of(lines[index - 1]):
         return None
     near = reversed(lines[max(done, index - 3) : index])
@@ -175,9 +187,21 @@ def _is_diff(info: str, path: str, lines: Sequence[str], start: int, end: int) -
 
 def _is_edit(lines: Sequence[str], start: int, end: int) -> bool:
     full = list(islice((line for line in lines[start:end] if line.strip()), 6))
-    diff = full[:1] and full[0].startswith(_FIRST) and any(line[:2] == "@@" for line in full)
-    v4a = full[:1] and full[0].startswith("*** ") and any(" File: " in line for line in full[:2])
-    hunk = full[:1] and full[0].startswith("@@ ") and any(line[:1] in "+-" for line in full)
+    diff = (
+        full[:1]
+        and full[0].startswith(_FIRST)
+        and any(line[:2] == "@@" for line in full)
+    )
+    v4a = (
+        full[:1]
+        and full[0].startswith("*** ")
+        and any(" File: " in line for line in full[:2])
+    )
+    hunk = (
+        full[:1]
+        and full[0].startswith("@@ ")
+        and any(line[:1] in "+-" for line in full)
+    )
     return bool(diff or v4a or hunk or any(OPEN.match(line) for line in full[:2]))
 
 

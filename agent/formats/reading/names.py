@@ -8,7 +8,9 @@ from functools import lru_cache
 
 from agent.formats.base import ReplyScope
 
-_LABEL = re.compile(r"^(?:[a-z]+ )?(?:file(?:name| path)?|path)(?:\s*\d+)?\s*:\s*", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^(?:[a-z]+ )?(?:file(?:name| path)?|path)(?:\s*\d+)?\s*:\s*", re.IGNORECASE
+)
 _LINK = re.compile(r"^\[([^\]]+)\]\([^)]*\)$")
 _COMMENT = re.compile(r"^(?://|--|;|/\*|<!--)\s*")
 _REMARK = re.compile(
@@ -19,7 +21,9 @@ _REMARK = re.compile(
 _LIST_MARK = re.compile(r"^(?:[-+]|\d+[.)])\s+")
 _PATH = re.compile(r"(?=[./\\]*[^./\\])[^\s:*?\"<>|`]+")
 # First "folders" of paths as examples, diffs and containers write them; "" is an absolute path's.
-_NO_FOLDERS = frozenset({"", "path", "repo", "repository", "testbed", "workspace", "a", "b"})
+_NO_FOLDERS = frozenset(
+    {"", "path", "repo", "repository", "testbed", "workspace", "a", "b"}
+)
 # Distinguishes the new file `util.py` from the expression `numpy.array`.
 _EXTENSION = re.compile(
     r"\w\.(?:pyi?|py[xd]|ipynb|[ch](?:pp|xx|c)?|cc|java|kt|go|rs|rb|php|[jt]sx?|[cm]js|vue|sh|bat|sql|"
@@ -32,8 +36,26 @@ _LONGEST = 1_500
 _MOST_FOLDERS = 40
 # Files without an extension that a model may well create or edit.
 _BARE = frozenset(
-    {"Makefile", "Dockerfile", "Pipfile", "Gemfile", "Rakefile", "LICENSE", "COPYING", "NOTICE"}
-    | {"README", "CHANGES", "CHANGELOG", "HISTORY", "NEWS", "AUTHORS", "MANIFEST", "VERSION"}
+    {
+        "Makefile",
+        "Dockerfile",
+        "Pipfile",
+        "Gemfile",
+        "Rakefile",
+        "LICENSE",
+        "COPYING",
+        "NOTICE",
+    }
+    | {
+        "README",
+        "CHANGES",
+        "CHANGELOG",
+        "HISTORY",
+        "NEWS",
+        "AUTHORS",
+        "MANIFEST",
+        "VERSION",
+    }
 )
 
 
@@ -70,13 +92,19 @@ def path_in_line(line: str, known: Collection[str]) -> str | None:
         return name
     if "\\" in line and (reading := clean_name(line.replace("\\", "/"))) in known:
         return reading
-    return name if not line.lstrip().startswith("====") and _looks_like_path(name) else None
+    return (
+        name
+        if not line.lstrip().startswith("====") and _looks_like_path(name)
+        else None
+    )
 
 
 @lru_cache(maxsize=1024)
 def _looks_like_path(name: str) -> bool:
     last = name.rsplit("/", 1)[-1]
-    usual = last != name or _EXTENSION.search(last) or _DOTFILE.match(last) or last in _BARE
+    usual = (
+        last != name or _EXTENSION.search(last) or _DOTFILE.match(last) or last in _BARE
+    )
     return bool(usual and _PATH.fullmatch(name))
 
 

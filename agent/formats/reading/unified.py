@@ -21,7 +21,11 @@ from agent.formats.base import (
 )
 from agent.formats.matching.lines import with_ends
 from agent.formats.reading.fences import KINDS, STRAY, fence_of, file_for, strays
-from agent.formats.reading.names import clean_name, resolve_existing, without_bogus_folders
+from agent.formats.reading.names import (
+    clean_name,
+    resolve_existing,
+    without_bogus_folders,
+)
 
 _OLD, _NEW = re.compile(r"^--- (.+)$"), re.compile(r"^\+\+\+ (.+)$")
 _HUNK = re.compile(
@@ -30,7 +34,14 @@ _HUNK = re.compile(
 _RENAME = re.compile(r"^rename (?:from|to) (.+)$")
 _GIT = re.compile(r"^(?:diff --git|---|\+\+\+) (\S+)")
 # Lines at which a file's part of a diff ends; three stars begin a line of V4A.
-_HEADERS = ("diff --git ", "index ", "new file mode", "deleted file mode", "rename from ", "*** ")
+_HEADERS = (
+    "diff --git ",
+    "index ",
+    "new file mode",
+    "deleted file mode",
+    "rename from ",
+    "*** ",
+)
 _ENDINGS = (*_HEADERS, "--- ", "```", "~~~")
 # Lines at which one may begin, besides fences.
 _BEGINNINGS = ("--- ", "@@", "rename ")
@@ -82,7 +93,9 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]
         if old and new:
             yield lines[done:at]
             body, at = _body(lines, at + 2)
-            yield from _file(old, new, body, scope, moved=bool(renamed and new == renamed[1]))
+            yield from _file(
+                old, new, body, scope, moved=bool(renamed and new == renamed[1])
+            )
             done, path = at, new
             continue
         body, end = ([], at + 1) if v4a else _without_header(lines, at)
@@ -90,11 +103,14 @@ def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[str]
             yield lines[done:at]
             above = lines[done : at + (lines[at][:2] != "@@")]
             # Half a header may be there.
-            half = next((_GIT.match(line) for line in reversed(above) if line.strip()), None)
+            half = next(
+                (_GIT.match(line) for line in reversed(above) if line.strip()), None
+            )
             path = _path(half[1]) if half else file_for(above, scope.known, path)
             if path is None:
                 problem = (
-                    "a diff names no file. Begin it with the lines `--- a/PATH` and `+++ b/PATH`."
+                    "a diff names no file. Begin it with the lines `--- a/PATH` "
+                    "and `+++ b/PATH`."
                 )
                 yield Unreadable("", problem)
             else:
@@ -191,7 +207,9 @@ def _ends(lines: Sequence[str], at: int) -> bool:
     if not line.startswith(_ENDINGS):
         return False
     if line.startswith("--- "):
-        return bool(_OLD.match(line) and at + 1 < len(lines) and _NEW.match(lines[at + 1]))
+        return bool(
+            _OLD.match(line) and at + 1 < len(lines) and _NEW.match(lines[at + 1])
+        )
     return line.startswith(_HEADERS) or bool(fence_of(line))
 
 
@@ -218,7 +236,9 @@ def _hunks(path: str, body: Sequence[Hunk], scope: ReplyScope) -> Iterator[Edit]
             yield hunk_edit(path, hunk, content, known=path in scope.known)
 
 
-def hunk_edit(path: str, hunk: Hunk, content: Sequence[str], *, known: bool) -> SearchReplace:
+def hunk_edit(
+    path: str, hunk: Hunk, content: Sequence[str], *, known: bool
+) -> SearchReplace:
     """Return the edit for the lines ``content`` of ``hunk``.
 
     New lines alone have their place from the header: a number, or the line that its hint names.
@@ -229,7 +249,9 @@ def hunk_edit(path: str, hunk: Hunk, content: Sequence[str], *, known: bool) -> 
     if search.strip() or not replace.strip():
         readings = _readings(content)
         line = None if hunk.inserts else hunk.line
-        return SearchReplace(path, search, replace, readings, line=line, headers=headers)
+        return SearchReplace(
+            path, search, replace, readings, line=line, headers=headers
+        )
     if known and hunk.inserts:
         return SearchReplace(path, "", replace, line=hunk.line)
     full = [line for line in replace.split("\n") if line.strip()]
@@ -242,9 +264,13 @@ def hunk_edit(path: str, hunk: Hunk, content: Sequence[str], *, known: bool) -> 
 
 def _readings(content: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return other readings: without unmarked lines at the end, and with unmarked kept lines."""
-    end = next(n for n in range(len(content), 0, -1) if content[n - 1][:1] in ("+", "-", " "))
+    end = next(
+        n for n in range(len(content), 0, -1) if content[n - 1][:1] in ("+", "-", " ")
+    )
     ended = [_sides(content[:end])] if end < len(content) else []
-    unmarked = [_sides(content, "+-")] if any(line[:1] == " " for line in content) else []
+    unmarked = (
+        [_sides(content, "+-")] if any(line[:1] == " " for line in content) else []
+    )
     return (*ended, *unmarked)
 
 
@@ -262,7 +288,11 @@ def _sides(lines: Sequence[str], marks: str = " +-") -> tuple[str, str]:
 def _side(lines: Sequence[str], sign: str, marks: str = " +-") -> list[str]:
     """Return the old (``-``) or new (``+``) lines; lines without a mark are kept lines."""
     other = "+" if sign == "-" else "-"
-    return [line[1:] if line[:1] in marks and line else line for line in lines if line[:1] != other]
+    return [
+        line[1:] if line[:1] in marks and line else line
+        for line in lines
+        if line[:1] != other
+    ]
 
 
 _ACTION = re.compile(
@@ -288,7 +318,9 @@ def read_patches(lines: list[str], scope: ReplyScope) -> Iterator[Edit | list[st
         if action:
             yield outside
             outside = []
-            section = _Section("Add" if action[1] else "Update" if action[2] else "", action[3])
+            section = _Section(
+                "Add" if action[1] else "Update" if action[2] else "", action[3]
+            )
         elif section:
             section.take(line)
         elif not edge:
@@ -358,9 +390,13 @@ def _chunks(path: str, lines: Sequence[str]) -> Iterator[Edit]:
             if any(line[:1] in ("+", "-") for line in content):
                 edit = hunk_edit(path, hunk, content, known=True)
                 appends = at_end or edit.appends
-                yield replace(edit, headers=tuple(headers), at_end=at_end, appends=appends)
+                yield replace(
+                    edit, headers=tuple(headers), at_end=at_end, appends=appends
+                )
             else:
-                yield Unreadable(path, f"a part of the patch for {path} changes nothing.")
+                yield Unreadable(
+                    path, f"a part of the patch for {path} changes nothing."
+                )
             headers = []
         head = _HUNK.match(line)
         said = Hunk.of(head) if head else Hunk()

@@ -13,4 +13,6 @@ APIS = tuple(sorted({dialect.api for dialect in DIALECTS}))
 
 def dialect_of(path: str) -> Dialect | None:
     """Return the dialect of a request to ``path``, None for another request."""
-    return next((dialect for dialect in DIALECTS if dialect.place.fullmatch(path)), None)
+    return next(
+        (dialect for dialect in DIALECTS if dialect.place.fullmatch(path)), None
+    )

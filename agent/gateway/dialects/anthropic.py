@@ -39,7 +39,9 @@ class Messages(Dialect):
         system = {"role": "system", "content": body.get("system")}
         for message in (system, *objects(body, "messages")):
             text = {"type": "text", "text": message.get("content")}
-            parts = [text] if isinstance(text["text"], str) else objects(message, "content")
+            parts = (
+                [text] if isinstance(text["text"], str) else objects(message, "content")
+            )
             yield text_at(message, "role"), parts
 
     def part(self, part: Json) -> str | ToolCall | Message | None:
@@ -50,7 +52,10 @@ class Messages(Dialect):
                 name, call_id = text_at(part, "name"), text_at(part, "id")
                 return ToolCall(name, dumped(part.get("input")), call_id)
             case "tool_result":
-                text, call_id = joined(part.get("content")), text_at(part, "tool_use_id")
+                text, call_id = (
+                    joined(part.get("content")),
+                    text_at(part, "tool_use_id"),
+                )
                 return Message("tool", text, tool_call_id=call_id)
         return None
 
@@ -69,7 +74,9 @@ class Messages(Dialect):
                     block[into] = text_at(block, into) + text_at(delta, key)
             elif kind == "message_delta":
                 whole |= object_at(event, "delta")
-                usage = {k: v for k, v in object_at(event, "usage").items() if v is not None}
+                usage = {
+                    k: v for k, v in object_at(event, "usage").items() if v is not None
+                }
                 whole["usage"] = {**object_at(whole, "usage"), **usage}
             elif kind == "message_stop":
                 whole["stop_reason"] = whole.get("stop_reason") or "end_turn"
@@ -86,11 +93,17 @@ class Messages(Dialect):
         created = count_at(usage, "cache_creation_input_tokens")
         hour = count_at(usage, "cache_creation", "ephemeral_1h_input_tokens")
         tokens = Tokens(
-            count_at(usage, "input_tokens") + cached + created, count_at(usage, "output_tokens"),
-            cached, max(created - hour, 0), hour,
+            count_at(usage, "input_tokens") + cached + created,
+            count_at(usage, "output_tokens"),
+            cached,
+            max(created - hour, 0),
+            hour,
             searches=count_at(usage, "server_tool_use", "web_search_requests"),
-        )  # fmt: skip
+        )
         return objects(answer, "content"), text_at(answer, "stop_reason"), tokens
 
     def refusal(self, words: str) -> Json:
-        return {"type": "error", "error": {"type": "invalid_request_error", "message": words}}
+        return {
+            "type": "error",
+            "error": {"type": "invalid_request_error", "message": words},
+        }

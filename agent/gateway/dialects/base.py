@@ -99,13 +99,21 @@ class AgentRequest:
     @cached_property
     def spoken(self) -> list[list[Any]]:
         """What identifies the answers of the model in it."""
-        return [spoken(message) for message in self.conversation if message.role == "assistant"]
+        return [
+            spoken(message)
+            for message in self.conversation
+            if message.role == "assistant"
+        ]
 
     @cached_property
     def tools(self) -> list[str]:
         """The names of the tools that it offers."""
         tools = objects(self.body, "tools")
-        named = (one for tool in tools for one in objects(tool, "functionDeclarations") or [tool])
+        named = (
+            one
+            for tool in tools
+            for one in objects(tool, "functionDeclarations") or [tool]
+        )
         return sorted(map(tool_name, named))
 
 
@@ -163,7 +171,9 @@ class Dialect(ABC):
         found: list[Message] = []
         for given, parts in self.turns(body):
             role = _ROLES.get(given, given)
-            found += (part for part in map(self.part, parts) if isinstance(part, Message))
+            found += (
+                part for part in map(self.part, parts) if isinstance(part, Message)
+            )
             text, calls = self._said(parts, "" if role == "assistant" else "\n")
             if not text and not calls:
                 continue
@@ -173,7 +183,9 @@ class Dialect(ABC):
             found.append(replace(last, content=last.content + text, tool_calls=calls))
         return found
 
-    def _said(self, parts: Iterable[Json], between: str) -> tuple[str, tuple[ToolCall, ...]]:
+    def _said(
+        self, parts: Iterable[Json], between: str
+    ) -> tuple[str, tuple[ToolCall, ...]]:
         read = [self.part(part) for part in parts]
         text = between.join(part for part in read if isinstance(part, str))
         return text, tuple(part for part in read if isinstance(part, ToolCall))
@@ -203,7 +215,12 @@ class Dialect(ABC):
 
     def output_limit(self, body: Json) -> int | None:
         """Return the most tokens of an answer, None where the request sets no limit."""
-        names = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+        names = (
+            "max_tokens",
+            "max_completion_tokens",
+            "max_output_tokens",
+            "maxOutputTokens",
+        )
         return _most(body, names) or None
 
     def answers(self, body: Json) -> int:
@@ -219,7 +236,9 @@ class Dialect(ABC):
         data = json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace")
         return AgentRequest(self, path, sent, streamed, tuple(removed), data)
 
-    def _addressed(self, path: str, body: Json, model: str, *, streamed: bool) -> tuple[str, Json]:
+    def _addressed(
+        self, path: str, body: Json, model: str, *, streamed: bool
+    ) -> tuple[str, Json]:
         """Return path and body of the request to the provider."""
         return path, {**body, "model": model}
 
@@ -230,7 +249,9 @@ class Dialect(ABC):
         kept = {name: value for name, value in body.items() if name in known}
         given = kept.pop("tools", [])
         mine = [tool for tool in objects(given) if self.is_client_tool(tool)]
-        theirs = [tool_name(tool) for tool in objects(given) if not self.is_client_tool(tool)]
+        theirs = [
+            tool_name(tool) for tool in objects(given) if not self.is_client_tool(tool)
+        ]
         removed += theirs if isinstance(given, list) else ["tools"]
         if mine:
             kept["tools"] = mine
@@ -250,7 +271,9 @@ def events_of(text: str) -> Iterator[Json]:
     """Yield the JSON objects in a stream of server-sent events."""
     # Only these end a line, and JSON may hold others as they are.
     for block in re.split(r"\r\n\r\n|\n\n|\r\r", text):
-        lines = (line[5:].strip() for line in _LINE.split(block) if line.startswith("data:"))
+        lines = (
+            line[5:].strip() for line in _LINE.split(block) if line.startswith("data:")
+        )
         found = loaded("\n".join(lines))
         if isinstance(found, dict):
             yield found
@@ -265,7 +288,11 @@ def at(value: object, *path: str) -> Any:  # noqa: ANN401
 
 def objects(value: object, *path: str) -> list[Json]:
     found = at(value, *path)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return (
+        [item for item in found if isinstance(item, dict)]
+        if isinstance(found, list)
+        else []
+    )
 
 
 def first(value: Json, key: str) -> Json:
@@ -284,7 +311,11 @@ def text_at(value: object, *path: str) -> str:
 
 def count_at(value: object, *path: str) -> int:
     found = at(value, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+    return (
+        found
+        if isinstance(found, int) and not isinstance(found, bool) and found > 0
+        else 0
+    )
 
 
 def _most(body: Json, names: Iterable[str]) -> int:

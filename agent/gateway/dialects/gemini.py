@@ -26,9 +26,12 @@ class Gemini(Dialect):
 
     name, api = "generateContent", "gemini"
     parameters = (
-        "contents tools toolConfig systemInstruction generationConfig safetySettings labels"
+        "contents tools toolConfig systemInstruction generationConfig "
+        "safetySettings labels"
     )
-    place = re.compile(r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent)")
+    place = re.compile(
+        r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent)"
+    )
 
     def is_client_tool(self, tool: Json) -> bool:
         return set(tool) <= {"functionDeclarations", "function_declarations"}
@@ -36,7 +39,9 @@ class Gemini(Dialect):
     def model(self, path: str, body: Json) -> str:
         return unquote(self.place.fullmatch(path)[1])  # type: ignore[index]
 
-    def _addressed(self, path: str, body: Json, model: str, *, streamed: bool) -> tuple[str, Json]:
+    def _addressed(
+        self, path: str, body: Json, model: str, *, streamed: bool
+    ) -> tuple[str, Json]:
         method = path.rpartition(":")[2] + ("?alt=sse" if streamed else "")
         return f"/v1beta/models/{quote(model, safe='')}:{method}", body
 
@@ -50,7 +55,9 @@ class Gemini(Dialect):
             name = text_at(answered, "name")
             return Message("tool", dumped(answered.get("response")), tool_call_id=name)
         if call := object_at(part, "functionCall"):
-            return ToolCall(text_at(call, "name"), dumped(call.get("args")), text_at(call, "name"))
+            return ToolCall(
+                text_at(call, "name"), dumped(call.get("args")), text_at(call, "name")
+            )
         return None if part.get("thought") else text_at(part, "text")
 
     def folded(self, events: Sequence[Json]) -> Json:
@@ -62,17 +69,27 @@ class Gemini(Dialect):
             candidate = first(event, "candidates")
             parts += objects(candidate, "content", "parts")
             finish = candidate.get("finishReason") or finish
-        return {**whole, "candidates": [{"content": {"parts": parts}, "finishReason": finish}]}
+        return {
+            **whole,
+            "candidates": [{"content": {"parts": parts}, "finishReason": finish}],
+        }
 
     def outcome(self, answer: Json) -> tuple[list[Json], str, Tokens]:
-        candidate, usage = first(answer, "candidates"), object_at(answer, "usageMetadata")
+        candidate, usage = (
+            first(answer, "candidates"),
+            object_at(answer, "usageMetadata"),
+        )
         thoughts = count_at(usage, "thoughtsTokenCount")
         tokens = Tokens(
-            count_at(usage, "promptTokenCount") + count_at(usage, "toolUsePromptTokenCount"),
+            count_at(usage, "promptTokenCount")
+            + count_at(usage, "toolUsePromptTokenCount"),
             count_at(usage, "candidatesTokenCount") + thoughts,
-            count_at(usage, "cachedContentTokenCount"), reasoning=thoughts,
-        )  # fmt: skip
-        end = candidate.get("finishReason") or at(answer, "promptFeedback", "blockReason")
+            count_at(usage, "cachedContentTokenCount"),
+            reasoning=thoughts,
+        )
+        end = candidate.get("finishReason") or at(
+            answer, "promptFeedback", "blockReason"
+        )
         return objects(candidate, "content", "parts"), text_at(end), tokens
 
     def refusal(self, words: str) -> Json:

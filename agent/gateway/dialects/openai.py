@@ -66,7 +66,9 @@ class Chat(_OpenAI):
         if "function" not in part:
             return text
         called = object_at(part, "function")
-        return ToolCall(text_at(called, "name"), text_at(called, "arguments"), text_at(part, "id"))
+        return ToolCall(
+            text_at(called, "name"), text_at(called, "arguments"), text_at(part, "id")
+        )
 
     def folded(self, events: Sequence[Json]) -> Json:
         message: Json = {"content": ""}
@@ -81,21 +83,31 @@ class Chat(_OpenAI):
                 call = calls.setdefault(count_at(part, "index"), {"function": {}})
                 call["id"] = text_at(part, "id") or call.get("id", "")
                 for key, value in object_at(part, "function").items():
-                    call["function"][key] = call["function"].get(key, "") + text_at(value)
+                    call["function"][key] = call["function"].get(key, "") + text_at(
+                        value
+                    )
             finish = choice.get("finish_reason") or finish
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
         return {**whole, "choices": [{"message": message, "finish_reason": finish}]}
 
     def outcome(self, answer: Json) -> tuple[list[Json], str, Tokens]:
         choice = first(answer, "choices")
-        parts = [object_at(choice, "message"), *objects(choice, "message", "tool_calls")]
+        parts = [
+            object_at(choice, "message"),
+            *objects(choice, "message", "tool_calls"),
+        ]
         tokens = _tokens(answer, "prompt", "completion")
         return parts, text_at(choice, "finish_reason"), tokens
 
-    def _addressed(self, path: str, body: Json, model: str, *, streamed: bool) -> tuple[str, Json]:
+    def _addressed(
+        self, path: str, body: Json, model: str, *, streamed: bool
+    ) -> tuple[str, Json]:
         path, asking = super()._addressed(path, body, model, streamed=streamed)
         if streamed:
-            asking["stream_options"] = {**object_at(body, "stream_options"), "include_usage": True}
+            asking["stream_options"] = {
+                **object_at(body, "stream_options"),
+                "include_usage": True,
+            }
         return path, asking
 
 
@@ -122,7 +134,11 @@ class Responses(_OpenAI):
     def turns(self, body: Json) -> Iterator[tuple[str, list[Json]]]:
         yield "system", [{"role": "system", "content": body.get("instructions")}]
         asked = body.get("input")
-        items = [{"role": "user", "content": asked}] if isinstance(asked, str) else objects(asked)
+        items = (
+            [{"role": "user", "content": asked}]
+            if isinstance(asked, str)
+            else objects(asked)
+        )
         for item in items:
             # One answer has several items: its text, and each call.
             yield text_at(item, "role") or "assistant", [item]
@@ -132,7 +148,9 @@ class Responses(_OpenAI):
         if kind.endswith("_call_output"):
             return Message("tool", joined(part.get("output")), tool_call_id=call_id)
         if kind.endswith("_call"):
-            said = next((part[k] for k in ("arguments", "input", "action") if k in part), "")
+            said = next(
+                (part[k] for k in ("arguments", "input", "action") if k in part), ""
+            )
             return ToolCall(text_at(part, "name") or kind, dumped(said), call_id)
         return joined(part.get("content")) if "role" in part else None
 

@@ -80,7 +80,10 @@ class Index:
         for part in fields(self):
             value = getattr(self, part.name)
             is_array = isinstance(value, np.ndarray)
-            yield part.name, value.tobytes() if is_array else _UNIT.join(value).encode(*_UTF8)
+            yield (
+                part.name,
+                value.tobytes() if is_array else _UNIT.join(value).encode(*_UTF8),
+            )
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> Index:
@@ -89,7 +92,9 @@ class Index:
             for name in (part.name for part in fields(cls)):
                 data = packed[name]
                 if name in ("paths", "rows", "identifiers", "stems"):
-                    values[name] = tuple(data.decode(*_UTF8).split(_UNIT)) if data else ()
+                    values[name] = (
+                        tuple(data.decode(*_UTF8).split(_UNIT)) if data else ()
+                    )
                 else:
                     kind = np.uint8 if name in ("kinds", "counts") else np.int32
                     values[name] = np.frombuffer(data, kind)
@@ -104,7 +109,9 @@ class Index:
 def _definition(text: str) -> Definition:
     name, kind, first, last, parent, signature, decorators, doc = text.split(_FIELD)
     marks = tuple(decorators.split(_DECORATOR)) if decorators else ()
-    return Definition(name, kind, int(first), int(last), int(parent), signature, marks, doc)
+    return Definition(
+        name, kind, int(first), int(last), int(parent), signature, marks, doc
+    )
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,9 @@ class IndexBuilder:
         for d in definitions:
             decorators = _DECORATOR.join(d.decorators)
             lines = (str(d.first), str(d.last), str(d.parent))
-            rows.append(_FIELD.join((d.name, d.kind, *lines, d.signature, decorators, d.doc)))
+            rows.append(
+                _FIELD.join((d.name, d.kind, *lines, d.signature, decorators, d.doc))
+            )
         self._files[path] = _File(
             tuple(rows),
             tuple(d.name for d in definitions),
@@ -165,7 +174,9 @@ class IndexBuilder:
         return _index(names, files, numbers)
 
 
-def _index(paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, int]) -> Index:
+def _index(
+    paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, int]
+) -> Index:
     identifiers = tuple(sorted(numbers))
     place = np.empty(len(identifiers), np.int32)
     place[[numbers[word] for word in identifiers]] = np.arange(len(identifiers))
@@ -181,7 +192,9 @@ def _index(paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, in
         paths=paths,
         first_unit=first_unit,
         parents=parents + np.repeat(first_unit[:-1], np.diff(first_unit)),
-        names=np.where(np.array(known, np.int32) < 0, -1, place[known] if len(place) else -1),
+        names=np.where(
+            np.array(known, np.int32) < 0, -1, place[known] if len(place) else -1
+        ),
         kinds=np.frombuffer(b"".join(f.kinds for f in files), np.uint8),
         rows=tuple(row for f in files for row in f.rows),
         identifiers=identifiers,
@@ -197,7 +210,9 @@ def _index(paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, in
 
 
 def _concatenated(arrays: Sequence[array[int]], kind: type[Any]) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, kind), *(np.frombuffer(a, kind) for a in arrays)])
+    return np.concatenate(
+        [np.empty(0, kind), *(np.frombuffer(a, kind) for a in arrays)]
+    )
 
 
 def _stemmed(identifiers: Sequence[str]) -> tuple[tuple[str, ...], Ints, Ints]:
@@ -266,7 +281,9 @@ class Lexicon:
     def _defining(self) -> tuple[Ints, Ints]:
         names = self.index.names
         order = np.argsort(names, kind="stable").astype(np.int32)
-        starts = np.searchsorted(names[order], np.arange(len(self.index.identifiers) + 1))
+        starts = np.searchsorted(
+            names[order], np.arange(len(self.index.identifiers) + 1)
+        )
         return order, starts.astype(np.int32)
 
     @cached_property
@@ -293,10 +310,15 @@ class Lexicon:
     def path_stems(self) -> dict[str, Places]:
         """For each stem the files with it in their path: the base name counts 1, folders half."""
         found: dict[str, dict[int, float]] = {}
-        stems = cache(lambda text: [s for word in IDENTIFIER.findall(text) for s in parts(word)])
+        stems = cache(
+            lambda text: [s for word in IDENTIFIER.findall(text) for s in parts(word)]
+        )
         for number, path in enumerate(self.index.paths):
             folders, _, base = path.rpartition("/")
-            for text, share in ((base.rpartition(".")[0] or base, 1.0), (folders, _FOLDER_SHARE)):
+            for text, share in (
+                (base.rpartition(".")[0] or base, 1.0),
+                (folders, _FOLDER_SHARE),
+            ):
                 for stem in stems(text):
                     found.setdefault(stem, {}).setdefault(number, share)
         return {
@@ -312,7 +334,9 @@ class Lexicon:
         starts = self.index.stem_starts
         return self.index.stem_identifiers[starts[number] : starts[number + 1]]
 
-    def postings(self, identifiers: NDArray[np.integer]) -> tuple[Ints, NDArray[np.uint8]]:
+    def postings(
+        self, identifiers: NDArray[np.integer]
+    ) -> tuple[Ints, NDArray[np.uint8]]:
         """Return the units that hold ``identifiers``, and how often."""
         index = self.index
         at = _ranges(index.starts[identifiers], index.starts[identifiers + 1])
@@ -339,6 +363,8 @@ def summed(places: NDArray[np.integer], values: NDArray[Any], number: int) -> Fl
     return np.bincount(places, values, number).astype(np.float64, copy=False)
 
 
-def _ranges(starts: NDArray[np.integer], ends: NDArray[np.integer]) -> NDArray[np.integer]:
+def _ranges(
+    starts: NDArray[np.integer], ends: NDArray[np.integer]
+) -> NDArray[np.integer]:
     sizes = ends - starts
     return np.repeat(ends - np.cumsum(sizes), sizes) + np.arange(sizes.sum())

@@ -11,7 +11,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.repomap.ranking.index import FILE, K1, Floats, Index, Ints, Lexicon, Places, summed
+from agent.repomap.ranking.index import (
+    FILE,
+    K1,
+    Floats,
+    Index,
+    Ints,
+    Lexicon,
+    Places,
+    summed,
+)
 from agent.repomap.scanning.tags import IDENTIFIER, parts
 
 _TEST = re.compile(
@@ -91,7 +100,9 @@ class Ranking:
         ranked = []
         for n in self.order:
             found = {kind: float(values[n]) for kind, values in self.shares.items()}
-            reasons = sorted((k for k, v in found.items() if v > 0), key=lambda k: (-found[k], k))
+            reasons = sorted(
+                (k for k, v in found.items() if v > 0), key=lambda k: (-found[k], k)
+            )
             score = round(float(self.file_scores[n]), 4)
             ranked.append(RankedFile(self.index.paths[n], score, tuple(reasons)))
         return tuple(ranked)
@@ -121,12 +132,16 @@ class Ranker:
 
     @cached_property
     def _documentation(self) -> NDArray[np.bool_]:
-        return np.array([bool(_DOCUMENTATION.search(path)) for path in self.index.paths], bool)
+        return np.array(
+            [bool(_DOCUMENTATION.search(path)) for path in self.index.paths], bool
+        )
 
     def rank(self, text: str) -> Ranking:
         query = read_query(text)
         evidence = weigh(self.lexicon, query)
-        named = [self.lexicon.file_numbers[p] for p in self.lexicon.files.mentioned(text)]
+        named = [
+            self.lexicon.file_numbers[p] for p in self.lexicon.files.mentioned(text)
+        ]
         factors = np.ones(len(self.index.paths))
         factors[self._tests & (not query.asks_for_tests)] *= _SIDE
         factors[self._documentation & (not query.asks_for_documentation)] *= _SIDE
@@ -135,7 +150,9 @@ class Ranker:
         files = sum(shares.values(), np.zeros(len(factors)))
         units = self._unit_scores(evidence, files, factors)
         if len(files):
-            files = files + _BEST * np.maximum.reduceat(units, self.index.first_unit[:-1])
+            files = files + _BEST * np.maximum.reduceat(
+                units, self.index.first_unit[:-1]
+            )
         by_score: list[int] = np.argsort(-files, kind="stable").tolist()
         return Ranking(
             self.index,
@@ -165,7 +182,10 @@ class Ranker:
             _FILE_WEIGHTS[k] * kinds[k] for k in ("words", "identifiers", "defines")
         )
         kinds["references"] = _scaled(np.sqrt(self.graph.importance(_strongest(seeds))))
-        return {kind: factors * _FILE_WEIGHTS[kind] * values for kind, values in kinds.items()}
+        return {
+            kind: factors * _FILE_WEIGHTS[kind] * values
+            for kind, values in kinds.items()
+        }
 
     def _unit_scores(self, evidence: Fits, files: Floats, factors: Floats) -> Floats:
         units, file_of, index = evidence.units, self.lexicon.file_of, self.index
@@ -179,13 +199,24 @@ class Ranker:
             "size": _scaled(np.log1p(self.lexicon.unit_lengths)),
         }
         kept = factors[file_of]
-        direct = kept * (kinds["words"] + kinds["identifiers"] + kinds["name"] + kinds["qualified"])
+        direct = kept * (
+            kinds["words"] + kinds["identifiers"] + kinds["name"] + kinds["qualified"]
+        )
         called, calls = self.references.neighbours(direct)
-        kinds["called"], kinds["calls"] = _scaled(np.sqrt(called)), _scaled(np.sqrt(calls))
-        own = sum((_UNIT_WEIGHTS[k] * v for k, v in kinds.items()), np.zeros(len(file_of)))
+        kinds["called"], kinds["calls"] = (
+            _scaled(np.sqrt(called)),
+            _scaled(np.sqrt(calls)),
+        )
+        own = sum(
+            (_UNIT_WEIGHTS[k] * v for k, v in kinds.items()), np.zeros(len(file_of))
+        )
         in_file = _scaled(files)[file_of]
         inner = index.parents != index.first_unit[file_of]
-        score = own + _PARENT * own[index.parents] * inner + in_file * (_FILE + _PRODUCT * own)
+        score = (
+            own
+            + _PARENT * own[index.parents] * inner
+            + in_file * (_FILE + _PRODUCT * own)
+        )
         scores: Floats = score * kept * self.lexicon.kind_factors(_TYPE)
         return scores
 
@@ -209,8 +240,12 @@ _LIKE_CODE = re.compile(r"^_|[a-z0-9][A-Z]|\w_\w|[A-Za-z]\d|^[A-Z]{2,}$|\w+(?=\(
 _CALLED = re.compile(r"([^\W\d]\w+)\(")
 _QUALIFIED = re.compile(r"(?=\b([^\W\d]\w*)\.([^\W\d]\w+))")
 _FRAME = re.compile(r"File \"([^\"\n]+)\", line \d+, in (\w+)")
-_ON_TESTS = re.compile(r"\b(?:failing|broken|flaky|add|missing|write|new) (?:\w+ )?tests?\b", re.I)
-_ON_DOCUMENTATION = re.compile(r"\b(?:docs|documentation|tutorial|readme|changelog)\b", re.I)
+_ON_TESTS = re.compile(
+    r"\b(?:failing|broken|flaky|add|missing|write|new) (?:\w+ )?tests?\b", re.I
+)
+_ON_DOCUMENTATION = re.compile(
+    r"\b(?:docs|documentation|tutorial|readme|changelog)\b", re.I
+)
 _TITLE_WEIGHS = 3.0
 # Words of any issue. Rarity in code does not show that: there, "would" is a rare word.
 _EVERYDAY = """
@@ -259,7 +294,11 @@ def read_query(text: str) -> Query:
     stems: dict[str, float] = defaultdict(float)
     identifiers: dict[str, float] = defaultdict(float)
     without = _FENCED.sub(" ", text)
-    code = [*_FENCED.findall(text), *_QUOTED.findall(without), *_INDENTED.findall(without)]
+    code = [
+        *_FENCED.findall(text),
+        *_QUOTED.findall(without),
+        *_INDENTED.findall(without),
+    ]
     called = set(_CALLED.findall(text))
     marked = set(IDENTIFIER.findall(" ".join(code))) | called
     for part, weight in ((title, _TITLE_WEIGHS), (body, 1.0)):
@@ -311,7 +350,9 @@ class References:
             names = np.flatnonzero(shared & (lengths >= _SHORTEST_NAME))
             where, counts = lexicon.postings(names)
             uses = np.diff(lexicon.index.starts)[names]
-            weight = np.sqrt(counts / (definers**2 * np.repeat(uses, uses))).astype(np.float32)
+            weight = np.sqrt(counts / (definers**2 * np.repeat(uses, uses))).astype(
+                np.float32
+            )
             for units in lexicon.defining(names).reshape(-1, definers).T:
                 users.append(where)
                 defined.append(np.repeat(units, uses))
@@ -411,7 +452,9 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
         number = lexicon.identifier_numbers.get(word)
         if number is None:
             continue
-        _bm25(lexicon, np.array([number]), weight, (units.identifiers, files.identifiers))
+        _bm25(
+            lexicon, np.array([number]), weight, (units.identifiers, files.identifiers)
+        )
         defining = lexicon.named(word)
         if len(defining):
             names = np.count_nonzero(lexicon.definers)
@@ -426,7 +469,9 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
     return evidence
 
 
-def _weigh_traceback(lexicon: Lexicon, frames: Sequence[tuple[str, str]], evidence: Fits) -> None:
+def _weigh_traceback(
+    lexicon: Lexicon, frames: Sequence[tuple[str, str]], evidence: Fits
+) -> None:
     files, units = evidence.files.traceback, evidence.units.traceback
     for depth, (path, function) in enumerate(reversed(frames)):
         value = 1.0 / np.sqrt(1 + depth)
@@ -439,7 +484,10 @@ def _weigh_traceback(lexicon: Lexicon, frames: Sequence[tuple[str, str]], eviden
 
 
 def _bm25(
-    lexicon: Lexicon, identifiers: NDArray[np.integer], weight: float, into: tuple[Floats, Floats]
+    lexicon: Lexicon,
+    identifiers: NDArray[np.integer],
+    weight: float,
+    into: tuple[Floats, Floats],
 ) -> None:
     units, files = into
     where, counts = lexicon.postings(identifiers)
@@ -452,7 +500,13 @@ def _bm25(
 def _add_bm25(into: Floats, counts: Floats, norms: Floats, weight: float) -> None:
     hit = np.flatnonzero(counts)
     found = counts[hit]
-    into[hit] += weight * _idf(len(hit), len(into)) * found * (K1 + 1) / (found + K1 * norms[hit])
+    into[hit] += (
+        weight
+        * _idf(len(hit), len(into))
+        * found
+        * (K1 + 1)
+        / (found + K1 * norms[hit])
+    )
 
 
 def _idf(holding: int, number: int) -> float:

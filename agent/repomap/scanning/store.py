@@ -44,7 +44,9 @@ class TagStore:
 
     path: Path
 
-    def tags(self, blobs: Mapping[str, str], root: Path) -> Iterator[tuple[str, FileTags]]:
+    def tags(
+        self, blobs: Mapping[str, str], root: Path
+    ) -> Iterator[tuple[str, FileTags]]:
         """Yield path and tags for ``blobs`` (path to hash) in no order; ``root`` has the files.
 
         Only the tags of one file are in memory: those of a large repository take much.
@@ -158,7 +160,9 @@ def scan(data: bytes, language: str) -> FileTags:
     )
     counts: list[Counter[str]] = [Counter() for _ in range(len(spans) + 1)]
     for owner, start, end in _segments(len(data), spans, parents):
-        counts[owner + 1].update(IDENTIFIER.findall(data[start:end].decode("utf-8", "replace")))
+        counts[owner + 1].update(
+            IDENTIFIER.findall(data[start:end].decode("utf-8", "replace"))
+        )
     return FileTags(definitions, tuple(map(dict, counts)))
 
 
@@ -303,7 +307,9 @@ def _span(node: Node, kind: str) -> Span | None:
     marks: list[str] = []
     if node.parent is not None and node.parent.type == "decorated_definition":
         siblings = node.parent.named_children
-        texts = [sibling.text or b"" for sibling in siblings if sibling.type == "decorator"]
+        texts = [
+            sibling.text or b"" for sibling in siblings if sibling.type == "decorator"
+        ]
         marks = [" ".join(_text(text).split()) for text in texts if text]
     return Span(word, kind, node.start_byte, head_end, node.end_byte, tuple(marks))
 

@@ -49,9 +49,21 @@ class FileTags:
     def pack(self) -> bytes:
         names = sorted({word for unit in self.words for word in unit})
         number = {word: place for place, word in enumerate(names)}
-        units = [[n for w in sorted(unit) for n in (number[w], unit[w])] for unit in self.words]
+        units = [
+            [n for w in sorted(unit) for n in (number[w], unit[w])]
+            for unit in self.words
+        ]
         rows = [
-            [d.name, d.kind, d.first, d.last, d.parent, d.signature, d.decorators, d.doc]
+            [
+                d.name,
+                d.kind,
+                d.first,
+                d.last,
+                d.parent,
+                d.signature,
+                d.decorators,
+                d.doc,
+            ]
             for d in self.definitions
         ]
         return zlib.compress(json.dumps([rows, " ".join(names), units]).encode(), 1)
@@ -62,11 +74,16 @@ class FileTags:
             rows, joined, units = json.loads(zlib.decompress(packed))
             names = joined.split(" ")
             definitions = tuple(
-                Definition(name, kind, first, last, parent, head, tuple(decorators), doc)
+                Definition(
+                    name, kind, first, last, parent, head, tuple(decorators), doc
+                )
                 for name, kind, first, last, parent, head, decorators, doc in rows
             )
             words = tuple(
-                {names[n]: count for n, count in zip(unit[::2], unit[1::2], strict=True)}
+                {
+                    names[n]: count
+                    for n, count in zip(unit[::2], unit[1::2], strict=True)
+                }
                 for unit in units
             )
         except (zlib.error, ValueError, TypeError, LookupError) as error:
@@ -79,7 +96,14 @@ IDENTIFIER = re.compile(r"[^\W\d]\w+")
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]{2,}|[^\W\d_A-Za-z]+")
 # Endings that change the number or tense of a word (after Porter 1980, steps 1a-1b).
-_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", ""))
+_ENDINGS = (
+    ("ies", "y"),
+    ("sses", "ss"),
+    ("ing", ""),
+    ("ed", ""),
+    ("es", "e"),
+    ("s", ""),
+)
 _SHORTEST_STEM = 4
 
 

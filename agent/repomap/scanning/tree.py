@@ -30,7 +30,9 @@ def blobs_below(root: Path) -> dict[str, str]:
 
 def blob_hash(data: bytes) -> str:
     """Return the hash that git gives to a file with the contents ``data``."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return hashlib.sha1(
+        b"blob %d\0" % len(data) + data, usedforsecurity=False
+    ).hexdigest()
 
 
 def _tracked(root: Path) -> dict[str, str]:

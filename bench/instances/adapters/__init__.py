@@ -13,8 +13,16 @@ from bench.instances.adapters.rebench import Rebench, RebenchV2
 from bench.instances.adapters.smith import Smith
 
 ADAPTERS: tuple[SetAdapter, ...] = (
-    Own(), Multi(), Pro(), Live(), RebenchV2(), Rebench(), Smith(), Gym(), Classic(),
-)  # fmt: skip
+    Own(),
+    Multi(),
+    Pro(),
+    Live(),
+    RebenchV2(),
+    Rebench(),
+    Smith(),
+    Gym(),
+    Classic(),
+)
 """The first that recognizes a row reads it: sets with columns of their own come first."""
 
 

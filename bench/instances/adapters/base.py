@@ -111,7 +111,9 @@ def lines(row: Row, key: str) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,)
-    if not isinstance(value, Sequence) or not all(isinstance(part, str) for part in value):
+    if not isinstance(value, Sequence) or not all(
+        isinstance(part, str) for part in value
+    ):
         raise UserError(f"`{key}` is not a list of texts")
     return tuple(value)
 

@@ -26,7 +26,9 @@ from core.errors import UserError
 class Classic(SetAdapter):
     name = "SWE-bench"
     marks = marks("instance_id", "base_commit", "problem_statement")
-    visible = VISIBLE | columns("version image log_parser spec image_assets") | {TEST_SETUP}
+    visible = (
+        VISIBLE | columns("version image log_parser spec image_assets") | {TEST_SETUP}
+    )
 
     def read(self, row: Row) -> Instance:
         try:

@@ -57,7 +57,8 @@ class Gym(SetAdapter):
             self.common(row),
             image=image or eval_image("xingyaoww", row["instance_id"], "_s_"),
             log_parser="parse_log_pytest",
-            test_setup=row.get(TEST_SETUP) or TestSetup(_LINES.get(repo, ()), _COMMANDS[repo]),
+            test_setup=row.get(TEST_SETUP)
+            or TestSetup(_LINES.get(repo, ()), _COMMANDS[repo]),
             place=ImagePlace(activation=CONDA, one_commit=True),
             language="python",
         )

@@ -39,10 +39,13 @@ class Live(SetAdapter):
         return replace(
             self.common(row),
             version=text(row, "version"),
-            image=text(row, "docker_image") or eval_image("starryzhang", row["instance_id"]),
+            image=text(row, "docker_image")
+            or eval_image("starryzhang", row["instance_id"]),
             log_parser="parse_log_pytest" if built_in else "",
             parser_source="" if built_in else parser,
-            test_setup=TestSetup(lines(row, "rebuild_cmds"), commands, lines(row, "print_cmds")),
+            test_setup=TestSetup(
+                lines(row, "rebuild_cmds"), commands, lines(row, "print_cmds")
+            ),
             place=ImagePlace(keeps_home=True, one_commit=True),
             language="python" if built_in else text(row, "language").lower(),
         )

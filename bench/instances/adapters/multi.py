@@ -23,8 +23,11 @@ from bench.instances.shape import ImagePlace, Instance, TestSetup
 from core.errors import UserError
 
 _HIDDEN_FILES = (
-    "/home/fix.patch", "/home/test.patch", "/home/fix-run.sh", "/home/test-run.sh",
-)  # fmt: skip
+    "/home/fix.patch",
+    "/home/test.patch",
+    "/home/fix-run.sh",
+    "/home/test-run.sh",
+)
 _LANGUAGES = {
     "ts": "typescript",
     "js": "javascript",

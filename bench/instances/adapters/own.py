@@ -6,7 +6,14 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from bench.instances.adapters.base import VISIBLE, Row, SetAdapter, columns, mapping, marks
+from bench.instances.adapters.base import (
+    VISIBLE,
+    Row,
+    SetAdapter,
+    columns,
+    mapping,
+    marks,
+)
 from bench.instances.shape import Commands, Instance, TestSetup
 from core.errors import UserError
 
@@ -25,4 +32,6 @@ class Own(SetAdapter):
         except ValidationError as error:
             raise UserError(f"`{COMMANDS}`: {error.errors()[0]['msg']}") from error
         setup = TestSetup((), own.test) if own.test and own.image else None
-        return replace(self.common(row), image=own.image, test_setup=setup, commands=own)
+        return replace(
+            self.common(row), image=own.image, test_setup=setup, commands=own
+        )

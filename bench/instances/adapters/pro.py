@@ -23,12 +23,16 @@ _COMMANDS = {
 }
 _LANGUAGES = {"js": "javascript", "ts": "typescript"}
 # The one image that is named against the rule (image_uri.py).
-_EXCEPTION = "instance_element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
+_EXCEPTION = (
+    "instance_element-hq__element-web-ec0f940ef0e8e3b61078f145f34dc40d1938e6c5-vnan"
+)
 
 
 class Pro(SetAdapter):
     name = "SWE-bench Pro"
-    marks = marks("dockerhub_tag", "before_repo_set_cmd", "requirements interface repo_language")
+    marks = marks(
+        "dockerhub_tag", "before_repo_set_cmd", "requirements interface repo_language"
+    )
     visible = VISIBLE | columns("requirements interface dockerhub_tag repo_language")
 
     def identify(self, row: Row) -> str:
@@ -36,7 +40,9 @@ class Pro(SetAdapter):
         seen = [row.get(key) for key in ("repo", "base_commit", "problem_statement")]
         if not all(isinstance(part, str) and part for part in seen):
             return ""
-        digest = hashlib.sha256("\0".join(map(str, seen)).encode("utf-8", "surrogatepass"))
+        digest = hashlib.sha256(
+            "\0".join(map(str, seen)).encode("utf-8", "surrogatepass")
+        )
         return f"{str(seen[0]).replace('/', '__')}-{digest.hexdigest()[:10]}"
 
     def read(self, row: Row) -> Instance:
@@ -63,5 +69,7 @@ def derived_tag(row: Row) -> str:
     rest = name.removeprefix("instance_")
     if name != _EXCEPTION:
         rest = rest.removesuffix("-vnan")
-        project = "element" if (owner, project) == ("element-hq", "element-web") else project
+        project = (
+            "element" if (owner, project) == ("element-hq", "element-web") else project
+        )
     return f"{owner}.{project}-{rest}"[:_LONGEST_TAG]

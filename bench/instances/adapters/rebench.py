@@ -41,7 +41,9 @@ class Rebench(SetAdapter):
 
     def fits(self, row: Row) -> bool:
         images = (str(row.get(key)) for key in ("docker_image", "image_name"))
-        return "install_config" in row or any("swerebench/" in image for image in images)
+        return "install_config" in row or any(
+            "swerebench/" in image for image in images
+        )
 
     def read(self, row: Row) -> Instance:
         config = mapping(row, "install_config")
@@ -58,12 +60,17 @@ class Rebench(SetAdapter):
 
 class RebenchV2(SetAdapter):
     name = "SWE-rebench V2"
-    marks = marks("install_config language", "pr_description", "image_name language interface")
+    marks = marks(
+        "install_config language", "pr_description", "image_name language interface"
+    )
     required = (*REQUIRED, "install_config", "image_name")
     visible = VISIBLE | columns("install_config image_name language")
 
     def read(self, row: Row) -> Instance:
-        config, folder = mapping(row, "install_config"), f"/{row['repo'].partition('/')[2]}"
+        config, folder = (
+            mapping(row, "install_config"),
+            f"/{row['repo'].partition('/')[2]}",
+        )
         return replace(
             self.common(row),
             image=row["image_name"],

@@ -11,7 +11,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from bench.instances.adapters.base import CONDA, VISIBLE, Row, SetAdapter, columns, marks
+from bench.instances.adapters.base import (
+    CONDA,
+    VISIBLE,
+    Row,
+    SetAdapter,
+    columns,
+    marks,
+)
 from bench.instances.shape import ImagePlace, Instance, TestSetup
 from core.errors import UserError
 

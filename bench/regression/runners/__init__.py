@@ -66,20 +66,29 @@ SUPPORT: Mapping[Runner, RunnerSupport] = {
 """By runner; the first that is found in a command decides."""
 
 CONVENTIONS: tuple[Convention, ...] = (
-    compiled.GO_TESTS, compiled.RUST_TESTS, compiled.JVM_TESTS, javascript.JAVASCRIPT_TESTS,
-    native.C_TESTS, scripting.PHP_TESTS, scripting.RUBY_TESTS,
-)  # fmt: skip
+    compiled.GO_TESTS,
+    compiled.RUST_TESTS,
+    compiled.JVM_TESTS,
+    javascript.JAVASCRIPT_TESTS,
+    native.C_TESTS,
+    scripting.PHP_TESTS,
+    scripting.RUBY_TESTS,
+)
 """How languages name tests; those of Python are chosen by ``related``."""
 
 
 def runner_of(command: str) -> Runner | None:
     """Return the runner that ``command`` starts; None for an unknown one."""
-    return next((runner for runner, one in SUPPORT.items() if one.command.search(command)), None)
+    return next(
+        (runner for runner, one in SUPPORT.items() if one.command.search(command)), None
+    )
 
 
 def runner_of_parser(name: str) -> Runner | None:
     """Return the runner whose output the parser called ``name`` reads; None for an unknown one."""
-    named = ((part, runner) for runner, one in SUPPORT.items() for part in one.parser_names)
+    named = (
+        (part, runner) for runner, one in SUPPORT.items() for part in one.parser_names
+    )
     return next((runner for part, runner in named if part in name.lower()), None)
 
 

@@ -101,7 +101,9 @@ def merged(parts: Iterable[ParsedOutput]) -> ParsedOutput:
     """Return all results of ``parts``, which were checked before."""
     kept = [*parts]
     results = worst(pair for part in kept for pair in part.results.items())
-    return ParsedOutput(results, {k: v for part in kept for k, v in part.details.items()})
+    return ParsedOutput(
+        results, {k: v for part in kept for k, v in part.details.items()}
+    )
 
 
 def total(pattern: re.Pattern[str], output: str) -> int | None:
@@ -117,7 +119,9 @@ def detail(lines: Iterable[str]) -> str:
     return text if len(text) <= _LONGEST_DETAIL else f"{text[:half]}\n…\n{text[-half:]}"
 
 
-def blocks(lines: Iterable[str], start: re.Pattern[str], end: re.Pattern[str]) -> dict[str, str]:
+def blocks(
+    lines: Iterable[str], start: re.Pattern[str], end: re.Pattern[str]
+) -> dict[str, str]:
     """Return the lines below each heading up to the next or to ``end``, by group 1 of ``start``."""
     found: dict[str, list[str]] = {}
     name = ""
@@ -150,7 +154,9 @@ class ResultLines:
         """Parse ``output``, whose lines were cut to ``LONGEST_LINE``."""
         found = (match for match in map(self.line.match, output.split("\n")) if match)
         pairs = ((m["name"].strip(), m["status"].strip().lower()) for m in found)
-        results = worst((name, self.statuses.get(status, FAILED)) for name, status in pairs)
+        results = worst(
+            (name, self.statuses.get(status, FAILED)) for name, status in pairs
+        )
         passed = total(self.count, output) if self.count else None
         return ParsedOutput(results, passed=passed).checked()
 
@@ -253,7 +259,9 @@ class RunnerSupport:
         return self.suffixes != ("",)
 
 
-def kept_options(words: Iterable[str], takes: Collection[str], end: str) -> list[str] | None:
+def kept_options(
+    words: Iterable[str], takes: Collection[str], end: str
+) -> list[str] | None:
     kept: list[str] = []
     waiting = False
     for word in words:
@@ -267,7 +275,9 @@ def kept_options(words: Iterable[str], takes: Collection[str], end: str) -> list
     return kept
 
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])"
+)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _REPLACED = (
     # `<thing.Box object at 0x7f0e5d3146a0>`, also truncated; other hex numbers may matter.
@@ -275,16 +285,26 @@ _REPLACED = (
     (re.compile(r"\b0x7f[0-9a-f]{10}\b"), "0x…"),
     # pytest's folders for `tmpdir`, in full or abbreviated by pytest; those of `tempfile`.
     (
-        re.compile(r"/tmp/pytest-of-[\w.-]+/pytest-\d+(?:/popen-gw\d+)?|/tmp/pytest-\.\.\.-\d+"),
+        re.compile(
+            r"/tmp/pytest-of-[\w.-]+/pytest-\d+(?:/popen-gw\d+)?|/tmp/pytest-\.\.\.-\d+"
+        ),
         "/tmp/pytest",
     ),
-    (re.compile(r"(?:/private)?(?:/var/folders/\w+/\w+/T|/tmp)/tmp[a-z0-9_]{6,8}\b"), "/tmp/tmp…"),
+    (
+        re.compile(r"(?:/private)?(?:/var/folders/\w+/\w+/T|/tmp)/tmp[a-z0-9_]{6,8}\b"),
+        "/tmp/tmp…",
+    ),
     # Every environment has the tree in a folder of this name; paths are made relative to it.
     (re.compile(r"(?<![\w/.@+-])(?:/[\w.@+-]+)*/testbed/|(?<=[@+])/testbed/"), ""),
     (re.compile(r"(?<![\w/.@+-])(?:/[\w.@+-]+)+/(?=lib/python\d)"), ""),
     (re.compile(r"\bin \d+\.\d+ ?s(?:ec(?:ond)?s?)?\b"), "in … s"),
     # Time stamps at the beginning of a line only: assertions may be about others.
-    (re.compile(r"^\[?(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? +", re.M), ""),
+    (
+        re.compile(
+            r"^\[?(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? +", re.M
+        ),
+        "",
+    ),
 )
 # `tests/test_a.py ..F.s [ 33%]`, `[gw0] [ 50%] PASSED …`, and bars such as `45%|####  | 9/20`.
 _PROGRESS = re.compile(

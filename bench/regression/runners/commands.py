@@ -72,7 +72,11 @@ def file_command(command: str, runner: Runner, path: str, tree: BaseTree) -> str
         name = quoted(support.file_name(here)) if here else None
         words = _without_operands(one.words, support)
         return one.with_words(*words, name) if name and words else None
-    calls = [call for one in simple_commands(command) if (call := script_call(one, tree.read))]
+    calls = [
+        call
+        for one in simple_commands(command)
+        if (call := script_call(one, tree.read))
+    ]
     found = [
         call
         for call in calls
@@ -101,9 +105,13 @@ def _by_script(call: ScriptCall, support: RunnerSupport, path: str) -> str | Non
     return call.command.with_words(_BIN, *words, name)
 
 
-def _without_operands(words: tuple[str, ...], support: RunnerSupport) -> tuple[str, ...] | None:
+def _without_operands(
+    words: tuple[str, ...], support: RunnerSupport
+) -> tuple[str, ...] | None:
     place = place_of(words, support.program) if support.program else None
-    if place is None or any(word.startswith(("$", "`", '"$')) for word in words[place + 1 :]):
+    if place is None or any(
+        word.startswith(("$", "`", '"$')) for word in words[place + 1 :]
+    ):
         return None
     kept = [*words[: place + 1]]
     before = ""
@@ -130,7 +138,9 @@ def reporting_command(command: str, runner: Runner, read: Read) -> str:
     one = only_command(command, support.command)
     if one is not None:
         return support.with_option(one, support.report_option)
-    calls = [call for one in simple_commands(command) if (call := script_call(one, read))]
+    calls = [
+        call for one in simple_commands(command) if (call := script_call(one, read))
+    ]
     alone = calls[0] if len(calls) == 1 else None
     last = simple_commands(alone.text)[-1:] if alone else []
     # A script hands its arguments to its last command.

@@ -28,9 +28,37 @@ from bench.regression.runners.base import (
 from bench.regression.runners.shell import SimpleCommand, is_plain, place_of, quoted
 
 _GO_VALUES = frozenset(
-    {"-run", "-timeout", "-tags", "-count", "-p", "-parallel", "-cpu", "-shuffle", "-skip"}
-    | {"-coverprofile", "-covermode", "-coverpkg", "-ldflags", "-gcflags", "-mod", "-vet", "-exec"}
-    | {"-bench", "-benchtime", "-o", "-outputdir", "-fuzz", "-fuzztime", "-asmflags", "-overlay"}
+    {
+        "-run",
+        "-timeout",
+        "-tags",
+        "-count",
+        "-p",
+        "-parallel",
+        "-cpu",
+        "-shuffle",
+        "-skip",
+    }
+    | {
+        "-coverprofile",
+        "-covermode",
+        "-coverpkg",
+        "-ldflags",
+        "-gcflags",
+        "-mod",
+        "-vet",
+        "-exec",
+    }
+    | {
+        "-bench",
+        "-benchtime",
+        "-o",
+        "-outputdir",
+        "-fuzz",
+        "-fuzztime",
+        "-asmflags",
+        "-overlay",
+    }
 )
 _GO_STATUSES = {"PASS": PASSED, "FAIL": FAILED, "SKIP": SKIPPED}
 # A test may print without a line end before its result.
@@ -48,7 +76,12 @@ def go_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     place = place_of(command.words, re.compile("test"))
     here = command.path_here(path)
     module = tree.nearest(path, ("go.mod",))
-    if place is None or here is None or module is None or command.folder not in ("", module):
+    if (
+        place is None
+        or here is None
+        or module is None
+        or command.folder not in ("", module)
+    ):
         return None
     kept = kept_options(command.words[place + 1 :], _GO_VALUES, "-args")
     package = quoted(f"./{PurePosixPath(path.removeprefix(f'{module}/')).parent}")
@@ -57,7 +90,9 @@ def go_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     enter = module if not command.folder and module else ""
     if enter and not is_plain(enter):
         return None
-    changed = command.with_words(*command.words[: place + 1], *kept, package.removesuffix("/."))
+    changed = command.with_words(
+        *command.words[: place + 1], *kept, package.removesuffix("/.")
+    )
     return f"cd {enter} && {changed}" if enter else changed
 
 
@@ -85,7 +120,9 @@ def parse_go(output: str) -> ParsedOutput:
         elif _GO_PACKAGE.match(line):
             current = ""
     failed = [name for name, status in results.items() if status == FAILED]
-    details = {n: detail(printed[t]) for n in failed if (t := n.rpartition("::")[2]) in printed}
+    details = {
+        n: detail(printed[t]) for n in failed if (t := n.rpartition("::")[2]) in printed
+    }
     return ParsedOutput(results, details)
 
 
@@ -98,7 +135,9 @@ def _go_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             status = PASSED if package[1] == "ok  " else FAILED
             yield from ((f"{package[2]}::{name}", found) for name, found in waiting)
             # A package fails without a failed test where it cannot be built or its process dies.
-            told = waiting if status == PASSED else [w for w in waiting if w[1] == FAILED]
+            told = (
+                waiting if status == PASSED else [w for w in waiting if w[1] == FAILED]
+            )
             if not told and not _NO_TESTS.search(package[3] or ""):
                 yield package[2], status
             waiting = []
@@ -116,21 +155,33 @@ def parse_go_json(output: str) -> ParsedOutput:
             event = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        package, test, action = event.get("Package"), event.get("Test"), event.get("Action")
+        package, test, action = (
+            event.get("Package"),
+            event.get("Test"),
+            event.get("Action"),
+        )
         if not (isinstance(package, str) and isinstance(action, str)):
             continue
         name = f"{package}::{test}" if test else package
         if action == "output":
-            printed.setdefault(name, []).append(str(event.get("Output", "")).rstrip("\n"))
+            printed.setdefault(name, []).append(
+                str(event.get("Output", "")).rstrip("\n")
+            )
         elif action.upper() in _GO_STATUSES:
             found.append((name, _GO_STATUSES[action.upper()]))
     results = worst(_without_explained_packages(found))
-    failed = [name for name, status in results.items() if status == FAILED and name in printed]
-    kept = {n: [line for line in printed[n] if not _GO_NOISE.match(line)] for n in failed}
+    failed = [
+        name for name, status in results.items() if status == FAILED and name in printed
+    ]
+    kept = {
+        n: [line for line in printed[n] if not _GO_NOISE.match(line)] for n in failed
+    }
     return ParsedOutput(results, {name: detail(lines) for name, lines in kept.items()})
 
 
-def _without_explained_packages(found: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _without_explained_packages(
+    found: list[tuple[str, str]],
+) -> Iterator[tuple[str, str]]:
     told = {(name.partition("::")[0], status) for name, status in found if "::" in name}
     packages = {package for package, _ in told}
     for name, status in found:
@@ -168,15 +219,61 @@ GO_TESTS = Convention(
 
 
 _CARGO_VALUES = frozenset(
-    {"-p", "--package", "--features", "-F", "--exclude", "--test", "--bin", "--example", "--bench"}
-    | {"--target", "--target-dir", "--manifest-path", "--message-format", "--config", "--profile"}
-    | {"-j", "--jobs", "--color", "-Z", "--cargo-profile", "-E", "--filter-expr", "--retries"}
+    {
+        "-p",
+        "--package",
+        "--features",
+        "-F",
+        "--exclude",
+        "--test",
+        "--bin",
+        "--example",
+        "--bench",
+    }
+    | {
+        "--target",
+        "--target-dir",
+        "--manifest-path",
+        "--message-format",
+        "--config",
+        "--profile",
+    }
+    | {
+        "-j",
+        "--jobs",
+        "--color",
+        "-Z",
+        "--cargo-profile",
+        "-E",
+        "--filter-expr",
+        "--retries",
+    }
 )
 _CARGO_TARGETS = frozenset(
-    {"--workspace", "--all", "--all-targets", "--lib", "--bins", "--tests", "--doc", "--examples"}
-    | {"--benches", "-p", "--package", "--test", "--bin", "--example", "--bench", "--exclude"}
+    {
+        "--workspace",
+        "--all",
+        "--all-targets",
+        "--lib",
+        "--bins",
+        "--tests",
+        "--doc",
+        "--examples",
+    }
+    | {
+        "--benches",
+        "-p",
+        "--package",
+        "--test",
+        "--bin",
+        "--example",
+        "--bench",
+        "--exclude",
+    }
 )
-_CARGO_NAME = re.compile(r'^\[package\][^\[]*?^\s*name\s*=\s*["\']([\w-]+)["\']', re.M | re.S)
+_CARGO_NAME = re.compile(
+    r'^\[package\][^\[]*?^\s*name\s*=\s*["\']([\w-]+)["\']', re.M | re.S
+)
 _RUST_NAME = re.compile(r"[A-Za-z_][\w-]*")
 _CARGO_UNIT = re.compile(r"^ +Running (?:unittests )?(\S+)(?: \((\S+)\))?$")
 _CARGO_DOCS = re.compile(r"^ +Doc-tests (\S+)$")
@@ -206,7 +303,9 @@ def cargo_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
         return None
     inside = path.removeprefix(f"{crate}/") if crate else path
     target = _cargo_target(inside, crate, tree)
-    name = _CARGO_NAME.search(tree.read(f"{crate}/Cargo.toml" if crate else "Cargo.toml") or "")
+    name = _CARGO_NAME.search(
+        tree.read(f"{crate}/Cargo.toml" if crate else "Cargo.toml") or ""
+    )
     kept = kept_options(command.words[place + 1 :], _CARGO_VALUES, "--")
     if target is None or name is None or kept is None:
         return None
@@ -245,7 +344,9 @@ def _cargo_target(inside: str, crate: str, tree: BaseTree) -> tuple[str, ...] | 
     if parts[1] == "bin" and len(parts) > 2:
         return ("--bin", parts[2])
     program = "--lib" if f"{prefix}src/lib.rs" in tree.files else "--bins"
-    return ("--bins",) if parts[1:] == ("main",) else (program, *_module(parts[1:], "lib"))
+    return (
+        ("--bins",) if parts[1:] == ("main",) else (program, *_module(parts[1:], "lib"))
+    )
 
 
 def _module(parts: tuple[str, ...], root: str) -> tuple[str, ...]:
@@ -282,7 +383,9 @@ def parse_cargo(output: str) -> ParsedOutput:
             waiting = ""
     results = worst(found)
     reasons = blocks(lines, _CARGO_REASON, _CARGO_END)
-    details = {n: reasons[t] for n in results if (t := n.partition(": ")[2] or n) in reasons}
+    details = {
+        n: reasons[t] for n in results if (t := n.partition(": ")[2] or n) in reasons
+    }
     return ParsedOutput(results, details, total(_CARGO_COUNT, output)).checked()
 
 
@@ -319,7 +422,9 @@ RUST_TESTS = Convention(
 
 
 _MAVEN_GOALS = frozenset({"test", "verify", "install", "package", "integration-test"})
-_JVM_FILE = re.compile(r"(?:(.*)/)?src/(\w+)/(?:java|kotlin|groovy|scala)/(?:.*/)?(\w+)\.\w+")
+_JVM_FILE = re.compile(
+    r"(?:(.*)/)?src/(\w+)/(?:java|kotlin|groovy|scala)/(?:.*/)?(\w+)\.\w+"
+)
 _JVM_PACKAGE = re.compile(r"^\s*package\s+([\w.]+)", re.M)
 _GRADLE_TASK = re.compile(r"(?::?[\w-]+)*:?(test\w*|check|build|\w+Test)")
 _GRADLE_BUILDS = ("build.gradle", "build.gradle.kts")
@@ -352,15 +457,25 @@ def maven_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     selected = f"-pl {module} -am " if module and "-pl" not in words else ""
     # Nested classes have names of their own; a module without the class does not fail.
     found = f"{selected}-Dtest='{match[3]},{match[3]}$*' -DfailIfNoTests=false"
-    return command.with_words(*words, f"{found} -Dsurefire.failIfNoSpecifiedTests=false")
+    return command.with_words(
+        *words, f"{found} -Dsurefire.failIfNoSpecifiedTests=false"
+    )
 
 
 def gradle_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None:
     """Run one class by the task of its project and of its source set."""
     match = _JVM_FILE.fullmatch(path)
     project = tree.nearest(path, _GRADLE_BUILDS)
-    tasks = [n for n, word in enumerate(command.words) if n and _GRADLE_TASK.fullmatch(word)]
-    if not match or project is None or command.folder or not tasks or "--tests" in command.words:
+    tasks = [
+        n for n, word in enumerate(command.words) if n and _GRADLE_TASK.fullmatch(word)
+    ]
+    if (
+        not match
+        or project is None
+        or command.folder
+        or not tasks
+        or "--tests" in command.words
+    ):
         return None
     if (project and not is_plain(project)) or ":" in project:
         return None
@@ -370,7 +485,9 @@ def gradle_file(command: SimpleCommand, path: str, tree: BaseTree) -> str | None
     # In its place, because tasks such as `clean` run in the order in which they are named.
     first, *more = tasks
     words = [word for n, word in enumerate(command.words) if n not in more]
-    return command.with_words(*words[:first], task, "--tests", name, *words[first + 1 :])
+    return command.with_words(
+        *words[:first], task, "--tests", name, *words[first + 1 :]
+    )
 
 
 def parse_maven(output: str) -> ParsedOutput:
@@ -382,9 +499,13 @@ def parse_maven(output: str) -> ParsedOutput:
     found: list[tuple[str, str]] = []
     for line in lines:
         if match := _MAVEN_CLASS.match(line):
-            run, failures, errors, skipped = (int(number) for number in match.groups()[:4])
+            run, failures, errors, skipped = (
+                int(number) for number in match.groups()[:4]
+            )
             bad, all_skipped = failures + errors > 0, run == skipped
-            found.append((match[5], FAILED if bad else SKIPPED if all_skipped else PASSED))
+            found.append(
+                (match[5], FAILED if bad else SKIPPED if all_skipped else PASSED)
+            )
         elif match := _MAVEN_TEST.match(line):
             found.append((f"{match[2]}.{match[1]}" if match[2] else match[1], FAILED))
     return ParsedOutput(worst(found), blocks(lines, _MAVEN_TEST, _MAVEN_END))
@@ -401,7 +522,9 @@ MAVEN = RunnerSupport(
     report_option="-Dmaven.test.failure.ignore=true",
     whole=WholeSuite(
         re.compile(r"(?:[\w./-]*/)?mvn[dw]?(?= )(?= (?:.* )?(?:test|verify)\b)"),
-        re.compile(r"test|verify|-B|-q|-o|-fae|-fn|--offline|--batch-mode|-Dstyle\.color=never"),
+        re.compile(
+            r"test|verify|-B|-q|-o|-fae|-fn|--offline|--batch-mode|-Dstyle\.color=never"
+        ),
         frozenset({"-T"}),
     ),
     one_file=maven_file,
@@ -419,7 +542,9 @@ GRADLE = RunnerSupport(
     report_option="--continue",
     whole=WholeSuite(
         re.compile(r"(?:[\w./-]*/)?gradlew?(?= )"),
-        re.compile(r"test|--continue|--offline|--no-daemon|--console=\w+|--rerun-tasks"),
+        re.compile(
+            r"test|--continue|--offline|--no-daemon|--console=\w+|--rerun-tasks"
+        ),
     ),
     one_file=gradle_file,
 )

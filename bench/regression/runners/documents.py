@@ -20,7 +20,9 @@ from bench.regression.runners.base import (
 
 _WORDS = {"passed": PASSED, "pass": PASSED, "pending": SKIPPED, "skipped": SKIPPED}
 _WORDS |= {"todo": SKIPPED, "disabled": SKIPPED, "focused": PASSED}
-_RSPEC_UNLOADED = re.compile(r"^An error occurred while loading (\S+?)\.?$", re.MULTILINE)
+_RSPEC_UNLOADED = re.compile(
+    r"^An error occurred while loading (\S+?)\.?$", re.MULTILINE
+)
 _OBJECT = re.compile(r"^\{", re.MULTILINE)
 # One report per run, and few other lines that begin with a brace.
 _MOST_OBJECTS = 200
@@ -67,11 +69,19 @@ def _cases(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             reason = "\n".join(case.get("failureMessages") or ())
             yield name, _WORDS.get(case["status"], FAILED), reason
         if not cases:
-            yield file["name"], _WORDS.get(file["status"], FAILED), str(file.get("message", ""))
+            yield (
+                file["name"],
+                _WORDS.get(file["status"], FAILED),
+                str(file.get("message", "")),
+            )
     mocha = {"passes": PASSED, "failures": FAILED, "pending": SKIPPED}
     for key, status in mocha.items() if "stats" in report else ():
         for case in report.get(key, ()):
-            yield case["fullTitle"], status, str((case.get("err") or {}).get("stack", ""))
+            yield (
+                case["fullTitle"],
+                status,
+                str((case.get("err") or {}).get("stack", "")),
+            )
     # RSpec
     for case in report.get("examples", ()):
         name = f"{case['file_path']}: {case['full_description']}"
@@ -94,11 +104,17 @@ def parse_xml(output: str) -> ParsedOutput:
         for case in cases_of(output[start:end].strip()):
             name = f"{case.get('classname', '')}::{case.get('name', '')}"
             found = [child for child in case if child.tag in XML_STATUSES]
-            results += [(name, XML_STATUSES[child.tag]) for child in found] or [(name, PASSED)]
+            results += [(name, XML_STATUSES[child.tag]) for child in found] or [
+                (name, PASSED)
+            ]
             for child in found:
-                reasons[name] = detail((child.text or child.get("message") or "").split("\n"))
+                reasons[name] = detail(
+                    (child.text or child.get("message") or "").split("\n")
+                )
     failed = worst(results)
-    kept = {n: text for n, text in reasons.items() if text and failed[n] in (FAILED, ERROR)}
+    kept = {
+        n: text for n, text in reasons.items() if text and failed[n] in (FAILED, ERROR)
+    }
     return ParsedOutput(failed, kept)
 
 

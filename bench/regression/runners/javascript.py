@@ -26,7 +26,15 @@ from bench.regression.runners.documents import parse_json
 
 _PROGRAM = r"(?:(?:npx|yarn|pnpm|bun|bundle exec|php)(?: exec)? +)?(?:[\w./-]*/)?"
 _DURATION = r"(?: \(?\d+(?:\.\d+)? ?m?s\)?)?"
-_MARKS = {"✓": PASSED, "✔": PASSED, "√": PASSED, "✕": FAILED, "✖": FAILED, "×": FAILED, "✗": FAILED}
+_MARKS = {
+    "✓": PASSED,
+    "✔": PASSED,
+    "√": PASSED,
+    "✕": FAILED,
+    "✖": FAILED,
+    "×": FAILED,
+    "✗": FAILED,
+}
 _MARKS |= {"○": SKIPPED, "✎": SKIPPED, "↓": SKIPPED, "□": SKIPPED, "﹣": SKIPPED}
 _JEST_FILE = re.compile(r"^(PASS|FAIL) +(?:.* )?(\S+\.\S+)(?: \([\d.]+ m?s\))?$")
 _JEST_TEST = re.compile(rf"^ +([✓✔√✕×○✎]) (?:skipped |todo )?(.+?){_DURATION}$")
@@ -37,7 +45,9 @@ _JEST_END = re.compile(r"^(?:PASS|FAIL|Test Suites:) ")
 _VITEST_TEST = re.compile(
     rf"^ *([✓×✗↓□❯]) (?:\|.*?\| )?(\S+\.\S+ > .+?)(?: \(retry x\d+\))?{_DURATION}$"
 )
-_VITEST_FILE = re.compile(rf"^ *([✓×✗❯↓]) (?:\|.*?\| )?(\S+\.\S+) +\((\d+).*\){_DURATION}$")
+_VITEST_FILE = re.compile(
+    rf"^ *([✓×✗❯↓]) (?:\|.*?\| )?(\S+\.\S+) +\((\d+).*\){_DURATION}$"
+)
 _VITEST_SUITE = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S+\.\S+) \[ .* \]$")
 _VITEST_COUNT = re.compile(r"^ +Tests +(?:.*?(\d+) passed)?.*\(\d+\)$", re.MULTILINE)
 _VITEST_REASON = re.compile(r"^ FAIL  (?:\|.*?\| )?(\S.*?)(?: \[ .* \])?$")
@@ -53,11 +63,17 @@ _SPEC_AGAIN = re.compile(r"^  [^\s\d]")
 _SPEC_END = re.compile(r"^(?: +\d+ (?:passing\b|tests? passed)|ℹ tests )")
 _SPEC_NUMBER = re.compile(r"^  \d+\) ", re.MULTILINE)
 _SPEC_COUNT = re.compile(r"^(?: +(\d+) (?:passing\b.*|tests? passed)|ℹ pass (\d+))$")
-_TAP_TEST = re.compile(r"^( *)(not )?ok\b *(\d*)(?: -)? ?([^#]*?(?:\\#[^#]*?)*)(?: +# *(.*))?$")
+_TAP_TEST = re.compile(
+    r"^( *)(not )?ok\b *(\d*)(?: -)? ?([^#]*?(?:\\#[^#]*?)*)(?: +# *(.*))?$"
+)
 _TAP_SUBTEST = re.compile(r"^( *)# Subtest: (.+)$")
-_TAP_NOISE = re.compile(r"^ *(?:---|\.\.\.|\d+\.\.\d+|duration_ms: .*|# (?:tests|pass|fail) +\d+)$")
+_TAP_NOISE = re.compile(
+    r"^ *(?:---|\.\.\.|\d+\.\.\d+|duration_ms: .*|# (?:tests|pass|fail) +\d+)$"
+)
 BRACKETED = ResultLines(
-    re.compile(r"^\[(?P<status>PASSED|FAILED|PENDING|SKIPPED|TODO|DISABLED)\] (?P<name>\S.*)$"),
+    re.compile(
+        r"^\[(?P<status>PASSED|FAILED|PENDING|SKIPPED|TODO|DISABLED)\] (?P<name>\S.*)$"
+    ),
     STATUS_WORDS,
 )
 """jest's report as some task sets rewrite it with jq."""
@@ -77,9 +93,13 @@ def parse_jest(output: str) -> ParsedOutput:
     passed = total(_JEST_COUNT, output) if tested else None
     failed = (name for name, status in results.items() if status == FAILED)
     titles = {name: name.partition(" > ")[2].replace(" > ", " › ") for name in failed}
-    details = {name: reasons[title] for name, title in titles.items() if title in reasons}
+    details = {
+        name: reasons[title] for name, title in titles.items() if title in reasons
+    }
     if _JEST_UNLOADED in reasons:
-        details |= {name: reasons[_JEST_UNLOADED] for name in results if " > " not in name}
+        details |= {
+            name: reasons[_JEST_UNLOADED] for name in results if " > " not in name
+        }
     return ParsedOutput(results, details, passed).checked()
 
 
@@ -94,7 +114,10 @@ def _jest_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             around = _Nesting()
         elif inside and (test := _JEST_TEST.match(line)):
             tests += 1
-            yield around.named(file, len(line) - len(line.lstrip()), test[2]), _MARKS[test[1]]
+            yield (
+                around.named(file, len(line) - len(line.lstrip()), test[2]),
+                _MARKS[test[1]],
+            )
         elif inside and line.startswith("  ") and not line.startswith("  ●"):
             around.enter(len(line) - len(line.lstrip()), line.strip())
         else:
@@ -120,14 +143,22 @@ def parse_vitest(output: str) -> ParsedOutput:
     Other reporters name files that passed and no tests in them, so the files are the tests.
     """
     lines = output.split("\n")
-    tests = [(m[2], _MARKS.get(m[1], FAILED)) for m in map(_VITEST_TEST.match, lines) if m]
+    tests = [
+        (m[2], _MARKS.get(m[1], FAILED)) for m in map(_VITEST_TEST.match, lines) if m
+    ]
     known = {name.partition(" > ")[0] for name, _ in tests}
-    files = [(m[2], m[1]) for m in map(_VITEST_FILE.match, lines) if m and m[2] not in known]
+    files = [
+        (m[2], m[1]) for m in map(_VITEST_FILE.match, lines) if m and m[2] not in known
+    ]
     broken = [(m[1], FAILED) for m in map(_VITEST_SUITE.match, lines) if m]
-    results = worst([*tests, *((file, _MARKS.get(mark, FAILED)) for file, mark in files), *broken])
+    results = worst(
+        [*tests, *((file, _MARKS.get(mark, FAILED)) for file, mark in files), *broken]
+    )
     reasons = blocks(lines, _VITEST_REASON, _VITEST_END)
     passed = total(_VITEST_COUNT, output) if tests and not files else None
-    return ParsedOutput(results, {n: reasons[n] for n in results if n in reasons}, passed).checked()
+    return ParsedOutput(
+        results, {n: reasons[n] for n in results if n in reasons}, passed
+    ).checked()
 
 
 def parse_spec(output: str) -> ParsedOutput:
@@ -146,11 +177,15 @@ def parse_spec(output: str) -> ParsedOutput:
             name = around.named("", len(test[1]), test[5])
             skipped = test[4] or line.endswith("# SKIP")
             if name not in suites:  # Node repeats a suite's name with its result
-                found.append((name, SKIPPED if skipped else _MARKS.get(test[2], FAILED)))
+                found.append(
+                    (name, SKIPPED if skipped else _MARKS.get(test[2], FAILED))
+                )
         elif suite := _SPEC_SUITE.match(line):
             inside = inside or bool(_SPEC_AGAIN.match(line))
             around.enter(len(suite[1]), suite[2])
-    return ParsedOutput(worst(found), _spec_details(output), passed, counts=True).checked()
+    return ParsedOutput(
+        worst(found), _spec_details(output), passed, counts=True
+    ).checked()
 
 
 def _spec_details(output: str) -> dict[str, str]:
@@ -182,7 +217,9 @@ def parse_tap(output: str) -> ParsedOutput:
         elif failed and not _TAP_NOISE.match(line):
             reasons.setdefault(failed, []).append(line)
     # Producers differ in whether suites and skipped tests count.
-    return ParsedOutput(worst(found), {name: detail(lines) for name, lines in reasons.items()})
+    return ParsedOutput(
+        worst(found), {name: detail(lines) for name, lines in reasons.items()}
+    )
 
 
 JEST = RunnerSupport(
@@ -202,9 +239,24 @@ JEST = RunnerSupport(
         ),
     ),
     program=re.compile(r"jest(\.js)?"),
-    values=frozenset({"-c", "--config", "-w", "--maxWorkers", "-t", "--testNamePattern"})
-    | {"--env", "--reporters", "--projects", "--selectProjects", "--rootDir", "--testTimeout"}
-    | {"--testPathIgnorePatterns", "--coverageDirectory", "--shard", "--outputFile", "--logLevel"},
+    values=frozenset(
+        {"-c", "--config", "-w", "--maxWorkers", "-t", "--testNamePattern"}
+    )
+    | {
+        "--env",
+        "--reporters",
+        "--projects",
+        "--selectProjects",
+        "--rootDir",
+        "--testTimeout",
+    }
+    | {
+        "--testPathIgnorePatterns",
+        "--coverageDirectory",
+        "--shard",
+        "--outputFile",
+        "--logLevel",
+    },
     file_name=lambda path: _JEST_SPECIAL.sub(r"\\\1", path),
 )
 
@@ -223,8 +275,18 @@ VITEST = RunnerSupport(
         re.compile(r"--(?:run|reporter=[\w-]+|no-watch|no-color)"),
     ),
     program=re.compile(r"vitest(\.mjs)?"),
-    values=frozenset({"-c", "--config", "-t", "--testNamePattern", "--reporter", "--root"})
-    | {"--dir", "--project", "--environment", "--pool", "--outputFile", "--shard", "--mode"},
+    values=frozenset(
+        {"-c", "--config", "-t", "--testNamePattern", "--reporter", "--root"}
+    )
+    | {
+        "--dir",
+        "--project",
+        "--environment",
+        "--pool",
+        "--outputFile",
+        "--shard",
+        "--mode",
+    },
     subcommands=frozenset({"run", "watch", "dev", "bench"}),
 )
 
@@ -243,9 +305,29 @@ MOCHA = RunnerSupport(
         frozenset({"-R", "--reporter"}),
     ),
     program=re.compile(r"_?mocha(\.js)?"),
-    values=frozenset({"-r", "--require", "-R", "--reporter", "-t", "--timeout", "-u", "--ui"})
-    | {"-g", "--grep", "-f", "--fgrep", "-s", "--slow", "--extension", "--config", "--package"}
-    | {"-O", "--reporter-option", "--reporter-options", "--ignore", "-j", "--jobs", "--retries"}
+    values=frozenset(
+        {"-r", "--require", "-R", "--reporter", "-t", "--timeout", "-u", "--ui"}
+    )
+    | {
+        "-g",
+        "--grep",
+        "-f",
+        "--fgrep",
+        "-s",
+        "--slow",
+        "--extension",
+        "--config",
+        "--package",
+    }
+    | {
+        "-O",
+        "--reporter-option",
+        "--reporter-options",
+        "--ignore",
+        "-j",
+        "--jobs",
+        "--retries",
+    }
     | {"--file", "--opts", "--import", "--loader", "-n", "--node-option"},
 )
 

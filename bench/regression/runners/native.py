@@ -29,7 +29,9 @@ _CTEST = ResultLines(
     STATUS_WORDS | {"not run (disabled)": SKIPPED},
 )
 """``ctest``; its closing line counts skipped tests as passed: ``parse_ctest``."""
-_CTEST_END = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", re.MULTILINE)
+_CTEST_END = re.compile(
+    r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", re.MULTILINE
+)
 _CTEST_SKIPPED = re.compile(r"^\t +\d+ - .* \(Skipped\)$", re.MULTILINE)
 GTEST = ResultLines(
     # Under `ctest -V` the lines have the number of the test in front; output may precede them.
@@ -40,7 +42,9 @@ GTEST = ResultLines(
     re.compile(r"^(?:\d+: )?\[ +PASSED +\] (\d+) tests?\.", re.MULTILINE),
 )
 AUTOMAKE = ResultLines(
-    re.compile(r"^(?P<status>PASS|FAIL|XPASS|XFAIL|SKIP|ERROR): (?P<name>\S.*?)(?: \(exit.*\))?$"),
+    re.compile(
+        r"^(?P<status>PASS|FAIL|XPASS|XFAIL|SKIP|ERROR): (?P<name>\S.*?)(?: \(exit.*\))?$"
+    ),
     STATUS_WORDS,
     re.compile(r"^# PASS: +(\d+)$", re.MULTILINE),
 )

@@ -31,7 +31,14 @@ _TESTDOX_SUITE = re.compile(r"^[^\W\d][^:]*$")
 _TESTDOX_LINE = re.compile(r"^   [│┐├┴] ?(.*)$")
 _TESTDOX_END = re.compile(r"^(?:Summary of non-successful|There (?:was|were) \d)")
 # As in PHPUnit's exit code, a risky test or a warning is not a failure.
-_TESTDOX_MARKS = {"✔": PASSED, "✘": FAILED, "↩": SKIPPED, "∅": SKIPPED, "☢": SKIPPED, "⚠": SKIPPED}
+_TESTDOX_MARKS = {
+    "✔": PASSED,
+    "✘": FAILED,
+    "↩": SKIPPED,
+    "∅": SKIPPED,
+    "☢": SKIPPED,
+    "⚠": SKIPPED,
+}
 # The closing line may count them as passed.
 _TESTDOX_ODD = re.compile(r"^ [☢⚠] ")
 _PHPUNIT_COUNT = re.compile(r"^(?:OK \((\d+) tests?,|Tests: (\d+), .*)", re.MULTILINE)
@@ -76,7 +83,14 @@ PHPUNIT = RunnerSupport(
     ),
     program=re.compile(r"phpunit(\.phar)?"),
     values=frozenset({"-c", "--configuration", "--bootstrap", "--filter", "--group"})
-    | {"--exclude-group", "--testsuite", "-d", "--log-junit", "--printer", "--order-by"},
+    | {
+        "--exclude-group",
+        "--testsuite",
+        "-d",
+        "--log-junit",
+        "--printer",
+        "--order-by",
+    },
 )
 
 
@@ -91,7 +105,8 @@ _MINITEST_TEST = re.compile(r"^(\S.*?#test_\S.*?) = (.*)$")
 _MINITEST_END = re.compile(r"^(?:.*?\D)?\d+\.\d+ s = ([.FES])$")
 _MINITEST_STATUSES = {".": PASSED, "S": SKIPPED}
 _MINITEST_COUNT = re.compile(
-    r"^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(.*)$", re.MULTILINE
+    r"^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(.*)$",
+    re.MULTILINE,
 )
 _NOT_PASSED = re.compile(r"(\d+) (?:skips|pendings|omissions)")
 _MINITEST_REASON = re.compile(r"^([^\s:]\S*(?: \S+)*?#test_.+?)(?: \[.*\])?:$")
@@ -103,7 +118,9 @@ _TEST_UNIT_REASON = re.compile(r"^(?:Failure|Error): (test.*?\(\S+\))")
 _TEST_UNIT_BREAK = re.compile(r"^={20,}$")
 _RSPEC_LINE = re.compile(r"^( *)(\S.*?)( \(FAILED - \d+\)| \(PENDING: .*\))?$")
 _RSPEC_END = re.compile(r"^(?:Pending|Failures):|^Finished in ")
-_RSPEC_COUNT = re.compile(r"^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?", re.MULTILINE)
+_RSPEC_COUNT = re.compile(
+    r"^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?", re.MULTILINE
+)
 _RSPEC_REASON = re.compile(r"^  \d+\) (\S.*)$")
 _RSPEC_BREAK = re.compile(r"^(?:Finished in |Failed examples:)")
 SUFFIXED = ResultLines(
@@ -123,13 +140,21 @@ def ruby_file(one: SimpleCommand, path: str, _tree: BaseTree) -> str | None:
     if (place := place_of(one.words, re.compile("rake"))) is not None:
         tasks = [word for word in one.words[place + 1 :] if _RAKE_TASK.fullmatch(word)]
         # rake reads a pattern.
-        return one.with_words(*one.words, f"TEST={name}") if tasks and is_plain(here) else None
+        return (
+            one.with_words(*one.words, f"TEST={name}")
+            if tasks and is_plain(here)
+            else None
+        )
     place = place_of(one.words, re.compile("rails|ruby"))
     if place is None or "-e" in one.words:
         return None
-    files = [n for n, word in enumerate(one.words) if n > place and word.endswith(".rb")]
+    files = [
+        n for n, word in enumerate(one.words) if n > place and word.endswith(".rb")
+    ]
     if one.words[place].endswith("rails"):
-        return one.with_words(*(w for n, w in enumerate(one.words) if n not in files), name)
+        return one.with_words(
+            *(w for n, w in enumerate(one.words) if n not in files), name
+        )
     if len(files) != 1:
         return None
     return one.with_words(*one.words[: files[0]], name, *one.words[files[0] + 1 :])
@@ -153,12 +178,18 @@ def parse_minitest(output: str) -> ParsedOutput:
         if name and (ended := _MINITEST_END.match(line)):
             found.append((name, _MINITEST_STATUSES.get(ended[1], FAILED)))
             name = ""
-    return ParsedOutput(worst(found), reasons, _ruby_passed(output), counts=True).checked()
+    return ParsedOutput(
+        worst(found), reasons, _ruby_passed(output), counts=True
+    ).checked()
 
 
 def _ruby_passed(output: str) -> int | None:
     ends = _MINITEST_COUNT.findall(output)
-    bad = sum(int(n) for _, *numbers, rest in ends for n in [*numbers, *_NOT_PASSED.findall(rest)])
+    bad = sum(
+        int(n)
+        for _, *numbers, rest in ends
+        for n in [*numbers, *_NOT_PASSED.findall(rest)]
+    )
     return sum(int(end[0]) for end in ends) - bad if ends else None
 
 
@@ -182,7 +213,9 @@ def parse_test_unit(output: str) -> ParsedOutput:
         title = f"{test_name}({'::'.join(around)})"  # test_a(A::B) for A > B > test_a
         if title in reasons:
             details[name] = reasons[title]
-    return ParsedOutput(worst(results), details, _ruby_passed(output), counts=True).checked()
+    return ParsedOutput(
+        worst(results), details, _ruby_passed(output), counts=True
+    ).checked()
 
 
 def parse_rspec(output: str) -> ParsedOutput:
@@ -194,14 +227,18 @@ def parse_rspec(output: str) -> ParsedOutput:
     results = worst(_rspec_results(lines))
     reasons = blocks(lines, _RSPEC_REASON, _RSPEC_BREAK)
     titles = {name: name.replace(" > ", " ") for name in results}
-    details = {name: reasons[title] for name, title in titles.items() if title in reasons}
+    details = {
+        name: reasons[title] for name, title in titles.items() if title in reasons
+    }
     ends = _RSPEC_COUNT.findall(output)
     passed = sum(int(a) - int(b) - int(c or 0) for a, b, c in ends) if ends else None
     return ParsedOutput(results, details, passed, counts=True).checked()
 
 
 def _rspec_results(lines: list[str]) -> Iterator[tuple[str, str]]:
-    end = next((n for n, line in enumerate(lines) if _RSPEC_END.match(line)), len(lines))
+    end = next(
+        (n for n, line in enumerate(lines) if _RSPEC_END.match(line)), len(lines)
+    )
     # A group that stands alone has an empty line above it; output of a test mostly has not.
     above = zip(lines[:end], ["", *lines], strict=False)
     shown = [line for line, before in above if line.startswith("  ") or not before]
@@ -233,14 +270,27 @@ RSPEC = RunnerSupport(
         frozenset({"--format", "-f"}),
     ),
     program=re.compile(r"rspec"),
-    values=frozenset({"-f", "--format", "-r", "--require", "-I", "-O", "--options", "-o"})
-    | {"--out", "-t", "--tag", "-P", "--pattern", "-e", "--example", "--seed", "--order"},
+    values=frozenset(
+        {"-f", "--format", "-r", "--require", "-I", "-O", "--options", "-o"}
+    )
+    | {
+        "--out",
+        "-t",
+        "--tag",
+        "-P",
+        "--pattern",
+        "-e",
+        "--example",
+        "--seed",
+        "--order",
+    },
 )
 
 
 MINITEST = RunnerSupport(
     re.compile(
-        COMMAND_START + r"(?:rake(?:\s+\S+)*?\s+test|rails\s+test|ruby\s+(?:\S+\s+)*?\S*test)"
+        COMMAND_START
+        + r"(?:rake(?:\s+\S+)*?\s+test|rails\s+test|ruby\s+(?:\S+\s+)*?\S*test)"
     ),
     suffixes=(".rb",),
     parsers=(parse_minitest, parse_test_unit),
@@ -259,5 +309,8 @@ RUBY_TESTS = Convention(
         r"(?:^|/)(?P<subject>[^/]+)_(?:test|spec)\.rb$|(?:^|/)test_(?P<behind>[^/]+)\.rb$"
         r"|(?:^|/)test/(?:.*/)?tc?_(?P<inside>[^/]+)\.rb$"
     ),
-    (r"""require(?:_relative)?\s*\(?\s*['"][^'"\n]*\b{stem}(?:\.rb)?['"]""", r"\b{camel}\b"),
+    (
+        r"""require(?:_relative)?\s*\(?\s*['"][^'"\n]*\b{stem}(?:\.rb)?['"]""",
+        r"\b{camel}\b",
+    ),
 )

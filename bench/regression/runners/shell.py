@@ -16,10 +16,13 @@ from pathlib import PurePosixPath
 
 Read = Callable[[str], str | None]
 """Returns the text of a file of the base commit; None if there is none."""
-_OPERATOR = re.compile(r"\|\||&&|\|&?|;|\n|(?<![<>&])&(?![>&])|\(|\)|\{(?=\s)|(?<=\s)\}")
+_OPERATOR = re.compile(
+    r"\|\||&&|\|&?|;|\n|(?<![<>&])&(?![>&])|\(|\)|\{(?=\s)|(?<=\s)\}"
+)
 _HIDDEN = "\0"
 _QUOTED = re.compile(
-    r"""'[^']*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\\.|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}""", re.DOTALL
+    r"""'[^']*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\\.|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}""",
+    re.DOTALL,
 )
 # Installing a runner does not start it.
 _INSTALLS = re.compile(
@@ -32,7 +35,9 @@ _PLAIN_PATH = re.compile(r"[\w@+=,./-]+")
 _PRINTABLE = re.compile(r"[^\x00-\x1f\x7f]+")
 _MANAGERS = frozenset({"npm", "yarn", "pnpm", "composer"})
 # Words of the managers that are not names of scripts.
-_BUILT_IN = frozenset({"install", "ci", "i", "add", "build", "exec", "dlx", "init", "workspace"})
+_BUILT_IN = frozenset(
+    {"install", "ci", "i", "add", "build", "exec", "dlx", "init", "workspace"}
+)
 _MOST_SCRIPTS = 4
 _LONGEST = 10_000
 
@@ -81,8 +86,14 @@ def simple_commands(command: str) -> list[SimpleCommand]:
         return []
     found: list[SimpleCommand] = []
     start, folder = 0, ""
-    for end, after in [*((m.start(), m.end()) for m in _OPERATOR.finditer(mask)), (len(mask), 0)]:
-        spans = [(start + m.start(), start + m.end()) for m in re.finditer(r"\S+", mask[start:end])]
+    for end, after in [
+        *((m.start(), m.end()) for m in _OPERATOR.finditer(mask)),
+        (len(mask), 0),
+    ]:
+        spans = [
+            (start + m.start(), start + m.end())
+            for m in re.finditer(r"\S+", mask[start:end])
+        ]
         words = tuple(command[first:last] for first, last in spans)
         if words and words[0] == "cd":
             folder = _entered(folder, words[1:])
@@ -105,14 +116,18 @@ def _entered(folder: str, words: tuple[str, ...]) -> str:
 
 def only_command(command: str, pattern: re.Pattern[str]) -> SimpleCommand | None:
     """Return the only simple command that ``pattern`` finds; None for none or several."""
-    commands = [one for one in simple_commands(command) if not _INSTALLS.match(one.text)]
+    commands = [
+        one for one in simple_commands(command) if not _INSTALLS.match(one.text)
+    ]
     found = [one for one in commands if pattern.search(masked(one.text))]
     return found[0] if len(found) == 1 else None
 
 
 def without_installs(command: str) -> str:
     """Return the simple commands of ``command`` that install nothing, one a line."""
-    kept = [one.text for one in simple_commands(command) if not _INSTALLS.match(one.text)]
+    kept = [
+        one.text for one in simple_commands(command) if not _INSTALLS.match(one.text)
+    ]
     return "\n".join(kept) or command
 
 
@@ -180,8 +195,13 @@ def script_call(command: SimpleCommand, read: Read) -> ScriptCall | None:
 def _scripts(folder: str, manager: str, read: Read) -> Mapping[str, str]:
     file = "composer.json" if manager == "composer" else "package.json"
     try:
-        scripts = json.loads(read(f"{folder}/{file}" if folder else file) or "")["scripts"]
-        parts = {name: text if isinstance(text, list) else [text] for name, text in scripts.items()}
+        scripts = json.loads(read(f"{folder}/{file}" if folder else file) or "")[
+            "scripts"
+        ]
+        parts = {
+            name: text if isinstance(text, list) else [text]
+            for name, text in scripts.items()
+        }
         return {
             str(name): " && ".join(str(part).removeprefix("@php ") for part in texts)
             for name, texts in parts.items()

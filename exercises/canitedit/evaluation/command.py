@@ -60,11 +60,15 @@ class OutcomeCache:
     def get(self, program: TestedProgram) -> EvaluatedProgram | None:
         """Return the outcome of ``program``, if it is known; a damaged file is as none."""
         try:
-            return EvaluatedProgram.model_validate(json_of(read_bytes(self._path(program))))
+            return EvaluatedProgram.model_validate(
+                json_of(read_bytes(self._path(program)))
+            )
         except (OSError, DamagedError, ValidationError):
             return None
 
-    def put(self, program: TestedProgram, outcome: EvaluatedProgram) -> EvaluatedProgram:
+    def put(
+        self, program: TestedProgram, outcome: EvaluatedProgram
+    ) -> EvaluatedProgram:
         kept = outcome.model_copy(update={"timestamp": int(time.time())})
         data = kept.model_dump_json(exclude={"program_no_test"}).encode("utf-8")
         write_bytes_atomic(self._path(program), data, durable=False)
@@ -94,7 +98,9 @@ def run_programs(
 
     with ThreadPoolExecutor(workers, "program") as pool:
         try:
-            for future in as_completed([pool.submit(run, p) for p in programs if not p.alone]):
+            for future in as_completed(
+                [pool.submit(run, p) for p in programs if not p.alone]
+            ):
                 future.result()
                 done()
         except BaseException:
@@ -118,7 +124,10 @@ def _processors() -> int:
 @option_group
 class EvaluationOptions:
     folder: Path | None = option(
-        None, "Evaluate the files *.json.gz of completions in this folder.", "folder", argument=True
+        None,
+        "Evaluate the files *.json.gz of completions in this folder.",
+        "folder",
+        argument=True,
     )
     output: Folder | None = option(
         None,
@@ -127,7 +136,10 @@ class EvaluationOptions:
         given=Path,
     )
     environment: EnvironmentKind = option(
-        EnvironmentKind.LOCAL, "Run programs here: local or docker.", "--environment", decides=True
+        EnvironmentKind.LOCAL,
+        "Run programs here: local or docker.",
+        "--environment",
+        decides=True,
     )
     interpreter: Path | None = option(
         None,
@@ -137,15 +149,21 @@ class EvaluationOptions:
         read=lambda name, path, context: absolute(name, [path], context)[0],
     )
     workers: int = workers_option(
-        None, "Run this many programs at once; default: one for each core.", factory=_processors
+        None,
+        "Run this many programs at once; default: one for each core.",
+        factory=_processors,
     )
     problems: str = option(
         "", "Take the problems from these rows, not from the files.", "--problems"
     )
     allow_missing: bool = option(
-        False, "Leave out problems whose libraries cannot be imported.", "--allow-missing"
+        False,
+        "Leave out problems whose libraries cannot be imported.",
+        "--allow-missing",
     )
-    cache: Folder = cache_option("Keep virtual environments and outcomes in this folder.")
+    cache: Folder = cache_option(
+        "Keep virtual environments and outcomes in this folder."
+    )
 
 
 @command(EvaluationOptions)
@@ -165,13 +183,19 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 def _evaluate(options: EvaluationOptions, stop: Shutdown) -> None:
     folder = _checked_folder(options)
     output = options.output or folder
-    rows = {p.full_name: p for p in load_problems(options.problems)} if options.problems else None
+    rows = (
+        {p.full_name: p for p in load_problems(options.problems)}
+        if options.problems
+        else None
+    )
     files = read_completions(folder, output, rows)
     modules = {file.problem.full_name: needed_modules(file.problem) for file in files}
     source = EnvironmentSource(options.environment, options.interpreter, options.cache)
     wanted = frozenset().union(*modules.values()) - STUBBED
     with program_environment(source, wanted, stop.check, _say) as environment:
-        lacking = {name: needs & environment.missing.keys() for name, needs in modules.items()}
+        lacking = {
+            name: needs & environment.missing.keys() for name, needs in modules.items()
+        }
         _check_missing(environment, lacking, allowed=options.allow_missing)
         kept = [file for file in files if not lacking[file.problem.full_name]]
         outcomes = _outcomes(options, environment, kept, stop)
@@ -181,14 +205,20 @@ def _evaluate(options: EvaluationOptions, stop: Shutdown) -> None:
     statuses = Counter(result.status.value for file in done for result in file.results)
     counts = ", ".join(f"{number:,} {name}" for name, number in statuses.most_common())
     print(f"{counted(statuses.total(), 'completion')}: {counts or 'none'}")
-    if unknown := sum(r.passed and r.coverage is None for file in done for r in file.results):
-        print(f"{counted(unknown, 'completion')} passed once, and not again for the coverage")
+    if unknown := sum(
+        r.passed and r.coverage is None for file in done for r in file.results
+    ):
+        print(
+            f"{counted(unknown, 'completion')} passed once, and not again for the coverage"
+        )
     print(f"{counted(len(done), 'file')} written to {output}")
 
 
 def _checked_folder(options: EvaluationOptions) -> Path:
     if options.folder is None:
-        raise UserError("no folder given; usage: python -m exercises.canitedit evaluate DIR")
+        raise UserError(
+            "no folder given; usage: python -m exercises.canitedit evaluate DIR"
+        )
     most = MOST_SHARED * _processors()
     if options.workers > most:
         raise UserError(
@@ -203,17 +233,23 @@ def _checked_folder(options: EvaluationOptions) -> Path:
 
 
 def _check_missing(
-    environment: ProgramEnvironment, lacking: Mapping[str, frozenset[str]], *, allowed: bool
+    environment: ProgramEnvironment,
+    lacking: Mapping[str, frozenset[str]],
+    *,
+    allowed: bool,
 ) -> None:
     if not environment.missing:
         return
     reasons = "; ".join(
-        f"{name} ({one_line(reason)[:100]})" for name, reason in sorted(environment.missing.items())
+        f"{name} ({one_line(reason)[:100]})"
+        for name, reason in sorted(environment.missing.items())
     )
     problems = [name for name, missing in lacking.items() if missing]
     words = f"cannot be imported: {reasons}"
     if problems:
-        words += f"; {counted(len(problems), 'problem')} need them: {some(problems, _SHOWN)}"
+        words += (
+            f"; {counted(len(problems), 'problem')} need them: {some(problems, _SHOWN)}"
+        )
     if MEASURING in environment.missing or not allowed:
         raise UserError(
             f"{words}; install them, or leave the problems out with --allow-missing "
@@ -231,8 +267,14 @@ def _outcomes(
     from tqdm import tqdm
 
     cache = OutcomeCache(options.cache / "canitedit" / environment.identity[:16])
-    distinct = {program.sha256: program for file in files for program in tested_programs(file)}
-    known = {key: kept for key, one in distinct.items() if (kept := cache.get(one)) is not None}
+    distinct = {
+        program.sha256: program for file in files for program in tested_programs(file)
+    }
+    known = {
+        key: kept
+        for key, one in distinct.items()
+        if (kept := cache.get(one)) is not None
+    }
     left = [one for key, one in distinct.items() if key not in known]
     _say(
         f"{counted(len(distinct), 'distinct program')} with Python {environment.python}: "
@@ -271,12 +313,16 @@ def read_completions(
             f"{folder} has evaluated files alone; --output DIR evaluates them again into DIR"
         )
     if not paths:
-        raise UserError(f"{folder} has no file *{COMPLETED}; give a folder of completions")
+        raise UserError(
+            f"{folder} has no file *{COMPLETED}; give a folder of completions"
+        )
     found = []
     for _, path in sorted(paths.items()):
         file = read_file(path)
         if rows is not None and file.problem.full_name not in rows:
-            raise DamagedFileError(path, "is about a problem that --problems lacks", "take it away")
+            raise DamagedFileError(
+                path, "is about a problem that --problems lacks", "take it away"
+            )
         problem = rows[file.problem.full_name] if rows is not None else file.problem
         results = () if file.completions else file.results
         found.append(replace(file, problem=problem, results=results))
@@ -302,7 +348,8 @@ def tested_programs(file: ProblemFile) -> tuple[TestedProgram, ...]:
     stubs = tuple(sorted(STUBBED & needed_modules(file.problem)))
     alone = file.problem.full_name in TIMED
     return tuple(
-        TestedProgram(program + file.problem.tests, stubs, alone) for program in _programs(file)
+        TestedProgram(program + file.problem.tests, stubs, alone)
+        for program in _programs(file)
     )
 
 
@@ -312,7 +359,9 @@ def _programs(file: ProblemFile) -> list[str]:
     return [result.program_no_test for result in file.results]
 
 
-def evaluated_file(file: ProblemFile, outcomes: Mapping[str, EvaluatedProgram]) -> ProblemFile:
+def evaluated_file(
+    file: ProblemFile, outcomes: Mapping[str, EvaluatedProgram]
+) -> ProblemFile:
     results = tuple(
         outcomes[program.sha256].model_copy(update={"program_no_test": text})
         for text, program in zip(_programs(file), tested_programs(file), strict=True)

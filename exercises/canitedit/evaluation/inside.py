@@ -53,7 +53,9 @@ def main() -> None:
     # What the program left there may be a link or a folder.
     made = f"{place}.{os.getpid()}"
     with open(made, "x", encoding="utf-8") as stream:  # noqa: PTH123
-        stream.write(f"{LATE if status is None else ENDED} {code} {secret if passed else '-'}")
+        stream.write(
+            f"{LATE if status is None else ENDED} {code} {secret if passed else '-'}"
+        )
     os.replace(made, place)  # noqa: PTH105
     # Without the exit handlers of Python: nothing more is to happen.
     os._exit(0)
@@ -97,7 +99,9 @@ def _processor_times() -> tuple[float, float]:
         try:
             for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
                 with open(f"/proc/{process}/task/{thread}/schedstat") as stream:  # noqa: PTH123
-                    ran, delayed = (int(word) / _NANOSECONDS for word in stream.read().split()[:2])
+                    ran, delayed = (
+                        int(word) / _NANOSECONDS for word in stream.read().split()[:2]
+                    )
                 used, waited = used + ran, max(waited, delayed)
         except (OSError, ValueError):
             continue  # it has ended, or this kernel does not count

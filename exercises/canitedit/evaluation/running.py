@@ -22,7 +22,13 @@ from pydantic import ValidationError
 
 from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import DamagedError, json_of
-from environments.base import EnvironmentKind, Project, ResourceLimits, UnavailableError, VenvSpec
+from environments.base import (
+    EnvironmentKind,
+    Project,
+    ResourceLimits,
+    UnavailableError,
+    VenvSpec,
+)
 from environments.choice import make_folders
 from environments.docker.engine import connect, engine_errors
 from environments.docker.images import holds
@@ -36,9 +42,14 @@ from exercises.canitedit.results import EvaluatedProgram, ProgramStatus
 SECONDS = 15.0
 """A program's time with its tests (public code)."""
 LIMITS = ResourceLimits(
-    processes=256, memory=4 << 30, file_size=256 << 20, written=512 << 20, temporary=512 << 20,
-    output=256 << 10, collected=4 << 20,
-)  # fmt: skip
+    processes=256,
+    memory=4 << 30,
+    file_size=256 << 20,
+    written=512 << 20,
+    temporary=512 << 20,
+    output=256 << 10,
+    collected=4 << 20,
+)
 MOST_SHARED = 4
 """The most programs for each processor."""
 ATTEMPTS = 3
@@ -56,9 +67,12 @@ _LEFT = "the program ended before the last line of its tests\n"
 # Half characters, which JSON can hold, make a program that Python refuses.
 _ENCODING = ("utf-8", "surrogatepass")
 _VARIABLES = {
-    "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-}  # fmt: skip
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
 _STUBS = {
     "vllm": b"""\
 class SamplingParams:
@@ -87,7 +101,9 @@ class TestedProgram:
 
     @cached_property
     def sha256(self) -> str:
-        return hashlib.sha256("\0".join((self.text, *self.stubs)).encode(*_ENCODING)).hexdigest()
+        return hashlib.sha256(
+            "\0".join((self.text, *self.stubs)).encode(*_ENCODING)
+        ).hexdigest()
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -112,7 +128,9 @@ def outcome_of(folders: Folders, program: TestedProgram) -> EvaluatedProgram:
     One whose tests compare times runs until two verdicts agree.
     """
     found = [run_program(folders, program)]
-    while program.alone and all(one.passed is not found[-1].passed for one in found[:-1]):
+    while program.alone and all(
+        one.passed is not found[-1].passed for one in found[:-1]
+    ):
         found.append(run_program(folders, program))
     outcome = found[-1]
     for _ in range(ATTEMPTS if program.alone else 1):
@@ -168,9 +186,15 @@ def _run(
     late, code, passed = result.timed_out, result.exit_code or 0, False
     with suppress(ValueError):
         words, number, shown = result.files.get(REPORT, b"").decode("ascii").split(" ")
-        late, code, passed = words == LATE, int(number), shown == secret and result.exit_code == 0
+        late, code, passed = (
+            words == LATE,
+            int(number),
+            shown == secret and result.exit_code == 0,
+        )
     coverage = result.files.get(COVERAGE, b"")
-    output, errors = (_ADDRESS.sub("0x..", text) for text in (result.output, result.errors))
+    output, errors = (
+        _ADDRESS.sub("0x..", text) for text in (result.output, result.errors)
+    )
     output, errors = output[:_KEPT], errors[-_KEPT:]
     if late:
         # The public code keeps no output of these.
@@ -181,7 +205,9 @@ def _run(
         refused = code != 0 and "SyntaxError" in result.errors
         status = ProgramStatus.SYNTAX_ERROR if refused else ProgramStatus.EXCEPTION
         errors += _LEFT if code == 0 else ""
-    return EvaluatedProgram(status=status, exit_code=code, stdout=output, stderr=errors), coverage
+    return EvaluatedProgram(
+        status=status, exit_code=code, stdout=output, stderr=errors
+    ), coverage
 
 
 REQUIREMENTS = Path(__file__).parents[2] / "canitedit-requirements.txt"
@@ -260,9 +286,14 @@ def program_environment(
             python = _python(source, check, say) if local else None
             image = _image(say) if source.kind is EnvironmentKind.DOCKER else ""
             folders = make_folders(
-                source.kind, python, image, limits=LIMITS, run_key=source.run_key, check=check,
+                source.kind,
+                python,
+                image,
+                limits=LIMITS,
+                run_key=source.run_key,
+                check=check,
                 warn_once=say,
-            )  # fmt: skip
+            )
         except UnavailableError as error:
             raise UserError(str(error)) from error
         try:
@@ -280,7 +311,10 @@ def _without_leftovers(source: EnvironmentSource) -> Iterator[None]:
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_groups(source.run_key)
-            if source.kind is EnvironmentKind.DOCKER and (client := connect()) is not None:
+            if (
+                source.kind is EnvironmentKind.DOCKER
+                and (client := connect()) is not None
+            ):
                 remove_containers(client, source.run_key)
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield
@@ -298,7 +332,9 @@ def _python(
     none = UnavailableError("no image")
     project = Project(_NAME, _NAME, "", REQUIREMENTS.parent, "", spec, none)
     try:
-        return Venvs(source.cache / "environments", check=check).dependencies(project, spec)
+        return Venvs(source.cache / "environments", check=check).dependencies(
+            project, spec
+        )
     except UnavailableError as error:
         raise UserError(
             f"{error}; install what can be into a virtual environment of your own, and give its "
@@ -309,18 +345,27 @@ def _python(
 def _image(say: Callable[[str], None]) -> str:
     client = connect()
     if client is None:
-        raise UserError("no Docker engine answers: start one, or choose --environment local")
-    files = {"Dockerfile": DOCKERFILE.read_bytes(), "requirements.txt": REQUIREMENTS.read_bytes()}
+        raise UserError(
+            "no Docker engine answers: start one, or choose --environment local"
+        )
+    files = {
+        "Dockerfile": DOCKERFILE.read_bytes(),
+        "requirements.txt": REQUIREMENTS.read_bytes(),
+    }
     digest = hashlib.sha256(b"\0".join(files.values())).hexdigest()
     name = f"{_IMAGE}:{digest[:12]}"
     with engine_errors():
         if not holds(client, name):
             say(f"building the image {name}; this takes minutes")
-            given = {name: os.environ[name] for name in _FROM_VARIABLES if name in os.environ}
+            given = {
+                name: os.environ[name] for name in _FROM_VARIABLES if name in os.environ
+            }
             with tempfile.TemporaryDirectory() as folder:
                 for path, data in files.items():
                     Path(folder, path).write_bytes(data)
-                client.images.build(path=folder, tag=name, rm=True, forcerm=True, buildargs=given)
+                client.images.build(
+                    path=folder, tag=name, rm=True, forcerm=True, buildargs=given
+                )
     return name
 
 
@@ -338,11 +383,22 @@ def _probed(
     )
     try:
         found = json_of(result.files.get(_FOUND, b""))
-        python, libraries = str(found["python"]), [str(name) for name in found["libraries"]]
+        python, libraries = (
+            str(found["python"]),
+            [str(name) for name in found["libraries"]],
+        )
         missing = {str(name): str(reason) for name, reason in found["missing"].items()}
-        decisive = [kind.value, python, str(found["machine"]), libraries, rules_sha256()]
+        decisive = [
+            kind.value,
+            python,
+            str(found["machine"]),
+            libraries,
+            rules_sha256(),
+        ]
     except (DamagedError, LookupError, TypeError, AttributeError) as error:
         said = " ".join(result.output.split())[-_SHOWN:]
-        raise InfrastructureError(f"Python does not run in the environment: {said}") from error
+        raise InfrastructureError(
+            f"Python does not run in the environment: {said}"
+        ) from error
     identity = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
     return ProgramEnvironment(folders, identity, python.split()[0], missing)

@@ -71,7 +71,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     named = bool(values["run"]) and (values["status"] or values["clean"])
     values["models"] = () if named else chosen_models(values)
     config = built(GenerationConfig, values)
-    options = built(GenerationOptions, values, str if named else names_of(config.models))
+    options = built(
+        GenerationOptions, values, str if named else names_of(config.models)
+    )
     config = checked_config(config)
     if options.clean_all and not options.clean:
         raise UserError("--all is for --clean; give both to remove a run")
@@ -80,7 +82,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     )
     if options.clean:
         everything, yes = options.clean_all, options.yes
-        raise typer.Exit(clean_command(store, options.cache, print, everything=everything, yes=yes))
+        raise typer.Exit(
+            clean_command(store, options.cache, print, everything=everything, yes=yes)
+        )
     if options.status:
         raise typer.Exit(status_command(store, print, as_json=options.as_json))
     raise typer.Exit(generate(config, options, store, print))
@@ -133,7 +137,9 @@ class CompletionJob:
     def portable(self) -> CompletionJob:
         return self
 
-    def start(self, services: GenerationServices, context: JobContext) -> CompletionWork:
+    def start(
+        self, services: GenerationServices, context: JobContext
+    ) -> CompletionWork:
         return CompletionWork(self, services, context)
 
 
@@ -159,9 +165,14 @@ class CompletionWork:
                     self.context.log.warning("completion %d: %s", number, error)
                     refused.append(error)
                     cost = as_text(error.cost)
-                    made.append(Completion(program="", reply="", truncated=False, cost=cost))
+                    made.append(
+                        Completion(program="", reply="", truncated=False, cost=cost)
+                    )
             words = f", {counted(len(refused), 'request')} refused" if refused else ""
-            status, reason = JobStatus.DONE, f"{counted(len(made), 'completion')}{words}"
+            status, reason = (
+                JobStatus.DONE,
+                f"{counted(len(made), 'completion')}{words}",
+            )
         except BudgetUsedError as error:
             status, reason = JobStatus.BUDGET, str(error)
         own = [error for error in refused if not isinstance(error, WindowExceededError)]
@@ -170,9 +181,13 @@ class CompletionWork:
             status, reason = JobStatus.ERROR, f"every request was refused: {own[0]}"
         generated = None
         if made:
-            content = ProblemFile(self.job.problem, self.job.kind, self._decoding(), tuple(made))
+            content = ProblemFile(
+                self.job.problem, self.job.kind, self._decoding(), tuple(made)
+            )
             generated = Generated(content, tuple(map(str, refused)))
-        return End(status, reason, generated, GENERATED if status is JobStatus.DONE else "")
+        return End(
+            status, reason, generated, GENERATED if status is JobStatus.DONE else ""
+        )
 
     def _decoding(self) -> Decoding:
         config, model = self.services.config, self._model(1, self.context.gate(1))
@@ -194,7 +209,9 @@ class CompletionWork:
     def _model(self, number: int, gate: AttemptGate) -> LiteLLMModel:
         config = self.services.config
         sampling = Sampling(config.top_p, self._request.stop, seed=number)
-        return self.services.models.model(self.job.choice, config.temperature, gate, sampling)
+        return self.services.models.model(
+            self.job.choice, config.temperature, gate, sampling
+        )
 
     def _completion(self, number: int) -> Completion:
         model = self._model(number, self.context.gate(number))
@@ -202,7 +219,9 @@ class CompletionWork:
         request = self._request
         text = request.text
         reply = model.complete_text(text) if text else model.complete(request.messages)
-        return completion_of(program_of(self.services.config.prompt, reply.content), reply)
+        return completion_of(
+            program_of(self.services.config.prompt, reply.content), reply
+        )
 
 
 def completion_of(program: str, reply: Reply) -> Completion:
@@ -297,14 +316,19 @@ class CompletionBenchmark(Benchmark[Generated]):
             record = self.store.prediction(key)
             lost = record.exists() and not self._file(job).exists()
             with suppress(DamagedFileError):
-                if lost and self.store.read_prediction(record).get("status") == GENERATED:
+                if (
+                    lost
+                    and self.store.read_prediction(record).get("status") == GENERATED
+                ):
                     record.unlink()
 
     def _file(self, job: CompletionJob, *, evaluated: bool = False) -> Path:
         name = file_name(job.problem, job.kind, evaluated=evaluated)
         return self.store.folder / job.folder / name
 
-    def prepared(self, jobs: Sequence[CompletionJob], say: Say) -> Sequence[CompletionJob]:
+    def prepared(
+        self, jobs: Sequence[CompletionJob], say: Say
+    ) -> Sequence[CompletionJob]:
         for job in jobs:
             for evaluated in (True, False):
                 self._file(job, evaluated=evaluated).unlink(missing_ok=True)
@@ -320,7 +344,9 @@ class CompletionBenchmark(Benchmark[Generated]):
                 with suppress(DamagedFileError, FileNotFoundError):
                     found.append(self.store.read_prediction(self.store.prediction(key)))
             found = [record for record in found if record.get("file")]
-            sums = {name: sum(int(one.get(name) or 0) for one in found) for name in _COUNTS}
+            sums = {
+                name: sum(int(one.get(name) or 0) for one in found) for name in _COUNTS
+            }
             first, *others = _COUNTS
             parts = [counted(sums[first], "completion")]
             parts += [f"{sums[name]:,} {name}" for name in others if sums[name]]
@@ -337,7 +363,9 @@ class CompletionBenchmark(Benchmark[Generated]):
         if end.status is JobStatus.DONE:
             folder = self.store.folder / job.folder
             folder.mkdir(parents=True, exist_ok=True)
-            redacted = (redact(one.model_dump(mode="json")) for one in content.completions)
+            redacted = (
+                redact(one.model_dump(mode="json")) for one in content.completions
+            )
             completions = tuple(map(Completion.model_validate, redacted))
             path = write_file(folder, replace(content, completions=completions))
         record = {
@@ -348,7 +376,9 @@ class CompletionBenchmark(Benchmark[Generated]):
             "file": path.name if path else None,
             **_counted(content, len(made.refusals)),
             "refusals": sorted({*made.refusals}),
-            "cost": as_number(total(dollars_or_none(one.cost) for one in content.completions)),
+            "cost": as_number(
+                total(dollars_or_none(one.cost) for one in content.completions)
+            ),
         }
         self.store.save_instance(finished.key, record, None, None)
 

@@ -32,7 +32,12 @@ READER = "python -m exercises.canitedit report"
 
 
 def _kinds(name: str, text: str, _: object) -> tuple[InstructionKind, ...]:
-    return tuple(map(InstructionKind, listed(name, text, [kind.value for kind in InstructionKind])))
+    return tuple(
+        map(
+            InstructionKind,
+            listed(name, text, [kind.value for kind in InstructionKind]),
+        )
+    )
 
 
 @option_group
@@ -71,13 +76,23 @@ class GenerationConfig(RunBasics):
         decides=True,
     )
     temperature: float = option(
-        0.2, "Sampling temperature.", "--temperature", panel=MODELS, least=0, decides=True
+        0.2,
+        "Sampling temperature.",
+        "--temperature",
+        panel=MODELS,
+        least=0,
+        decides=True,
     )
     top_p: float = option(
         0.95, "Sampling top-p, up to 1.", "--top-p", panel=MODELS, least=0, decides=True
     )
     max_output_tokens: int = option(
-        8192, "Output limit of a call.", "--max-tokens", panel=LIMITS, least=1, decides=True
+        8192,
+        "Output limit of a call.",
+        "--max-tokens",
+        panel=LIMITS,
+        least=1,
+        decides=True,
     )
 
     @property
@@ -86,7 +101,9 @@ class GenerationConfig(RunBasics):
 
     def deciding(self) -> dict[str, Any]:
         """Return what a continued run must repeat; instructions may be added later."""
-        prompts = [repr(edit_request(prompt, "{before}", "{instruction}")) for prompt in Prompt]
+        prompts = [
+            repr(edit_request(prompt, "{before}", "{instruction}")) for prompt in Prompt
+        ]
         sha256 = hashlib.sha256("\0".join(prompts).encode()).hexdigest()
         names = [model.name for model in self.models]
         own = {"models": names, "prompt": self.prompt.value, "prompts_sha256": sha256}
@@ -109,7 +126,9 @@ def checked_config(config: GenerationConfig) -> GenerationConfig:
     """Return ``config`` with the edit format of its models, if its values fit together."""
     config.check_name()
     if config.temperature > 2:
-        raise UserError(f"--temperature {config.temperature:g}: must lie between 0 and 2")
+        raise UserError(
+            f"--temperature {config.temperature:g}: must lie between 0 and 2"
+        )
     if not 0 < config.top_p <= 1:
         raise UserError(f"--top-p {config.top_p:g}: must lie above 0 and up to 1")
     # A prompt has no edit format, and the models' defaults may need function calls.
@@ -137,10 +156,14 @@ def model_folders(models: Sequence[ModelChoice]) -> dict[str, str]:
         raise UserError("--models names a model twice; leave one of them out")
     ends = list(short.values())
     whole = {name: re.sub(r"[^\w.+-]+", "-", name) for name in short}
-    found = {name: whole[name] if ends.count(end) > 1 else end for name, end in short.items()}
+    found = {
+        name: whole[name] if ends.count(end) > 1 else end for name, end in short.items()
+    }
     for folder in found.values():
         if not is_safe_name(folder) or [*found.values()].count(folder) > 1:
-            raise UserError(f"--models: no folder can be named {folder}; run its model by itself")
+            raise UserError(
+                f"--models: no folder can be named {folder}; run its model by itself"
+            )
     return found
 
 

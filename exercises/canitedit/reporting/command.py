@@ -16,7 +16,12 @@ from pydantic import TypeAdapter
 from core.errors import UserError
 from core.options import built, command, option, option_group
 from core.plaintext import counted, one_line, table
-from exercises.canitedit.problems import FIRST_PAPER, TABLE_3, InstructionKind, ProblemSelection
+from exercises.canitedit.problems import (
+    FIRST_PAPER,
+    TABLE_3,
+    InstructionKind,
+    ProblemSelection,
+)
 from exercises.canitedit.reporting.report import (
     EditingReport,
     Estimate,
@@ -72,7 +77,12 @@ class ReportRequest:
         argument=True,
     )
     k: tuple[int, ...] = option(
-        (1, 5, 10), "Compute pass@k for these k.", "--k", given=str, shown="1,5,10", read=_parse_ks
+        (1, 5, 10),
+        "Compute pass@k for these k.",
+        "--k",
+        given=str,
+        shown="1,5,10",
+        read=_parse_ks,
     )
     by: tuple[GroupBy, ...] = option(
         (),
@@ -81,13 +91,19 @@ class ReportRequest:
         given=str,
         read=_parse_groups,
     )
-    allow_partial: bool = partial_option("Report incomplete and mixed folders, and say so.")
+    allow_partial: bool = partial_option(
+        "Report incomplete and mixed folders, and say so."
+    )
     as_json: bool = json_option("Print the report as JSON alone.")
     as_csv: bool = csv_option("Print the figures as CSV alone.")
     markdown: bool = option(
-        False, "Print tables in Markdown, the first paper's Table 3 first.", "--markdown"
+        False,
+        "Print tables in Markdown, the first paper's Table 3 first.",
+        "--markdown",
     )
-    plot: Path | None = option(None, "Write a picture of pass@1: .svg or .png.", "--plot")
+    plot: Path | None = option(
+        None, "Write a picture of pass@1: .svg or .png.", "--plot"
+    )
 
     @property
     def form(self) -> OutputForm:
@@ -105,7 +121,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     request, selection = built(ReportRequest, values), built(ProblemSelection, values)
     form = request.form
     if not request.folders:
-        raise UserError("no folder given; usage: python -m exercises.canitedit report DIR…")
+        raise UserError(
+            "no folder given; usage: python -m exercises.canitedit report DIR…"
+        )
     given = [place for folder in request.folders for place in model_folders_in(folder)]
     if len({folder.resolve() for folder in given}) < len(given):
         raise UserError("a folder is given twice; leave one of them out")
@@ -116,7 +134,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
         if 1 not in report.ks:
             raise UserError(f"--plot {request.plot} shows pass@1; add 1 to --k")
         if request.plot.suffix not in (".svg", ".png"):
-            raise UserError(f"--plot {request.plot}: give a name that ends in .svg or .png")
+            raise UserError(
+                f"--plot {request.plot}: give a name that ends in .svg or .png"
+            )
         for path in write_chart(request.plot, partial(draw_scores, report)):
             print(f"wrote {path}", file=sys.stderr)
     print(printed(report, form))
@@ -146,24 +166,48 @@ def draw_scores(report: EditingReport, theme: Theme) -> Figure:
 
     figure, axes = new_figure(height=_FRAME + _LINE * len(report.models))
     for place, kind in enumerate(InstructionKind):
-        found = [(y, one) for y, m in enumerate(report.models) if (one := _pass_1(m, kind))]
+        found = [
+            (y, one) for y, m in enumerate(report.models) if (one := _pass_1(m, kind))
+        ]
         heights = [y + (place - 0.5) * _BAR for y, _ in found]
         means = [one.mean for _, one in found]
         around = [one.interval or Interval(one.mean, one.mean) for _, one in found]
-        below = [max(mean - one.low, 0) for mean, one in zip(means, around, strict=True)]
-        above = [max(one.high - mean, 0) for mean, one in zip(means, around, strict=True)]
+        below = [
+            max(mean - one.low, 0) for mean, one in zip(means, around, strict=True)
+        ]
+        above = [
+            max(one.high - mean, 0) for mean, one in zip(means, around, strict=True)
+        ]
         axes.barh(
-            heights, means, _BAR, xerr=[below, above], label=kind.value, capsize=3,
-            color=theme.series[place], hatch=HATCHES[place], ecolor=theme.ink,
-        )  # fmt: skip
+            heights,
+            means,
+            _BAR,
+            xerr=[below, above],
+            label=kind.value,
+            capsize=3,
+            color=theme.series[place],
+            hatch=HATCHES[place],
+            ecolor=theme.ink,
+        )
         for y, mean, bounds in zip(heights, means, around, strict=True):
             axes.annotate(
-                f"{100 * mean:.1f} %", (bounds.high, y), (5, 0),
-                textcoords="offset points", va="center", fontsize=8,
-            )  # fmt: skip
-    axes.set_yticks(range(len(report.models)), [label(model.name) for model in report.models])
+                f"{100 * mean:.1f} %",
+                (bounds.high, y),
+                (5, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+            )
+    axes.set_yticks(
+        range(len(report.models)), [label(model.name) for model in report.models]
+    )
     axes.invert_yaxis()
-    shown = [one for m in report.models for kind in InstructionKind if (one := _pass_1(m, kind))]
+    shown = [
+        one
+        for m in report.models
+        for kind in InstructionKind
+        if (one := _pass_1(m, kind))
+    ]
     highest = max((one.interval.high for one in shown if one.interval), default=1.0)
     percent_axis(axes.xaxis, 0, min(1.0, highest * 1.25))
     axes.set_xlabel("pass@1; 95 % interval (bootstrap over problems)")
@@ -186,10 +230,14 @@ def report_lines(report: EditingReport, *, markdown: bool) -> Iterator[str]:
         names = ("prompt", "temperature", "top_p", "max_tokens")
         known = {name: getattr(model, name) for name in names}
         said = [f"{name} {value}" for name, value in known.items() if value is not None]
-        if lacking := sum(found[0].unknown_coverage for found in model.figures.values()):
+        if lacking := sum(
+            found[0].unknown_coverage for found in model.figures.values()
+        ):
             said += [f"{counted(lacking, 'passing completion')} without known coverage"]
         yield one_line(f"{model.name}: {', '.join([model.problems, *said])}")
-        yield from (f"partial: {one_line(model.name)}: {fault}" for fault in model.faults)
+        yield from (
+            f"partial: {one_line(model.name)}: {fault}" for fault in model.faults
+        )
     if markdown:
         yield from _section("First paper's Table 3", _table_3(report))
     yield from _section("pass@k and ExcessCode, in per cent", _scores(report, markdown))
@@ -199,20 +247,26 @@ def report_lines(report: EditingReport, *, markdown: bool) -> Iterator[str]:
     yield "Lines: changed, of those that the solution changes. Distance: from before, characters."
     yield "The others: per cent of the completions."
     if report.differences:
-        yield from _section("Paired differences, in points", _differences(report, markdown))
+        yield from _section(
+            "Paired differences, in points", _differences(report, markdown)
+        )
 
 
 def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
     yield from ("", f"## {title}", "", *lines, "")
 
 
-def _rows(report: EditingReport) -> Iterator[tuple[ModelReport, InstructionKind, GroupFigures]]:
+def _rows(
+    report: EditingReport,
+) -> Iterator[tuple[ModelReport, InstructionKind, GroupFigures]]:
     for model in report.models:
         for kind, found in model.figures.items():
             yield from ((model, kind, figures) for figures in found)
 
 
-def _named(model: ModelReport, kind: InstructionKind, figures: GroupFigures) -> list[object]:
+def _named(
+    model: ModelReport, kind: InstructionKind, figures: GroupFigures
+) -> list[object]:
     group = f"{figures.by}: {figures.group}" if figures.by else model.problems
     return [model.name, kind.value, group, figures.problems]
 
@@ -234,7 +288,9 @@ def _scores(report: EditingReport, markdown: bool) -> Iterator[str]:
                 for found in (one.pass_at_k[k] for k in report.ks)
             ),
             *(
-                UNKNOWN if found is None else f"{found.mean:.2f} ({found.standard_error:.2f})"
+                UNKNOWN
+                if found is None
+                else f"{found.mean:.2f} ({found.standard_error:.2f})"
                 for found in (one.code, one.changed, one.v1)
             ),
             one.code.problems if one.code else 0,
@@ -245,14 +301,24 @@ def _scores(report: EditingReport, markdown: bool) -> Iterator[str]:
 
 
 def _beyond(report: EditingReport, markdown: bool) -> Iterator[str]:
-    headings = [*_NAMES, "lines", "distance", "unchanged", "truncated", "no fence", "empty"]
+    headings = [
+        *_NAMES,
+        "lines",
+        "distance",
+        "unchanged",
+        "truncated",
+        "no fence",
+        "empty",
+    ]
     headings += ["do not parse"]
     rows = [
         [
             *_named(model, kind, one),
             UNKNOWN if one.lines is None else f"{one.lines:.2f}",
             UNKNOWN if one.distance is None else f"{one.distance:.1f}",
-            *map(_percent, (one.unchanged, one.truncated, one.without_fence, one.empty)),
+            *map(
+                _percent, (one.unchanged, one.truncated, one.without_fence, one.empty)
+            ),
             _percent(one.not_parsing),
         ]
         for model, kind, one in _rows(report)
@@ -266,7 +332,9 @@ def _differences(report: EditingReport, markdown: bool) -> Iterator[str]:
     for one in report.differences:
         problems = difference = interval = UNKNOWN
         if (means := one.means) is not None:
-            problems = str(means.problems) + f", {means.left_out} left out" * bool(means.left_out)
+            problems = str(means.problems) + f", {means.left_out} left out" * bool(
+                means.left_out
+            )
             if means.difference is not None:
                 difference = f"{100 * means.difference:+.2f}"
                 interval = _interval(means.interval, "+.2f")
@@ -285,9 +353,18 @@ def _interval(interval: Interval | None, form: str = ".2f") -> str:
 
 
 def _table_3(report: EditingReport) -> Iterator[str]:
-    headings = ["source", "model", "size", "problems", "pass@1 descriptive", "pass@1 lazy"]
+    headings = [
+        "source",
+        "model",
+        "size",
+        "problems",
+        "pass@1 descriptive",
+        "pass@1 lazy",
+    ]
     headings += ["ExcessCode v1 descriptive", "ExcessCode v1 lazy"]
-    same = all(model.problems == describe_problems(FIRST_PAPER) for model in report.models)
+    same = all(
+        model.problems == describe_problems(FIRST_PAPER) for model in report.models
+    )
     rows = list[list[object]]()
     for model in report.models:
         every = [model.figures.get(kind) for kind in InstructionKind]
@@ -297,15 +374,29 @@ def _table_3(report: EditingReport) -> Iterator[str]:
         excess = [one.v1 if one else None for one in first]
         means += [UNKNOWN if one is None else f"{one.mean:.2f}" for one in excess]
         source = "this report" + " (partial)" * bool(model.faults)
-        rows.append([source, model.name, "", max(one.problems for one in first if one), *means])
+        rows.append(
+            [source, model.name, "", max(one.problems for one in first if one), *means]
+        )
     for row in TABLE_3:
-        cells = (row.pass_descriptive, row.pass_lazy, row.excess_descriptive, row.excess_lazy)
-        named = [f"first paper, {row.group}", row.model, row.size, "54" if same else _OTHER]
+        cells = (
+            row.pass_descriptive,
+            row.pass_lazy,
+            row.excess_descriptive,
+            row.excess_lazy,
+        )
+        named = [
+            f"first paper, {row.group}",
+            row.model,
+            row.size,
+            "54" if same else _OTHER,
+        ]
         rows.append([*named, *(f"{value:.2f}" for value in cells)])
     return table(headings, rows, numbers=range(3, len(headings)), markdown=True)
 
 
-def _flat(model: ModelReport, kind: InstructionKind, figures: GroupFigures) -> dict[str, object]:
+def _flat(
+    model: ModelReport, kind: InstructionKind, figures: GroupFigures
+) -> dict[str, object]:
     row: dict[str, object] = {
         "model": _cell(model.name),
         "instruction": kind.value,
@@ -330,9 +421,15 @@ def _flat(model: ModelReport, kind: InstructionKind, figures: GroupFigures) -> d
 
 
 _PLAIN: Sequence[str] = (
-    "lines", "distance", "unchanged", "truncated", "without_fence", "empty", "not_parsing",
+    "lines",
+    "distance",
+    "unchanged",
+    "truncated",
+    "without_fence",
+    "empty",
+    "not_parsing",
     "unknown_coverage",
-)  # fmt: skip
+)
 
 
 def _cell(text: str) -> str:

@@ -60,7 +60,9 @@ def model_folders_in(path: Path) -> tuple[Path, ...]:
     """Return the folders with completions in a run of several models, else ``path`` itself."""
     if any(path.glob(f"*{COMPLETED}")):
         return (path,)
-    return tuple(sorted({place.parent for place in path.glob(f"*/*{COMPLETED}")})) or (path,)
+    return tuple(sorted({place.parent for place in path.glob(f"*/*{COMPLETED}")})) or (
+        path,
+    )
 
 
 def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
@@ -89,7 +91,10 @@ def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
     scores.sort(key=lambda one: (one.problem_id, one.name, one.kind.value))
     name = one_line(path.resolve().name) or str(path)
     distinct = {
-        (*(getattr(one, name) for name in _DECODING), str(one.script_args.get("model"))): one
+        (
+            *(getattr(one, name) for name in _DECODING),
+            str(one.script_args.get("model")),
+        ): one
         for one in samplings
     }
     return ScoredFolder(name, path, tuple(scores), faults, tuple(distinct.values()))
@@ -102,7 +107,9 @@ def _faults(
     damaged: Sequence[DamagedFileError],
 ) -> Iterator[str]:
     if damaged:
-        shown = some([f"{one_line(e.path.name)} {one_line(e.words)}" for e in damaged], _SHOWN)
+        shown = some(
+            [f"{one_line(e.path.name)} {one_line(e.words)}" for e in damaged], _SHOWN
+        )
         yield f"{counted(len(damaged), 'file')} cannot be used ({shown})"
     done = {place.name.removesuffix(EVALUATED) for place in path.glob(f"*{EVALUATED}")}
     names = {
@@ -127,7 +134,9 @@ def _faults(
 def _mixed(name: str, values: Counter[object]) -> Iterator[str]:
     if len(values) > 1:
         ordered = sorted(values.items(), key=lambda pair: (-pair[1], str(pair[0])))
-        shown = ", ".join(f"{value} in {counted(n, 'file')}" for value, n in ordered[:_SHOWN])
+        shown = ", ".join(
+            f"{value} in {counted(n, 'file')}" for value, n in ordered[:_SHOWN]
+        )
         yield f"{name}: {shown}"
 
 
@@ -136,7 +145,11 @@ def describe_problems(problems: Iterable[str]) -> str:
     found = frozenset(problems)
     if found == ALL_PROBLEMS:
         return "all 105"
-    return "the 54 of the first paper" if found == FIRST_PAPER else counted(len(found), "problem")
+    return (
+        "the 54 of the first paper"
+        if found == FIRST_PAPER
+        else counted(len(found), "problem")
+    )
 
 
 class GroupBy(str, Enum):
@@ -219,7 +232,9 @@ def figures(
         fewest=min(counts),
         most=max(counts),
         pass_at_k={
-            k: Estimate(fmean(shares.values()), bootstrap_mean(shares.values())) if shares else None
+            k: Estimate(fmean(shares.values()), bootstrap_mean(shares.values()))
+            if shares
+            else None
             for k in ks
             for shares in [pass_shares(scores, k)]
         },
@@ -242,7 +257,9 @@ def pass_shares(scores: Sequence[ProblemScore], k: int) -> dict[str, float] | No
     """Return pass@k of each problem by name; None where one has fewer completions than ``k``."""
     if any(score.completions < k for score in scores):
         return None
-    return {score.name: pass_at_k(score.completions, score.passed, k) for score in scores}
+    return {
+        score.name: pass_at_k(score.completions, score.passed, k) for score in scores
+    }
 
 
 def _excess(
@@ -251,7 +268,9 @@ def _excess(
     values = [part(score.excess) for score in scores if score.excess]
     if not values:
         return None
-    return ExcessMean(fmean(values), pstdev(values) / math.sqrt(len(values)), len(values))
+    return ExcessMean(
+        fmean(values), pstdev(values) / math.sqrt(len(values)), len(values)
+    )
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -278,12 +297,19 @@ def grouped(
         names = {
             GroupBy.CHANGE_KIND: [one.taxonomy.change_kind.value],
             GroupBy.TOPIC: [one.taxonomy.topic],
-            GroupBy.LENGTH: [_LENGTHS[(one.before_lines > 25) + (one.before_lines > 55)]],
-            GroupBy.LIBRARIES: ["with libraries" if libraries else "without libraries", *libraries],
+            GroupBy.LENGTH: [
+                _LENGTHS[(one.before_lines > 25) + (one.before_lines > 55)]
+            ],
+            GroupBy.LIBRARIES: [
+                "with libraries" if libraries else "without libraries",
+                *libraries,
+            ],
         }
         for name in names[by]:
             groups.setdefault(name, []).append(one)
-    order = sorted(groups, key=_LENGTHS.index) if by is GroupBy.LENGTH else sorted(groups)
+    order = (
+        sorted(groups, key=_LENGTHS.index) if by is GroupBy.LENGTH else sorted(groups)
+    )
     for name in order:
         yield name, groups[name]
 
@@ -345,7 +371,9 @@ def editing_report(
     )
 
 
-def _model(folder: ScoredFolder, ks: Sequence[int], by: Sequence[GroupBy]) -> ModelReport:
+def _model(
+    folder: ScoredFolder, ks: Sequence[int], by: Sequence[GroupBy]
+) -> ModelReport:
     found = {kind: folder.of_kind(kind) for kind in InstructionKind}
     one = folder.samplings[0]
     mixed = len(folder.samplings) > 1
@@ -370,7 +398,9 @@ def _model(folder: ScoredFolder, ks: Sequence[int], by: Sequence[GroupBy]) -> Mo
     )
 
 
-def _differences(folders: Sequence[ScoredFolder], ks: Sequence[int]) -> Iterator[PassDifference]:
+def _differences(
+    folders: Sequence[ScoredFolder], ks: Sequence[int]
+) -> Iterator[PassDifference]:
     columns = {
         (folder.name, kind): scores
         for folder in folders
@@ -379,10 +409,15 @@ def _differences(folders: Sequence[ScoredFolder], ks: Sequence[int]) -> Iterator
     }
     names, kinds = [folder.name for folder in folders], InstructionKind
     pairs = [((name, kinds.LAZY), (name, kinds.DESCRIPTIVE)) for name in names]
-    pairs += [((a, kind), (b, kind)) for kind, (a, b) in product(kinds, combinations(names, 2))]
+    pairs += [
+        ((a, kind), (b, kind))
+        for kind, (a, b) in product(kinds, combinations(names, 2))
+    ]
     for a, b in pairs:
         if a in columns and b in columns:
             for k in ks:
                 one, two = pass_shares(columns[a], k), pass_shares(columns[b], k)
                 means = compare_means(one, two) if one and two else None
-                yield PassDifference(f"{a[0]}, {a[1].value}", f"{b[0]}, {b[1].value}", k, means)
+                yield PassDifference(
+                    f"{a[0]}, {a[1].value}", f"{b[0]}, {b[1].value}", k, means
+                )

@@ -42,7 +42,15 @@ from runs.storage.runlock import run_lock
 if TYPE_CHECKING:
     from exercises.editpack.training.corpus import Windows
 
-PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "tokenizers", "safetensors")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "trl",
+    "accelerate",
+    "peft",
+    "tokenizers",
+    "safetensors",
+)
 
 
 _CHECKPOINTS = "checkpoints"
@@ -61,22 +69,34 @@ class Recipe:
 
     window: int = option(8192, "Tokens of a window.", "--window", least=2)
     epochs: int = option(8, "Times that each window is seen.", "--epochs", least=1)
-    lr: float = option(2e-5, "Highest learning rate; it falls linearly to 0.", "--lr", least=0)
-    warmup: int = option(10, "Steps in which the learning rate rises.", "--warmup", least=0)
-    weight_decay: float = option(0.05, "Weight decay of AdamW.", "--weight-decay", least=0)
+    lr: float = option(
+        2e-5, "Highest learning rate; it falls linearly to 0.", "--lr", least=0
+    )
+    warmup: int = option(
+        10, "Steps in which the learning rate rises.", "--warmup", least=0
+    )
+    weight_decay: float = option(
+        0.05, "Weight decay of AdamW.", "--weight-decay", least=0
+    )
     step_windows: int = option(
         32, "Windows a step: batch x accumulate x devices.", "--step-windows", least=1
     )
     batch: int = option(1, "Windows a device holds at once.", "--batch", least=1)
     accumulate: int | None = option(
-        None, "Batches of a device in a step; default: what --step-windows needs.",
-        "--accumulate", least=1, given=int | None,
-    )  # fmt: skip
+        None,
+        "Batches of a device in a step; default: what --step-windows needs.",
+        "--accumulate",
+        least=1,
+        given=int | None,
+    )
     max_steps: int = option(
         0, "End after so many steps; 0: after the epochs.", "--max-steps", least=0
     )
     held_out: float = option(
-        HELD_OUT, "Share of the documents to measure the loss on.", "--held-out", least=0
+        HELD_OUT,
+        "Share of the documents to measure the loss on.",
+        "--held-out",
+        least=0,
     )
     lora: bool = option(False, "Train an adapter with peft; the model stays.", "--lora")
     seed: int = option(
@@ -101,19 +121,28 @@ class Recipe:
 class TrainOptions:
     given: RowInput
     recipe: Recipe
-    model: str = option("", "A local folder with safetensors, or a name on the hub.", "--model")
+    model: str = option(
+        "", "A local folder with safetensors, or a name on the hub.", "--model"
+    )
     out: Folder | None = out_option("Folder for the tuned model.", default=None)
     resume: bool = option(False, "Go on from the last checkpoint in --out.", "--resume")
     deepspeed: Path | None = option(
-        None, "DeepSpeed's configuration, for several devices.", "--deepspeed", given=Path
+        None,
+        "DeepSpeed's configuration, for several devices.",
+        "--deepspeed",
+        given=Path,
     )
     contaminated_anyway: bool = option(
-        False, "Train on data that did not go through decontaminate.", "--contaminated-anyway"
+        False,
+        "Train on data that did not go through decontaminate.",
+        "--contaminated-anyway",
     )
     scores: Path | None = option(
-        None, "What `exercises.canitedit report --json` printed, for the model's card.",
-        "--scores", given=Path,
-    )  # fmt: skip
+        None,
+        "What `exercises.canitedit report --json` printed, for the model's card.",
+        "--scores",
+        given=Path,
+    )
 
     @property
     def folder(self) -> Path:
@@ -149,7 +178,9 @@ def step_shape(recipe: Recipe, devices: int) -> StepShape:
     if asked % devices:
         fix = f"give --step-windows {shape.windows}, or another number of devices"
         raise UserError(f"{given}; {fix}")
-    batch = next(n for n in range(min(recipe.batch, asked), 0, -1) if asked % (n * devices) == 0)
+    batch = next(
+        n for n in range(min(recipe.batch, asked), 0, -1) if asked % (n * devices) == 0
+    )
     fix = (
         f"give --batch {batch} --accumulate {asked // (batch * devices)} on "
         f"{counted(devices, 'device')}, or --step-windows {shape.windows}"
@@ -199,9 +230,13 @@ def train(options: TrainOptions, stop: Shutdown, say: Say) -> None:
         say(rewrite_card(folder, options.scores))
         return
     if options.scores:
-        raise UserError(f"--scores {options.scores}: {folder} is not trained yet; train it first")
+        raise UserError(
+            f"--scores {options.scores}: {folder} is not trained yet; train it first"
+        )
     if not options.model:
-        raise UserError("no --model given; name a local folder with safetensors, or one on the hub")
+        raise UserError(
+            "no --model given; name a local folder with safetensors, or one on the hub"
+        )
     source = options.given.source()
     record = checked_record(source, contaminated_anyway=options.contaminated_anyway)
     shape = step_shape(options.recipe, launched_devices() or 1)
@@ -240,7 +275,9 @@ def _train(
         check_devices()
     checkpoint = last_checkpoint(checkpoints)
     if checkpoint and not options.resume:
-        raise UserError(f"{options.folder} holds a training; give --resume, or another --out")
+        raise UserError(
+            f"{options.folder} holds a training; give --resume, or another --out"
+        )
     try:
         settings = file_digest(options.deepspeed) if options.deepspeed else None
     except OSError as error:
@@ -261,7 +298,15 @@ def _train(
         f"{counted(counts['dropped_tokens'], 'token')} dropped; {counted(steps, 'step')}{start}"
     )
     run = TrainingRun(
-        model, tokenizer, recipe, shape, data, steps, checkpoints, checkpoint, options.deepspeed
+        model,
+        tokenizer,
+        recipe,
+        shape,
+        data,
+        steps,
+        checkpoints,
+        checkpoint,
+        options.deepspeed,
     )
     trained = train_windows(run, stop, say, options.folder)
     if not is_first_process():
@@ -271,7 +316,9 @@ def _train(
     seen_before = recipe.windows_seen(data.each, trained.first_step) * recipe.window
     facts = {
         # A path of this machine says nothing elsewhere.
-        "model": Path(options.model).name if Path(options.model).is_dir() else options.model,
+        "model": Path(options.model).name
+        if Path(options.model).is_dir()
+        else options.model,
         "parameters": parameters,
         "options": {
             "model": options.model,
@@ -286,14 +333,20 @@ def _train(
     say(write_record(options.folder, facts, trained, seen, seen - seen_before))
 
 
-def _packed(documents: Documents, options: TrainOptions) -> tuple[TrainingSet, dict[str, int]]:
+def _packed(
+    documents: Documents, options: TrainOptions
+) -> tuple[TrainingSet, dict[str, int]]:
     recipe = options.recipe
     kept, held = documents.split(recipe.held_out)
 
     def of_epoch(epoch: int) -> Windows:
-        return windows_of(documents, shuffled(kept, recipe.seed, epoch), recipe.window)[0]
+        return windows_of(documents, shuffled(kept, recipe.seed, epoch), recipe.window)[
+            0
+        ]
 
-    first, dropped = windows_of(documents, shuffled(kept, recipe.seed, 0), recipe.window)
+    first, dropped = windows_of(
+        documents, shuffled(kept, recipe.seed, 0), recipe.window
+    )
     tokens = first.size + len(dropped)
     if not len(first):
         raise UserError(
@@ -325,7 +378,9 @@ def require_packages(*, deepspeed: bool = False) -> None:
             "to choose the CPU build of torch)"
         )
     if deepspeed and find_spec("deepspeed") is None:
-        raise UserError("--deepspeed needs deepspeed, which is not installed; install it with pip")
+        raise UserError(
+            "--deepspeed needs deepspeed, which is not installed; install it with pip"
+        )
 
 
 def load_tokenizer(name: str) -> Any:  # noqa: ANN401 - of transformers
@@ -336,7 +391,9 @@ def load_tokenizer(name: str) -> Any:  # noqa: ANN401 - of transformers
     except Exception as error:
         raise _unusable("tokenizer", name, error) from error
     if found.eos_token_id is None:
-        raise UserError(f"--model {name}: its tokenizer has no end-of-text token; set eos_token")
+        raise UserError(
+            f"--model {name}: its tokenizer has no end-of-text token; set eos_token"
+        )
     return found
 
 
@@ -353,7 +410,9 @@ def load_model(name: str, window: int) -> Any:  # noqa: ANN401
         raise _unusable("model", name, error) from error
     most = getattr(found.config, "max_position_embeddings", None)
     if most is not None and window > most:
-        raise UserError(f"--window {window}: {name} takes at most {most}; give a shorter one")
+        raise UserError(
+            f"--window {window}: {name} takes at most {most}; give a shorter one"
+        )
     return found
 
 

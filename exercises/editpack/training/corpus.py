@@ -71,7 +71,11 @@ class Documents:
         if not number:
             return everyone, everyone[:0]
         held = self.digests <= np.partition(self.digests, number - 1)[number - 1]
-        return (everyone, everyone[:0]) if held.all() else (everyone[~held], everyone[held])
+        return (
+            (everyone, everyone[:0])
+            if held.all()
+            else (everyone[~held], everyone[held])
+        )
 
 
 def tokenized(
@@ -103,7 +107,9 @@ def tokenized(
     return documents, {"unreadable": unreadable, "licences": dict(licences)}
 
 
-def documents_of(texts: Iterable[tuple[str, Sequence[int]]], end_of_text: int) -> Documents:
+def documents_of(
+    texts: Iterable[tuple[str, Sequence[int]]], end_of_text: int
+) -> Documents:
     """Return texts with their tokens as documents, each with the end-of-text token."""
     import numpy as np
 
@@ -129,11 +135,15 @@ def shuffled(numbers: Numbers, seed: int, epoch: int) -> Numbers:
     return order
 
 
-def windows_of(documents: Documents, order: Numbers, length: int) -> tuple[Windows, Tokens]:
+def windows_of(
+    documents: Documents, order: Numbers, length: int
+) -> tuple[Windows, Tokens]:
     """Return the windows of the documents that ``order`` names, joined, and the rest of tokens."""
     import numpy as np
 
-    joined = np.concatenate([np.empty(0, np.int32), *(documents.tokens[n] for n in order)])
+    joined = np.concatenate(
+        [np.empty(0, np.int32), *(documents.tokens[n] for n in order)]
+    )
     rest = len(joined) // length * length
     return joined[:rest].reshape(-1, length), joined[rest:]
 

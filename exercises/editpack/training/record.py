@@ -39,7 +39,11 @@ def finished(folder: Path) -> bool:
 
 
 def write_record(
-    folder: Path, facts: Mapping[str, Any], trained: Trained, tokens: int, timed_tokens: int
+    folder: Path,
+    facts: Mapping[str, Any],
+    trained: Trained,
+    tokens: int,
+    timed_tokens: int,
 ) -> str:
     """Write card and record, the record last; return a line that says what was done.
 
@@ -111,7 +115,9 @@ def _measured(path: Path) -> dict[str, Any]:
 
 def card_of(record: Mapping[str, Any]) -> str:
     """Return the model's card: only what the record holds. Pure."""
-    return "\n".join([*_front(record), *_training(record), *_data(record), *_scores(record), ""])
+    return "\n".join(
+        [*_front(record), *_training(record), *_data(record), *_scores(record), ""]
+    )
 
 
 def _front(record: Mapping[str, Any]) -> Iterator[str]:
@@ -130,7 +136,10 @@ def _training(record: Mapping[str, Any]) -> Iterator[str]:
     options = record["options"]
     yield "\n## Training\n"
     rows = [
-        ("learning rate", f"{options['lr']:g}, linear, {options['warmup']} warm-up steps"),
+        (
+            "learning rate",
+            f"{options['lr']:g}, linear, {options['warmup']} warm-up steps",
+        ),
         ("weight decay", f"{options['weight_decay']:g}"),
         ("window", f"{options['window']:,} tokens"),
         ("windows a step", f"{options['step_windows']:,}"),
@@ -182,12 +191,25 @@ def _scores(record: Mapping[str, Any]) -> Iterator[str]:
         yield "None was measured."
         return
     yield f"From `{one_line(scores['file'])}`, SHA-256 `{scores['sha256']}`:\n"
-    heading = ("model", "problems", "instruction", "prompt", "temperature", "score", "per cent")
+    heading = (
+        "model",
+        "problems",
+        "instruction",
+        "prompt",
+        "temperature",
+        "score",
+        "per cent",
+    )
     rows = [
         (
-            one["model"], one["problems"], one["instruction"], one["prompt"], one["temperature"],
-            f"pass@{one['k']} of {one['completions']}", f"{100 * one['pass']:.2f}",
+            one["model"],
+            one["problems"],
+            one["instruction"],
+            one["prompt"],
+            one["temperature"],
+            f"pass@{one['k']} of {one['completions']}",
+            f"{100 * one['pass']:.2f}",
         )
         for one in scores["rows"]
-    ]  # fmt: skip
+    ]
     yield from table(heading, rows, numbers={6}, markdown=True)

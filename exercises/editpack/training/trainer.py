@@ -34,7 +34,12 @@ _NUMBER = "window"
 _KEPT = 2
 """Checkpoints kept: a kill while the last one is written leaves the one before."""
 # Ours: the paper trains all weights.
-_LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+_LORA = {
+    "r": 16,
+    "lora_alpha": 32,
+    "target_modules": "all-linear",
+    "task_type": "CAUSAL_LM",
+}
 
 
 class WindowOrder(Sampler):  # type: ignore[misc]  # torch may be absent
@@ -82,7 +87,8 @@ def window_dataset(length: int, windows: Sequence[Tokens]) -> Dataset:
 def collate(rows: Sequence[Mapping[str, Tokens]]) -> dict[str, torch.Tensor]:
     """Return windows of one length as a batch, without padding."""
     found = {
-        key: torch.stack([torch.from_numpy(row[key]).long() for row in rows]) for key in rows[0]
+        key: torch.stack([torch.from_numpy(row[key]).long() for row in rows])
+        for key in rows[0]
     }
     return {**found, "attention_mask": torch.ones_like(found["input_ids"])}
 
@@ -154,7 +160,9 @@ def last_checkpoint(folder: Path) -> Path | None:
     checkpoint = Path(name)
     # The trainer writes this file last.
     if not (checkpoint / TRAINER_STATE_NAME).is_file():
-        raise UserError(f"{checkpoint} is incomplete; remove it to go on from the one before")
+        raise UserError(
+            f"{checkpoint} is incomplete; remove it to go on from the one before"
+        )
     return checkpoint
 
 
@@ -169,7 +177,9 @@ def train_windows(
             f"WORLD_SIZE says {run.shape.devices} processes, and {trainer.args.world_size} work "
             "together; start them with torchrun or accelerate launch"
         )
-    trainer.train(resume_from_checkpoint=str(run.checkpoint) if run.checkpoint else None)
+    trainer.train(
+        resume_from_checkpoint=str(run.checkpoint) if run.checkpoint else None
+    )
     seconds = time.monotonic() - began
     state = trainer.state
     if state.global_step < run.steps:
@@ -197,7 +207,9 @@ def _trainer(run: TrainingRun, watch: StepWatch) -> WindowTrainer:
         args=SFTConfig(**_arguments(run)),
         data_collator=collate,
         train_dataset=window_dataset(data.each * data.epochs, EpochWindows(data)),
-        eval_dataset=window_dataset(len(data.held_out), data.held_out) if data.held_out else None,
+        eval_dataset=window_dataset(len(data.held_out), data.held_out)
+        if data.held_out
+        else None,
         processing_class=run.tokenizer,
         callbacks=[watch],
         peft_config=LoraConfig(**_LORA) if run.recipe.lora else None,
@@ -275,8 +287,13 @@ class StepWatch(TrainerCallback):  # type: ignore[misc]
             control.should_evaluate = False
 
     def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any  # noqa: ANN401
-    ) -> None:  # fmt: skip
+        self,
+        args: Any,  # noqa: ANN401
+        state: Any,  # noqa: ANN401
+        control: Any,  # noqa: ANN401
+        metrics: Any = None,  # noqa: ANN401
+        **_: Any,  # noqa: ANN401
+    ) -> None:
         if state.is_world_process_zero:
             loss = (metrics or {}).get("eval_loss")
             steps = f"step {state.global_step} of {state.max_steps}"

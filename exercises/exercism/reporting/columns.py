@@ -37,8 +37,12 @@ SUMS = (
     "completion_tokens", "test_timeouts",
 )  # fmt: skip
 OURS = (
-    "whole_file_blocks", "hallucinated_functions", "foreign_edits", "ambiguous_edits", "truncated",
-)  # fmt: skip
+    "whole_file_blocks",
+    "hallucinated_functions",
+    "foreign_edits",
+    "ambiguous_edits",
+    "truncated",
+)
 
 
 @dataclass(frozen=True)
@@ -69,11 +73,15 @@ class Column:
 
     @property
     def verdicts(self) -> dict[str, bool]:
-        return {key: result.solved_at is not None for key, result in self.results.items()}
+        return {
+            key: result.solved_at is not None for key, result in self.results.items()
+        }
 
     def solved_after(self, tries: int) -> Share:
         every = self.results.values()
-        return Share.made(sum(0 < (r.solved_at or 0) <= tries for r in every), len(every))
+        return Share.made(
+            sum(0 < (r.solved_at or 0) <= tries for r in every), len(every)
+        )
 
     @property
     def series(self) -> tuple[str, str, str]:
@@ -112,7 +120,9 @@ def summary(column: Column) -> ColumnSummary:
         completed=len(every),
         selected=len(column.facts.exercises),
         solved=solved,
-        well_formed=Share.made(sum(not r.num_malformed_responses for r in every), len(every)),
+        well_formed=Share.made(
+            sum(not r.num_malformed_responses for r in every), len(every)
+        ),
         dollars=cost,
         dollars_per_solved=None if cost is None or not count else cost / Decimal(count),
         seconds_each=fmean(result.duration for result in every) if every else None,
@@ -162,7 +172,11 @@ def _column_of_aider(
     name = ColumnName(model=", ".join(models), edit_format=", ".join(forms), repeat=1)
     tries = max([1, *(len(result.tests_outcomes) for result in results.values())])
     facts = RunFacts(
-        columns=(name,), exercises=tuple(folders), tries=tries, timeout=180.0, started=run.name[:10]
+        columns=(name,),
+        exercises=tuple(folders),
+        tries=tries,
+        timeout=180.0,
+        started=run.name[:10],
     )
     chats = {key: folder / AIDER_CHAT for key, folder in folders.items()}
     return Column(run, name, facts, results, chats)
@@ -181,7 +195,9 @@ def _results(
             continue
         except UserError as error:
             if say is None:
-                raise UserError(f"{error}; or leave it out with --allow-partial") from error
+                raise UserError(
+                    f"{error}; or leave it out with --allow-partial"
+                ) from error
             say(f"left out: {error}")
             continue
         if result.status.is_result:
@@ -275,7 +291,9 @@ def by_language(columns: Sequence[Column]) -> dict[str, dict[str, Share]]:
         groups: dict[str, list[bool]] = defaultdict(list)
         for key, solved in sorted(column.verdicts.items()):
             groups[key.partition("/")[0]].append(solved)
-        found[column.label] = {n: Share.made(sum(one), len(one)) for n, one in groups.items()}
+        found[column.label] = {
+            n: Share.made(sum(one), len(one)) for n, one in groups.items()
+        }
     return found
 
 
@@ -285,5 +303,9 @@ def ranking(columns: Sequence[Column]) -> tuple[RankedExercise, ...]:
     for column in columns:
         for key, solved in column.verdicts.items():
             found[key].append(solved)
-    ranked = (RankedExercise(key, sum(every), len(every)) for key, every in found.items())
-    return tuple(sorted(ranked, key=lambda one: (one.solved / one.completed, one.exercise)))
+    ranked = (
+        RankedExercise(key, sum(every), len(every)) for key, every in found.items()
+    )
+    return tuple(
+        sorted(ranked, key=lambda one: (one.solved / one.completed, one.exercise))
+    )

@@ -54,17 +54,25 @@ class ReportAsked:
         None, "Draw the chart: FILE.svg, and FILE-dark.svg for dark pages.", "--chart"
     )
     published: tuple[Path, ...] = option(
-        (), "Show these records of others (YAML) beside the runs; repeatable.", "--published"
+        (),
+        "Show these records of others (YAML) beside the runs; repeatable.",
+        "--published",
     )
     only: tuple[str, ...] = option(
-        (), "Show the columns and records whose MODEL@FORMAT fits, as gpt-4*; repeatable.", "--only"
+        (),
+        "Show the columns and records whose MODEL@FORMAT fits, as gpt-4*; repeatable.",
+        "--only",
     )
     as_json: bool = json_option("Print everything as JSON alone.")
     as_csv: bool = csv_option("Print the matrix exercise × column as CSV alone.")
     page: bool = option(
-        True, "Write the page of the runs into the first one's folder.", "--page/--no-page"
+        True,
+        "Write the page of the runs into the first one's folder.",
+        "--page/--no-page",
     )
-    allow_partial: bool = partial_option("Leave broken results out; exit 0 if some are missing.")
+    allow_partial: bool = partial_option(
+        "Leave broken results out; exit 0 if some are missing."
+    )
 
 
 def _say(line: str) -> None:
@@ -87,7 +95,9 @@ def report(context: typer.Context, values: dict[str, Any]) -> None:
     columns = [c for c in found if _fits(asked, c.name.model, c.name.edit_format)]
     published = [r for r in every if _fits(asked, r["model"], r.get("edit_format"))]
     if not columns:
-        raise UserError(f"--only {' '.join(asked.only)}: no column of the runs fits; see --help")
+        raise UserError(
+            f"--only {' '.join(asked.only)}: no column of the runs fits; see --help"
+        )
     for line in _asked_for(asked, columns, published):
         print(line)
     name_wrong_ratios(published)
@@ -102,9 +112,15 @@ def report(context: typer.Context, values: dict[str, Any]) -> None:
         write_chart(asked.chart, partial(draw_chart, bars))
         _say(f"chart          {asked.chart}")
     if asked.page and not asked.as_json and not asked.as_csv:
-        _say(f"page           {write_page(found[0].folder / 'report', columns, published)}")
+        _say(
+            f"page           {write_page(found[0].folder / 'report', columns, published)}"
+        )
     if left := sum(len(column.open) for column in columns):
-        fix = "" if asked.allow_partial else "; run the same command again, or pass --allow-partial"
+        fix = (
+            ""
+            if asked.allow_partial
+            else "; run the same command again, or pass --allow-partial"
+        )
         _say(f"not completed: {counted(left, 'exercise')}{fix}")
     raise typer.Exit(int(left > 0 and not asked.allow_partial))
 
@@ -129,7 +145,9 @@ def _asked_for(
 def name_wrong_ratios(records: Sequence[Record]) -> None:
     for record in records:
         for fault in ratio_faults(record):
-            _say(f"wrong ratio    {fault.record}: {fault.key} is {fault.written}, but {fault.why}")
+            _say(
+                f"wrong ratio    {fault.record}: {fault.key} is {fault.written}, but {fault.why}"
+            )
 
 
 def write_run_records(columns: Sequence[Column]) -> None:
@@ -138,7 +156,9 @@ def write_run_records(columns: Sequence[Column]) -> None:
         write_records(folder / RECORD, own)
 
 
-def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Record]) -> Path:
+def write_page(
+    folder: Path, columns: Sequence[Column], published: Sequence[Record]
+) -> Path:
     # Imported here: only pages need jinja2 and pygments.
     from reports.pages.render import Renderer
     from reports.plots.write import drawn, write_picture
@@ -164,7 +184,9 @@ def write_page(folder: Path, columns: Sequence[Column], published: Sequence[Reco
         "open": sum(len(column.open) for column in columns),
     }
     path = folder / "report.html"
-    write_text_atomic(path, Renderer(redact).page("exercises", view=view, pictures=pictures))
+    write_text_atomic(
+        path, Renderer(redact).page("exercises", view=view, pictures=pictures)
+    )
     return path
 
 

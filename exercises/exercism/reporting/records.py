@@ -33,7 +33,9 @@ def record_of(column: Column) -> dict[str, Any]:
     counted = {key.removeprefix("num_"): found.sums[key] for key in SUMS}
     malformed = counted.pop("malformed_responses")
     keys = ("editor_model", "editor_edit_format", "reasoning_effort", "thinking_tokens")
-    settings = {key: [v for r in every if (v := getattr(r, key)) is not None] for key in keys}
+    settings = {
+        key: [v for r in every if (v := getattr(r, key)) is not None] for key in keys
+    }
     around = [share.interval for share in found.solved]
     intervals = [i and [round(100 * i.low, 1), round(100 * i.high, 1)] for i in around]
     return {
@@ -41,7 +43,9 @@ def record_of(column: Column) -> dict[str, Any]:
         "test_cases": found.completed,
         "model": name.model,
         "edit_format": name.edit_format,
-        "commit_hash": ", ".join(sorted({r.commit_hash for r in every if r.commit_hash})),
+        "commit_hash": ", ".join(
+            sorted({r.commit_hash for r in every if r.commit_hash})
+        ),
         **{key: values[0] for key, values in settings.items() if values},
         **_numbered("pass_rate", [_percent(share) for share in found.solved]),
         **_numbered("pass_num", [share.count for share in found.solved]),
@@ -99,13 +103,17 @@ def read_records(path: Path) -> tuple[Record, ...]:
     except FileNotFoundError as error:
         raise DamagedFileError(path, "is missing", _FIX) from error
     except OSError as error:
-        raise DamagedFileError(path, f"cannot be read ({error.strerror or error})", _FIX) from error
+        raise DamagedFileError(
+            path, f"cannot be read ({error.strerror or error})", _FIX
+        ) from error
     except DamagedError as error:
         raise DamagedFileError(path, f"is not YAML ({error})", _FIX) from error
     records = value if isinstance(value, list) else [None]
     for item, record in enumerate(records, 1):
         if not isinstance(record, dict) or not isinstance(record.get("model"), str):
-            raise DamagedFileError(path, f"holds no record with a `model` as item {item}", _FIX)
+            raise DamagedFileError(
+                path, f"holds no record with a `model` as item {item}", _FIX
+            )
     return tuple(records)
 
 
@@ -170,7 +178,9 @@ def _wrong_well_formed(record: Record, written: float, cases: int) -> str:
         if _equal(written, cases - malformed, cases):
             return ""
         well = cases - malformed
-        return f"{malformed} malformed cases of {cases} leave {well}, {_rate(well, cases)}"
+        return (
+            f"{malformed} malformed cases of {cases} leave {well}, {_rate(well, cases)}"
+        )
     if not _reachable(written, cases):
         return _unreachable(cases)
     if replies is None:

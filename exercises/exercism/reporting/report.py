@@ -60,7 +60,9 @@ class ExercismReport:
         return TypeAdapter(ExercismReport).dump_python(self, mode="json")
 
 
-def report_of(columns: Sequence[Column], published: Sequence[Record] = ()) -> ExercismReport:
+def report_of(
+    columns: Sequence[Column], published: Sequence[Record] = ()
+) -> ExercismReport:
     return ExercismReport(
         columns=tuple(map(summary, columns)),
         repeats=spreads(columns),
@@ -104,14 +106,22 @@ def report_lines(report: ExercismReport, width: int | None = None) -> Iterator[s
         rows = []
         for pair in report.pairs:
             cells, around = [NONE, NONE, NONE], pair.interval
-            if pair.difference is not None and around is not None and pair.p_value is not None:
+            if (
+                pair.difference is not None
+                and around is not None
+                and pair.p_value is not None
+            ):
                 reach = f"{100 * around.low:+.1f} to {100 * around.high:+.1f}"
                 cells = [f"{100 * pair.difference:+.1f}", reach, f"{pair.p_value:.4g}"]
-            rows.append([f"{pair.a}, {pair.b}", pair.table.only_a, pair.table.only_b, *cells])
+            rows.append(
+                [f"{pair.a}, {pair.b}", pair.table.only_a, pair.table.only_b, *cells]
+            )
         head = ("A, B", "only A", "only B", "B less A", "95 % interval", "McNemar p")
         yield from ("", *lay(head, rows, numbers=range(1, 6)))
     if len(report.columns) > 1:
-        ranked = [(one.exercise, f"{one.solved} of {one.completed}") for one in report.ranking]
+        ranked = [
+            (one.exercise, f"{one.solved} of {one.completed}") for one in report.ranking
+        ]
         yield from ("", *lay(("exercise", "solved by"), ranked, numbers=(1,)))
 
 
@@ -119,20 +129,33 @@ def column_rows(report: ExercismReport) -> tuple[tuple[str, ...], list[list[obje
     tries = max((len(one.solved) for one in report.columns), default=0)
     costs = column_of_dollars([one.dollars for one in report.columns])
     each = column_of_dollars([one.dollars_per_solved for one in report.columns])
-    rows = [_row(one, tries, costs[place], each[place]) for place, one in enumerate(report.columns)]
+    rows = [
+        _row(one, tries, costs[place], each[place])
+        for place, one in enumerate(report.columns)
+    ]
     rows += [_published_row(record, tries) for record in report.published]
     numbered = [h for n in range(1, tries + 1) for h in (f"try {n}", "95 % interval")]
     head = (
-        "column", "completed", *numbered, "well-formed", "tokens in", "tokens out", "dollars",
-        "seconds each", "per solved",
-    )  # fmt: skip
+        "column",
+        "completed",
+        *numbered,
+        "well-formed",
+        "tokens in",
+        "tokens out",
+        "dollars",
+        "seconds each",
+        "per solved",
+    )
     return head, rows
 
 
 def _row(one: ColumnSummary, tries: int, cost: str, each: str) -> list[object]:
     solved = []
     for share in one.solved:
-        solved += [percent(share.share), NONE if share.interval is None else within(share.interval)]
+        solved += [
+            percent(share.share),
+            NONE if share.interval is None else within(share.interval),
+        ]
     return [
         one.label,
         f"{one.completed} of {one.selected}",
@@ -220,7 +243,8 @@ class ChartBar:
 
 def chart_words(bars: Sequence[ChartBar]) -> str:
     return "; ".join(
-        f"{bar.model} {bar.edit_format}: {bar.height:.1f} %" + ("*" if bar.published else "")
+        f"{bar.model} {bar.edit_format}: {bar.height:.1f} %"
+        + ("*" if bar.published else "")
         for bar in bars
     )
 
@@ -270,22 +294,32 @@ def _draw_bar(axes: Axes, bar: ChartBar, x: float, place: str, theme: Theme) -> 
     if bar.first:
         mean = sum(bar.first) / len(bar.first)
         half = _WIDTH / 2
-        (mark,) = axes.plot([x - half, x + half], [mean, mean], color=theme.paper, linewidth=1.6)
+        (mark,) = axes.plot(
+            [x - half, x + half], [mean, mean], color=theme.paper, linewidth=1.6
+        )
         mark.set_gid(f"first-{place}")
     if len(bar.last) > 1:
         low, high = min(bar.last), max(bar.last)
-        (whisker,) = axes.plot([x, x], [low, high], color=theme.ink, marker="_", linewidth=1.0)
+        (whisker,) = axes.plot(
+            [x, x], [low, high], color=theme.ink, marker="_", linewidth=1.0
+        )
         whisker.set_gid(f"whisker-{place}")
     axes.annotate(
-        f"{height:.0f}%" + "*" * bar.published, (x, max(height, *bar.last)), (0, 3),
-        textcoords="offset points", ha="center", fontsize=7,
-    )  # fmt: skip
+        f"{height:.0f}%" + "*" * bar.published,
+        (x, max(height, *bar.last)),
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        fontsize=7,
+    )
 
 
 def _look(edit_format: str, theme: Theme) -> dict[str, Any]:
     """Return colour and hatch of a format, as in 2023: by ``whole``, ``diff`` and ``-func``."""
     colours = _COLOURS[theme.name]
-    kind = next((kind for kind in ("whole", "diff") if edit_format.startswith(kind)), "")
+    kind = next(
+        (kind for kind in ("whole", "diff") if edit_format.startswith(kind)), ""
+    )
     hatch = "////" if edit_format.endswith("-func") else ""
     hatch = {"diff-fenced": "....", "patch": "xxxx"}.get(edit_format, hatch)
     return {"facecolor": colours[kind], "hatch": hatch, "edgecolor": theme.ink}
@@ -301,7 +335,9 @@ def _legend(figure: Figure, bars: Sequence[ChartBar], theme: Theme) -> None:
     ]
     if any(bar.first for bar in bars):
         handles.append(
-            Line2D([], [], color=theme.faint, linewidth=1.6, label="after the first try")
+            Line2D(
+                [], [], color=theme.faint, linewidth=1.6, label="after the first try"
+            )
         )
     if any(bar.published for bar in bars):
         handles.append(Line2D([], [], linestyle="", label="* published by others"))
@@ -310,7 +346,9 @@ def _legend(figure: Figure, bars: Sequence[ChartBar], theme: Theme) -> None:
     figure.legend(handles=handles, ncols=columns, loc="outside upper left")
 
 
-def chart_bars(columns: Sequence[Column], published: Sequence[Record] = ()) -> list[ChartBar]:
+def chart_bars(
+    columns: Sequence[Column], published: Sequence[Record] = ()
+) -> list[ChartBar]:
     """Return a bar for each model and format with results, and for each published record."""
     bars = list[ChartBar]()
     for repeats in series_of(columns).values():
@@ -324,11 +362,17 @@ def chart_bars(columns: Sequence[Column], published: Sequence[Record] = ()) -> l
             for count in (1, tries)
         )
         if last:
-            bars.append(ChartBar(name.model, name.edit_format, last, first if tries > 1 else ()))
+            bars.append(
+                ChartBar(name.model, name.edit_format, last, first if tries > 1 else ())
+            )
     for record in published:
         rates = [number(record.get(f"pass_rate_{place}")) for place in (1, 2)]
         if known := [rate for rate in rates if rate is not None]:
             edit_format = str(record.get("edit_format", ""))
             first = tuple(known[:1]) if len(known) > 1 else ()
-            bars.append(ChartBar(record["model"], edit_format, (known[-1],), first, published=True))
+            bars.append(
+                ChartBar(
+                    record["model"], edit_format, (known[-1],), first, published=True
+                )
+            )
     return bars

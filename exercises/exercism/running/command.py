@@ -50,7 +50,11 @@ from exercises.exercism.running.config import (
     validated,
 )
 from exercises.exercism.running.conversation import ExerciseConversation, alike
-from exercises.exercism.running.outcome import ExerciseAttempt, attempt_of, transcript_lines
+from exercises.exercism.running.outcome import (
+    ExerciseAttempt,
+    attempt_of,
+    transcript_lines,
+)
 from exercises.exercism.running.progress import RunProgress
 from exercises.exercism.testing.tester import ExerciseTester, usable
 from exercises.exercism.testing.toolchains import IMAGE, LanguagePlaces, prepare
@@ -101,7 +105,9 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     values["environment"] = values["environment"] or default_environment()
     config = built(ExercismConfig, {**values, "models": models})
     config = replace(config, models=in_formats(models, typed, config.formats))
-    options = built(ExercismOptions, values | {"settings": book}, names_of(config.called_models))
+    options = built(
+        ExercismOptions, values | {"settings": book}, names_of(config.called_models)
+    )
     raise typer.Exit(run_command(config, options, print))
 
 
@@ -120,9 +126,13 @@ def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> i
     )
     selected = options.selection.of(catalog.exercises)
     exercises, tools = _usable(selected, config, options.cache, say)
-    store = ExerciseStore(options.out, config.run_name, Redactor.of_environment(os.environ), READER)
+    store = ExerciseStore(
+        options.out, config.run_name, Redactor.of_environment(os.environ), READER
+    )
     check_folders(options)
-    benchmark = ExerciseBenchmark(config, options, store, say, catalog, exercises, tools)
+    benchmark = ExerciseBenchmark(
+        config, options, store, say, catalog, exercises, tools
+    )
     try:
         code = start_run(benchmark)
     except ProviderRefusalError as error:
@@ -140,7 +150,9 @@ def _usable(
     languages = sorted({one.language for one in exercises})
     tools, reasons = usable(languages, config.test_settings, config.environment)
     if reasons and not tools:
-        raise UserError(f"no exercise can be tested: {'; '.join(dict.fromkeys(reasons.values()))}")
+        raise UserError(
+            f"no exercise can be tested: {'; '.join(dict.fromkeys(reasons.values()))}"
+        )
     for language, reason in sorted(reasons.items()):
         left = sum(one.language == language for one in exercises)
         say(f"skipped: {counted(left, 'exercise')} in {language}: {reason}")
@@ -150,7 +162,9 @@ def _usable(
         say(f"skipped: {key}: {reason}")
     kept = tuple(one for one in known if one.key not in missing)
     if not kept:
-        raise UserError("no exercise is left; install the tools, or choose other --languages")
+        raise UserError(
+            "no exercise is left; install the tools, or choose other --languages"
+        )
     return kept, {one.language: tools[one.language] for one in kept}
 
 
@@ -249,8 +263,14 @@ class ExerciseWork:
         attempt = self._attempt()
         if end.value is None and end.status is not JobStatus.BUDGET:
             interrupted = end.status is JobStatus.INTERRUPTED
-            status = ExerciseStatus.INTERRUPTED if interrupted else ExerciseStatus.INFRASTRUCTURE
-            attempt = replace(attempt, status=status, reason=end.reason, error=end.reason)
+            status = (
+                ExerciseStatus.INTERRUPTED
+                if interrupted
+                else ExerciseStatus.INFRASTRUCTURE
+            )
+            attempt = replace(
+                attempt, status=status, reason=end.reason, error=end.reason
+            )
         return [attempt.record()]
 
     def _converse(self, folder: Path) -> None:
@@ -282,7 +302,9 @@ class ExerciseWork:
         self.context.step(tries + 1, "", step)
 
     def _attempt(self) -> ExerciseAttempt:
-        return attempt_of(self.job.exercise, self.job.column, self._turn, self._conversation)
+        return attempt_of(
+            self.job.exercise, self.job.column, self._turn, self._conversation
+        )
 
 
 def make_services(
@@ -293,7 +315,11 @@ def make_services(
 ) -> ExerciseServices:
     """Build what the jobs of one process share; its tester is added to ``testers``."""
     places = LanguagePlaces(
-        config.environment, worker.cache, worker.key, worker.stop.check, worker.warn_once
+        config.environment,
+        worker.cache,
+        worker.key,
+        worker.stop.check,
+        worker.warn_once,
     )
     tester = ExerciseTester(config.test_settings, places)
     testers.append(tester)
@@ -326,12 +352,18 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
     @cached_property
     def jobs(self) -> Mapping[str, ExerciseJob]:
         columns, recordings = self.config.columns, None
-        keys = [job_key(column.name, one.key) for column in columns for one in self.exercises]
+        keys = [
+            job_key(column.name, one.key)
+            for column in columns
+            for one in self.exercises
+        ]
         if self.config.replay is not None:
             folder = replay_folder(self.config.replay)
             recorded_of(folder, keys)
             recordings = ReplayedModels(folder, self.options.settings.aliases)
-        pairs = [(exercise, column) for column in columns for exercise in self.exercises]
+        pairs = [
+            (exercise, column) for column in columns for exercise in self.exercises
+        ]
         jobs = (ExerciseJob(exercise, column, recordings) for exercise, column in pairs)
         return dict(zip(keys, jobs, strict=True))
 
@@ -370,7 +402,9 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
             facts = before.model_copy(
                 update={
                     "columns": tuple(dict.fromkeys((*before.columns, *facts.columns))),
-                    "exercises": tuple(dict.fromkeys((*before.exercises, *facts.exercises))),
+                    "exercises": tuple(
+                        dict.fromkeys((*before.exercises, *facts.exercises))
+                    ),
                 }
             )
         super().open()
@@ -378,7 +412,9 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
 
     def prepared(self, jobs: Sequence[ExerciseJob], say: Say) -> Sequence[ExerciseJob]:
         todo = {job.key for job in jobs}
-        for path in (self.store.prediction(key) for key in self.jobs if key not in todo):
+        for path in (
+            self.store.prediction(key) for key in self.jobs if key not in todo
+        ):
             if path.exists():
                 with suppress(DamagedFileError):
                     self.progress.add(read_result(path))
@@ -393,14 +429,18 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
         if self.containers:
             note_images(self.store, [IMAGE])
         with suppress(OSError, UserError):  # it must not hide what went wrong first
-            write_run_records(read_columns([self.store.folder], self.say, allow_partial=True))
+            write_run_records(
+                read_columns([self.store.folder], self.say, allow_partial=True)
+            )
 
     def conclusion(self, summary: RunSummary) -> Iterator[str]:
         if not self.gave_up:
             yield from super().conclusion(summary)
             yield from (f"  {line}" for line in self.progress.lines())
 
-    def take(self, finished: Finished[SavedExercise], coordinator: CallCoordinator) -> None:
+    def take(
+        self, finished: Finished[SavedExercise], coordinator: CallCoordinator
+    ) -> None:
         lines = coordinator.ledger.lines()
         self._answered = (
             self._answered
@@ -420,7 +460,9 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
             self._refused.clear()
             coordinator.stop.request(self.gave_up)
 
-    def complete(self, finished: Finished[SavedExercise], coordinator: CallCoordinator) -> None:
+    def complete(
+        self, finished: Finished[SavedExercise], coordinator: CallCoordinator
+    ) -> None:
         if self._answered or finished.end.word != ExerciseStatus.REFUSED.value:
             super().complete(finished, coordinator)
         else:

@@ -115,7 +115,11 @@ class ExercismConfig(RunBasics):
     @property
     def lines(self) -> int | None:
         """The lines of output that the model gets; None for all."""
-        return self.profile.test_lines if self.test_lines is None else self.test_lines or None
+        return (
+            self.profile.test_lines
+            if self.test_lines is None
+            else self.test_lines or None
+        )
 
     @property
     def test_settings(self) -> TestSettings:
@@ -131,7 +135,11 @@ class ExercismConfig(RunBasics):
 
     def as_json(self) -> dict[str, Any]:
         exercises = self.exercises and str(self.exercises.expanduser().resolve())
-        return super().as_json() | self._profiled | {"run": self.run_name, "exercises": exercises}
+        return (
+            super().as_json()
+            | self._profiled
+            | {"run": self.run_name, "exercises": exercises}
+        )
 
     def deciding(self) -> dict[str, Any]:
         """Return what a continued run must repeat: exercises and repeats may be added."""
@@ -140,8 +148,10 @@ class ExercismConfig(RunBasics):
     @property
     def _profiled(self) -> dict[str, Any]:
         return {
-            "profile": self.profile.name, "timeout": self.seconds, "test_lines": self.lines
-        }  # fmt: skip
+            "profile": self.profile.name,
+            "timeout": self.seconds,
+            "test_lines": self.lines,
+        }
 
 
 @option_group
@@ -173,7 +183,9 @@ def in_formats(
         dict.fromkeys(
             replace(model, edit_format=form)
             for model, text in zip(models, given, strict=True)
-            for form in ([model.edit_format] if text.strip() != model.given else formats)
+            for form in (
+                [model.edit_format] if text.strip() != model.given else formats
+            )
             or [model.edit_format]
         )
     )

@@ -24,7 +24,12 @@ from agent.formats.base import Edit, ReplyScope
 from agent.protocol import AgentResult, Task, Transcript
 from core.worktree import Changes
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.messages import TIMED_OUT, failures_message, first_message, fitting
+from exercises.exercism.messages import (
+    TIMED_OUT,
+    failures_message,
+    first_message,
+    fitting,
+)
 from exercises.exercism.results import TryResult
 from exercises.exercism.running.config import ExercismConfig
 from exercises.exercism.testing.tester import ExerciseTester
@@ -96,7 +101,9 @@ class Alike:
     def count(self, text: str) -> int:
         return count_tokens(self.label, text)
 
-    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
+    ) -> Reply:
         return self.model.complete(messages, tools)
 
 
@@ -161,7 +168,9 @@ class ExerciseConversation:
             said = Transcript(calls=self.transcript.calls)
             self.editors.append(said)
             setup = replace(task.setup, system=_EDITOR, test_unedited=False)
-            edits = replace(task, message=plan.plan, transcript=said, setup=setup, run_tests=None)
+            edits = replace(
+                task, message=plan.plan, transcript=said, setup=setup, run_tests=None
+            )
             work = next(tries(edits))
             if work.result:
                 self.edited.append(work.result)
@@ -169,7 +178,9 @@ class ExerciseConversation:
             return self._test(changes)
 
         setup = replace(task.setup, system=_ARCHITECT)
-        yield from tries(replace(task, model=architect, setup=setup, run_tests=tested), plan)
+        yield from tries(
+            replace(task, model=architect, setup=setup, run_tests=tested), plan
+        )
 
     def _task(self) -> Task:
         setup = ConversationSetup(
@@ -208,14 +219,18 @@ class ExerciseConversation:
         stubs = self.exercise.stubs()
         # A file that the model removed is an empty one: the stub must not come back.
         files = ((path, self.root / path) for path in stubs)
-        written = {path: file.read_bytes() if file.is_file() else b"" for path, file in files}
+        written = {
+            path: file.read_bytes() if file.is_file() else b"" for path, file in files
+        }
         found = self.tester.test(self.exercise, written)
         patch = patch_of(stubs, written)
         self.tried.append(found.model_copy(update={"patch": patch}))
         if found.solved:
             return TestReport(True)
         output = TIMED_OUT if found.timed_out else fitting(found.output, self._fits)
-        return TestReport(False, message=failures_message(self.exercise, output, self.config.lines))
+        return TestReport(
+            False, message=failures_message(self.exercise, output, self.config.lines)
+        )
 
     def _fits(self, output: str) -> bool:
         """Return whether the output of tests leaves room for the rest of the next request.
@@ -226,7 +241,11 @@ class ExerciseConversation:
         if window is None or most_tokens(output) <= window // 4:
             return True
         count = self.model.count
-        left = (file for path in self.exercise.solution if (file := self.root / path).is_file())
+        left = (
+            file
+            for path in self.exercise.solution
+            if (file := self.root / path).is_file()
+        )
         files = sum(count(file.read_text(errors="replace")) for file in left)
         taken = size(self.transcript.messages, count) + files + _FOR_WORDS
         return count(output) <= max(window // 4, window - taken)
@@ -236,7 +255,13 @@ def patch_of(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
     """Return the unified diff between two versions of the same files, for readers."""
     patch = ""
     for path in before:
-        old, new = (d[path].decode("utf-8", "replace").splitlines(True) for d in (before, after))
+        old, new = (
+            d[path].decode("utf-8", "replace").splitlines(True) for d in (before, after)
+        )
         for line in difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"):
-            patch += line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            patch += (
+                line
+                if line.endswith("\n")
+                else f"{line}\n\\ No newline at end of file\n"
+            )
     return patch

@@ -79,7 +79,10 @@ class ExerciseAttempt:
 
     def result(self, errors: int) -> ExerciseResult:
         exercise, name, calls = self.exercise, self.column.name, self.calls
-        used, choice = [call.reply.usage or Usage() for call in calls], self.column.choice
+        used, choice = (
+            [call.reply.usage or Usage() for call in calls],
+            self.column.choice,
+        )
         outputs = [one.output for one in self.tried]
         pairs = [call.sha256_pair for call in calls]
         return ExerciseResult(
@@ -95,9 +98,13 @@ class ExerciseAttempt:
             # A replayed refusal is in no journal.
             num_error_outputs=max(errors, int(self.status is ExerciseStatus.REFUSED)),
             num_exhausted_context_windows=int(self.status is ExerciseStatus.CONTEXT),
-            num_malformed_responses=sum(one.malformed or one.failed > 0 for one in self.replies),
+            num_malformed_responses=sum(
+                one.malformed or one.failed > 0 for one in self.replies
+            ),
             syntax_errors=sum(raised("SyntaxError", output) for output in outputs),
-            indentation_errors=sum(raised("IndentationError", output) for output in outputs),
+            indentation_errors=sum(
+                raised("IndentationError", output) for output in outputs
+            ),
             lazy_comments=sum(lazy_comments(call.reply) for call in calls),
             editor_model=choice.name if choice.architect else None,
             editor_edit_format=choice.edit_format if choice.architect else None,
@@ -164,7 +171,10 @@ def attempt_of(
         error=works[-1].error if works else "",
         tried=tried,
         replies=tuple(counts for result in results for counts in result.replies),
-        messages=(*said.messages, *(m for one in conversation.editors for m in one.messages)),
+        messages=(
+            *said.messages,
+            *(m for one in conversation.editors for m in one.messages),
+        ),
         calls=tuple(said.calls),
         edit=last.edit if last else None,
         edited_files=last.edited_files if last else (),
@@ -173,7 +183,9 @@ def attempt_of(
     )
 
 
-def _ended(works: list[AgentResult], tried: tuple[TryResult, ...]) -> tuple[ExerciseStatus, str]:
+def _ended(
+    works: list[AgentResult], tried: tuple[TryResult, ...]
+) -> tuple[ExerciseStatus, str]:
     if tried and tried[-1].solved:
         return ExerciseStatus.SOLVED, f"solved in try {len(tried)}"
     if not works or works[-1].result is None:

@@ -96,10 +96,16 @@ def projected(columns: Sequence[ColumnProgress]) -> tuple[Decimal, Decimal] | No
     and that of the mean by which they are estimated. None if nothing is left or done, or a cost
     is unknown.
     """
-    known = [[float(cost) for cost in column.costs if cost is not None] for column in columns]
+    known = [
+        [float(cost) for cost in column.costs if cost is not None] for column in columns
+    ]
     every = [cost for costs in known for cost in costs]
     left = sum(column.left for column in columns)
-    if not every or not left or len(every) < sum(len(column.costs) for column in columns):
+    if (
+        not every
+        or not left
+        or len(every) < sum(len(column.costs) for column in columns)
+    ):
         return None
     mean, squares = sum(every), 0.0
     for column, own in zip(columns, known, strict=True):
@@ -113,7 +119,9 @@ def projected(columns: Sequence[ColumnProgress]) -> tuple[Decimal, Decimal] | No
 
 @option_group
 class ExercismStatus:
-    runs: tuple[Path, ...] = option((), "Runs: folders under predictions/.", "runs", argument=True)
+    runs: tuple[Path, ...] = option(
+        (), "Runs: folders under predictions/.", "runs", argument=True
+    )
 
 
 @command(ExercismStatus)
@@ -129,7 +137,9 @@ def _print_status(run: Path) -> int:
     run = run.expanduser().resolve()
     facts = read_facts(run)
     if run.parent.name != "predictions":
-        raise UserError(f"{run} does not lie in a folder predictions/: its logs are not found")
+        raise UserError(
+            f"{run} does not lie in a folder predictions/: its logs are not found"
+        )
     # The table names broken results.
     columns = read_columns([run], lambda _: None, allow_partial=True)
     results = (result for column in columns for result in column.results.values())

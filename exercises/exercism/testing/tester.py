@@ -40,8 +40,12 @@ _VERSION_SECONDS = 60.0
 _SHOWN = 200
 _CHANCE = SystemRandom()
 # Solutions that were judged by other rules are judged again.
-_JUDGING = hashlib.sha256(Path(__file__).with_name("verdict.py").read_bytes()).hexdigest()
-_NOT_CARRIED_OUT = "error: the tests do not fail as they must where a comparison is false"
+_JUDGING = hashlib.sha256(
+    Path(__file__).with_name("verdict.py").read_bytes()
+).hexdigest()
+_NOT_CARRIED_OUT = (
+    "error: the tests do not fail as they must where a comparison is false"
+)
 
 
 @dataclass(frozen=True)
@@ -76,13 +80,22 @@ class ExerciseTester:
         run = self._run(exercise, files, self.settings.timeout)
         seconds = round(run.seconds, 3)
         if run.timed_out:
-            return TryResult(solved=False, timed_out=True, output=TIMED_OUT, seconds=seconds)
+            return TryResult(
+                solved=False, timed_out=True, output=TIMED_OUT, seconds=seconds
+            )
         counts = self._counts(exercise, run, files)
         output, most = self._cleaned(exercise, run.output), self.places.limits.output
         solved = is_solved(run, counts, expected)
         if len(run.output.encode("utf-8", "replace")) > most:
-            output, solved = f"{output}\nerror: the output has more than {most:,} bytes\n", False
-        if solved and exercise.rules.reports and not self._carries_out_tests(exercise, solution):
+            output, solved = (
+                f"{output}\nerror: the output has more than {most:,} bytes\n",
+                False,
+            )
+        if (
+            solved
+            and exercise.rules.reports
+            and not self._carries_out_tests(exercise, solution)
+        ):
             output, solved = f"{output}\n{_NOT_CARRIED_OUT}\n", False
         return TryResult(
             solved=solved,
@@ -93,7 +106,9 @@ class ExerciseTester:
             seconds=seconds,
         )
 
-    def _carries_out_tests(self, exercise: Exercise, solution: Mapping[str, bytes]) -> bool:
+    def _carries_out_tests(
+        self, exercise: Exercise, solution: Mapping[str, bytes]
+    ) -> bool:
         """Return whether each test fails when, and only when, a comparison at its end is false.
 
         It is false in half of the tests at first, and then in the others. What was seen to be right
@@ -102,12 +117,17 @@ class ExerciseTester:
         kept = self._kept("right", exercise, tree_hash(solution), _JUDGING)
         if kept.exists():
             return True
-        texts = {path: exercise.text(path) for path in exercise.tests if path.endswith(".py")}
+        texts = {
+            path: exercise.text(path) for path in exercise.tests if path.endswith(".py")
+        }
         names = {name for text in texts.values() for name in test_names(text)}
         half = {*_CHANCE.sample(sorted(names), len(names) // 2)}
         halves = [part for part in (half, names - half) if part]
         for false in halves:
-            tests = {path: with_comparisons(text, false).encode() for path, text in texts.items()}
+            tests = {
+                path: with_comparisons(text, false).encode()
+                for path, text in texts.items()
+            }
             failing = self._failing(exercise, exercise.tested_files(solution) | tests)
             example = exercise.example_files() | tests
             # A test may end before its last line, with the example too.
@@ -116,14 +136,25 @@ class ExerciseTester:
         write_json_atomic(kept, {"exercise": exercise.key})
         return True
 
-    def _failing(self, exercise: Exercise, files: Mapping[str, bytes]) -> set[str] | None:
-        run = self._run(exercise, files, max(2 * self.settings.timeout, _LEAST_PROOF_SECONDS))
+    def _failing(
+        self, exercise: Exercise, files: Mapping[str, bytes]
+    ) -> set[str] | None:
+        run = self._run(
+            exercise, files, max(2 * self.settings.timeout, _LEAST_PROOF_SECONDS)
+        )
         return failing_tests(run, files, self.settings.unittest)
 
     def _kept(self, folder: str, exercise: Exercise, *more: str) -> Path:
         """Return the file that keeps what was learned of an exercise with these tools."""
         argv, versions = self._argv(exercise), self.versions(exercise.language)
-        parts = (exercise.key, exercise.sha256, self.places.kind.value, versions, *argv, *more)
+        parts = (
+            exercise.key,
+            exercise.sha256,
+            self.places.kind.value,
+            versions,
+            *argv,
+            *more,
+        )
         name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         return self.places.cache / "exercism" / folder / f"{name}.json"
 
@@ -131,13 +162,19 @@ class ExerciseTester:
         with self._lock:
             if language not in self._versions:
                 place, rules = self.places.of(language), LANGUAGES[language]
-                words = (self.settings.unittest and rules.unittest_version) or rules.version_command
+                words = (
+                    self.settings.unittest and rules.unittest_version
+                ) or rules.version_command
                 argv = tuple(_filled(word, {PYTHON: "python"}) for word in words)
                 variables = {**dict(rules.environment), **place.variables}
-                result = place.folders.run(FolderCommand(argv, {}, _VERSION_SECONDS, variables))
+                result = place.folders.run(
+                    FolderCommand(argv, {}, _VERSION_SECONDS, variables)
+                )
                 said = " ".join(result.output.split())[-_SHOWN:]
                 if result.exit_code != 0:
-                    raise UserError(f"{argv[0]} cannot test {language} exercises here: {said}")
+                    raise UserError(
+                        f"{argv[0]} cannot test {language} exercises here: {said}"
+                    )
                 self._versions[language] = said
             return self._versions[language]
 
@@ -166,7 +203,9 @@ class ExerciseTester:
         run = self._run(exercise, files, seconds)
         counts = self._counts(exercise, run, files)
         if counts is None or not is_solved(run, counts, counts):
-            lines = self._cleaned(exercise, run.output).strip().splitlines() or ["no output"]
+            lines = self._cleaned(exercise, run.output).strip().splitlines() or [
+                "no output"
+            ]
             first = next((line for line in lines if "error" in line.lower()), lines[-1])
             said = TIMED_OUT if run.timed_out else first[:_SHOWN]
             raise InfrastructureError(
@@ -174,7 +213,9 @@ class ExerciseTester:
             )
         return counts
 
-    def _run(self, exercise: Exercise, files: Mapping[str, bytes], seconds: float) -> FolderResult:
+    def _run(
+        self, exercise: Exercise, files: Mapping[str, bytes], seconds: float
+    ) -> FolderResult:
         place = self.places.of(exercise.language)
         return place.folders.run(
             FolderCommand(
@@ -198,10 +239,16 @@ class ExerciseTester:
         return cleaned(output, exercise.name, folders, exercise.rules.changing)
 
 
-def argv_of(exercise: Exercise, unittest: bool, prepared: Path | None) -> tuple[str, ...]:
+def argv_of(
+    exercise: Exercise, unittest: bool, prepared: Path | None
+) -> tuple[str, ...]:
     """Return the command; ``prepared`` is the folder of the exercise's packages."""
     rules = exercise.rules
-    named = {PYTHON: "python", NAME: exercise.name, PREPARED: str(prepared or "/nothing")}
+    named = {
+        PYTHON: "python",
+        NAME: exercise.name,
+        PREPARED: str(prepared or "/nothing"),
+    }
     words = (unittest and rules.unittest_command) or rules.test_command
     return tuple(_filled(word, named) for word in words)
 
@@ -270,7 +317,10 @@ _RULES = tuple(
         (r"\b0x[0-9a-fA-F]+", "0x.."),
         (r"\bid='\d+'", "id='..'"),
         # Where Python lies, and the lines of its modules in a patch version.
-        (rf"{_PATH}/lib(?:64)?/python3(?:\.\d+)?/(?:(?:site|dist)-packages/)?", _LIBRARY),
+        (
+            rf"{_PATH}/lib(?:64)?/python3(?:\.\d+)?/(?:(?:site|dist)-packages/)?",
+            _LIBRARY,
+        ),
         (rf"((?:{_LIBRARY}[^\s\":]+|<frozen [\w. ]+>)(?:\", line |:))\d+", r"\1.."),
         (rf"{_PATH}/bin/python[\d.]*", "python"),
         (r"^platform .* -- Python .*\n", ""),
@@ -279,7 +329,9 @@ _RULES = tuple(
 )
 
 
-def cleaned(output: str, name: str, folders: Iterable[str], changing: Iterable[str] = ()) -> str:
+def cleaned(
+    output: str, name: str, folders: Iterable[str], changing: Iterable[str] = ()
+) -> str:
     """Return the output of tests without what differs between two runs of the same code.
 
     Besides this the tests need PYTHONHASHSEED=0, no bytecode, no cache of pytest, and one minor
@@ -296,6 +348,8 @@ def cleaned(output: str, name: str, folders: Iterable[str], changing: Iterable[s
     kept = [""]
     for line in output.splitlines(keepends=True):
         marks = line.removeprefix("E").strip()
-        if not ("0x.." in kept[-1] and marks.startswith("?") and {*marks} <= {*"?^+- "}):
+        if not (
+            "0x.." in kept[-1] and marks.startswith("?") and {*marks} <= {*"?^+- "}
+        ):
             kept.append(line)
     return "".join(kept)

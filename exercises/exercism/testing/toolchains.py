@@ -36,9 +36,14 @@ _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _ROOT_SECONDS, _PREPARE_SECONDS = 60.0, 900.0
 _SHOWN = 200
 LIMITS = ResourceLimits(
-    processes=512, memory=4 << 30, file_size=1 << 30, written=2 << 30, temporary=1 << 30,
-    output=4_000_000, collected=16 << 20,
-)  # fmt: skip
+    processes=512,
+    memory=4 << 30,
+    file_size=1 << 30,
+    written=2 << 30,
+    temporary=1 << 30,
+    output=4_000_000,
+    collected=16 << 20,
+)
 """Of all processes of one run of tests; compilers need most of it."""
 
 
@@ -56,15 +61,21 @@ def find_toolchain(name: str) -> Toolchain:
     found = {tool: shutil.which(tool) for tool in language.tools}
     if missing := [tool for tool, place in found.items() if place is None]:
         raise UserError(f"{', '.join(missing)} not found; install it")
-    places = [Path(place) for place in found.values() if place and not _of_system(Path(place))]
+    places = [
+        Path(place) for place in found.values() if place and not _of_system(Path(place))
+    ]
     if not places:
         return Toolchain()
     roots = tuple(dict.fromkeys(_root(language, place) for place in places))
     for root in roots:
         if Path.home().is_relative_to(root) or Path.cwd().is_relative_to(root):
-            raise UserError(f"the tools lie in {root}, which cannot be shown; install them apart")
+            raise UserError(
+                f"the tools lie in {root}, which cannot be shown; install them apart"
+            )
     path = ":".join([*(str(root / "bin") for root in roots), _SYSTEM_PATH])
-    return Toolchain(tuple(root for root in roots if not _of_system(root)), {"PATH": path})
+    return Toolchain(
+        tuple(root for root in roots if not _of_system(root)), {"PATH": path}
+    )
 
 
 def _of_system(place: Path) -> bool:
@@ -80,7 +91,9 @@ def _root(language: Language, tool: Path) -> Path:
     )
     root = Path(result.output.strip())
     if result.exit_code or not root.is_absolute() or not root.is_dir():
-        raise UserError(f"{' '.join(language.root_command)} names no folder; install {tool.name}")
+        raise UserError(
+            f"{' '.join(language.root_command)} names no folder; install {tool.name}"
+        )
     return root
 
 
@@ -139,9 +152,15 @@ class LanguagePlaces:
             readable = (*readable, prepared)
         try:
             folders = make_folders(
-                self.kind, self.python if language == "python" else None, IMAGE, readable,
-                self.limits, self.run_key, self.check, self.warn_once,
-            )  # fmt: skip
+                self.kind,
+                self.python if language == "python" else None,
+                IMAGE,
+                readable,
+                self.limits,
+                self.run_key,
+                self.check,
+                self.warn_once,
+            )
         except UnavailableError as error:
             raise UserError(str(error)) from error
         return LanguagePlace(folders, tools.variables)
@@ -154,8 +173,14 @@ def prepared_root(cache: Path) -> Path:
 def prepared_folder(cache: Path, exercise: Exercise) -> Path | None:
     """Return where the packages of an exercise lie or will lie, None if it needs none."""
     file, pattern = exercise.rules.packages
-    text = exercise.tested_files({}).get(file, b"").decode("utf-8", "replace") if file else ""
-    needed = [match[0] for match in re.finditer(pattern, text, re.MULTILINE) if match[0]]
+    text = (
+        exercise.tested_files({}).get(file, b"").decode("utf-8", "replace")
+        if file
+        else ""
+    )
+    needed = [
+        match[0] for match in re.finditer(pattern, text, re.MULTILINE) if match[0]
+    ]
     if not file or not needed:
         return None
     parts = "\0".join((exercise.language, *map(str, exercise.rules.prepare), *needed))
@@ -197,7 +222,9 @@ def _prepared(folder: Path, exercise: Exercise) -> str:
                 try:
                     result = run_limited(argv, made, env, _PREPARE_SECONDS)
                 except OSError as error:
-                    raise InfrastructureError(f"cannot run {argv[0]}: {error}") from error
+                    raise InfrastructureError(
+                        f"cannot run {argv[0]}: {error}"
+                    ) from error
                 if result.exit_code != 0:
                     said = " ".join(result.output.split())[-_SHOWN:]
                     return f"{' '.join(argv)} fails: {said or f'exit code {result.exit_code}'}"

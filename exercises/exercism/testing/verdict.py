@@ -17,7 +17,9 @@ from environments.folders import FolderResult
 from exercises.exercism.languages import REPORT
 
 _FAILED, _PASSED = ("FAILED", "ERROR"), "PASSED"
-_COUNT = re.compile(r"^Ran (\d+) tests? in \d+\.\d+s\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
+_COUNT = re.compile(
+    r"^Ran (\d+) tests? in \d+\.\d+s\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE
+)
 _KIND = re.compile(r"([a-z ]+)=(\d+)")
 _FAILED_UNITTEST = re.compile(r"^(?:FAIL|ERROR): (\w+) \(", re.MULTILINE)
 
@@ -60,12 +62,20 @@ def report_of(run: FolderResult) -> str:
     return run.files.get(REPORT, b"").decode("utf-8", "replace")
 
 
-def counts_of(run: FolderResult, files: Collection[str], unittest: bool) -> TestCounts | None:
+def counts_of(
+    run: FolderResult, files: Collection[str], unittest: bool
+) -> TestCounts | None:
     """Return the counts of a run of Python's tests; ``unittest`` says which runner it was."""
-    return unittest_counts(run.output) if unittest else pytest_counts(report_of(run), files)
+    return (
+        unittest_counts(run.output)
+        if unittest
+        else pytest_counts(report_of(run), files)
+    )
 
 
-def failing_tests(run: FolderResult, files: Collection[str], unittest: bool) -> set[str] | None:
+def failing_tests(
+    run: FolderResult, files: Collection[str], unittest: bool
+) -> set[str] | None:
     """Return the names of the functions of failing tests, None if the run did not end."""
     if run.timed_out or counts_of(run, files, unittest) is None:
         return None
@@ -81,19 +91,28 @@ def printed_counts(patterns: Iterable[str], output: str) -> TestCounts | None:
     lines = [m for one in patterns for m in re.finditer(one, output, re.MULTILINE)]
     sums = {"passed": 0, "failed": 0, "skipped": 0}
     for line in lines:
-        groups = {kind: text for kind, text in line.groupdict().items() if text is not None}
+        groups = {
+            kind: text for kind, text in line.groupdict().items() if text is not None
+        }
         for kind, text in (groups or {"passed": ""}).items():
             sums[kind] += int(text or 1)
     return TestCounts(**sums) if lines else None
 
 
-def is_solved(run: FolderResult, counts: TestCounts | None, expected: TestCounts | None) -> bool:
+def is_solved(
+    run: FolderResult, counts: TestCounts | None, expected: TestCounts | None
+) -> bool:
     """Return whether the command ended with 0 in time, printed something, and passed all tests.
 
     All are those of the example's run (``expected``): deleted, skipped or additional tests solve
     nothing.
     """
-    if run.timed_out or run.exit_code != 0 or not run.output.strip() or expected is None:
+    if (
+        run.timed_out
+        or run.exit_code != 0
+        or not run.output.strip()
+        or expected is None
+    ):
         return False
     return counts == expected and expected.passed > 0 and expected.failed == 0
 

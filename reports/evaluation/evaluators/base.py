@@ -64,11 +64,15 @@ def verdict_of_report(
     own = own if isinstance(own, Mapping) else {}
     status = VerdictStatus.RESOLVED if own.get("resolved") else VerdictStatus.UNRESOLVED
     why = own.get("infra_failure_reason")
-    reason = f"no test results could be read; the output looks like {why}" if why else ""
+    reason = (
+        f"no test results could be read; the output looks like {why}" if why else ""
+    )
     return Verdict(name, status, evaluator, reason, log=log, report=report)
 
 
-def swebench_prediction(name: str, task: EvaluationTask, model: str = MODEL) -> dict[str, str]:
+def swebench_prediction(
+    name: str, task: EvaluationTask, model: str = MODEL
+) -> dict[str, str]:
     return {
         "instance_id": name,
         "model_name_or_path": model,

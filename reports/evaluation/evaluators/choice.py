@@ -98,7 +98,9 @@ def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:
     from environments.choice import make_image_store
     from reports.evaluation.evaluators.docker import ImagePreparation
 
-    images = partial(make_image_store, cache=options.cache, options=options.images, say=say)
+    images = partial(
+        make_image_store, cache=options.cache, options=options.images, say=say
+    )
     bundled = BUNDLED.get(dataset)
     build = bundled.build_images if bundled else lambda _: None
     return ImagePreparation(build, say, images)
@@ -116,5 +118,10 @@ def _local(options: ReportOptions, say: Say, dataset: str) -> Evaluator:
         mirrors = Mirrors(options.repos or cache / "mirrors")
     environment = LocalEnvironment(cache / "environments", Once(say))
     return LocalEvaluator(
-        environment, mirrors, Snapshots(cache / "snapshots"), cache / "work", options.timeout, say
+        environment,
+        mirrors,
+        Snapshots(cache / "snapshots"),
+        cache / "work",
+        options.timeout,
+        say,
     )

@@ -83,7 +83,11 @@ class ImagePreparation:
         about = client.info()
         root = Path(str(about["DockerRootDir"]))
         # The engine may run on another machine, whose disk is not visible here.
-        free = f"{shutil.disk_usage(root).free / 1e9:.0f} GB" if root.is_dir() else "unknown space"
+        free = (
+            f"{shutil.disk_usage(root).free / 1e9:.0f} GB"
+            if root.is_dir()
+            else "unknown space"
+        )
         self.say(f"engine: version {about['ServerVersion']}, {free} free in {root}")
 
     def _absent(self, client: Any, tasks: Tasks) -> list[str]:  # noqa: ANN401
@@ -144,13 +148,21 @@ class DockerEvaluator(Evaluator):
         for task, verdict in zip(tasks, verdicts, strict=True):
             yield replace(verdict, image=images.get(task.instance.image, ""))
 
-    def _verdict(self, client: Any, task: EvaluationTask, run_id: str, failure: str) -> Verdict:  # noqa: ANN401
+    def _verdict(
+        self,
+        client: Any,  # noqa: ANN401
+        task: EvaluationTask,
+        run_id: str,
+        failure: str,
+    ) -> Verdict:
         verdict = self.swebench.verdict(task, run_id, failure)
         why = _doubt(client, task, verdict, run_id)
         if not why:
             return verdict
         self.swebench.forget(task, run_id)
-        return replace(verdict, status=VerdictStatus.NOT_EVALUATED, reason=why, report=None)
+        return replace(
+            verdict, status=VerdictStatus.NOT_EVALUATED, reason=why, report=None
+        )
 
     def _remove_left(self, client: Any, whose: str) -> None:  # noqa: ANN401 - no types
         for run_id in self.swebench.ended():
@@ -175,12 +187,20 @@ def _doubt(client: Any, task: EvaluationTask, verdict: Verdict, run_id: str) -> 
     if client is None:
         return ENGINE_STOPPED
     image, labels = task.instance.image, label_of(run_id)
-    as_root = Containers(client, labels, ResourceLimits(), folder="/", user="0:0", home="/root")
+    as_root = Containers(
+        client, labels, ResourceLimits(), folder="/", user="0:0", home="/root"
+    )
     script = _HAS_REPOSITORY + (_FAILS_TO_APPLY if verdict.report is None else "")
     try:
         with as_root.started(image) as container:
-            container.put({}, {_PATCH: task.prediction.patch, _SCRIPT: f"exec 2>&1\n{script}"})
+            container.put(
+                {}, {_PATCH: task.prediction.patch, _SCRIPT: f"exec 2>&1\n{script}"}
+            )
             result = container.bash([_SCRIPT], _SECONDS)
     except InfrastructureError as error:
         return f"the image {image} could not be looked at: {error}"
-    return "" if result.exit_code == 0 else f"the image {image}: {result.output.strip()[-200:]}"
+    return (
+        ""
+        if result.exit_code == 0
+        else f"the image {image}: {result.output.strip()[-200:]}"
+    )

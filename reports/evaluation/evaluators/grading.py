@@ -49,7 +49,9 @@ def grade_statuses(task: EvaluationTask, statuses: Statuses, log: str) -> Verdic
 
     spec = test_spec(task)
     wanted = {"FAIL_TO_PASS": spec.FAIL_TO_PASS, "PASS_TO_PASS": spec.PASS_TO_PASS}
-    tests = get_eval_tests_report(dict(statuses), wanted, eval_type=EvalType(spec.eval_type))
+    tests = get_eval_tests_report(
+        dict(statuses), wanted, eval_type=EvalType(spec.eval_type)
+    )
     full = get_resolution_status(tests) == ResolvedStatus.FULL.value
     own = {
         "patch_is_None": False,
@@ -60,7 +62,9 @@ def grade_statuses(task: EvaluationTask, statuses: Statuses, log: str) -> Verdic
         "infra_failure": False,
         "tests_status": tests,
     }
-    return verdict_of_report(task, {task.instance_id: own}, log, EvaluatorKind.LOCAL.value)
+    return verdict_of_report(
+        task, {task.instance_id: own}, log, EvaluatorKind.LOCAL.value
+    )
 
 
 def parser_of(task: EvaluationTask) -> Callable[[str], Statuses]:
@@ -106,7 +110,9 @@ def is_saved(log: str) -> bool:
 def grade_output(task: EvaluationTask, output: str, token: str) -> Verdict:
     """Return the verdict on the output of a local evaluation."""
     log = saved(output, token)
-    runner = runner_of(local_command(task.instance.spec)) if task.instance.spec else None
+    runner = (
+        runner_of(local_command(task.instance.spec)) if task.instance.spec else None
+    )
     printed, report = split_report(output, token)
     printed = limited_output(printed)
     statuses = printed_statuses(task, _marked(printed))
@@ -135,28 +141,39 @@ def _confirmed(
     row = task.evaluation
     own = map(_file, (*row.fail_to_pass, *row.pass_to_pass))
     results = report_results(report, {*patch_paths(row.test_patch), *own})
-    lines = [f"{status} {name}" for name, status in results.items() if status in _PASSING]
+    lines = [
+        f"{status} {name}" for name, status in results.items() if status in _PASSING
+    ]
     # The parser shortens and rewrites names, so the names of the report pass through it as well.
     parse = parser_of(task)
     passed = parse("\n".join(lines)).keys()
-    doubted = {n for n, status in statuses.items() if status in _PASSING and n not in passed}
+    doubted = {
+        n for n, status in statuses.items() if status in _PASSING and n not in passed
+    }
     known = parse("\n".join(f"PASSED {name}" for name in results)).keys()
     ran = {_file(name) for name in (*results, *patch_paths(row.test_patch))}
-    unreported = {n for n in doubted if results and _file(n) not in ran and n not in known}
+    unreported = {
+        n for n in doubted if results and _file(n) not in ran and n not in known
+    }
     failed = doubted - unreported
-    return {n: "FAILED" if n in failed else s for n, s in statuses.items()}, sorted(unreported)
+    return {n: "FAILED" if n in failed else s for n, s in statuses.items()}, sorted(
+        unreported
+    )
 
 
 def _file(name: str) -> str:
     return name.partition("::")[0]
 
 
-def _with_note(verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]) -> Verdict:
+def _with_note(
+    verdict: Verdict, task: EvaluationTask, unreported: Sequence[str]
+) -> Verdict:
     wanted = {*task.evaluation.fail_to_pass, *task.evaluation.pass_to_pass}
     names = [name for name in unreported if name in wanted]
     if not names or verdict.reason:
         return verdict
     shown = some(names, 3)
     return replace(
-        verdict, reason=f"as swebench reads {shown}, which pytest's report cannot confirm"
+        verdict,
+        reason=f"as swebench reads {shown}, which pytest's report cannot confirm",
     )

@@ -35,7 +35,9 @@ from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Tasks
 from reports.evaluation.evaluators.grading import grade_output, saved
 
-_TIMED_OUT = ">>>>> Tests Timed Out"  # swebench reads no results from an output with these words
+_TIMED_OUT = (
+    ">>>>> Tests Timed Out"  # swebench reads no results from an output with these words
+)
 
 
 class PatchError(Exception):
@@ -69,7 +71,9 @@ class LocalEvaluator(Evaluator):
             except PatchError as error:
                 verdict = Verdict(name, VerdictStatus.UNRESOLVED, self.name, str(error))
             except (UnavailableError, InfrastructureError) as error:
-                verdict = Verdict(name, VerdictStatus.NOT_EVALUATED, self.name, str(error))
+                verdict = Verdict(
+                    name, VerdictStatus.NOT_EVALUATED, self.name, str(error)
+                )
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             yield verdict
@@ -98,7 +102,9 @@ class LocalEvaluator(Evaluator):
             files, bare = base.tracked_files(), base
             edits: tuple[str, ...] = ()
             if any(map(may_configure_tests, patch_paths(patches[0]))):
-                bare, edits = _without_edits(make_checkout(snapshot, folder / "bare"), patches[0])
+                bare, edits = _without_edits(
+                    make_checkout(snapshot, folder / "bare"), patches[0]
+                )
             # With other configuration a run need not state what the base commit's run does.
             known = None if edits else stated
             verdict = self._run(task, session, patched(base, patches), files, known)
@@ -130,25 +136,40 @@ class LocalEvaluator(Evaluator):
         if verdict.status is not VerdictStatus.RESOLVED or not python or base is None:
             return verdict
         shadows = [f"{p} hides a module" for p in shadowing(changes, files, base())]
-        words = "".join(shadows[:1]) or doubt(base(), stated, split_report(output, token)[1])
+        words = "".join(shadows[:1]) or doubt(
+            base(), stated, split_report(output, token)[1]
+        )
         if not words:
             return verdict
         log = f"{verdict.log}{words}"
         return replace(verdict, status=VerdictStatus.UNRESOLVED, reason=words, log=log)
 
     def _tested(
-        self, task: EvaluationTask, session: Session, changes: Changes, token: str, more: str = ""
+        self,
+        task: EvaluationTask,
+        session: Session,
+        changes: Changes,
+        token: str,
+        more: str = "",
     ) -> CommandResult:
         runner = runner_of(session.test_command)
         # Data files and deleted tests cannot be run.
-        paths = [path for path in patch_paths(task.evaluation.test_patch) if path.endswith(".py")]
+        paths = [
+            path
+            for path in patch_paths(task.evaluation.test_patch)
+            if path.endswith(".py")
+        ]
         tests = [p for p in paths if is_test_path(p) and changes.get(p) is not None]
-        names = [shlex.quote(directives(runner, path)) for path in tests] if runner else []
+        names = (
+            [shlex.quote(directives(runner, path)) for path in tests] if runner else []
+        )
         command = " ".join([session.test_command, *names]) + more
         command = with_report_file(command, runner, token) if runner else command
         return run_once(session, changes, command, self.timeout)
 
-    def _base_states(self, task: EvaluationTask, session: Session, changes: Changes) -> Stated:
+    def _base_states(
+        self, task: EvaluationTask, session: Session, changes: Changes
+    ) -> Stated:
         # A bug may keep the tests of the base commit from ending.
         pytest = runner_of(session.test_command) is Runner.PYTEST
         for more in ("", " --collect-only") if pytest else ("",):
@@ -157,7 +178,9 @@ class LocalEvaluator(Evaluator):
             stated = split_statements(result.output, token)[1]
             if "end" in stated:
                 return stated
-        raise UnavailableError("the base commit's run does not state where its modules come from")
+        raise UnavailableError(
+            "the base commit's run does not state where its modules come from"
+        )
 
 
 def _without_edits(fresh: Checkout, patch: str) -> tuple[Checkout, tuple[str, ...]]:
@@ -177,7 +200,9 @@ def _without_edits(fresh: Checkout, patch: str) -> tuple[Checkout, tuple[str, ..
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
         except (UnsafePathError, OSError) as error:
-            raise PatchError(f"the base commit's {path} cannot be put back: {error}") from error
+            raise PatchError(
+                f"the base commit's {path} cannot be put back: {error}"
+            ) from error
     return fresh, made.configuration
 
 
@@ -187,21 +212,29 @@ def _both(whole: Verdict, bare: Verdict, edits: Sequence[str]) -> Verdict:
     if bare.status is VerdictStatus.RESOLVED:
         words = f"with and without its edits of test configuration in {files}"
         return replace(bare, reason="; ".join(filter(None, (whole.reason, words))))
-    return replace(bare, reason=f"resolved only with its edits of test configuration in {files}")
+    return replace(
+        bare, reason=f"resolved only with its edits of test configuration in {files}"
+    )
 
 
 def patched(base: Checkout, patches: Sequence[str]) -> Changes:
     """Apply ``patches`` in order to ``base`` and return the changed files."""
     for patch in patches:
         data = patch.encode("utf-8", "surrogateescape")
-        result = git_result("apply", "--whitespace=nowarn", "-", cwd=base.root, stdin=data)
+        result = git_result(
+            "apply", "--whitespace=nowarn", "-", cwd=base.root, stdin=data
+        )
         if result.returncode:
             words = result.stderr.decode("utf-8", "replace").strip().splitlines()
             raise PatchError(
                 f"the patch does not apply: {words[0] if words else 'no reason given'}"
             )
     git("add", "--all", "--force", ".", cwd=base.root)
-    names = git("diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD", cwd=base.root)
-    paths = [name.decode("utf-8", "surrogateescape") for name in names.split(b"\0") if name]
+    names = git(
+        "diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD", cwd=base.root
+    )
+    paths = [
+        name.decode("utf-8", "surrogateescape") for name in names.split(b"\0") if name
+    ]
     places = {path: base.root / path for path in paths}
     return {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}

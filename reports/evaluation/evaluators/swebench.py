@@ -53,7 +53,8 @@ _ENGINE_LOST = re.compile(
 )
 _CONTAINER_LOST = re.compile(r"[Cc]ontainer \w+ is not running")
 ENGINE_STOPPED = (
-    "the Docker engine stopped answering during the evaluation; start it and repeat the command"
+    "the Docker engine stopped answering during the evaluation; start it and "
+    "repeat the command"
 )
 _INCOMPLETE = (
     "its test output does not show that the tests ran from their beginning to their end, as when "
@@ -105,34 +106,61 @@ class Swebench:
                 if not tests_ended(saved_output(self._place(task, run_id))):
                     self.forget(task, run_id)
             # A temporary dataset with only the needed rows, because it holds the answers.
-            dataset, predictions = Path(scratch) / "dataset.json", Path(scratch) / "preds.json"
+            dataset, predictions = (
+                Path(scratch) / "dataset.json",
+                Path(scratch) / "preds.json",
+            )
             rows = [dict(task.evaluation.row) for task in tasks]
             dataset.write_text(json.dumps(rows, default=str), encoding="utf-8")
             made = [
-                swebench_prediction(task.instance_id, task, task.prediction.model_name_or_path)
+                swebench_prediction(
+                    task.instance_id, task, task.prediction.model_name_or_path
+                )
                 for task in tasks
             ]
             predictions.write_text(json.dumps(made))
             argv = [
-                sys.executable, "-m", "swebench.harness.run_evaluation",
-                "--dataset_name", dataset, "--split", self.split,
-                "--predictions_path", predictions, "--run_id", run_id,
-                "--max_workers", self.workers, "--timeout", int(self.timeout),
-            ]  # fmt: skip
+                sys.executable,
+                "-m",
+                "swebench.harness.run_evaluation",
+                "--dataset_name",
+                dataset,
+                "--split",
+                self.split,
+                "--predictions_path",
+                predictions,
+                "--run_id",
+                run_id,
+                "--max_workers",
+                self.workers,
+                "--timeout",
+                int(self.timeout),
+            ]
             marks = {"HF_HUB_OFFLINE": "1", RUN_VARIABLE: run_id}
             try:
                 # In a session of its own: only this process hears of Ctrl-C, and ends it.
                 result = subprocess.run(
-                    [str(word) for word in argv], cwd=self.folder, stdin=subprocess.DEVNULL,
-                    stdout=output, stderr=subprocess.STDOUT, check=False, start_new_session=True,
+                    [str(word) for word in argv],
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                    start_new_session=True,
                     env={**without_secrets(os.environ), **engine_variables(), **marks},
-                )  # fmt: skip
+                )
             finally:
                 kill_processes(run_id)
         if not result.returncode:
             return ""
-        lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
-        return _in_words("swebench failed", lines[-1] if lines else "it printed nothing", log)
+        lines = [
+            line
+            for line in log.read_text("utf-8", "replace").splitlines()
+            if line.strip()
+        ]
+        return _in_words(
+            "swebench failed", lines[-1] if lines else "it printed nothing", log
+        )
 
     def ended(self) -> list[str]:
         """End evaluations whose process is gone, of any run, and return their ids."""
@@ -188,7 +216,10 @@ def check_rows(tasks: Tasks) -> dict[str, str]:
         name, keys = next(iter(lacking.items()))
         # The value of --evaluator for the set that a row looks like; empty if unknown.
         tools = {
-            next((tool for tool, columns in _TOOL_COLUMNS if {*columns} <= row.keys()), "")
+            next(
+                (tool for tool, columns in _TOOL_COLUMNS if {*columns} <= row.keys()),
+                "",
+            )
             for row in (task.evaluation.row for task in tasks)
         }
         fix = "--dataset lite (or the hub id) or --evaluator none"
@@ -229,7 +260,11 @@ def patch_fault(folder: Path) -> str:
 def first_error(folder: Path) -> str:
     """Return the first error record in the log of an instance; empty if there is none."""
     found = _records(folder, _ERROR)
-    return _in_words("swebench could not evaluate it", found[0], folder / RUN_LOG) if found else ""
+    return (
+        _in_words("swebench could not evaluate it", found[0], folder / RUN_LOG)
+        if found
+        else ""
+    )
 
 
 def _in_words(what: str, error: str, log: Path) -> str:

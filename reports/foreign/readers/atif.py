@@ -57,7 +57,9 @@ def read_atif(files: RunFiles) -> Iterator[AttemptedInstance]:
         instance = _instance(path, data)
         name = instance.instance_id
         if (other := seen.setdefault(name, path)) != path:
-            raise DamagedFileError(path, f"and {other} are both about {name}", "keep one")
+            raise DamagedFileError(
+                path, f"and {other} are both about {name}", "keep one"
+            )
         yield instance
 
 
@@ -74,10 +76,15 @@ def _instance(path: Path, data: Mapping[str, Any]) -> AttemptedInstance:
     reward = number(rewards.get("reward"))
     resolved = None if reward is None else reward >= 1
     # As recorded, else by the task, the session or the file.
-    extra, task = mapping(data.get("extra")), text(trial.get("task_name")).rpartition("/")[2]
+    extra, task = (
+        mapping(data.get("extra")),
+        text(trial.get("task_name")).rpartition("/")[2],
+    )
     stem = path.parent.name if path.stem == "trajectory" else path.stem
     names = (extra.get("instance_id"), task, data.get("session_id"))
-    name = checked_id(path, next((str(name) for name in names if is_safe_key(name)), stem))
+    name = checked_id(
+        path, next((str(name) for name in names if is_safe_key(name)), stem)
+    )
     return instance_of(name, [_attempt(path, data, 1)], {**kept, "resolved": resolved})
 
 
@@ -89,7 +96,9 @@ def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
     # What the final metrics lack is the sum of all steps.
     finals = {name: final.get(f"total_{name}") for name in totals.counts()}
     final_totals = totals_of({**finals, "cost": final.get("total_cost_usd")})
-    known = {name: value for name, value in vars(final_totals).items() if value is not None}
+    known = {
+        name: value for name, value in vars(final_totals).items() if value is not None
+    }
     totals = replace(totals, **known)
     attempt = AgentAttempt(
         attempt=nth,
@@ -102,13 +111,17 @@ def _attempt(path: Path, data: Mapping[str, Any], nth: int) -> AgentAttempt:
     return with_kept(attempt, kept)
 
 
-def _all_steps(path: Path, data: Mapping[str, Any], place: str, depth: int) -> Iterator[AgentStep]:
+def _all_steps(
+    path: Path, data: Mapping[str, Any], place: str, depth: int
+) -> Iterator[AgentStep]:
     if not isinstance(data.get("steps"), list) or depth > _MOST_NESTED:
         raise DamagedFileError(path, f"is broken ({place or 'it'} has no `steps`)", FIX)
     for step in objects(data["steps"]):
         yield _step(step)
     for nth, one in enumerate(objects(data.get("subagent_trajectories"))):
-        yield from _all_steps(path, one, f"{place}subagent_trajectories[{nth}].", depth + 1)
+        yield from _all_steps(
+            path, one, f"{place}subagent_trajectories[{nth}].", depth + 1
+        )
 
 
 def made_id(step: object, nth: int) -> str:
@@ -130,15 +143,23 @@ def _step(step: Mapping[str, Any]) -> AgentStep:
         text=content_text(step.get("message")),
         reasoning=text(step.get("reasoning_content")),
         actions=tuple(
-            action_of(c.get("function_name"), c.get("arguments"), "" if id == made else id)
+            action_of(
+                c.get("function_name"), c.get("arguments"), "" if id == made else id
+            )
             for c, id, made in calls
         ),
         observations=tuple(
-            Observation(content_text(result.get("content")), text(result.get("source_call_id")))
+            Observation(
+                content_text(result.get("content")), text(result.get("source_call_id"))
+            )
             for result in results
         ),
         totals=totals_of(
-            {**metrics, "calls": step.get("llm_call_count"), "cost": metrics.get("cost_usd")}
+            {
+                **metrics,
+                "calls": step.get("llm_call_count"),
+                "cost": metrics.get("cost_usd"),
+            }
         ),
         seconds=number(extra.get("seconds")),
     )

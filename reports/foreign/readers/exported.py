@@ -27,7 +27,9 @@ def instance_of(
     """
     ordered = tuple(sorted(attempts, key=lambda a: a.attempt))
     patched = [a.attempt for a in ordered if a.patch and a.patch.strip()]
-    winner = whole(kept.get("winner")) if "winner" in kept else max(patched, default=None)
+    winner = (
+        whole(kept.get("winner")) if "winner" in kept else max(patched, default=None)
+    )
     return AttemptedInstance(
         instance_id=name,
         label=text(kept.get("model_name_or_path")) or None,

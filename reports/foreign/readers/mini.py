@@ -53,7 +53,9 @@ _FURTHER = re.compile(r"\.attempt-\d{1,4}$")
 
 def is_mini(value: object) -> bool:
     found = mapping(value)
-    return isinstance(found.get("messages"), list) and isinstance(found.get("info"), dict)
+    return isinstance(found.get("messages"), list) and isinstance(
+        found.get("info"), dict
+    )
 
 
 def further_name(name: str, attempt: int) -> str:
@@ -66,11 +68,15 @@ def read_mini(files: RunFiles) -> Iterator[AttemptedInstance]:
     plain = {} if alone else plain_of(files)
     resolved = verdicts_beside(files)
     seen: set[str] = set()
-    for key, paths in _by_instance(files.paths if alone else files.ending(ENDING)).items():
+    for key, paths in _by_instance(
+        files.paths if alone else files.ending(ENDING)
+    ).items():
         instance = _instance(key, paths)
         name = instance.instance_id
         if name in seen:
-            raise DamagedFileError(paths[0], f"is a second trajectory of {name}", "keep one")
+            raise DamagedFileError(
+                paths[0], f"is a second trajectory of {name}", "keep one"
+            )
         seen.add(name)
         if name in plain:
             instance = _as_predicted(instance, plain[name])
@@ -85,14 +91,20 @@ def read_mini(files: RunFiles) -> Iterator[AttemptedInstance]:
 def _by_instance(paths: Iterable[Path]) -> dict[str, list[Path]]:
     found: dict[str, dict[str, Path]] = {}
     for path in paths:
-        stem = path.name.removesuffix(ENDING) if path.name.endswith(ENDING) else path.stem
+        stem = (
+            path.name.removesuffix(ENDING) if path.name.endswith(ENDING) else path.stem
+        )
         files = found.setdefault(_FURTHER.sub("", stem), {})
         if (other := files.setdefault(stem, path)) != path:
-            raise DamagedFileError(path, f"and {other} are both about {stem}", "keep one")
+            raise DamagedFileError(
+                path, f"and {other} are both about {stem}", "keep one"
+            )
     return {name: [*files.values()] for name, files in found.items()}
 
 
-def _as_predicted(instance: AttemptedInstance, plain: AttemptedInstance) -> AttemptedInstance:
+def _as_predicted(
+    instance: AttemptedInstance, plain: AttemptedInstance
+) -> AttemptedInstance:
     instance = replace(instance, label=plain.label)
     chosen = instance.chosen or instance.attempts[-1]
     if plain.winner is None and len(instance.attempts) > 1:
@@ -139,7 +151,10 @@ def _attempt(path: Path, data: Mapping[str, Any], number: int) -> AgentAttempt:
 def _steps(message: Mapping[str, Any]) -> Iterator[AgentStep]:
     extra = mapping(message.get("extra"))
     role = text(message.get("role"))
-    if message.get("object") == "response" or message.get("type") == "function_call_output":
+    if (
+        message.get("object") == "response"
+        or message.get("type") == "function_call_output"
+    ):
         yield _of_responses(message)
         return
     if role != ASSISTANT and "response" in extra:
@@ -160,7 +175,11 @@ def _steps(message: Mapping[str, Any]) -> Iterator[AgentStep]:
         role = TOOL
     totals = _billed(extra) if role == ASSISTANT else UNKNOWN_TOTALS
     step = message_step(message, role=role, actions=actions, totals=totals)
-    repeated = ("", text(extra.get("exit_status")), text(extra.get("submission")).strip())
+    repeated = (
+        "",
+        text(extra.get("exit_status")),
+        text(extra.get("submission")).strip(),
+    )
     if role != _EXIT or step.text.strip() not in repeated:
         yield step_with_kept(step, message)
 
@@ -171,13 +190,16 @@ def _of_responses(message: Mapping[str, Any]) -> AgentStep:
         seen, actions = content_text(message.get("output")), answer(message, "call_id")
         return AgentStep(TOOL, seen, actions=actions)
     parts = objects(message.get("output"))
-    written = [content_text(p.get("content")) for p in parts if p.get("type") == "message"]
+    written = [
+        content_text(p.get("content")) for p in parts if p.get("type") == "message"
+    ]
     calls = (p for p in parts if p.get("type") == "function_call")
     return AgentStep(
         role=ASSISTANT,
         text="\n".join(written),
         actions=tuple(
-            action_of(p.get("name"), p.get("arguments"), p.get("call_id")) for p in calls
+            action_of(p.get("name"), p.get("arguments"), p.get("call_id"))
+            for p in calls
         ),
         totals=_billed({"response": message, **mapping(message.get("extra"))}),
     )
@@ -186,11 +208,15 @@ def _of_responses(message: Mapping[str, Any]) -> AgentStep:
 def _billed(extra: Mapping[str, Any]) -> StepTotals:
     said = mapping(mapping(extra.get("response")).get("usage"))
     prompt = said.get("prompt_tokens", said.get("input_tokens"))
-    details = mapping(said.get("prompt_tokens_details", said.get("input_tokens_details")))
+    details = mapping(
+        said.get("prompt_tokens_details", said.get("input_tokens_details"))
+    )
     return StepTotals(
         calls=1,
         prompt_tokens=whole(prompt),
         cached_tokens=whole(details.get("cached_tokens")),
-        completion_tokens=whole(said.get("completion_tokens", said.get("output_tokens"))),
+        completion_tokens=whole(
+            said.get("completion_tokens", said.get("output_tokens"))
+        ),
         cost=dollars(extra.get("cost")),
     )

@@ -15,7 +15,14 @@ from core.errors import DamagedFileError
 from reports.data.jsonvalues import text, texts
 from reports.data.predictions import ALL_PREDS
 from reports.data.rundata import StepTotals
-from reports.foreign.files import FIX, RunFiles, checked_id, json_at, objects_of_lines, patch_of
+from reports.foreign.files import (
+    FIX,
+    RunFiles,
+    checked_id,
+    json_at,
+    objects_of_lines,
+    patch_of,
+)
 from reports.foreign.model import AgentAttempt, AttemptedInstance
 
 PREDS = "preds.json"
@@ -49,7 +56,10 @@ def read_plain(path: Path) -> dict[str, AttemptedInstance]:
             raise DamagedFileError(path, f"has two predictions of {name}", "keep one")
         patch = patch_of(path, value[_PATCH]) or ""
         attempt = AgentAttempt(1, None, None, StepTotals(), patch, None)
-        label, winner = text(value.get("model_name_or_path")) or None, 1 if patch.strip() else None
+        label, winner = (
+            text(value.get("model_name_or_path")) or None,
+            1 if patch.strip() else None,
+        )
         found[name] = AttemptedInstance(name, label, (attempt,), winner)
     return found
 

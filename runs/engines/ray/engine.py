@@ -74,22 +74,32 @@ class RayEngine:
 
     driver: Driver
 
-    def run(self, jobs: Sequence[Job], may_start: Callable[[], bool]) -> Iterator[Finished[Any]]:
+    def run(
+        self, jobs: Sequence[Job], may_start: Callable[[], bool]
+    ) -> Iterator[Finished[Any]]:
         if not jobs:
             return
         driver, benchmark = self.driver, self.driver.benchmark
         scale, packages = benchmark.options.scale, benchmark.packages
         rooms = rooms_of(scale, benchmark.cpus, len(jobs))
         address, own = scale.ray_address, not scale.ray_address
-        with own_ray(len(rooms)) if own else connected(address, rooms[0].cpus, packages):
+        with (
+            own_ray(len(rooms)) if own else connected(address, rooms[0].cpus, packages)
+        ):
             actor = make_run_actor(scale.workers)
             server = RunServer(driver, may_start)
             plan = WorkerPlan(
-                benchmark.services(), benchmark.containers, benchmark.options.cache,
-                driver.run_key, own, actor,
-            )  # fmt: skip
+                benchmark.services(),
+                benchmark.containers,
+                benchmark.options.cache,
+                driver.run_key,
+                own,
+                actor,
+            )
             with serving(actor, server):
-                yield from _Workers(driver, server, actor, ray.put(plan), rooms).run(jobs)
+                yield from _Workers(driver, server, actor, ray.put(plan), rooms).run(
+                    jobs
+                )
 
 
 def rooms_of(scale: Scale, cpus: float, jobs: int) -> list[Room]:
@@ -129,8 +139,12 @@ class _Workers:
         while True:
             if self.server.may_start():
                 now = time.monotonic()
-                self._waiting.extendleft(job for until, job in self._resting if until <= now)
-                self._resting = [(until, job) for until, job in self._resting if until > now]
+                self._waiting.extendleft(
+                    job for until, job in self._resting if until <= now
+                )
+                self._resting = [
+                    (until, job) for until, job in self._resting if until > now
+                ]
                 self._hire()
                 self._hand_out()
             else:
@@ -167,11 +181,14 @@ class _Workers:
             actor = (
                 ray.remote(Worker)
                 .options(
-                    num_cpus=room.cpus, max_restarts=0, max_task_retries=0,
-                    max_concurrency=room.jobs, scheduling_strategy="SPREAD",
+                    num_cpus=room.cpus,
+                    max_restarts=0,
+                    max_task_retries=0,
+                    max_concurrency=room.jobs,
+                    scheduling_strategy="SPREAD",
                 )
                 .remote()
-            )  # fmt: skip
+            )
             worker = _Hired(actor, room)
             self._hired.append(worker)
             self._pending[actor.prepare.remote(self.plan, room.slots)] = worker, None
@@ -182,7 +199,9 @@ class _Workers:
 
     def _hand_out(self) -> None:
         while self._waiting:
-            ready = [worker for worker in self._hired if worker.ready and worker.free > 0]
+            ready = [
+                worker for worker in self._hired if worker.ready and worker.free > 0
+            ]
             if not ready:
                 return
             worker, job = max(ready, key=lambda one: one.free), self._waiting.popleft()
@@ -224,7 +243,12 @@ class _Workers:
         self._user_error = self._user_error or error
         self.driver.stop.request(error)
 
-    def _worked(self, worker: _Hired, job: Job, reference: Any) -> Iterator[Finished[Any]]:  # noqa: ANN401
+    def _worked(
+        self,
+        worker: _Hired,
+        job: Job,
+        reference: Any,  # noqa: ANN401
+    ) -> Iterator[Finished[Any]]:
         try:
             returned: Returned = ray.get(reference)
         except RayTaskError as failure:
@@ -245,7 +269,9 @@ class _Workers:
         text = "%s: its worker died (%s), for the %d. time"
         self.driver.log.log(logging.WARNING, text, job.key, why, count)
         if not self.server.may_start():
-            yield Finished(job.key, End(JobStatus.INTERRUPTED, "interrupted: its worker died"))
+            yield Finished(
+                job.key, End(JobStatus.INTERRUPTED, "interrupted: its worker died")
+            )
         elif count >= _STARTS:
             reason = f"infrastructure failed: its worker died {count} times ({why})"
             yield Finished(job.key, End(JobStatus.INFRA_ERROR, reason))
@@ -285,11 +311,16 @@ def own_ray(cpus: int) -> Iterator[None]:
     path = os.pathsep.join(filter(None, [str(CODE), os.environ.get("PYTHONPATH")]))
     environment = {"env_vars": {"PYTHONPATH": path}}
     with _initialized(
-        environment, address="local", num_cpus=cpus, include_dashboard=False,
+        environment,
+        address="local",
+        num_cpus=cpus,
+        include_dashboard=False,
         object_store_memory=_OBJECT_STORE,
-    ) as error:  # fmt: skip
+    ) as error:
         if error is not None:
-            raise UserError(f"--engine ray: Ray does not start on this machine ({error})")
+            raise UserError(
+                f"--engine ray: Ray does not start on this machine ({error})"
+            )
         yield
 
 
@@ -328,9 +359,11 @@ def _initialized(
         stack.callback(ray.shutdown)
         try:
             ray.init(
-                runtime_env=dict(runtime_env), log_to_driver=False,
-                logging_level=logging.ERROR, **options,
-            )  # fmt: skip
+                runtime_env=dict(runtime_env),
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **options,
+            )
         except (ConnectionError, RuntimeError, ValueError) as failure:
             error = str(failure).strip().partition("\n")[0]
         finally:
@@ -354,7 +387,8 @@ def _check_answers(address: str) -> None:
 
 def _check_processors(cpus: float) -> None:
     most = max(
-        (node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0
+        (node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]),
+        default=0,
     )
     if cpus > most:
         raise UserError(
@@ -374,7 +408,9 @@ def _code(packages: Sequence[str]) -> Iterator[Path]:
 
 def make_run_actor(workers: int) -> Any:  # noqa: ANN401 - Ray's handles have no types
     """Return the run's actor, on the driver's own node."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    here = NodeAffinitySchedulingStrategy(
+        ray.get_runtime_context().get_node_id(), soft=False
+    )
     options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": here}
     concurrency = _CALLS_PER_WORKER * workers + _CALLS_OF_DRIVER
     return ray.remote(RunActor).options(**options, max_concurrency=concurrency).remote()

@@ -114,7 +114,9 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
     answers: SimpleQueue[tuple[int, bytes] | None] = SimpleQueue()
 
     def answer(number: int, requests: Sequence[WorkerRequest]) -> None:
-        answers.put((number, pickle.dumps([_done(request, server) for request in requests])))
+        answers.put(
+            (number, pickle.dumps([_done(request, server) for request in requests]))
+        )
 
     def serve() -> None:
         with ThreadPoolExecutor(_THREADS, "server") as threads:
@@ -132,7 +134,9 @@ def serving(actor: Any, server: RunServer) -> Iterator[None]:  # noqa: ANN401 - 
                     server.driver.stop.request(f"the Ray cluster failed: {error}")
 
     fetching = threading.Thread(target=serve, name="server", daemon=True)
-    sending = threading.Thread(target=_send, args=(answers, actor), name="answers", daemon=True)
+    sending = threading.Thread(
+        target=_send, args=(answers, actor), name="answers", daemon=True
+    )
     fetching.start()
     sending.start()
     try:

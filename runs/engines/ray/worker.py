@@ -44,7 +44,9 @@ class WorkerPlan:
     containers: bool
     cache: Path
     key: str
-    own_ray: bool  # the worker shares the driver's machine, and so its folders and its key
+    own_ray: (
+        bool  # the worker shares the driver's machine, and so its folders and its key
+    )
     actor: Any  # the handle of the run's ``RunActor``
 
 
@@ -90,7 +92,9 @@ class Worker:
             self._claim = claim(cache, plan.key)
             key = self._claim.key
         mark_children(key)
-        threading.Thread(target=_follow, args=(plan.actor, self._stop), daemon=True).start()
+        threading.Thread(
+            target=_follow, args=(plan.actor, self._stop), daemon=True
+        ).start()
         warn = partial(self._connection.tell, "warn")
         return WorkerAccess(cache, key, Slots(slots, self._stop), self._stop, warn)
 
@@ -127,14 +131,18 @@ class Connection:
     """
 
     actor: Any
-    _waiting: list[tuple[WorkerRequest, Future[Any] | None]] = field(default_factory=list)
+    _waiting: list[tuple[WorkerRequest, Future[Any] | None]] = field(
+        default_factory=list
+    )
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _asked: threading.Event = field(default_factory=threading.Event)
 
     def tell(self, method: str, *arguments: object) -> None:
         """Have a method called soon; no answer is awaited."""
         with self._lock:
-            self._waiting.append((WorkerRequest(method, arguments, answered=False), None))
+            self._waiting.append(
+                (WorkerRequest(method, arguments, answered=False), None)
+            )
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401
         """Have a method called and return what it returns."""
@@ -170,7 +178,9 @@ def _deliver(futures: Sequence[Future[Any]], sent: Future[bytes]) -> None:
         answers: list[DriverAnswer] = pickle.loads(sent.result())
     except Exception as error:
         for future in futures:
-            future.set_exception(InfrastructureError(f"the driver does not answer: {error}"))
+            future.set_exception(
+                InfrastructureError(f"the driver does not answer: {error}")
+            )
         return
     for future, answer in zip(futures, answers, strict=True):
         if answer.error is None:
@@ -191,7 +201,9 @@ class RemoteCalls:
         return cast(Sequence[JournalEntry], self.connection.ask("entries", self.start))
 
     def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
-        return cast("Ticket | Wait", self.connection.ask("begin", self.start, attempt, ask))
+        return cast(
+            "Ticket | Wait", self.connection.ask("begin", self.start, attempt, ask)
+        )
 
     def end(self, call: str, outcome: CallOutcome) -> bool:
         return bool(self.connection.ask("end", self.start, call, outcome))
@@ -209,7 +221,9 @@ class RemoteCalls:
 class RemoteLog(QueueHandler):
     """Sends records to the driver, without the secrets of this machine."""
 
-    def __init__(self, connection: Connection, start: JobStart, redact: Redactor) -> None:
+    def __init__(
+        self, connection: Connection, start: JobStart, redact: Redactor
+    ) -> None:
         # The base class only gives its queue to ``enqueue``.
         super().__init__(cast(Any, None))
         self._connection, self._start, self._redact = connection, start, redact

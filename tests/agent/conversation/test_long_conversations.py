@@ -36,7 +36,10 @@ def test_the_oldest_rounds_go_first_and_the_files_stay(tmp_path: Path) -> None:
     replies = [f"I look at app/main.py. {long}", f"{BAD}{long}", f"{BAD}{long}", GOOD]
     traits = Traits(context=5_000)
     result, script, _ = converse(
-        tmp_path, *replies, traits=traits, limits=ConversationLimits(Reflections(shared=9))
+        tmp_path,
+        *replies,
+        traits=traits,
+        limits=ConversationLimits(Reflections(shared=9)),
     )
     assert result.edit is True
     last = script.requests[3]
@@ -46,7 +49,10 @@ def test_the_oldest_rounds_go_first_and_the_files_stay(tmp_path: Path) -> None:
     assert "left out because it grew too long" in last[-1].content
     assert "app/main.py\n```\ndef f():\n    return 1\n```" in last[-1].content
     window = ContextWindow.of(traits)
-    assert all(size(request, script.count) <= (window.tokens or 0) for request in script.requests)
+    assert all(
+        size(request, script.count) <= (window.tokens or 0)
+        for request in script.requests
+    )
 
 
 def test_when_nothing_helps_the_attempt_ends_for_want_of_room(tmp_path: Path) -> None:
@@ -57,7 +63,9 @@ def test_when_nothing_helps_the_attempt_ends_for_want_of_room(tmp_path: Path) ->
 
 def test_a_map_that_does_not_fit_is_left_out(tmp_path: Path) -> None:
     big = "x" * 20_000
-    result, script, _ = converse(tmp_path, GOOD, traits=Traits(context=4_000), repo_map=big)
+    result, script, _ = converse(
+        tmp_path, GOOD, traits=Traits(context=4_000), repo_map=big
+    )
     assert result.edit is True
     assert big not in script.requests[0][1].content
     assert "f returns the wrong number" in script.requests[0][1].content
@@ -72,7 +80,8 @@ def test_files_too_long_for_the_window_are_only_named(tmp_path: Path) -> None:
     form = get_format("diff")
     Coder(space, FileIndex.of(APP), script, form, Checks(space)).run("f", "")
     assert (
-        "app/main.py is too long to be shown (18000 characters)" in script.requests[1][-1].content
+        "app/main.py is too long to be shown (18000 characters)"
+        in script.requests[1][-1].content
     )
 
 
@@ -83,14 +92,20 @@ def test_a_cut_off_reply_goes_on_as_its_own_prefill(tmp_path: Path) -> None:
     assert (tmp_path / "app/main.py").read_text() == "def f():\n    return 2\n"
     assert result.edit is True
     assert script.requests[1] == [*script.requests[0], Message("assistant", GOOD[:cut])]
-    assert [message.role for message in coder.messages] == ["system", "user", "assistant"]
+    assert [message.role for message in coder.messages] == [
+        "system",
+        "user",
+        "assistant",
+    ]
     assert coder.messages[-1].content == GOOD
 
 
 def test_a_cut_off_call_is_not_written_and_asked_for_in_parts(tmp_path: Path) -> None:
     call = ToolCall("write_file", '{"path": "app/main.py", "content": "x"}', "c1")
     replies = [Reply("", truncated=True, tool_calls=(call,)), "no"]
-    result, script, _ = converse(tmp_path, *replies, form="whole-func", traits=Traits(prefill=True))
+    result, script, _ = converse(
+        tmp_path, *replies, form="whole-func", traits=Traits(prefill=True)
+    )
     assert result.edited_files == ()
     assert "one call at a time" in script.requests[1][-1].content
 
@@ -98,7 +113,8 @@ def test_a_cut_off_call_is_not_written_and_asked_for_in_parts(tmp_path: Path) ->
 def test_calls_are_answered_before_the_next_message(tmp_path: Path) -> None:
     wrong = ToolCall("replace_lines", '{"path": "app/main.py"}', "c1")
     right = (
-        '{"path": "app/main.py", "original_lines": "    return 1", "updated_lines": "    return 2"}'
+        '{"path": "app/main.py", "original_lines": "    return 1", '
+        '"updated_lines": "    return 2"}'
     )
     replies = [
         Reply("", tool_calls=(wrong,)),
@@ -126,7 +142,10 @@ def test_where_the_rules_of_the_format_stand(
 ) -> None:
     _, script, _ = converse(tmp_path, GOOD, traits=Traits(reminder=reminder))
     first, second = script.requests[0]
-    assert ("SEARCH/REPLACE" in first.content, "SEARCH/REPLACE" in second.content) == (system, user)
+    assert ("SEARCH/REPLACE" in first.content, "SEARCH/REPLACE" in second.content) == (
+        system,
+        user,
+    )
 
 
 def test_a_budget_that_ran_out_leaves_the_others(tmp_path: Path) -> None:
@@ -169,7 +188,9 @@ def test_a_reply_without_failures_is_not_rolled_back(tmp_path: Path) -> None:
     assert (result.edit, result.edited_files) == (True, ("app/main.py",))
 
 
-def test_a_file_that_the_model_made_is_known_by_the_end_of_its_path(tmp_path: Path) -> None:
+def test_a_file_that_the_model_made_is_known_by_the_end_of_its_path(
+    tmp_path: Path,
+) -> None:
     new = block("app/deep/fresh.py", "", "a = 1\n") + BAD
     again = block("fresh.py", "a = 1\n", "a = 2\n")
     converse(tmp_path, new, again)
@@ -181,19 +202,28 @@ def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> N
     texts = {name: f"{name} = 1\n" * 400 for name in ("first", "last")}
     for name, text in texts.items():
         (tmp_path / f"app/{name}.py").write_text(text)
-    replies = ["app/first.py", f"app/last.py {'word ' * 900}", f"{BAD}{'word ' * 900}", "no"]
+    replies = [
+        "app/first.py",
+        f"app/last.py {'word ' * 900}",
+        f"{BAD}{'word ' * 900}",
+        "no",
+    ]
     script = Scripted(replies, Traits(context=4_000))
     index = FileIndex.of([f"app/{name}.py" for name in texts])
     limits = ConversationLimits(Reflections(shared=9))
     space = Workspace(tmp_path)
     Coder(space, index, script, get_format("diff"), Checks(space), limits).run("f", "")
-    shortened = [r[-1].content for r in script.requests if "left out because" in r[-1].content]
+    shortened = [
+        r[-1].content for r in script.requests if "left out because" in r[-1].content
+    ]
     assert shortened
     assert texts["last"] in shortened[-1]
     assert texts["first"] not in shortened[-1]
 
 
 def test_a_reply_that_failed_in_part_can_be_rolled_back(tmp_path: Path) -> None:
-    result, script, _ = converse(tmp_path, GOOD + BAD, "no", on_failure=OnFailure.ROLL_BACK)
+    result, script, _ = converse(
+        tmp_path, GOOD + BAD, "no", on_failure=OnFailure.ROLL_BACK
+    )
     assert result.edited_files == ()
     assert "send all of them again" in script.requests[1][-1].content

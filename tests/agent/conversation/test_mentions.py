@@ -36,9 +36,16 @@ def test_files_at_the_top_in_diffs_and_addresses() -> None:
 def test_only_plain_paths_count_where_recorded_runs_are_replayed() -> None:
     index = FileIndex.of(["pkg/core/add.py", "pkg/mul.py", "setup.py", "bin/test"])
     said = "`pkg/core/add.py:12`, (mul.py) and ./setup.py; pkg.mul, core/add.py, test"
-    assert index.plainly_mentioned(said) == ("pkg/core/add.py", "pkg/mul.py", "setup.py")
+    assert index.plainly_mentioned(said) == (
+        "pkg/core/add.py",
+        "pkg/mul.py",
+        "setup.py",
+    )
     assert index.plainly_mentioned("pkg.mul core/add.py test") == ()
-    assert index.mentioned("pkg.mul core/add.py test") == ("pkg/mul.py", "pkg/core/add.py")
+    assert index.mentioned("pkg.mul core/add.py test") == (
+        "pkg/mul.py",
+        "pkg/core/add.py",
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +76,10 @@ def test_only_plain_paths_count_where_recorded_runs_are_replayed() -> None:
         (r"C:\work\app\main.py", ("src/app/main.py",)),
         ("lib/util.py::TestUtil::test_it", ("lib/util.py",)),
         ("a/src/app/main.py b/src/app/main.py", ("src/app/main.py",)),
-        ("first lib/util.py, then setup.py, then lib/util.py", ("lib/util.py", "setup.py")),
+        (
+            "first lib/util.py, then setup.py, then lib/util.py",
+            ("lib/util.py", "setup.py"),
+        ),
     ],
 )
 def test_names_that_are_understood(text: str, expected: tuple[str, ...]) -> None:
@@ -105,6 +115,9 @@ def test_any_text_can_be_searched(text: str) -> None:
     assert set(INDEX.mentioned(text)) <= INDEX.paths
 
 
-@given(st.sampled_from(sorted(INDEX.paths)), st.sampled_from(["({})", '"{}",', "{}:3", "<{}>."]))
+@given(
+    st.sampled_from(sorted(INDEX.paths)),
+    st.sampled_from(["({})", '"{}",', "{}:3", "<{}>."]),
+)
 def test_a_full_path_is_found_in_any_dress(path: str, dress: str) -> None:
     assert INDEX.mentioned(f"look at {dress.format(path)} now") == (path,)

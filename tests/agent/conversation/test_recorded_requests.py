@@ -45,7 +45,9 @@ def call(name: str, **arguments: str) -> Reply:
 
 
 def old_and_new(old: str, new: str) -> Reply:
-    return call("replace_lines", path="app/main.py", original_lines=old, updated_lines=new)
+    return call(
+        "replace_lines", path="app/main.py", original_lines=old, updated_lines=new
+    )
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,9 @@ class Case:
     repo_map: str = "app/main.py\n  f"
 
 
-FAILING = TestReport(False, (Failure("test_f", "assert 2 == 3"), Failure("test_g", "KeyError: 1")))
+FAILING = TestReport(
+    False, (Failure("test_f", "assert 2 == 3"), Failure("test_g", "KeyError: 1"))
+)
 FEWER = TestReport(False, (Failure("test_f", "assert 3 == 4"),))
 MANY = ConversationLimits(Reflections(shared=9))
 CUT = GOOD.index("=======")
@@ -75,39 +79,71 @@ CASES = {
     "no file named": Case(["", ""]),
     "edits failed": Case(["app/main.py", f"{GOOD}{BAD}", BAD, AGAIN]),
     "edits rolled back": Case([f"{GOOD}{BAD}", GOOD], on_failure=OnFailure.ROLL_BACK),
-    "unreadable edit": Case([f"{GOOD}app/other.py\n```\n<<<<<<< SEARCH\nX = 1\n", "app/main.py"]),
-    "unsafe path": Case([block("../a.py", "", "x\n"), block("app", "", "x\n"), "app/main.py"]),
+    "unreadable edit": Case(
+        [f"{GOOD}app/other.py\n```\n<<<<<<< SEARCH\nX = 1\n", "app/main.py"]
+    ),
+    "unsafe path": Case(
+        [block("../a.py", "", "x\n"), block("app", "", "x\n"), "app/main.py"]
+    ),
     "malformed": Case(["<<<<<<< SEARCH\nx\n", GOOD], matching=Matching.REFERENCE),
-    "reference matching": Case(["`app/main.py`:3", BAD, GOOD], matching=Matching.REFERENCE),
-    "lint failed": Case([REFUSED, BAD, block("app/main.py", "    return 9\n", "    return 2\n")]),
+    "reference matching": Case(
+        ["`app/main.py`:3", BAD, GOOD], matching=Matching.REFERENCE
+    ),
+    "lint failed": Case(
+        [REFUSED, BAD, block("app/main.py", "    return 9\n", "    return 2\n")]
+    ),
     "tests failed": Case(
         [GOOD, AGAIN, f"app/main.py is right. {BAD}"], tests=[FAILING, FEWER, FEWER]
     ),
     "truncated": Case([Reply(GOOD[:CUT], truncated=True), GOOD[CUT:]]),
-    "truncated patch": Case([Reply("*** Begin Patch\n", truncated=True), ""], form="patch"),
+    "truncated patch": Case(
+        [Reply("*** Begin Patch\n", truncated=True), ""], form="patch"
+    ),
     "truncated call": Case(
-        [Reply("", truncated=True, tool_calls=(ToolCall("write_file", '{"path'),)), "no"],
+        [
+            Reply("", truncated=True, tool_calls=(ToolCall("write_file", '{"path'),)),
+            "no",
+        ],
         form="whole-func",
     ),
-    "prefill": Case([Reply(GOOD[:CUT], truncated=True), GOOD[CUT:]], traits=Traits(prefill=True)),
+    "prefill": Case(
+        [Reply(GOOD[:CUT], truncated=True), GOOD[CUT:]], traits=Traits(prefill=True)
+    ),
     "context cut": Case(
-        [f"app/main.py {LONG}", f"{BAD}{LONG}", f"{BAD}{LONG}", f"{GOOD}{BAD}{LONG}", GOOD],
+        [
+            f"app/main.py {LONG}",
+            f"{BAD}{LONG}",
+            f"{BAD}{LONG}",
+            f"{GOOD}{BAD}{LONG}",
+            GOOD,
+        ],
         traits=Traits(context=5_000),
         limits=MANY,
     ),
     "context of prefills": Case(
-        ["app/main.py", f"{BAD}{LONG}", Reply(f"{GOOD[:CUT]}", truncated=True), GOOD[CUT:]],
+        [
+            "app/main.py",
+            f"{BAD}{LONG}",
+            Reply(f"{GOOD[:CUT]}", truncated=True),
+            GOOD[CUT:],
+        ],
         traits=Traits(context=4_000, prefill=True),
         limits=MANY,
     ),
     "map too large": Case([GOOD], traits=Traits(context=4_000), repo_map="x" * 20_000),
-    "files too large": Case(["app/big.py", "app/main.py", BAD], traits=Traits(context=4_000)),
+    "files too large": Case(
+        ["app/big.py", "app/main.py", BAD], traits=Traits(context=4_000)
+    ),
     "until exhausted": Case(
         [GOOD, "Nothing more.", BAD], limits=ConversationLimits(until_exhausted=True)
     ),
-    "rules in the message": Case(["app/main.py", BAD], traits=Traits(reminder=Reminder.USER)),
+    "rules in the message": Case(
+        ["app/main.py", BAD], traits=Traits(reminder=Reminder.USER)
+    ),
     "rules twice": Case(["app/main.py", BAD], traits=Traits(reminder=Reminder.BOTH)),
-    "issue with fences": Case(["app/main.py", GOOD], issue="See:\n````\nf()\n````\n{{ x }}"),
+    "issue with fences": Case(
+        ["app/main.py", GOOD], issue="See:\n````\nf()\n````\n{{ x }}"
+    ),
     "whole file": Case(
         ["app/main.py", "app/main.py\n```\ndef f():\n    return 2\n```\n"],
         form="whole",
@@ -137,7 +173,10 @@ CASES = {
         limits=MANY,
         tests=[FAILING],
     ),
-    **{f"rules of {name}": Case(["app/main.py", "no"], form=name) for name in format_names()},
+    **{
+        f"rules of {name}": Case(["app/main.py", "no"], form=name)
+        for name in format_names()
+    },
 }
 
 
@@ -145,15 +184,25 @@ class Nines:
     """Refuses files with a 9; the compilers' own words differ by version."""
 
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
-        return [Finding(path, 2, "no 9 here") if "9" in text else None for path, text in files]
+        return [
+            Finding(path, 2, "no 9 here") if "9" in text else None
+            for path, text in files
+        ]
 
 
 def record(root: Path, case: Case) -> Scripted:
     script = Scripted(case.replies, case.traits)
     coder = make_coder(
-        root, script, files=FILES, form=case.form, matching=case.matching, limits=case.limits,
-        tests=case.tests, linter=Linter(Nines()), on_failure=case.on_failure,
-    )  # fmt: skip
+        root,
+        script,
+        files=FILES,
+        form=case.form,
+        matching=case.matching,
+        limits=case.limits,
+        tests=case.tests,
+        linter=Linter(Nines()),
+        on_failure=case.on_failure,
+    )
     coder.run(case.issue, case.repo_map)
     return script
 
@@ -168,12 +217,16 @@ def hashes(script: Scripted) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_requests_are_those_recorded(tmp_path: Path, name: str) -> None:
-    assert list(hashes(record(tmp_path, CASES[name]))) == json.loads(RECORDED.read_text())[name]
+    assert (
+        list(hashes(record(tmp_path, CASES[name])))
+        == json.loads(RECORDED.read_text())[name]
+    )
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         found = {
-            name: list(hashes(record(Path(folder) / name, case))) for name, case in CASES.items()
+            name: list(hashes(record(Path(folder) / name, case)))
+            for name, case in CASES.items()
         }
     RECORDED.write_text(json.dumps(found, indent=1) + "\n")

@@ -60,15 +60,23 @@ ANTHROPIC = [
     "length or `max_tokens` and try again",
 ]
 OTHER: list[tuple[int, str]] = [
-    (400, "max_tokens is too large: 99999. This model supports at most 16384 completion tokens."),
-    (413, "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000"),
+    (
+        400,
+        "max_tokens is too large: 99999. This model supports at most 16384 completion tokens.",
+    ),
+    (
+        413,
+        "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000",
+    ),
     (400, "Unsupported value: 'temperature' does not support 0.4 with this model."),
     (400, "Invalid type for 'input': expected a text."),
 ]
 
 
 @pytest.mark.parametrize(("status", "body"), BODIES)
-def test_each_server_s_words_are_understood(provider: Provider, status: int, body: Any) -> None:
+def test_each_server_s_words_are_understood(
+    provider: Provider, status: int, body: Any
+) -> None:
     provider.will_answer(Answer(status=status, body=body))
     with pytest.raises(WindowExceededError):
         model(provider).complete(ASK)
@@ -88,7 +96,9 @@ def test_anthropic_s_words_are_understood(
 
 
 @pytest.mark.parametrize(("status", "words"), OTHER)
-def test_other_refusals_are_no_full_window(provider: Provider, status: int, words: str) -> None:
+def test_other_refusals_are_no_full_window(
+    provider: Provider, status: int, words: str
+) -> None:
     provider.will_answer(Answer(status=status, error={"message": words}))
     with pytest.raises(RequestRefusedError) as error:
         model(provider).complete(ASK)
@@ -107,7 +117,10 @@ class Small(Provider):
         super().__init__()
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        if sum(len(str(message["content"])) for message in request["messages"]) > self.window:
+        if (
+            sum(len(str(message["content"])) for message in request["messages"])
+            > self.window
+        ):
             self.refused += 1
             return Answer(status=400, error=OPENAI)
         return Answer(self.replies.pop(0))
@@ -143,7 +156,9 @@ def test_an_attempt_whose_request_fits_in_no_way_ends_as_context(
     choice = ModelChoice.parse("a-local-model@diff", any_name=True)
     with Small(window=10) as server:
         chosen = live(server, models=(choice,))
-        run = options(tmp_path, cache, "demo__textkit-1", retries=RetryPolicy(3, 0.01, 0.01))
+        run = options(
+            tmp_path, cache, "demo__textkit-1", retries=RetryPolicy(3, 0.01, 0.01)
+        )
         said: list[str] = []
         run_command(chosen, run, said.append)
     assert server.refused == 2, "with the map, and without"

@@ -40,18 +40,32 @@ def test_the_first_request_has_the_files_and_nothing_else(tmp_path: Path) -> Non
     assert one.model.requests == [
         [
             Message("system", f"You write code.\n\n{rules}"),
-            Message("user", f"The files:\n\n{shown}\n\nWrite `f`: see f_test.py. {{{{ braces }}}}"),
+            Message(
+                "user",
+                f"The files:\n\n{shown}\n\nWrite `f`: see f_test.py. {{{{ braces }}}}",
+            ),
         ]
     ]
 
 
-def test_a_second_try_continues_with_the_report_and_the_files_as_they_are(tmp_path: Path) -> None:
+def test_a_second_try_continues_with_the_report_and_the_files_as_they_are(
+    tmp_path: Path,
+) -> None:
     last = block("f.py", "    return 1\n", "    return 2\n")
     results, one = attempt(tmp_path, RIGHT, last, reports=[FAILED, TestReport(True)])
     assert [result.test for result in results] == [False, True]
-    assert one.model.requests[1][:3] == [*one.model.requests[0], Message("assistant", RIGHT)]
-    assert one.model.asked(1) == f"The files now:\n\n{fenced('f.py', DONE)}\n\n{FAILED.message}"
-    assert one.trees == [{"f.py": DONE.encode()}, {"f.py": DONE.replace("1", "2").encode()}]
+    assert one.model.requests[1][:3] == [
+        *one.model.requests[0],
+        Message("assistant", RIGHT),
+    ]
+    assert (
+        one.model.asked(1)
+        == f"The files now:\n\n{fenced('f.py', DONE)}\n\n{FAILED.message}"
+    )
+    assert one.trees == [
+        {"f.py": DONE.encode()},
+        {"f.py": DONE.replace("1", "2").encode()},
+    ]
     assert [len(result.replies) for result in results] == [1, 1]
 
 
@@ -61,14 +75,18 @@ def test_a_passing_try_is_the_last(tmp_path: Path) -> None:
         (Ending.DONE, True, None, True)
     ]
     results, _ = attempt(tmp_path, RIGHT, reports=[TestReport(None)])
-    assert [result.test for result in results] == [None], "no test could tell: no second try"
+    assert [result.test for result in results] == [None], (
+        "no test could tell: no second try"
+    )
 
 
 def test_an_unedited_tree_is_tested_after_every_reply(tmp_path: Path) -> None:
     results, one = attempt(tmp_path, "I see f_test.py and f.py.", "")
     assert [result.test for result in results] == [False, False]
     assert one.trees == [{}, {}]
-    assert one.model.asked(1) == FAILED.message, "no file is brought in, none has changed"
+    assert one.model.asked(1) == FAILED.message, (
+        "no file is brought in, none has changed"
+    )
     assert results[1].chat_files == ("f.py", "g.py")
 
 
@@ -136,8 +154,12 @@ def test_calls_of_unknown_functions_are_counted_and_understood(tmp_path: Path) -
 
 def test_calls_of_unknown_functions_are_malformed_in_2023(tmp_path: Path) -> None:
     setup = replace(SETUP, notation=Notation.OF_2023)
-    call = called("python", {"explanation": "", "files": [{"path": "f.py", "content": DONE}]})
-    good = get_format("whole-func", notation=Notation.OF_2023).render("f.py", STUB, DONE)
+    call = called(
+        "python", {"explanation": "", "files": [{"path": "f.py", "content": DONE}]}
+    )
+    good = get_format("whole-func", notation=Notation.OF_2023).render(
+        "f.py", STUB, DONE
+    )
     results, one = attempt(
         tmp_path, call, good, reports=[TestReport(True)], form="whole-func", setup=setup
     )
@@ -149,11 +171,16 @@ def test_calls_of_unknown_functions_are_malformed_in_2023(tmp_path: Path) -> Non
 
 def test_files_are_shown_as_the_format_writes_them(tmp_path: Path) -> None:
     inside = f"```\nf.py\n{STUB}```\n\n```\ng.py\n"
-    for form, notation in (("diff-fenced", Notation.CURRENT), ("diff", Notation.OF_2023)):
+    for form, notation in (
+        ("diff-fenced", Notation.CURRENT),
+        ("diff", Notation.OF_2023),
+    ):
         setup = replace(SETUP, notation=notation)
         _, one = attempt(tmp_path, "", "", form=form, setup=setup)
         assert inside in one.model.asked(0)
-    _, one = attempt(tmp_path, "", "", form="diff-fenced", setup=replace(SETUP, as_edited=False))
+    _, one = attempt(
+        tmp_path, "", "", form="diff-fenced", setup=replace(SETUP, as_edited=False)
+    )
     assert fenced("f.py", STUB) in one.model.asked(0)
 
 

@@ -26,7 +26,10 @@ def test_a_shared_cause_is_reported_once() -> None:
     alike = [Failure(f"test_{n}", f"frame {n}\nboom", cause="boom") for n in range(9)]
     text = describe(alike)
     assert text.count("boom") == 1
-    assert "## test_0\nLikewise: test_1, test_2, test_3, test_4, test_5 … and 3 more\n" in text
+    assert (
+        "## test_0\nLikewise: test_1, test_2, test_3, test_4, test_5 … and 3 more\n"
+        in text
+    )
 
 
 def test_names_are_capped_and_counted() -> None:
@@ -72,7 +75,11 @@ def test_a_cut_says_so_and_keeps_whole_lines() -> None:
     assert len(text) <= 200
     head, _, tail = text.partition("… (")
     left_out, _, end = tail.partition(" lines left out)\n")
-    assert all(line in lines for line in [*head.split(), *end.split()] if line.startswith("line "))
+    assert all(
+        line in lines
+        for line in [*head.split(), *end.split()]
+        if line.startswith("line ")
+    )
     assert int(left_out) + head.count("\n") + end.count("\n") + 1 == 100
     assert text.endswith("line 99")
     assert text.startswith("line 0\n")
@@ -107,7 +114,9 @@ FAILURES = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(FAILURES, FAILURES, st.integers(50, 3_000))
-def test_the_budget_is_kept(now: list[Failure], before: list[Failure], tokens: int) -> None:
+def test_the_budget_is_kept(
+    now: list[Failure], before: list[Failure], tokens: int
+) -> None:
     assert len(describe(now, before, tokens)) <= tokens * 4
 
 
@@ -118,7 +127,9 @@ def test_every_failure_is_in_one_part_of_a_comparison(
     text = describe(now, before, tokens=50_000)
     counts = dict(
         re.findall(
-            r"^- (no longer|failing in the|failing in an|failing that).*?\((\d+)", text, re.M
+            r"^- (no longer|failing in the|failing in an|failing that).*?\((\d+)",
+            text,
+            re.M,
         )
     )
     gone = int(counts.pop("no longer", 0))

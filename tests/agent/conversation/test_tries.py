@@ -40,10 +40,15 @@ def test_each_try_has_one_round_for_edits_that_fail(tmp_path: Path) -> None:
     assert "not in f.py" in one.model.asked(1)
     assert one.model.asked(2) == FAILED.message
     assert one.trees == [{}, {"f.py": DONE.encode()}], "the tests run once in a try"
-    assert [[reply.failed for reply in result.replies] for result in results] == [[1, 1], [1, 0]]
+    assert [[reply.failed for reply in result.replies] for result in results] == [
+        [1, 1],
+        [1, 0],
+    ]
 
 
-def test_good_edits_of_a_reply_that_failed_in_part_are_shown_once(tmp_path: Path) -> None:
+def test_good_edits_of_a_reply_that_failed_in_part_are_shown_once(
+    tmp_path: Path,
+) -> None:
     _, one = attempt(tmp_path, RIGHT + WRONG, "No.", "No.")
     assert one.model.asked(1).count(DONE) == 1
     assert one.model.asked(1).startswith("The files now:\n\nf.py\n")
@@ -52,19 +57,25 @@ def test_good_edits_of_a_reply_that_failed_in_part_are_shown_once(tmp_path: Path
 
 def test_a_try_that_could_not_go_on_is_the_last(tmp_path: Path) -> None:
     results, one = attempt(tmp_path, RequestRefusedError("no"))
-    assert [(result.ending, result.test) for result in results] == [(Ending.REFUSED, None)]
+    assert [(result.ending, result.test) for result in results] == [
+        (Ending.REFUSED, None)
+    ]
     assert one.trees == [], "nothing was answered, so there is nothing to test"
     results, _ = attempt(tmp_path, WRONG, BudgetUsedError("spent"))
     assert [result.ending for result in results] == [Ending.BUDGET]
     results, one = attempt(tmp_path, RIGHT + WRONG, RequestRefusedError("no"))
-    assert [(result.ending, result.test) for result in results] == [(Ending.REFUSED, False)]
+    assert [(result.ending, result.test) for result in results] == [
+        (Ending.REFUSED, False)
+    ]
     results, _ = attempt(tmp_path, RIGHT, traits=Traits(context=300))
     assert [result.ending for result in results] == [Ending.CONTEXT]
 
 
 def test_the_files_stay_when_the_window_is_full(tmp_path: Path) -> None:
     long = "word " * 2_400
-    results, one = attempt(tmp_path, RIGHT + WRONG + long, "", long, traits=Traits(context=4_000))
+    results, one = attempt(
+        tmp_path, RIGHT + WRONG + long, "", long, traits=Traits(context=4_000)
+    )
     assert [result.ending for result in results] == [Ending.REFLECTIONS_USED] * 2
     assert fenced("f.py", DONE) in one.model.asked(1)
     assert fenced("g.py", FILES["g.py"]) in one.model.asked(1), "of the rounds left out"
@@ -79,7 +90,10 @@ def test_the_transcript_has_all_tries(tmp_path: Path) -> None:
     next(works)
     assert len(task.transcript.calls) == 1
     next(works)
-    assert [message.role for message in task.transcript.messages[1:]] == ["user", "assistant"] * 2
+    assert [message.role for message in task.transcript.messages[1:]] == [
+        "user",
+        "assistant",
+    ] * 2
     with pytest.raises(RuntimeError):
         next(works)
     assert len(task.transcript.calls) == 2
@@ -92,7 +106,9 @@ def test_failures_are_described_where_a_report_has_no_message(tmp_path: Path) ->
     assert "Since the last report" not in one.model.asked(1), "it was not sent before"
 
 
-def test_the_builtin_agent_makes_one_try_with_the_brief_of_its_task(tmp_path: Path) -> None:
+def test_the_builtin_agent_makes_one_try_with_the_brief_of_its_task(
+    tmp_path: Path,
+) -> None:
     for path, text in FILES.items():
         (tmp_path / path).write_text(text)
     one = Attempt(tmp_path, Scripted([RIGHT]), [FAILED])

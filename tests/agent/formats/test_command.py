@@ -22,7 +22,9 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 def run(*args: str) -> tuple[int, str]:
     """Run the command and return exit code and standard output."""
     command = [sys.executable, "-m", "agent.formats", *args]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120
+    )
     return done.returncode, done.stdout
 
 
@@ -41,7 +43,9 @@ def applied(
 ) -> tuple[int, Any]:
     file = root.parent / "reply.txt"
     file.write_text(reply)
-    code, said = command("apply", "--format", form, "--root", str(root), str(file), *options)
+    code, said = command(
+        "apply", "--format", form, "--root", str(root), str(file), *options
+    )
     return code, json.loads(said)
 
 
@@ -127,6 +131,8 @@ def test_every_format_is_shown_with_an_example(form: str) -> None:
 def test_the_notation_of_2023_is_shown() -> None:
     code, said = call("show", "--format", "diff", "--notation", "2023")
     assert (code, said.count("<<<<<<< ORIGINAL")) == (0, 4)
-    refused = CliRunner().invoke(app, ["show", "--format", "udiff", "--notation", "2023"])
+    refused = CliRunner().invoke(
+        app, ["show", "--format", "udiff", "--notation", "2023"]
+    )
     assert refused.exit_code == 2
     assert "there are whole, diff, whole-func, diff-func" in refused.stderr

@@ -36,7 +36,9 @@ BODY = "<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n"
     ],
 )
 def test_names_as_models_write_them(line: str) -> None:
-    (edit,) = parse("diff", f"{line}\n{FENCE}python\n{BODY}{FENCE}", ["src/a.py", "b.py"])
+    (edit,) = parse(
+        "diff", f"{line}\n{FENCE}python\n{BODY}{FENCE}", ["src/a.py", "b.py"]
+    )
     assert edit.path == "src/a.py"
 
 
@@ -56,12 +58,16 @@ def test_names_as_models_write_them(line: str) -> None:
 def test_names_at_the_fence(opening: str) -> None:
     marks = opening[: len(opening) - len(opening.lstrip("`~"))]
     reply = f"I change it as follows.\n{opening}{BODY}{marks}\n"
-    assert apply("diff", reply, {"src/a.py": "x\n", "b.py": "x\n"}).contents == {"src/a.py": "y\n"}
+    assert apply("diff", reply, {"src/a.py": "x\n", "b.py": "x\n"}).contents == {
+        "src/a.py": "y\n"
+    }
 
 
 def test_a_name_is_never_guessed_for_a_new_file() -> None:
     known = {"src/pkg/util.py": "1\n"}
-    assert apply("diff", block("lib/util.py", "", "2\n"), known).contents == {"lib/util.py": "2\n"}
+    assert apply("diff", block("lib/util.py", "", "2\n"), known).contents == {
+        "lib/util.py": "2\n"
+    }
 
 
 def test_a_name_that_could_be_two_files_is_neither() -> None:
@@ -72,7 +78,9 @@ def test_a_name_that_could_be_two_files_is_neither() -> None:
 
 
 def test_prose_before_a_fence_is_no_file_name() -> None:
-    reply = block("a.py", "x\n", "y\n") + block("Here is the second change:", "1\n", "2\n")
+    reply = block("a.py", "x\n", "y\n") + block(
+        "Here is the second change:", "1\n", "2\n"
+    )
     assert apply("diff", reply, {"a.py": "x\n1\n"}).contents == {"a.py": "y\n2\n"}
 
 
@@ -91,19 +99,25 @@ def test_prose_before_a_fence_is_no_file_name() -> None:
 )
 def test_a_block_under_words_about_another_file_is_for_that_file(line: str) -> None:
     second = f"\n{line}\n\n{FENCE}python\n{BODY}{FENCE}\n"
-    report = apply("diff", block("a.py", "x\n", "z\n") + second, {"a.py": "x\nx2\n", "b.py": "x\n"})
+    report = apply(
+        "diff", block("a.py", "x\n", "z\n") + second, {"a.py": "x\nx2\n", "b.py": "x\n"}
+    )
     assert report.contents == {"a.py": "z\nx2\n", "b.py": "y\n"}
 
 
 def test_a_block_under_words_about_two_files_is_for_none() -> None:
     second = f"\nAs a.py and b.py do:\n{FENCE}\n{BODY}{FENCE}\n"
-    report = apply("diff", block("a.py", "1\n", "2\n") + second, {"a.py": "1\nx\n", "b.py": "x\n"})
+    report = apply(
+        "diff", block("a.py", "1\n", "2\n") + second, {"a.py": "1\nx\n", "b.py": "x\n"}
+    )
     assert report.contents == {"a.py": "2\nx\n"}
 
 
 def test_a_block_without_its_last_marker_before_another_file() -> None:
     first = f"a.py\n{FENCE}\n<<<<<<< SEARCH\nx\n=======\ny\n{FENCE}\n\n"
-    report = apply("diff", first + block("b.py", "x\n", "z\n"), {"a.py": "x\n", "b.py": "x\n"})
+    report = apply(
+        "diff", first + block("b.py", "x\n", "z\n"), {"a.py": "x\n", "b.py": "x\n"}
+    )
     assert report.contents == {"a.py": "y\n", "b.py": "z\n"}
 
 
@@ -113,12 +127,16 @@ def test_windows_folders_before_underscores() -> None:
         "flask/__init__.py": "y\n"
     }
     escaped = block("my\\_file.py", "x\n", "y\n")
-    assert apply("diff", escaped, {"my_file.py": "x\n"}).contents == {"my_file.py": "y\n"}
+    assert apply("diff", escaped, {"my_file.py": "x\n"}).contents == {
+        "my_file.py": "y\n"
+    }
 
 
 def test_an_overline_is_no_divider() -> None:
     text = "=======\nHeading\n=======\n\nold\n"
-    report = apply("diff", block("a.rst", text, text.replace("old", "new")), {"a.rst": text})
+    report = apply(
+        "diff", block("a.rst", text, text.replace("old", "new")), {"a.rst": text}
+    )
     assert report.contents == {"a.rst": text.replace("old", "new")}
 
 
@@ -129,12 +147,18 @@ def test_a_new_file_keeps_its_first_line() -> None:
 
 def test_a_files_own_name_can_be_its_first_line() -> None:
     reply = get_format("diff").render("a.py", "x = 1\n", "a.py\nx = 1\n")
-    assert apply("diff", reply, {"a.py": "x = 1\n"}).contents == {"a.py": "a.py\nx = 1\n"}
+    assert apply("diff", reply, {"a.py": "x = 1\n"}).contents == {
+        "a.py": "a.py\nx = 1\n"
+    }
 
 
 def test_blank_lines_alone_are_an_edit() -> None:
-    assert apply("diff", block("a", "x\n", "x\n\n"), {"a": "x\ny\n"}).contents == {"a": "x\n\ny\n"}
-    assert apply("diff", block("a", "x\n\n", "x\n"), {"a": "x\n\ny\n"}).contents == {"a": "x\ny\n"}
+    assert apply("diff", block("a", "x\n", "x\n\n"), {"a": "x\ny\n"}).contents == {
+        "a": "x\n\ny\n"
+    }
+    assert apply("diff", block("a", "x\n\n", "x\n"), {"a": "x\n\ny\n"}).contents == {
+        "a": "x\ny\n"
+    }
 
 
 def test_an_insertion_sent_twice_is_made_once() -> None:
@@ -146,14 +170,23 @@ def test_an_insertion_sent_twice_is_made_once() -> None:
 
 def test_talk_of_appending_is_no_wish_to_append() -> None:
     prose = "I fix how we append items to the list.\n\n"
-    assert apply("diff", prose + block("a.py", "", "y\n"), {"a.py": "x\n"}).contents == {}
+    assert (
+        apply("diff", prose + block("a.py", "", "y\n"), {"a.py": "x\n"}).contents == {}
+    )
 
 
 def test_a_second_block_directly_after_the_first() -> None:
     second = BODY.replace("x", "1").replace("y", "2")
-    for between in ("", "\n", f"{FENCE}\n{FENCE}python\n", f"{FENCE}\n\nAnd:\n\n{FENCE}\n"):
+    for between in (
+        "",
+        "\n",
+        f"{FENCE}\n{FENCE}python\n",
+        f"{FENCE}\n\nAnd:\n\n{FENCE}\n",
+    ):
         reply = f"a.py\n{FENCE}\n{BODY}{between}{second}{FENCE}\n"
-        assert apply("diff", reply, {"a.py": "x\n1\n"}).contents == {"a.py": "y\n2\n"}, between
+        assert apply("diff", reply, {"a.py": "x\n1\n"}).contents == {
+            "a.py": "y\n2\n"
+        }, between
 
 
 def test_crlf_byte_order_mark_and_an_unclosed_last_fence() -> None:
@@ -163,7 +196,10 @@ def test_crlf_byte_order_mark_and_an_unclosed_last_fence() -> None:
 
 def test_markers_of_2023() -> None:
     body = BODY.replace("SEARCH", "ORIGINAL").replace("REPLACE", "UPDATED")
-    assert apply("diff", f"a.py\n{FENCE}\n{body}{FENCE}", {"a.py": "x\n"}).contents["a.py"] == "y\n"
+    assert (
+        apply("diff", f"a.py\n{FENCE}\n{body}{FENCE}", {"a.py": "x\n"}).contents["a.py"]
+        == "y\n"
+    )
 
 
 def test_a_missing_last_marker_where_the_fence_closes() -> None:
@@ -175,7 +211,9 @@ def test_a_missing_last_marker_where_the_fence_closes() -> None:
 def test_an_underline_inside_a_block_does_not_cut_it(rule: str) -> None:
     title = "T" * len(rule)
     text = f"{title}\n{rule}\n\nold\n"
-    report = apply("diff", block("a.rst", text, text.replace("old", "new")), {"a.rst": text})
+    report = apply(
+        "diff", block("a.rst", text, text.replace("old", "new")), {"a.rst": text}
+    )
     assert report.contents["a.rst"] == text.replace("old", "new")
 
 
@@ -195,7 +233,9 @@ def test_a_block_without_any_name_is_unreadable() -> None:
 
 
 def test_a_block_lands_in_no_other_file() -> None:
-    report = apply("diff", block("a.py", "x\n", "y\n"), {"a.py": "1\n", "b.py": "x\n"}, ["b.py"])
+    report = apply(
+        "diff", block("a.py", "x\n", "y\n"), {"a.py": "1\n", "b.py": "x\n"}, ["b.py"]
+    )
     assert report.contents == {}
 
 
@@ -220,8 +260,12 @@ def test_an_empty_search_on_a_file_with_content_is_an_error() -> None:
 
 
 def test_an_empty_file_is_filled_and_a_full_one_emptied() -> None:
-    assert apply("diff", block("a.py", "", "y\n"), {"a.py": ""}).contents == {"a.py": "y\n"}
-    assert apply("diff", block("a.py", "x\n", ""), {"a.py": "x\n"}).contents == {"a.py": ""}
+    assert apply("diff", block("a.py", "", "y\n"), {"a.py": ""}).contents == {
+        "a.py": "y\n"
+    }
+    assert apply("diff", block("a.py", "x\n", ""), {"a.py": "x\n"}).contents == {
+        "a.py": ""
+    }
 
 
 def test_a_part_wrapped_in_a_fence_or_under_its_name() -> None:
@@ -235,12 +279,17 @@ def test_a_part_wrapped_in_a_fence_or_under_its_name() -> None:
 def test_blocks_about_blocks_use_longer_markers() -> None:
     text = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
     reply = get_format("diff").render("a.md", text, text.replace("b", "c"))
-    assert apply("diff", reply, {"a.md": text}).contents == {"a.md": text.replace("b", "c")}
+    assert apply("diff", reply, {"a.md": text}).contents == {
+        "a.md": text.replace("b", "c")
+    }
 
 
 def test_a_reply_goes_on_in_the_middle_of_a_block() -> None:
     edit_format = get_format("diff")
-    first, second = "a.py\n```\n<<<<<<< SEARCH\nx\n", "=======\ny\n>>>>>>> REPLACE\n```\n"
+    first, second = (
+        "a.py\n```\n<<<<<<< SEARCH\nx\n",
+        "=======\ny\n>>>>>>> REPLACE\n```\n",
+    )
     assert edit_format.join(first, second) == first + second
     assert edit_format.join(first, BODY) == BODY
 

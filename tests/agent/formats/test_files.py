@@ -19,10 +19,14 @@ def write(
     root: Path, reply: str, form: str = "diff", matching: Matching = Matching.TOLERANT
 ) -> ApplyReport:
     space = Workspace(root)
-    known = {file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()}
+    known = {
+        file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()
+    }
     edit_format = get_format(form, matching)
     edits = edit_format.parse(Reply(reply), ReplyScope(known))
-    return write_report(edit_format.apply(safe_edits(edits, space), space.read, ()), space)
+    return write_report(
+        edit_format.apply(safe_edits(edits, space), space.read, ()), space
+    )
 
 
 @pytest.mark.parametrize("matching", Matching)
@@ -32,11 +36,21 @@ def write(
         (b"a\r\nx\r\n", b"a\r\ny\r\n"),
         (b"a\nx", b"a\ny"),
         (b"caf\xe9\nx\n", b"caf\xe9\ny\n"),
-        (b"# -*- coding: iso-8859-15 -*-\n\xa4\nx\n", b"# -*- coding: iso-8859-15 -*-\n\xa4\ny\n"),
+        (
+            b"# -*- coding: iso-8859-15 -*-\n\xa4\nx\n",
+            b"# -*- coding: iso-8859-15 -*-\n\xa4\ny\n",
+        ),
         (b"\xef\xbb\xbfa\nx\n", b"\xef\xbb\xbfa\ny\n"),
         (b"a\x0c\nx\n", b"a\x0c\ny\n"),
     ],
-    ids=["CRLF", "no final newline", "latin-1", "cookie", "byte-order mark", "form feed"],
+    ids=[
+        "CRLF",
+        "no final newline",
+        "latin-1",
+        "cookie",
+        "byte-order mark",
+        "form feed",
+    ],
 )
 def test_what_is_kept_of_a_file(
     tmp_path: Path, matching: Matching, before: bytes, after: bytes
@@ -50,7 +64,9 @@ def test_what_is_kept_of_a_file(
     assert stat.S_IMODE(file.stat().st_mode) == 0o755
 
 
-def test_a_character_that_the_declared_encoding_lacks_is_refused(tmp_path: Path) -> None:
+def test_a_character_that_the_declared_encoding_lacks_is_refused(
+    tmp_path: Path,
+) -> None:
     before = b"# -*- coding: iso-8859-1 -*-\nx = 1\n"
     (tmp_path / "a.py").write_bytes(before)
     report = write(tmp_path, block("a.py", "x = 1\n", "x = '\u20ac'\n"))
@@ -63,7 +79,8 @@ def test_a_moved_file_keeps_its_encoding_line_ends_and_mode(tmp_path: Path) -> N
     file.write_bytes(b"caf\xe9\r\nx\r\n")
     file.chmod(0o755)
     reply = (
-        "*** Begin Patch\n*** Update File: a.py\n*** Move to: b/c.py\n@@\n-x\n+y\n*** End Patch\n"
+        "*** Begin Patch\n*** Update File: a.py\n*** Move to: b/c.py\n@@\n-x\n+y\n"
+        "*** End Patch\n"
     )
     report = write(tmp_path, reply, "patch")
     assert report.results[-1].landed_in == "b/c.py"
@@ -80,13 +97,16 @@ def test_a_deleted_file_is_gone_and_its_original_is_remembered(tmp_path: Path) -
     assert (space.read("a.py"), space.original("a.py")) == (None, "x\n")
 
 
-@pytest.mark.parametrize("path", ["../x.py", "/etc/x.py", ".git/hooks/x", "link/x.py", "a/../../x"])
+@pytest.mark.parametrize(
+    "path", ["../x.py", "/etc/x.py", ".git/hooks/x", "link/x.py", "a/../../x"]
+)
 def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
     root = tmp_path / "root"
     (root / ".git/hooks").mkdir(parents=True)
     (root / "link").symlink_to(tmp_path)
     report = write(
-        root, f"Text.\n\n{path}\n```\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n```\n"
+        root,
+        f"Text.\n\n{path}\n```\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n```\n",
     )
     assert [result.applied for result in report.results] == [False]
     assert [file.name for file in tmp_path.rglob("x*")] == []

@@ -30,9 +30,9 @@ def called(name: str, arguments: object) -> Reply:
     ],
 )
 def test_write_file_in_every_dress(arguments: object) -> None:
-    assert apply("whole-func", called("write_file", arguments), {"a.py": "old\n"}).contents == {
-        "a.py": "x = 1\ny\n"
-    }
+    assert apply(
+        "whole-func", called("write_file", arguments), {"a.py": "old\n"}
+    ).contents == {"a.py": "x = 1\ny\n"}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,11 @@ def test_write_file_in_every_dress(arguments: object) -> None:
         {"path": "a.py", "original_lines": ["b"], "updated_lines": ["B"]},
         {"file": "a.py", "search": "b", "replace": "B"},
         {"path": "a.py", "edits": [{"original_lines": "b", "updated_lines": "B"}]},
-        {"edits": [{"path": "a.py", "original_lines": ["b\n"], "updated_lines": ["B\n"]}]},
+        {
+            "edits": [
+                {"path": "a.py", "original_lines": ["b\n"], "updated_lines": ["B\n"]}
+            ]
+        },
     ],
 )
 def test_replace_lines_in_every_dress(arguments: object) -> None:
@@ -72,8 +76,12 @@ def test_a_call_that_ends_in_the_middle_writes_nothing(cut: str) -> None:
 def test_python_with_raw_code_is_the_one_file_of_the_chat() -> None:
     reply = called("python", "x = 1\ny = 2\n")
     files = {"a.py": "old\n", "b.py": "b\n"}
-    assert apply("whole-func", reply, files, ["a.py"]).contents == {"a.py": "x = 1\ny = 2\n"}
-    assert "several files" in problem(apply("whole-func", reply, files, ["a.py", "b.py"]))
+    assert apply("whole-func", reply, files, ["a.py"]).contents == {
+        "a.py": "x = 1\ny = 2\n"
+    }
+    assert "several files" in problem(
+        apply("whole-func", reply, files, ["a.py", "b.py"])
+    )
     assert "replace_lines" in problem(apply("diff-func", reply, files, ["a.py"]))
 
 
@@ -82,8 +90,18 @@ def test_python_with_raw_code_is_the_one_file_of_the_chat() -> None:
     [
         ("whole-func", "write_file", {"content": "x"}, "no `path`"),
         ("whole-func", "write_file", {"path": "a.py"}, "no `content`"),
-        ("diff-func", "replace_lines", {"path": "a.py", "updated_lines": "x"}, "`original_lines`"),
-        ("diff-func", "replace_lines", {"path": "a.py", "original_lines": "x"}, "`updated_lines`"),
+        (
+            "diff-func",
+            "replace_lines",
+            {"path": "a.py", "updated_lines": "x"},
+            "`original_lines`",
+        ),
+        (
+            "diff-func",
+            "replace_lines",
+            {"path": "a.py", "original_lines": "x"},
+            "`updated_lines`",
+        ),
         ("whole-func", "search_web", {"query": "x"}, "no function search_web"),
         ("whole-func", "write_file", "[1, 2]", "not a JSON object"),
         ("whole-func", "write_file", {"files": ["a.py"]}, "not an object"),

@@ -59,7 +59,9 @@ def test_a_block_with_thousands_of_dividers_has_few_readings() -> None:
 
 @pytest.mark.parametrize("matching", Matching)
 def test_edits_beyond_the_limit_are_reported_as_not_tried(matching: Matching) -> None:
-    replies = "".join(block("a.py", f"x{n}\n", f"y{n}\n") for n in range(MOST_EDITS + 7))
+    replies = "".join(
+        block("a.py", f"x{n}\n", f"y{n}\n") for n in range(MOST_EDITS + 7)
+    )
     files = {"a.py": "".join(f"x{n}\n" for n in range(MOST_EDITS + 7))}
     edit_format = get_format("diff", matching)
     edits = edit_format.parse(Reply(replies), ReplyScope(frozenset(files)))
@@ -70,18 +72,24 @@ def test_edits_beyond_the_limit_are_reported_as_not_tried(matching: Matching) ->
 
 
 def test_long_lines_are_not_reported_in_full() -> None:
-    report = apply("diff", block("a.py", "x" * 1_000_000 + "\n", "y\n"), {"a.py": "z" * 1_000_000})
+    report = apply(
+        "diff", block("a.py", "x" * 1_000_000 + "\n", "y\n"), {"a.py": "z" * 1_000_000}
+    )
     assert report.failed
     assert len(feedback(report)) < 10_000
 
 
 def test_a_long_search_in_a_file_of_equal_lines_is_ambiguous() -> None:
-    report = apply("diff", block("a.py", "x\n" * 4_000, "y\n"), {"a.py": "x\n" * 10_000})
+    report = apply(
+        "diff", block("a.py", "x\n" * 4_000, "y\n"), {"a.py": "x\n" * 10_000}
+    )
     assert "places" in report.failed[0].problem
 
 
 @pytest.mark.parametrize("form", format_names())
-@pytest.mark.parametrize("unit", ["../", "a/", "`", "\n", "= ", "append ", ". .\n", "@@ \n", "\0"])
+@pytest.mark.parametrize(
+    "unit", ["../", "a/", "`", "\n", "= ", "append ", ". .\n", "@@ \n", "\0"]
+)
 def test_runs_of_one_thing_are_read(form: str, unit: str) -> None:
     text = unit * 20_000
     apply(form, Reply(text, tool_calls=(ToolCall("f", text),)), {"a.py": "x\n"})
@@ -102,7 +110,9 @@ def test_dots_are_split_as_the_reference_splits_them() -> None:
 
 
 _NESTED = (
-    "".join(f"{' ' * n}try: pass\n{' ' * n}finally:\n" for n in range(19)) + " " * 19 + "x = 1\n"
+    "".join(f"{' ' * n}try: pass\n{' ' * n}finally:\n" for n in range(19))
+    + " " * 19
+    + "x = 1\n"
 )
 _WAYS_OUT = (
     "def f(x):\n  try:\n"
@@ -122,11 +132,15 @@ def test_code_that_explodes_when_compiled_does_not_take_the_memory(text: str) ->
 
 def test_a_cookie_of_a_codec_that_is_none() -> None:
     linter = lint.Linter(lint.InterpreterCompiler(Path(sys.executable)))
-    (found,) = linter.new_findings([lint.Change("a.py", None, "# coding: rot13\nx = 1\n")])
+    (found,) = linter.new_findings(
+        [lint.Change("a.py", None, "# coding: rot13\nx = 1\n")]
+    )
     assert "not a text encoding" in found.problem
 
 
-@pytest.mark.parametrize("text", ["\n" * 200_000 + "(", "# " + "#" * 200_000, "{{a|" * 50_000])
+@pytest.mark.parametrize(
+    "text", ["\n" * 200_000 + "(", "# " + "#" * 200_000, "{{a|" * 50_000]
+)
 def test_marks_of_templates_are_looked_for_in_linear_time(text: str) -> None:
     assert len(lint.Linter().new_findings([lint.Change("a.py", None, text)])) <= 1
 
@@ -134,7 +148,11 @@ def test_marks_of_templates_are_looked_for_in_linear_time(text: str) -> None:
 def test_lone_surrogates_are_not_sent() -> None:
     call = ToolCall("write_file", '{"path": "\ud800"}')
     sent = messages_as_sent(
-        [Message("user", "a\ud800"), Message("assistant", "b\udfff", (call,)), Message("user", "c")]
+        [
+            Message("user", "a\ud800"),
+            Message("assistant", "b\udfff", (call,)),
+            Message("user", "c"),
+        ]
     )
     assert str(sent).encode().count(b"?") == 3
 
@@ -152,7 +170,10 @@ def test_the_search_for_a_closing_fence_parses_a_bounded_text(
     unit = "(" * 400 + "\n```\n"
     for count in (500, 2_000):
         parsed.clear()
-        parse("whole", "".join(f"a{n}.py\n```python\n{unit * 20}" for n in range(count // 20)))
+        parse(
+            "whole",
+            "".join(f"a{n}.py\n```python\n{unit * 20}" for n in range(count // 20)),
+        )
         assert 0 < sum(parsed) <= listings.MOST_PARSED
 
 
@@ -169,4 +190,6 @@ def test_long_code_without_a_fence_is_not_parsed() -> None:
     line = "x = 1\n"
     (short,) = parse("udiff", "a.py\n" + 2 * line, ["a.py"])
     assert isinstance(short, Unreadable)
-    assert not parse("udiff", "a.py\n" + (listings.MOST_PARSED // len(line) + 1) * line, ["a.py"])
+    assert not parse(
+        "udiff", "a.py\n" + (listings.MOST_PARSED // len(line) + 1) * line, ["a.py"]
+    )

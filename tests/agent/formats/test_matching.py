@@ -61,7 +61,9 @@ def test_indentation_comes_and_goes() -> None:
         "def f(self):\n    if x:\n        return 2\n",
     ) == ("class A:\n    def f(self):\n        if x:\n            return 2\n")
     assert change(
-        "def f():\n    pass\n", "    def f():\n        pass\n", "    def g():\n        pass\n"
+        "def f():\n    pass\n",
+        "    def f():\n        pass\n",
+        "    def g():\n        pass\n",
     ) == ("def g():\n    pass\n")
 
 
@@ -77,8 +79,12 @@ def test_a_blank_line_that_is_there_already_is_not_added_again() -> None:
 def test_blank_lines_of_the_file_stay_where_they_are() -> None:
     text = "a = 10\n\nb = 2\n\n\nc = 3\n"
     search = "a = 10\n\nb = 2\n\nc = 3\n"
-    assert change(text, search, search.replace("a = 10", "a = 11")) == text.replace("10", "11")
-    assert change(text, search, search.replace("b = 2", "b = 4")) == text.replace("b = 2", "b = 4")
+    assert change(text, search, search.replace("a = 10", "a = 11")) == text.replace(
+        "10", "11"
+    )
+    assert change(text, search, search.replace("b = 2", "b = 4")) == text.replace(
+        "b = 2", "b = 4"
+    )
 
 
 def test_spaces_for_tabs() -> None:
@@ -103,9 +109,9 @@ def test_elided_lines_are_kept_and_dots_stand_for_whole_lines() -> None:
 
 
 def test_a_line_of_dots_that_is_code_is_found_as_it_is() -> None:
-    assert change("def f():\n    ...\n", "def f():\n    ...\n", "def f():\n    pass\n") == (
-        "def f():\n    pass\n"
-    )
+    assert change(
+        "def f():\n    ...\n", "def f():\n    ...\n", "def f():\n    pass\n"
+    ) == ("def f():\n    pass\n")
 
 
 DOC = 'def area(radius):\n    """Return the aera of the circle."""\n    return 3 * radius ** 2\n'
@@ -139,7 +145,9 @@ def test_a_changed_identifier_or_number_is_no_match(old: str, new: str) -> None:
         ),
     ],
 )
-def test_a_changed_name_in_a_string_or_another_sentence_is_no_match(have: str, said: str) -> None:
+def test_a_changed_name_in_a_string_or_another_sentence_is_no_match(
+    have: str, said: str
+) -> None:
     around = "def f(first):\n    {}\n    return [first, second, third]\n"
     assert change(around.format(have), around.format(said), "pass\n") is None
 
@@ -152,7 +160,8 @@ def test_one_line_of_another_sentence_is_no_match_however_long_the_rest() -> Non
 
 
 @pytest.mark.parametrize(
-    ("have", "said"), [(">", ">="), (">=", ">"), ("+", "-"), ("==", "!="), ("* 2 +", "* 2 -")]
+    ("have", "said"),
+    [(">", ">="), (">=", ">"), ("+", "-"), ("==", "!="), ("* 2 +", "* 2 -")],
 )
 def test_a_changed_operator_is_no_match(have: str, said: str) -> None:
     text = "def f(first, second):\n    result = first {} second\n    return result, first\n"
@@ -169,7 +178,9 @@ def test_likeness_needs_a_clear_lead() -> None:
 
 def test_an_ambiguous_search_is_an_error_that_says_where() -> None:
     report = apply(
-        "diff", block("a.py", "        return 1\n", "        return 2\n"), {"a.py": CLASS}
+        "diff",
+        block("a.py", "        return 1\n", "        return 2\n"),
+        {"a.py": CLASS},
     )
     assert report.contents == {}
     text = problem(report)
@@ -180,7 +191,9 @@ def test_an_ambiguous_search_is_an_error_that_says_where() -> None:
 
 def test_two_equal_blocks_for_two_equal_places_are_meant_for_both() -> None:
     one = block("a.py", "        return 1\n", "        return 2\n")
-    assert apply("diff", one + one, {"a.py": CLASS}).contents["a.py"] == CLASS.replace("1", "2")
+    assert apply("diff", one + one, {"a.py": CLASS}).contents["a.py"] == CLASS.replace(
+        "1", "2"
+    )
     other = block("a.py", "        return 1\n", "        return 3\n")
     changed = apply("diff", one + other, {"a.py": CLASS}).contents["a.py"]
     assert changed == CLASS.replace("1", "2", 1).replace("return 1", "return 3")
@@ -202,7 +215,9 @@ def test_three_equal_blocks_for_two_places_are_an_error() -> None:
 
 def test_blocks_around_an_ambiguous_one_settle_its_place() -> None:
     text = "x\na\nx\nb\nx\n"
-    reply = block("a", "a\n", "A\n") + block("a", "x\n", "y\n") + block("a", "b\n", "B\n")
+    reply = (
+        block("a", "a\n", "A\n") + block("a", "x\n", "y\n") + block("a", "b\n", "B\n")
+    )
     assert apply("diff", reply, {"a": text}).contents["a"] == "x\nA\ny\nB\nx\n"
 
 
@@ -240,7 +255,9 @@ def test_blocks_in_another_function_settle_nothing() -> None:
 
 
 def test_the_nearest_lines_and_existing_replacements_are_reported() -> None:
-    report = apply("diff", block("a.py", "    retrun 1\n", "        return 1\n"), {"a.py": CLASS})
+    report = apply(
+        "diff", block("a.py", "    retrun 1\n", "        return 1\n"), {"a.py": CLASS}
+    )
     text = problem(report)
     assert "    3          return 1" in text
     assert "already in a.py" in text

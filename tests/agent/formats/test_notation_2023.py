@@ -46,15 +46,35 @@ def test_there_are_four() -> None:
 
 _LINES = st.sampled_from(
     [
-        *("", "    ", "x = 1", "    return x", "```", "````", "<<<<<<< ORIGINAL", "=======", "..."),
-        *(">>>>>>> UPDATED", "<<<<<<< SEARCH", "a.py", "form\x0cfeed", "line\u2028separator"),
+        *(
+            "",
+            "    ",
+            "x = 1",
+            "    return x",
+            "```",
+            "````",
+            "<<<<<<< ORIGINAL",
+            "=======",
+            "...",
+        ),
+        *(
+            ">>>>>>> UPDATED",
+            "<<<<<<< SEARCH",
+            "a.py",
+            "form\x0cfeed",
+            "line\u2028separator",
+        ),
     ]
 )
 
 
-@given(st.sampled_from(NAMES), st.lists(_LINES, max_size=9), st.lists(_LINES, max_size=9))
+@given(
+    st.sampled_from(NAMES), st.lists(_LINES, max_size=9), st.lists(_LINES, max_size=9)
+)
 @settings(max_examples=300, deadline=None)
-def test_a_change_is_written_and_read(name: str, old: list[str], new: list[str]) -> None:
+def test_a_change_is_written_and_read(
+    name: str, old: list[str], new: list[str]
+) -> None:
     assume(can_say(name, new))
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
     reply = form(name).render("src/a.py", before, after)
@@ -76,7 +96,9 @@ def test_the_example_of_the_instructions_reads_back(name: str) -> None:
     text = form(name).instructions("```")
     example = text[text.index("Example.") :]
     sentence, _, call = example.partition("\n\n")
-    files = {"app/hello.py": 'import sys\n\n\ndef greet(name):\n    print("Hello " + name)\n'}
+    files = {
+        "app/hello.py": 'import sys\n\n\ndef greet(name):\n    print("Hello " + name)\n'
+    }
     report = applied(name, Reply(call if "call:" in sentence else example), files)
     assert report.contents
     assert not report.failed
@@ -84,7 +106,10 @@ def test_the_example_of_the_instructions_reads_back(name: str) -> None:
 
 
 def test_the_words_of_diff_are_those_of_2023() -> None:
-    text = form("diff").instructions("````") + form("diff").render("a.py", BEFORE, AFTER).content
+    text = (
+        form("diff").instructions("````")
+        + form("diff").render("a.py", BEFORE, AFTER).content
+    )
     assert "SEARCH" not in text
     assert "REPLACE" not in text
     assert "````\napp/hello.py\n<<<<<<< ORIGINAL\n" in text
@@ -128,9 +153,14 @@ def test_a_call_of_an_unknown_function_is_malformed(name: str) -> None:
     with pytest.raises(MalformedReplyError, match="no function python"):
         form(name).parse(wrong, ReplyScope({"a.py"}, ("a.py",)))
     current = get_format(name)
-    assert unknown_calls(wrong, current.tools) == unknown_calls(wrong, form(name).tools) == 1
+    assert (
+        unknown_calls(wrong, current.tools)
+        == unknown_calls(wrong, form(name).tools)
+        == 1
+    )
     understood = current.parse(
-        Reply("", tool_calls=(ToolCall("edit", good[0].arguments),)), ReplyScope({"a.py"})
+        Reply("", tool_calls=(ToolCall("edit", good[0].arguments),)),
+        ReplyScope({"a.py"}),
     )
     assert not any(isinstance(edit, Unreadable) for edit in understood)
 

@@ -21,7 +21,11 @@ def test_all_actions_in_one_patch() -> None:
         "*** Delete File: old.py\n"
     )
     report = apply("patch", reply, {"a.py": "a\n", "old.py": "o\n"})
-    assert report.contents == {"new.py": "x = 1\n\ny = 2\n", "a.py": "A\n", "old.py": None}
+    assert report.contents == {
+        "new.py": "x = 1\n\ny = 2\n",
+        "a.py": "A\n",
+        "old.py": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -43,7 +47,10 @@ def test_moving_a_file_with_and_without_a_change() -> None:
     assert report.contents == {"a.py": None, "b/c.py": "A\n"}
     assert report.moved == {"b/c.py": "a.py"}
     plain = patch("*** Update File: a.py\n*** Move to: b.py\n")
-    assert apply("patch", plain, {"a.py": "a\n"}).contents == {"a.py": None, "b.py": "a\n"}
+    assert apply("patch", plain, {"a.py": "a\n"}).contents == {
+        "a.py": None,
+        "b.py": "a\n",
+    }
     taken = apply("patch", plain, {"a.py": "a\n", "b.py": "b\n"})
     assert taken.contents == {}
     assert "is there already" in problem(taken)
@@ -53,7 +60,9 @@ def test_moving_a_file_with_and_without_a_change() -> None:
     "header", ["@@ def g(self):", "@@     def g(self):", "@@ class A:\n@@ def g"]
 )
 def test_headers_settle_the_place(header: str) -> None:
-    reply = patch(f"*** Update File: a.py\n{header}\n-        return 1\n+        return 2\n")
+    reply = patch(
+        f"*** Update File: a.py\n{header}\n-        return 1\n+        return 2\n"
+    )
     changed = apply("patch", reply, {"a.py": CLASS}).contents["a.py"]
     assert changed == CLASS[: -len("1\n")] + "2\n"
 
@@ -93,7 +102,9 @@ def test_a_part_that_changes_nothing_is_reported() -> None:
 
 
 def test_deleting_what_is_not_there_is_reported() -> None:
-    assert "no file x.py" in problem(apply("patch", patch("*** Delete File: x.py\n"), {}))
+    assert "no file x.py" in problem(
+        apply("patch", patch("*** Delete File: x.py\n"), {})
+    )
 
 
 def test_a_header_that_fits_two_places_is_an_error() -> None:
@@ -101,12 +112,16 @@ def test_a_header_that_fits_two_places_is_an_error() -> None:
     text = f"class A:\n{one}\n\nclass B:\n{one}"
     body = "*** Update File: a.py\n@@ def run(self):\n{}"
     vague = apply(
-        "patch", patch(body.format("-        return 1\n+        return 2\n")), {"a.py": text}
+        "patch",
+        patch(body.format("-        return 1\n+        return 2\n")),
+        {"a.py": text},
     )
     assert "2 places" in problem(vague)
     only_new = apply("patch", patch(body.format("+        print()\n")), {"a.py": text})
     assert only_new.contents == {}
-    half = apply("patch", patch("*** Update File: a.py\n@@ def ru\n+    x\n"), {"a.py": text})
+    half = apply(
+        "patch", patch("*** Update File: a.py\n@@ def ru\n+    x\n"), {"a.py": text}
+    )
     assert "no line `def ru`" in problem(half)
 
 
@@ -118,5 +133,7 @@ def test_a_file_is_not_moved_when_an_edit_of_it_failed() -> None:
 
 
 def test_only_the_file_that_is_named_is_deleted() -> None:
-    report = apply("patch", patch("*** Delete File: docs/old/setup.py\n"), {"setup.py": "x\n"})
+    report = apply(
+        "patch", patch("*** Delete File: docs/old/setup.py\n"), {"setup.py": "x\n"}
+    )
     assert report.contents == {}

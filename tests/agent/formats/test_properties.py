@@ -73,7 +73,12 @@ def _joined(lines: list[str], newline: str, *, final: bool) -> str:
 )
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_rendered_edits_give_the_text_that_was_meant(
-    form: str, before: list[str], after: list[str], crlf: bool, final: bool, encoding: str
+    form: str,
+    before: list[str],
+    after: list[str],
+    crlf: bool,
+    final: bool,
+    encoding: str,
 ) -> None:
     assume(can_say(form, after))
     newline = "\r\n" if crlf else "\n"
@@ -97,7 +102,9 @@ def test_rendered_edits_give_the_text_that_was_meant(
         write_report(report, space)
         kept = newline if before else "\n"
         # An ASCII file has no encoding to preserve, except for a byte-order mark.
-        kept_encoding = "utf-8" if text.isascii() and encoding == "latin-1" else encoding
+        kept_encoding = (
+            "utf-8" if text.isascii() and encoding == "latin-1" else encoding
+        )
         expected = _joined(after, kept, final=final or not before)
         if text != wanted:
             assert file.read_bytes() == expected.encode(kept_encoding), reply
@@ -106,11 +113,15 @@ def test_rendered_edits_give_the_text_that_was_meant(
 
 @given(form=_FORMATS, after=_TEXTS.filter(bool))
 @settings(max_examples=200, deadline=None)
-def test_rendered_new_files_are_written_as_they_are(form: str, after: list[str]) -> None:
+def test_rendered_new_files_are_written_as_they_are(
+    form: str, after: list[str]
+) -> None:
     edit_format = get_format(form)
     text = _joined(after, "\n", final=True)
     assume(after[-1].strip() and can_say(form, after))
-    edits = edit_format.parse(edit_format.render("new.py", None, text), ReplyScope({"a.py"}))
+    edits = edit_format.parse(
+        edit_format.render("new.py", None, text), ReplyScope({"a.py"})
+    )
     assert edit_format.apply(edits, {}.get, ()).contents == {"new.py": text}
 
 
@@ -118,12 +129,23 @@ _PIECES = st.one_of(
     _LINES,
     st.text(max_size=30),
     st.sampled_from(
-        ["named.py", "src/other.py", "*** Add File: x", '{"name": "write_file"', "{", '"path": "'],
+        [
+            "named.py",
+            "src/other.py",
+            "*** Add File: x",
+            '{"name": "write_file"',
+            "{",
+            '"path": "',
+        ],
     ),
 )
 
 
-@given(form=_FORMATS, pieces=st.lists(_PIECES, max_size=30), matching=st.sampled_from(Matching))
+@given(
+    form=_FORMATS,
+    pieces=st.lists(_PIECES, max_size=30),
+    matching=st.sampled_from(Matching),
+)
 @settings(max_examples=600, deadline=None)
 def test_no_reply_changes_a_file_that_no_edit_names(
     form: str, pieces: list[str], matching: Matching
@@ -131,7 +153,9 @@ def test_no_reply_changes_a_file_that_no_edit_names(
     files = {"named.py": "x = 1\n    return x\n", "src/other.py": "```\n=======\n\n"}
     edit_format = get_format(form, matching)
     text = "\n".join(pieces)
-    reply = Reply(text, tool_calls=(ToolCall("write_file", text),) if "{" in text else ())
+    reply = Reply(
+        text, tool_calls=(ToolCall("write_file", text),) if "{" in text else ()
+    )
     try:
         edits = edit_format.parse(reply, ReplyScope(frozenset(files)))
     except ValueError:
@@ -148,8 +172,22 @@ def test_no_reply_changes_a_file_that_no_edit_names(
 _PARTS = st.lists(
     st.sampled_from(
         [
-            *("<<<<<<< SEARCH", "<<<<<<< HEAD", "<<<<<<<", "<<<<<<< search", "<<<<<<< SEARCHx = 1"),
-            *("=======", "=======y = 2", "x = 1=======", "```", "```python", "src/a.py", "x = 1"),
+            *(
+                "<<<<<<< SEARCH",
+                "<<<<<<< HEAD",
+                "<<<<<<<",
+                "<<<<<<< search",
+                "<<<<<<< SEARCHx = 1",
+            ),
+            *(
+                "=======",
+                "=======y = 2",
+                "x = 1=======",
+                "```",
+                "```python",
+                "src/a.py",
+                "x = 1",
+            ),
             *(
                 ">>>>>>> REPLACE",
                 ">>>>>>> END",
@@ -157,7 +195,15 @@ _PARTS = st.lists(
                 ">>>>>>> branch",
                 "y = 2>>>>>>> REPLACE",
             ),
-            *("y = 2", "z = 3", "--- a/src/a.py", "+++ b/src/a.py", "@@ @@", "-x = 1", "+y = 2"),
+            *(
+                "y = 2",
+                "z = 3",
+                "--- a/src/a.py",
+                "+++ b/src/a.py",
+                "@@ @@",
+                "-x = 1",
+                "+y = 2",
+            ),
             *(
                 "*** Begin Patch",
                 "*** Update File: src/a.py",
@@ -194,5 +240,7 @@ def test_no_reply_crashes(form: str, text: str) -> None:
     with TemporaryDirectory() as folder:
         space = Workspace(Path(folder))
         edit_format = get_format(form)
-        edits = edit_format.parse(Reply(text, tool_calls=(ToolCall("f", text),)), ReplyScope())
+        edits = edit_format.parse(
+            Reply(text, tool_calls=(ToolCall("f", text),)), ReplyScope()
+        )
         write_report(edit_format.apply(safe_edits(edits, space), space.read, ()), space)

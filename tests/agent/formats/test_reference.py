@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.formats.base import ApplyReport, MalformedReplyError, ReplyScope, SearchReplace, feedback
+from agent.formats.base import (
+    ApplyReport,
+    MalformedReplyError,
+    ReplyScope,
+    SearchReplace,
+    feedback,
+)
 from agent.formats.reference import ReferenceDiffFormat
 from llm.chat import Reply
 
@@ -22,7 +28,10 @@ def parse(reply: str, known: set[str]) -> tuple[SearchReplace, ...]:
 
 
 def apply(
-    reply: str, files: dict[str, str], known: set[str] | None = None, chat: tuple[str, ...] = ()
+    reply: str,
+    files: dict[str, str],
+    known: set[str] | None = None,
+    chat: tuple[str, ...] = (),
 ) -> ApplyReport:
     edits = parse(reply, known if known is not None else set(files))
     return FORMAT.apply(edits, files.get, chat)
@@ -57,18 +66,26 @@ def test_names_as_models_write_them(line: str) -> None:
 
 
 def test_a_blank_line_between_name_and_fence() -> None:
-    (edit,) = parse("a.py\n\n```python\n<<<<<<< SEARCH\nx\n=======\n>>>>>>> REPLACE\n```", set())
+    (edit,) = parse(
+        "a.py\n\n```python\n<<<<<<< SEARCH\nx\n=======\n>>>>>>> REPLACE\n```", set()
+    )
     assert edit == SearchReplace("a.py", "x\n", "")
 
 
-@pytest.mark.parametrize("name", [".gitattributes", ".coveragerc", "MANIFEST", "Makefile"])
+@pytest.mark.parametrize(
+    "name", [".gitattributes", ".coveragerc", "MANIFEST", "Makefile"]
+)
 def test_new_files_without_extension_do_not_land_in_the_file_before(name: str) -> None:
-    report = apply(block("a.py", "x\n", "y\n") + block(name, "", "new\n"), {"a.py": "x\n"})
+    report = apply(
+        block("a.py", "x\n", "y\n") + block(name, "", "new\n"), {"a.py": "x\n"}
+    )
     assert report.contents == {"a.py": "y\n", name: "new\n"}
 
 
 def test_prose_is_no_file_name() -> None:
-    reply = block("a.py", "x\n", "y\n") + block("Here is the second change:", "1\n", "2\n")
+    reply = block("a.py", "x\n", "y\n") + block(
+        "Here is the second change:", "1\n", "2\n"
+    )
     assert [edit.path for edit in parse(reply, {"a.py"})] == ["a.py", "a.py"]
 
 
@@ -98,12 +115,16 @@ def test_malformed_blocks_are_explained(reply: str, words: str) -> None:
 
 
 def test_exact_first_place_wins() -> None:
-    assert apply(block("a", "x\n", "y\n"), {"a": "x\nx\n"}, {"a"}).contents == {"a": "y\nx\n"}
+    assert apply(block("a", "x\n", "y\n"), {"a": "x\nx\n"}, {"a"}).contents == {
+        "a": "y\nx\n"
+    }
 
 
 def test_uniform_indentation_is_put_back() -> None:
     text = "class A:\n    def f(self):\n        return 1\n"
-    reply = block("a.py", "def f(self):\n    return 1\n", "def f(self):\n    return 2\n")
+    reply = block(
+        "a.py", "def f(self):\n    return 1\n", "def f(self):\n    return 2\n"
+    )
     assert apply(reply, {"a.py": text}).contents["a.py"] == text.replace("1", "2")
 
 
@@ -129,7 +150,9 @@ def test_an_elided_piece_that_stands_in_two_places_is_no_match() -> None:
 
 def test_lines_found_in_another_file_of_the_chat() -> None:
     report = apply(
-        block("a.py", "x\n", "y\n"), {"a.py": "1\n", "b.py": "x\n"}, chat=("a.py", "b.py")
+        block("a.py", "x\n", "y\n"),
+        {"a.py": "1\n", "b.py": "x\n"},
+        chat=("a.py", "b.py"),
     )
     assert report.contents == {"b.py": "y\n"}
     assert report.results[0].landed_in == "b.py"
@@ -137,7 +160,9 @@ def test_lines_found_in_another_file_of_the_chat() -> None:
 
 def test_empty_search_creates_or_appends() -> None:
     assert apply(block("new.py", "", "x\n"), {}).contents == {"new.py": "x\n"}
-    assert apply(block("a.py", "", "y\n"), {"a.py": "x\n"}).contents == {"a.py": "x\ny\n"}
+    assert apply(block("a.py", "", "y\n"), {"a.py": "x\n"}).contents == {
+        "a.py": "x\ny\n"
+    }
 
 
 def test_deleting_all_lines_of_a_file_is_an_edit() -> None:
@@ -171,12 +196,18 @@ def test_an_existing_replacement_is_reported() -> None:
 
 
 def test_missing_final_newline_stays_missing() -> None:
-    assert apply(block("a.py", "x\n", "y\n"), {"a.py": "x\nend"}).contents["a.py"] == "y\nend"
+    assert (
+        apply(block("a.py", "x\n", "y\n"), {"a.py": "x\nend"}).contents["a.py"]
+        == "y\nend"
+    )
 
 
 def test_form_feeds_are_no_line_ends() -> None:
     text = "x\n\x0cclass A:\n    pass\n"
-    assert apply(block("a.py", "x\n", "y\n"), {"a.py": text}).contents["a.py"] == "y" + text[1:]
+    assert (
+        apply(block("a.py", "x\n", "y\n"), {"a.py": text}).contents["a.py"]
+        == "y" + text[1:]
+    )
 
 
 def test_a_continuation_is_joined_and_a_repetition_is_not() -> None:
@@ -186,9 +217,9 @@ def test_a_continuation_is_joined_and_a_repetition_is_not() -> None:
     assert FORMAT.join(whole[:cut], whole) == whole
 
 
-LINE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=20).filter(
-    lambda line: not line.lstrip().startswith(("<", "=", ">", "`", "..."))
-)
+LINE = st.text(
+    st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=20
+).filter(lambda line: not line.lstrip().startswith(("<", "=", ">", "`", "...")))
 
 
 @given(st.lists(LINE, min_size=1, max_size=12), st.data())
@@ -203,7 +234,9 @@ def test_a_block_made_of_the_files_own_lines_replaces_just_them(
     edit = SearchReplace("f", search, "@replaced@\n")
     text = "".join(f"{line}\n" for line in lines)
     new = FORMAT.apply([edit], {"f": text}.get, ()).contents["f"]
-    first = text.index(search) if text.startswith(search) else text.index("\n" + search) + 1
+    first = (
+        text.index(search) if text.startswith(search) else text.index("\n" + search) + 1
+    )
     assert new == text[:first] + "@replaced@\n" + text[first + len(search) :]
 
 

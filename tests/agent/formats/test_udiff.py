@@ -16,7 +16,9 @@ def diff(body: str, path: str = "a.py") -> str:
 def test_numbers_do_not_count_and_prose_is_passed_over() -> None:
     for head in ("@@ -90,7 +12,1 @@ def f():", "@@ ... @@", "@@"):
         reply = diff(f"{head}\n a\n-b\n+B\n c\n")
-        assert apply("udiff", reply, {"a.py": TEXT}).contents == {"a.py": "a\nB\nc\n\nd\n"}, head
+        assert apply("udiff", reply, {"a.py": TEXT}).contents == {
+            "a.py": "a\nB\nc\n\nd\n"
+        }, head
 
 
 def test_several_hunks_and_files_without_fences() -> None:
@@ -63,7 +65,9 @@ def test_files_come_and_go() -> None:
 def test_removed_lines_that_look_like_headers() -> None:
     text = "-- one\n-- two\nselect\n"
     reply = get_format("udiff").render("a.sql", text, "++ three\nselect\n")
-    assert apply("udiff", reply, {"a.sql": text}).contents == {"a.sql": "++ three\nselect\n"}
+    assert apply("udiff", reply, {"a.sql": text}).contents == {
+        "a.sql": "++ three\nselect\n"
+    }
 
 
 def test_a_hunk_of_new_lines_alone_names_no_place() -> None:
@@ -73,7 +77,9 @@ def test_a_hunk_of_new_lines_alone_names_no_place() -> None:
 
 
 def test_the_remark_on_a_missing_newline_is_no_line() -> None:
-    reply = diff("@@ @@\n-b\n\\ No newline at end of file\n+B\n\\ No newline at end of file\n")
+    reply = diff(
+        "@@ @@\n-b\n\\ No newline at end of file\n+B\n\\ No newline at end of file\n"
+    )
     assert apply("udiff", reply, {"a.py": "a\nb"}).contents == {"a.py": "a\nB"}
 
 
@@ -87,11 +93,15 @@ def test_a_fence_in_the_context_does_not_end_a_hunk() -> None:
     text = "Intro\n\n```sh\nmake\n```\nEnd\n"
     body = "@@ @@\n-Intro\n+Introduction\n \n ```sh\n make\n ```\n-End\n+The end\n"
     wanted = text.replace("Intro", "Introduction").replace("End", "The end")
-    assert apply("udiff", diff(body, "a.md"), {"a.md": text}).contents == {"a.md": wanted}
+    assert apply("udiff", diff(body, "a.md"), {"a.md": text}).contents == {
+        "a.md": wanted
+    }
 
 
 def test_renames() -> None:
-    head = "diff --git a/old/x.py b/new/x.py\nrename from old/x.py\nrename to new/x.py\n"
+    head = (
+        "diff --git a/old/x.py b/new/x.py\nrename from old/x.py\nrename to new/x.py\n"
+    )
     pure = apply("udiff", head, {"old/x.py": "a\n"})
     assert pure.contents == {"old/x.py": None, "new/x.py": "a\n"}
     reply = head + "--- a/old/x.py\n+++ b/new/x.py\n@@ @@\n-a\n+b\n"

@@ -77,7 +77,11 @@ def test_errors_that_pass_are_tried_again_by_the_gateway(
 @pytest.mark.parametrize("fault", [Fault(broken=True), Fault(error_event=True)])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_answer_that_breaks_off_is_booked_and_used_by_nobody(
-    dialect: str, fault: Fault, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dialect: str,
+    fault: Fault,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with served(monkeypatch, fault) as stub:
         found = solve(agent_of(dialect, "stream", "loop"), tmp_path, cache)
@@ -92,7 +96,9 @@ def test_an_answer_that_breaks_off_is_booked_and_used_by_nobody(
 def test_an_agent_that_hangs_up_pays_for_the_whole_answer(
     dialect: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(monkeypatch, turns=(Turn("word " * 200, TURNS[0].tool), TURNS[1])) as stub:
+    with served(
+        monkeypatch, turns=(Turn("word " * 200, TURNS[0].tool), TURNS[1])
+    ) as stub:
         found = solve(agent_of(dialect, "stream", "hang-up"), tmp_path, cache)
     assert found["status"] == "plausible"
     assert [line.kind for line in billed(tmp_path)] == ["answered"] * stub.billed
@@ -114,7 +120,9 @@ def test_fifty_calls_at_once_are_each_answered_and_booked(
     lanes = [attempt, *attempt["subagent_trajectories"]]
     assert len({lane["trajectory_id"] for lane in lanes}) == 51
     assert sorted(len(lane["steps"]) for lane in lanes) == [2] * 50 + [3]
-    metrics = [step["metrics"] for lane in lanes for step in lane["steps"] if "metrics" in step]
+    metrics = [
+        step["metrics"] for lane in lanes for step in lane["steps"] if "metrics" in step
+    ]
     assert len(metrics) == 52, "each answer has its tokens and its cost"
 
 
@@ -125,7 +133,9 @@ def test_another_model_is_refused_and_an_agent_that_loops_is_ended(
     monkeypatch.setattr(gateway_module, "GRACE", 1.0)
     started = time.monotonic()
     with served(monkeypatch) as stub:
-        reason = failed(agent_of(dialect, "stream", "loop", "model=dear"), tmp_path, cache)
+        reason = failed(
+            agent_of(dialect, "stream", "loop", "model=dear"), tmp_path, cache
+        )
     assert "requests failed in turn" in reason and "alone, not 'dear'" in reason
     assert time.monotonic() - started < 40
     assert not stub.requests
@@ -182,7 +192,10 @@ def test_a_dead_provider_is_a_failure_of_the_infrastructure(
 def test_a_refused_key_ends_the_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(monkeypatch, Fault(401)), pytest.raises(UserError, match="check the key"):
+    with (
+        served(monkeypatch, Fault(401)),
+        pytest.raises(UserError, match="check the key"),
+    ):
         solve(agent_of("messages"), tmp_path, cache)
 
 
@@ -213,7 +226,11 @@ def test_tools_of_the_provider_are_removed_and_counted(
 ) -> None:
     for allowed, run in ((False, "r"), (True, "allowed")):
         with served(monkeypatch) as stub:
-            solve(agent_of(dialect, "web", run=run, agent_allow_web=allowed), tmp_path, cache)
+            solve(
+                agent_of(dialect, "web", run=run, agent_allow_web=allowed),
+                tmp_path,
+                cache,
+            )
         asked = json.dumps(stub.requests).lower().replace("_", "")
         assert ("websearch" in asked or "googlesearch" in asked) == allowed
     assert " removed from 2 requests" in (tmp_path / f"logs/r/{ID}.log").read_text()
@@ -231,7 +248,9 @@ def test_the_agent_reaches_nothing_but_the_gateway_and_sees_no_key(
     probe = json.loads(line)
     assert "connected" not in (probe["metadata"], probe["stub"], probe["name"])
     assert "sk-sentinel" not in probe["environment"]
-    interfaces = [line.split(":")[0].strip() for line in probe["counters"].splitlines()[2:]]
+    interfaces = [
+        line.split(":")[0].strip() for line in probe["counters"].splitlines()[2:]
+    ]
     assert interfaces == ["lo"], "so no byte can leave"
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert written and not any(b"sk-sentinel" in path.read_bytes() for path in written)
@@ -245,14 +264,20 @@ def test_findings_go_back_to_the_agent_in_the_same_checkout(
     fixed = {"path": "textkit/slug.py", "old": f"{OLD} broken(", "new": NEW}
     for feedback, status in ((0, "fallback"), (1, "plausible")):
         run = f"feedback-{feedback}"
-        with served(monkeypatch, turns=(Turn("I break.", ("replace", broken)), TURNS[1])) as stub:
-            stub.after("not finished yet", (Turn("I fix.", ("replace", fixed)), TURNS[1]))
+        with served(
+            monkeypatch, turns=(Turn("I break.", ("replace", broken)), TURNS[1])
+        ) as stub:
+            stub.after(
+                "not finished yet", (Turn("I fix.", ("replace", fixed)), TURNS[1])
+            )
             chosen = agent_of("messages", "stream", run=run, feedback=feedback)
             run_command(chosen, options(tmp_path, cache, ID), lambda _: None)
         found = json.loads((tmp_path / f"predictions/{run}/{ID}.json").read_text())
         assert found["status"] == status
         assert stub.billed == 2 + 2 * feedback
-    with served(monkeypatch, turns=(Turn("I break.", ("replace", broken)), TURNS[1])) as other:
+    with served(
+        monkeypatch, turns=(Turn("I break.", ("replace", broken)), TURNS[1])
+    ) as other:
         limit = agent_of("chat", run="limit", feedback=3, max_calls_per_attempt=3)
         run_command(limit, options(tmp_path, cache, ID), lambda _: None)
     assert other.billed == 3, "of all sessions of the attempt"
@@ -290,10 +315,29 @@ def test_an_interrupt_ends_a_run_whose_agent_is_silent(
     code = "import time; time.sleep(600)"
     agent = shlex.join([str(Path(sys.executable).resolve()), "-c", code, name])
     words = [
-        "--dataset", "demo", "--instances", ID, "--models", MODELS["messages"], "--tries", "1",
-        "--run", "r", "--out", str(tmp_path), "--cache", str(cache), "--environment", "none",
-        "--agent", f"command:{agent}", "--agent-api", "anthropic", "--agent-sandbox", "model",
-    ]  # fmt: skip
+        "--dataset",
+        "demo",
+        "--instances",
+        ID,
+        "--models",
+        MODELS["messages"],
+        "--tries",
+        "1",
+        "--run",
+        "r",
+        "--out",
+        str(tmp_path),
+        "--cache",
+        str(cache),
+        "--environment",
+        "none",
+        "--agent",
+        f"command:{agent}",
+        "--agent-api",
+        "anthropic",
+        "--agent-sandbox",
+        "model",
+    ]
     process = preloaded.start(*words)
     wait_until(lambda: command_lines(name))
     asked = time.monotonic()
@@ -335,12 +379,20 @@ def test_another_agent_than_the_recorded_one_is_not_replayed(
         solve(agent_of("chat", "stream"), tmp_path, cache)
         recorded, models = tmp_path / "predictions/r", agent_of("chat").models
         again = agent_of("responses", "stream", run="again", models=models)
-        run_command(replace(again, replay=recorded), options(tmp_path, cache, ID), lambda _: None)
+        run_command(
+            replace(again, replay=recorded),
+            options(tmp_path, cache, ID),
+            lambda _: None,
+        )
         assert len(stub.requests) == 2
     left = json.loads((tmp_path / f"logs/again/{ID}.unfinished.json").read_text())
-    assert "no answer to this request; give the agent that was recorded" in left["reason"]
+    assert (
+        "no answer to this request; give the agent that was recorded" in left["reason"]
+    )
     named = config(agent="goose", models=models, replay=recorded, run="named", tries=1)
-    with pytest.raises(UserError, match="another agent is recorded, but --agent goose is asked"):
+    with pytest.raises(
+        UserError, match="another agent is recorded, but --agent goose is asked"
+    ):
         validated_run(named, tmp_path, cache)
 
 

@@ -57,24 +57,36 @@ def post(
 ) -> tuple[http.client.HTTPResponse, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    given = {"x-api-key": gateway.token, **{k.replace("_", "-"): v for k, v in headers.items()}}
+    given = {
+        "x-api-key": gateway.token,
+        **{k.replace("_", "-"): v for k, v in headers.items()},
+    }
     connection.request("POST", path, data, given)
     response = connection.getresponse()
     return response, response.read()
 
 
-def test_a_token_of_another_attempt_is_refused_for_good(gateway: Gateway, stub: Stub) -> None:
+def test_a_token_of_another_attempt_is_refused_for_good(
+    gateway: Gateway, stub: Stub
+) -> None:
     response, said = post(gateway, ASK, x_api_key="0" * 32)
     assert (response.status, response.getheader("x-should-retry")) == (400, "false")
-    assert json.loads(said)["error"]["message"] == "this is not the token of the attempt"
+    assert (
+        json.loads(said)["error"]["message"] == "this is not the token of the attempt"
+    )
     assert not stub.requests and gateway.problem is None
 
 
 def test_headers_pass_by_lists_in_both_directions(gateway: Gateway, stub: Stub) -> None:
     response, _ = post(
-        gateway, ASK, "/v1/messages?beta=true&key=mine",
-        anthropic_beta="x", cookie="mine", authorization="Bearer mine", x_stainless_os="Linux",
-    )  # fmt: skip
+        gateway,
+        ASK,
+        "/v1/messages?beta=true&key=mine",
+        anthropic_beta="x",
+        cookie="mine",
+        authorization="Bearer mine",
+        x_stainless_os="Linux",
+    )
     assert response.status == 200
     (sent,), (path,) = stub.headers, stub.paths
     assert sent["anthropic-beta"] == "x" and path == "/v1/messages?beta=true"
@@ -88,7 +100,9 @@ def test_logins_of_the_user_for_other_programs_are_not_used(
     gateway: Gateway, stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     netrc, host = tmp_path / ".netrc", "127.0.0.1"
-    netrc.write_text(f"machine {host} login mine password of-the-user\ndefault login any\n")
+    netrc.write_text(
+        f"machine {host} login mine password of-the-user\ndefault login any\n"
+    )
     netrc.chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(netrc))
@@ -99,7 +113,10 @@ def test_logins_of_the_user_for_other_programs_are_not_used(
         monkeypatch.setenv(name, stub.url)
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://provider.invalid")
     response, _ = post(gateway, ASK)
-    assert response.status == 200 and stub.paths[1] == "http://provider.invalid/v1/messages"
+    assert (
+        response.status == 200
+        and stub.paths[1] == "http://provider.invalid/v1/messages"
+    )
     assert not {"authorization", "proxy-authorization"} & stub.headers[1].keys()
 
 
@@ -129,11 +146,14 @@ def test_a_line_ends_where_the_standard_says(stub: Stub, gateway: Gateway) -> No
         ] * 2
 
 
-def test_what_stands_twice_or_is_not_known_does_not_pass(stub: Stub, gateway: Gateway) -> None:
+def test_what_stands_twice_or_is_not_known_does_not_pass(
+    stub: Stub, gateway: Gateway
+) -> None:
     search = '{"type": "web_search_20250305", "name": "web_search"}'
     whole = json.dumps(ASK)[:-1]
     twice = (
-        f'{{"tools": [{search}], "model": "dear", {whole[1:]}, "tools": [], "service_tier": "x"}}'
+        f'{{"tools": [{search}], "model": "dear", {whole[1:]}, "tools": [], '
+        f'"service_tier": "x"}}'
     )
     response, _ = post(gateway, twice.encode())
     assert response.status == 200
@@ -148,7 +168,10 @@ def test_what_stands_twice_or_is_not_known_does_not_pass(stub: Stub, gateway: Ga
 def test_bounds_count_every_answer_that_is_asked_for(gateway: Gateway) -> None:
     dialects = {dialect.name: dialect for dialect in DIALECTS}
     limits = {"max_tokens": 1, "max_completion_tokens": 500, "n": 3}
-    assert dialects["chat"].output_limit(limits) == 500 and dialects["chat"].answers(limits) == 3
+    assert (
+        dialects["chat"].output_limit(limits) == 500
+        and dialects["chat"].answers(limits) == 3
+    )
     asked = {"generationConfig": {"candidateCount": 4}}
     assert dialects["generateContent"].answers(asked) == 4
 
@@ -156,7 +179,9 @@ def test_bounds_count_every_answer_that_is_asked_for(gateway: Gateway) -> None:
 def test_a_key_that_a_provider_quotes_stays_here(
     stub: Stub, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Fault, "words", "wrong key sk-sentinel-ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setattr(
+        Fault, "words", "wrong key sk-sentinel-ANTHROPIC_API_KEY", raising=False
+    )
     stub.faults = [Fault(400)]
     response, said = post(gateway, ASK)
     assert response.status == 400 and b"wrong key [redacted]" in said
@@ -168,7 +193,10 @@ def test_sub_agents_with_equal_tasks_are_conversations_of_their_own(
     for _ in range(2):
         post(gateway, ASK)
     answer = {"role": "assistant", "content": "hello"}
-    more = {**ASK, "messages": [*ASK["messages"], answer, {"role": "user", "content": "and?"}]}
+    more = {
+        **ASK,
+        "messages": [*ASK["messages"], answer, {"role": "user", "content": "and?"}],
+    }
     post(gateway, more)
     roles = [message.role for message in gateway.messages]
     assert roles == ["user", "assistant", "user", "assistant", "user", "assistant"]
@@ -197,7 +225,12 @@ def test_probes_and_counts_are_answered_and_other_addresses_are_not(
     assert connection.getresponse().status == 200
     response, said = post(gateway, ASK, "/v1/messages/count_tokens")
     assert response.status == 200 and json.loads(said)["input_tokens"] > 10
-    for path in ("/v1/files", "/v1/chat/completions", "/v1/messages/batches", "//evil/v1/messages"):
+    for path in (
+        "/v1/files",
+        "/v1/chat/completions",
+        "/v1/messages/batches",
+        "//evil/v1/messages",
+    ):
         response, _ = post(gateway, ASK, path)
         assert response.status == 404, path
     assert not stub.requests
@@ -231,22 +264,42 @@ def test_a_tool_counts_as_the_agents_own_only_where_it_is_known_to_run_there() -
         "messages": [{"type": "web_fetch_20250910"}, {"type": "a_new_one_20270101"}],
         "chat": [{"type": "browser"}],
         "responses": [
-            {"type": "web_search_preview"}, {"type": "mcp"},
+            {"type": "web_search_preview"},
+            {"type": "mcp"},
             {"type": "namespace", "tools": [{"type": "mcp"}]},
         ],
-        "generateContent": [{"urlContext": {}}, {"functionDeclarations": [], "googleSearch": {}}],
-    }  # fmt: skip
+        "generateContent": [
+            {"urlContext": {}},
+            {"functionDeclarations": [], "googleSearch": {}},
+        ],
+    }
     for name, dialect in by_name.items():
         assert all(map(dialect.is_client_tool, own[name])), name
         assert not any(map(dialect.is_client_tool, theirs[name])), name
 
 
 def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
-    odd: list[Any] = [None, 5, "x", [], {}, [None], [{"type": 5, "content": [7, {"text": []}]}]]
+    odd: list[Any] = [
+        None,
+        5,
+        "x",
+        [],
+        {},
+        [None],
+        [{"type": 5, "content": [7, {"text": []}]}],
+    ]
     for dialect in DIALECTS:
         path = "/v1beta/models/m:generateContent"
         for value in odd:
-            names = ("messages", "input", "contents", "tools", "system", "instructions", "model")
+            names = (
+                "messages",
+                "input",
+                "contents",
+                "tools",
+                "system",
+                "instructions",
+                "model",
+            )
             body = {**dict.fromkeys(names, value), "stream_options": value}
             request = dialect.prepared(path, body, "m", web=False)
             dialect.conversation(request.body)
@@ -254,7 +307,10 @@ def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
                 ("content", "choices", "output", "candidates", "usage", "error"), value
             )
             dialect.read(answer)
-            events = [{**answer, "type": kind, "delta": value} for kind in ("message_start", "x")]
+            events = [
+                {**answer, "type": kind, "delta": value}
+                for kind in ("message_start", "x")
+            ]
             dialect.read(dialect.folded(events))
             assert not dialect.acts({"type": "ping"})
     assert Responses().read({"output": []}).complete is False
@@ -263,11 +319,18 @@ def test_hostile_requests_and_answers_are_read_without_an_error() -> None:
 @needs_bubblewrap
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_killed_harness_pays_for_no_journaled_call_twice(
-    seed: int, tmp_path: Path, cache: Path, preloaded: Preloaded, monkeypatch: pytest.MonkeyPatch
+    seed: int,
+    tmp_path: Path,
+    cache: Path,
+    preloaded: Preloaded,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Kill the harness, its gateway and its agent five times at random points."""
     random_ = random.Random(seed)
-    turns = (*[Turn(f"Step {n}.", ("replace", EDIT)) for n in range(6)], Turn("It is done."))
+    turns = (
+        *[Turn(f"Step {n}.", ("replace", EDIT)) for n in range(6)],
+        Turn("It is done."),
+    )
     python = str(Path(sys.executable).resolve())
     agent = shlex.join(
         [python, str(AGENT), "messages", "{model}", "{message_file}", "stream", "clock"]
@@ -276,11 +339,31 @@ def test_a_killed_harness_pays_for_no_journaled_call_twice(
         stub.delay = 0.15
         env = {**os.environ, **dict.fromkeys(ADDRESSES, stub.url)}
         words = [
-            "--dataset", "demo", "--instances", ID, "--models", MODELS["messages"], "--tries", "1",
-            "--run", "r", "--out", str(tmp_path), "--cache", str(cache), "--environment", "none",
-            "--agent", f"command:{agent}", "--agent-api", "anthropic", "--agent-sandbox", "model",
-            "--agent-sandbox-read", str(AGENT),
-        ]  # fmt: skip
+            "--dataset",
+            "demo",
+            "--instances",
+            ID,
+            "--models",
+            MODELS["messages"],
+            "--tries",
+            "1",
+            "--run",
+            "r",
+            "--out",
+            str(tmp_path),
+            "--cache",
+            str(cache),
+            "--environment",
+            "none",
+            "--agent",
+            f"command:{agent}",
+            "--agent-api",
+            "anthropic",
+            "--agent-sandbox",
+            "model",
+            "--agent-sandbox-read",
+            str(AGENT),
+        ]
         for _ in range(5):
             seen = len(stub.requests)
             process = preloaded.start(*words, env=env)

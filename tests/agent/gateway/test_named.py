@@ -40,7 +40,10 @@ from tests.support.dialects import AGENT, MODELS, Fault, Turn
 from tests.support.evaluated import report_options
 from tests.support.runs import config
 
-SED = f"sed -i 's/^        else:/{NEW}/'".replace("'-'", "\\x27-\\x27") + " textkit/slug.py"
+SED = (
+    f"sed -i 's/^        else:/{NEW}/'".replace("'-'", "\\x27-\\x27")
+    + " textkit/slug.py"
+)
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "claude-code": ("Bash", {"command": SED, "description": "edit"}),
     "codex": ("exec_command", {"cmd": SED}),
@@ -105,7 +108,9 @@ def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
     assert Decimal(str(found["cost"])) == stub.billed * COSTS[dialect_of(agent)]
     folder, said = tmp_path / "predictions/r", list[str]()
     report_command([folder], report_options(cache, page=True), said.append)
-    assert report_command([folder], report_options(cache, verify=True), said.append) == 0, said
+    assert (
+        report_command([folder], report_options(cache, verify=True), said.append) == 0
+    ), said
     again = replace(of(agent, run="again"), replay=tmp_path / "predictions/r")
     solve(again, tmp_path, cache)
     replayed = json.loads((tmp_path / "predictions/again" / f"{ID}.json").read_text())
@@ -122,7 +127,9 @@ def test_a_budget_stops_a_real_agent(
     with served(monkeypatch, turns=turns_of(agent)) as stub:
         started = time.monotonic()
         solve_to_nothing(of(agent), tmp_path, cache, money=Spending(limits))
-        assert time.monotonic() - started < 60, "its start, a refused call, and ten seconds"
+        assert time.monotonic() - started < 60, (
+            "its start, a refused call, and ten seconds"
+        )
     assert not stub.requests
 
 
@@ -158,7 +165,9 @@ def test_reports_name_the_agent_and_agree_with_its_ledger(
     """The program of an agent is our small one here."""
     python, place = str(Path(sys.executable).resolve()), tmp_path / "bin/qwen"
     place.parent.mkdir()
-    place.write_text(f'#!/bin/sh\nexec {python} {AGENT} chat "$OPENAI_MODEL" "$7" stream\n')
+    place.write_text(
+        f'#!/bin/sh\nexec {python} {AGENT} chat "$OPENAI_MODEL" "$7" stream\n'
+    )
     place.chmod(0o755)
     monkeypatch.setenv("PATH", f"{place.parent}:{os.environ['PATH']}")
     (agent,) = (one for one in AGENTS if one.name == "qwen-code")
@@ -171,15 +180,22 @@ def test_reports_name_the_agent_and_agree_with_its_ledger(
     folder, said = tmp_path / "predictions/r", list[str]()
     report_command([folder], report_options(cache, page=True, table=True), said.append)
     assert "gpt-4o@qwen-code" in "\n".join(said)
-    assert report_command([folder], report_options(cache, verify=True), said.append) == 0, said
+    assert (
+        report_command([folder], report_options(cache, verify=True), said.append) == 0
+    ), said
 
 
 def test_each_agent_has_a_program_and_a_protocol() -> None:
-    assert len({agent.program for agent in AGENTS}) == len({agent.name for agent in AGENTS}) == 9
+    assert (
+        len({agent.program for agent in AGENTS})
+        == len({agent.name for agent in AGENTS})
+        == 9
+    )
     assert {agent.dialect for agent in AGENTS} == {dialect.name for dialect in DIALECTS}
     assert {agent.name: agent.api for agent in AGENTS if agent.api != "openai"} == {
-        "claude-code": "anthropic", "gemini-cli": "gemini",
-    }  # fmt: skip
+        "claude-code": "anthropic",
+        "gemini-cli": "gemini",
+    }
 
 
 def test_models_and_their_agents_are_chosen_together() -> None:
@@ -192,7 +208,9 @@ def test_models_and_their_agents_are_chosen_together() -> None:
         models = tuple(ModelChoice.parse(text, formats=known) for text in texts)
         return validated(config(models=models, replay=None, **changes))
 
-    mixed = chosen("anthropic/claude-sonnet-4-5-20250929@claude-code", "gpt-5.1-codex@codex")
+    mixed = chosen(
+        "anthropic/claude-sonnet-4-5-20250929@claude-code", "gpt-5.1-codex@codex"
+    )
     assert mixed.named_agents == ("claude-code", "codex")
     assert mixed.agent_sandbox is AgentSandbox.MODEL and mixed.calls_models
     assert chosen("gpt-4o", agent="goose").named_agents == ("goose",)

@@ -39,7 +39,9 @@ from tests.support.dialects import (
 from tests.support.evaluated import report_options
 from tests.support.runs import config, options, read
 
-needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+needs_bubblewrap = pytest.mark.skipif(
+    not bubblewrap_works(), reason="bubblewrap is not installed"
+)
 ID = "demo__textkit-1"
 OLD, NEW = "        else:", "        elif letters and letters[-1] != '-':"
 EDIT = {"path": "textkit/slug.py", "old": OLD, "new": NEW}
@@ -70,7 +72,13 @@ def served(
 
 
 def agent_of(dialect: str, *words: str, **changes: Any) -> RunConfig:
-    argv = [str(Path(sys.executable).resolve()), str(AGENT), dialect, "{model}", "{message_file}"]
+    argv = [
+        str(Path(sys.executable).resolve()),
+        str(AGENT),
+        dialect,
+        "{model}",
+        "{message_file}",
+    ]
     values: dict[str, Any] = {
         "agent": f"command:{shlex.join([*argv, *words])}",
         "models": (ModelChoice.parse(MODELS[dialect]),),
@@ -85,7 +93,9 @@ def agent_of(dialect: str, *words: str, **changes: Any) -> RunConfig:
     return config(**values)
 
 
-def solve(chosen: RunConfig, tmp_path: Path, cache: Path, **changes: Any) -> dict[str, Any]:
+def solve(
+    chosen: RunConfig, tmp_path: Path, cache: Path, **changes: Any
+) -> dict[str, Any]:
     quick = {"retries": RetryPolicy(attempts=3, first_wait=0.05), **changes}
     run_command(chosen, options(tmp_path, cache, ID, **quick), lambda _: None)
     return read(tmp_path, ID)
@@ -116,7 +126,9 @@ def test_an_agent_edits_through_the_gateway_and_is_replayed_without_a_provider(
     assert NEW in found["model_patch"]
     assert stub.billed == len(stub.requests) == len(ledger_of(tmp_path)) == 2
     assert Decimal(str(found["cost"])) == 2 * COSTS[dialect]
-    key = {"messages": "x-api-key", "gemini": "x-goog-api-key"}.get(dialect, "authorization")
+    key = {"messages": "x-api-key", "gemini": "x-goog-api-key"}.get(
+        dialect, "authorization"
+    )
     assert "sk-sentinel-" in stub.headers[0][key]
     attempt = attempt_of(tmp_path)
     roles = [message["role"] for message in attempt["messages"]]
@@ -142,7 +154,9 @@ def test_reports_read_what_an_agent_did(
         solve(agent_of(dialect, "stream"), tmp_path, cache)
     folder, said = tmp_path / "predictions/r", list[str]()
     report_command([folder], report_options(cache, page=True), said.append)
-    assert report_command([folder], report_options(cache, verify=True), said.append) == 0, said
+    assert (
+        report_command([folder], report_options(cache, verify=True), said.append) == 0
+    ), said
     assert "nothing differs" in said[-1]
     out = tmp_path / "atif"
     export_command(folder, ExportLayout.ATIF, out, said.append)
@@ -175,10 +189,17 @@ def test_reports_read_what_an_agent_did(
     ],
 )
 def test_a_model_whose_provider_speaks_another_protocol_is_refused(
-    dialect: str, model: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    dialect: str,
+    model: str,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     models = (ModelChoice.parse(MODELS[model]),)
-    with served(monkeypatch) as stub, pytest.raises(UserError, match="speaks the protocol") as said:
+    with (
+        served(monkeypatch) as stub,
+        pytest.raises(UserError, match="speaks the protocol") as said,
+    ):
         solve(agent_of(dialect, models=models), tmp_path, cache)
     assert str(said.value).endswith("choose another model or another agent")
     assert not stub.requests

@@ -41,7 +41,9 @@ def python(version: str) -> Path:
 
 @pytest.mark.parametrize("version", ["3.6", "3.8", "3.11", "3.13"])
 def test_the_verdicts_of_other_versions(version: str) -> None:
-    good, bad, cookie, unknown, null, escape = InterpreterCompiler(python(version)).check(FILES)
+    good, bad, cookie, unknown, null, escape = InterpreterCompiler(
+        python(version)
+    ).check(FILES)
     assert good is cookie is escape is None
     assert bad is not None
     assert (bad.path, bad.line) == ("bad.py", 2)
@@ -83,9 +85,12 @@ def test_nothing_of_the_file_is_run_and_nothing_is_read_from_the_folder(
 
 
 @pytest.mark.parametrize(
-    "script", ["exec sleep 60", "exit 3", "echo nonsense", "kill -9 $$", "echo '[\"3.9\", []]'"]
+    "script",
+    ["exec sleep 60", "exit 3", "echo nonsense", "kill -9 $$", "echo '[\"3.9\", []]'"],
 )
-def test_a_compiler_that_fails_has_no_verdict_and_ours_judges(tmp_path: Path, script: str) -> None:
+def test_a_compiler_that_fails_has_no_verdict_and_ours_judges(
+    tmp_path: Path, script: str
+) -> None:
     bad = tmp_path / "python"
     bad.write_text(f"#!/bin/sh\n{script}\n")
     bad.chmod(0o755)
@@ -93,20 +98,27 @@ def test_a_compiler_that_fails_has_no_verdict_and_ours_judges(tmp_path: Path, sc
         compiler = InterpreterCompiler(place, seconds=0.5)
         with pytest.raises(CompilerFailedError):
             compiler.check(FILES)
-        (found,) = Linter(compiler).new_findings([Change("a.py", "x = 1\n", "x = = 1\n")])
+        (found,) = Linter(compiler).new_findings(
+            [Change("a.py", "x = 1\n", "x = = 1\n")]
+        )
         assert found.problem == "SyntaxError: invalid syntax"
 
 
 def test_ours_gives_the_same_verdicts() -> None:
     ours = [found is None for found in OwnCompiler().check(FILES)]
-    theirs = [found is None for found in InterpreterCompiler(Path(sys.executable)).check(FILES)]
+    theirs = [
+        found is None
+        for found in InterpreterCompiler(Path(sys.executable)).check(FILES)
+    ]
     # In this process the text is decoded already, so a cookie has no effect.
     assert ours[:3] == theirs[:3]
 
 
 def test_our_own_version_needs_no_process_and_gives_the_same_findings() -> None:
     version = ".".join(map(str, sys.version_info[:2]))
-    linter = linter_for(an_instance(spec=Spec.of({"python": version, "test_cmd": "pytest"})))
+    linter = linter_for(
+        an_instance(spec=Spec.of({"python": version, "test_cmd": "pytest"}))
+    )
     assert linter.compiler == RememberingCompiler(OwnCompiler(version))
     files = [*FILES, ("nul.py", "x = '\0'\n"), ("deep.py", "(" * 5000 + ")" * 5000)]
     there = InterpreterCompiler(Path(sys.executable)).check(files)
@@ -133,7 +145,9 @@ def test_a_text_is_compiled_once() -> None:
 
 def test_an_instance_brings_the_version_of_its_spec() -> None:
     place = python("3.8")
-    linter = linter_for(an_instance(spec=Spec.of({"python": "3.8", "test_cmd": "pytest"})))
+    linter = linter_for(
+        an_instance(spec=Spec.of({"python": "3.8", "test_cmd": "pytest"}))
+    )
     assert linter.compiler == RememberingCompiler(InterpreterCompiler(place))
     assert linter_for(an_instance()) == Linter()
     assert linter_for(an_instance(spec=Spec.of({"python": "1.5"}))) == Linter()

@@ -62,7 +62,9 @@ def test_the_signatures_are_shown_in_a_file_that_cannot_be_parsed() -> None:
     body = "".join(f"        a{number} = {number}\n" for number in range(20))
     text = f"class A:\n    def f(self)\n{body}"
     broken = f"class A:\n    def f(self):\n{body}        x = = 1\n"
-    shown = describe(Linter().new_findings([Change("a.py", None, broken)]), {"a.py": broken})
+    shown = describe(
+        Linter().new_findings([Change("a.py", None, broken)]), {"a.py": broken}
+    )
     assert "     1  class A:\n     2      def f(self):\n…\n" in shown
     assert ">   23          x = = 1" in shown
     assert describe([Finding("a.py", 2, "no colon")], {"a.py": text})

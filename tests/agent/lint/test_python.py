@@ -83,12 +83,16 @@ def test_the_new_one_of_two_equal_problems_is_shown() -> None:
 
 
 PYTHON_2 = (
-    "def f(x):\n    print 'x', x\n    try:\n        exec x in {}\n    except E, e:\n        raise\n"
+    "def f(x):\n    print 'x', x\n    try:\n        exec x in {}\n    except E, "
+    "e:\n        raise\n"
 )
 
 
 def test_python_2_is_judged_by_a_grammar_that_fits() -> None:
-    assert lint(PYTHON_2, PYTHON_2 + "y = undefined\nprint >>f, 0777, `y`, 10L, y <> 1\n") == []
+    assert (
+        lint(PYTHON_2, PYTHON_2 + "y = undefined\nprint >>f, 0777, `y`, 10L, y <> 1\n")
+        == []
+    )
     (found,) = lint(PYTHON_2, PYTHON_2 + "y = = 2\n")
     assert found.startswith("7: syntax error")
 
@@ -113,7 +117,9 @@ class Fussy:
     def check(self, files: Sequence[tuple[str, str]]) -> list[Finding | None]:
         self.asked.append(files)
         return [
-            Finding(path, 1, "theirs") if any(word in text for word in self.words) else None
+            Finding(path, 1, "theirs")
+            if any(word in text for word in self.words)
+            else None
             for path, text in files
         ]
 
@@ -166,7 +172,9 @@ def test_names_of_python_2_in_a_file_that_asks_for_the_version() -> None:
 
 def test_a_new_template_with_names_to_fill_in() -> None:
     new = "from {{ app_name }} import z\n\nclass {{ app_name|title }}:\n    pass\n"
-    assert Linter().new_findings([Change("conf/app_template/models.py", None, new)]) == ()
+    assert (
+        Linter().new_findings([Change("conf/app_template/models.py", None, new)]) == ()
+    )
     broken = 'x = "{{ name }}"\ndef f(:\n'
     assert Linter().new_findings([Change("a.py", None, broken)])
 
@@ -174,7 +182,9 @@ def test_a_new_template_with_names_to_fill_in() -> None:
 @pytest.mark.parametrize(
     "unit", ["def f():\n    pass\n", "def g():\n    global x\n", "from a import *\n"]
 )
-def test_names_are_not_judged_where_pyflakes_would_look_back_at_thousands(unit: str) -> None:
+def test_names_are_not_judged_where_pyflakes_would_look_back_at_thousands(
+    unit: str,
+) -> None:
     assert lint("a = 1\n", unit * 600 + "def h():\n    return missing\n") == []
 
 

@@ -17,13 +17,19 @@ GOOD_AND_BAD = {
     "a.h": ("class A {\n  int f();\n};\n", "class A {\n  int f(;\n};\n"),
     "a.cpp": ("template <class T> T f();\n", "template <class T T f();\n"),
     "A.java": ("class A {\n  int x = 1;\n}\n", "class A {\n  int x = 1\n}\n"),
-    "a.js": ("function f() {\n  return <a />;\n}\n", "function f() {\n  return <a>;\n}\n"),
+    "a.js": (
+        "function f() {\n  return <a />;\n}\n",
+        "function f() {\n  return <a>;\n}\n",
+    ),
     "a.ts": ("const x: number = 1;\n", "const x: = 1;\n"),
     "a.tsx": ("const x: A = <b />;\n", "const x: A = <b;\n"),
     "a.go": ("package a\n\nfunc f() {\n}\n", "package a\n\nfunc f() {\n"),
     "a.rs": ("fn f() {\n  let x = 1;\n}\n", "fn f() {\n  let x = 1\n  x\n}\n"),
     "a.rb": ("class A\n  def f\n  end\nend\n", "class A\n  def f\n  end\n"),
-    "a.php": ("<?php\nfunction f() { return 1; }\n", "<?php\nfunction f() { return 1 }\n"),
+    "a.php": (
+        "<?php\nfunction f() { return 1; }\n",
+        "<?php\nfunction f() { return 1 }\n",
+    ),
 }
 
 
@@ -36,7 +42,9 @@ def test_an_error_in_a_file_without_one_is_found(path: str) -> None:
     assert "syntax error" in found
 
 
-@pytest.mark.parametrize("path", [p for p in GOOD_AND_BAD if p not in ("a.c", "a.cpp", "a.h")])
+@pytest.mark.parametrize(
+    "path", [p for p in GOOD_AND_BAD if p not in ("a.c", "a.cpp", "a.h")]
+)
 def test_an_error_in_a_new_file_is_found(path: str) -> None:
     assert lint(path, None, GOOD_AND_BAD[path][1])
 
@@ -53,7 +61,9 @@ MACROS = "EXPORT_API int f(void);\nint g(void) ATTRIBUTE((1)) {\n  return 1;\n}\
 def test_macros_do_not_trip_c() -> None:
     assert lint("a.c", None, MACROS) == []
     assert lint("a.c", MACROS, MACROS + "EXPORT_API int h(void) MORE(2);\n") == []
-    branches = "#ifdef A\nint f(int a) {\n#else\nint f(void) {\n#endif\n  return 1;\n}\n"
+    branches = (
+        "#ifdef A\nint f(int a) {\n#else\nint f(void) {\n#endif\n  return 1;\n}\n"
+    )
     assert lint("a.c", None, branches) == []
     assert lint("a.c", branches, branches + MACROS) == []
 
@@ -102,7 +112,10 @@ BROKEN_JS = "{% if x %}\nvar a = {{ a }};\n{% endif %}\n"
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("{{cookiecutter.name}}/{{cookiecutter.x}}.py", "import {{ cookiecutter.x }}\n"),
+        (
+            "{{cookiecutter.name}}/{{cookiecutter.x}}.py",
+            "import {{ cookiecutter.x }}\n",
+        ),
         ("hooks/post.py", "x = {{ cookiecutter.x }}\n{% if %}\n"),
         ("a.py", "{% if x %}\nimport os\n{%- endif %}\n"),
         ("a.js", BROKEN_JS),
@@ -124,7 +137,9 @@ BROKEN_JS = "{% if x %}\nvar a = {{ a }};\n{% endif %}\n"
         ("Makefile", "function (\n"),
     ],
 )
-def test_templates_notebooks_and_generated_files_are_let_off(path: str, text: str) -> None:
+def test_templates_notebooks_and_generated_files_are_let_off(
+    path: str, text: str
+) -> None:
     assert lint(path, None, text) == []
     assert lint(path, text, text + "\n") == []
 

@@ -74,7 +74,9 @@ def test_the_packages_own_name_weighs_nothing(tmp_path: Path) -> None:
     files["pkg/quiet.py"] = "import pkg\nseldom()\n"
     root = write_files(tmp_path / "tree", files)
     found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
-    assert paths(found, "pkg fails\npkg pkg pkg, when pkg is seldom")[0] == "pkg/quiet.py"
+    assert (
+        paths(found, "pkg fails\npkg pkg pkg, when pkg is seldom")[0] == "pkg/quiet.py"
+    )
 
 
 def test_a_rare_identifier_weighs_more_than_a_common_word(tmp_path: Path) -> None:
@@ -106,10 +108,15 @@ def test_what_the_relevant_code_uses_is_relevant(tmp_path: Path) -> None:
     found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
     ranked = paths(found, "frobnicate crashes")
     assert ranked.index("a.py") < ranked.index("b.py")
-    assert "references" in {f.path: f.reasons for f in found.ranked("frobnicate crashes")}["a.py"]
+    assert (
+        "references"
+        in {f.path: f.reasons for f in found.ranked("frobnicate crashes")}["a.py"]
+    )
 
 
-def test_signatures_decorators_and_docstrings_are_shown_under_their_class(shop: RepoMap) -> None:
+def test_signatures_decorators_and_docstrings_are_shown_under_their_class(
+    shop: RepoMap,
+) -> None:
     lines = shop.render("Cart.total and add_item of shop/cart.py", 400).split("\n")
     start = lines.index("shop/cart.py:")
     assert lines[start + 1 : start + 7] == [
@@ -161,7 +168,9 @@ class _Shop:
 _SHOP = _Shop()
 
 
-@pytest.mark.parametrize("text", ["", " \n", "?!", "the and of", "\0", "é" * 1000, 'File "", line'])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "?!", "the and of", "\0", "é" * 1000, 'File "", line']
+)
 def test_any_text_gives_a_map(shop: RepoMap, text: str) -> None:
     assert "shop/" in shop.render(text, 200)
 
@@ -175,7 +184,10 @@ def test_strange_paths_and_comments_are_no_error(tmp_path: Path) -> None:
     for _ in range(2):  # the second time from the store
         found = RepoMap.of(blobs_below(root), root, TagStore(tmp_path / "tags.sqlite"))
         assert [file.path for file in found.ranked("words")] == ["a\nb.c", "c\udce9.c"]
-        assert found.render("words", 100).encode().split(b"\n")[::3] == [b"a?b.c:", b"c?.c:"]
+        assert found.render("words", 100).encode().split(b"\n")[::3] == [
+            b"a?b.c:",
+            b"c?.c:",
+        ]
 
 
 def test_a_tree_without_files_gives_an_empty_map(tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ def test_a_definition_knows_its_lines_head_decorators_and_docstring() -> None:
 
 def test_words_belong_to_the_innermost_definition() -> None:
     tags = scan(
-        b"import outer\nclass A:\n  x = within\n  def f(self): return deep(deep)\n", "python"
+        b"import outer\nclass A:\n  x = within\n  def f(self): return deep(deep)\n",
+        "python",
     )
     outside, in_a, in_f = tags.words
     assert outside == {"import": 1, "outer": 1}

@@ -20,7 +20,9 @@ from tests.support import TOP, write_files
 def map_in(folder: Path, seed: str, store: Path, asked: str = "") -> str:
     command = [sys.executable, "-m", "agent.repomap", str(folder), "--tokens", "300"]
     text = folder.parent / "text"
-    text.write_text(asked or "The cart's total is not rounded, nor mailed\nCart().total, Mailer")
+    text.write_text(
+        asked or "The cart's total is not rounded, nor mailed\nCart().total, Mailer"
+    )
     result = subprocess.run(
         [*command, "--text", str(text), "--store", str(store)],
         cwd=TOP,
@@ -41,8 +43,12 @@ def test_neither_hash_seed_nor_folder_nor_cache_changes_the_map(tmp_path: Path) 
     assert map_in(other, "4", tmp_path / "a.sqlite") == first
 
 
-def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(tmp_path: Path) -> None:
-    root = write_files(tmp_path / "tree", {f"m{n}.py": "def f(): ...\n" for n in range(9)})
+def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(
+    tmp_path: Path,
+) -> None:
+    root = write_files(
+        tmp_path / "tree", {f"m{n}.py": "def f(): ...\n" for n in range(9)}
+    )
     maps = [map_in(root, seed, tmp_path / f"{seed}.sqlite", "?") for seed in ("1", "2")]
     headings = [line for line in maps[0].split("\n") if line.endswith(":")]
     assert maps[0] == maps[1]
@@ -50,8 +56,13 @@ def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(tmp_path: Path
 
 
 def test_another_checkout_of_the_same_blobs_reads_no_file(tmp_path: Path) -> None:
-    root, store = write_files(tmp_path / "tree", FILES), TagStore(tmp_path / "tags.sqlite")
-    blobs = {path: blob for path, blob in blobs_below(root).items() if path.endswith(".py")}
+    root, store = (
+        write_files(tmp_path / "tree", FILES),
+        TagStore(tmp_path / "tags.sqlite"),
+    )
+    blobs = {
+        path: blob for path, blob in blobs_below(root).items() if path.endswith(".py")
+    }
     RepoMap.of(blobs, root, store)
     moved = {path: blob for path, blob in blobs.items() if "price" not in path}
     elsewhere = RepoMap.of(moved, tmp_path / "empty", store)
@@ -70,7 +81,10 @@ def test_the_contents_of_the_store_do_not_change_the_map(tmp_path: Path) -> None
 
 
 def test_a_new_tree_reads_only_blobs_never_seen(tmp_path: Path) -> None:
-    root, store = write_files(tmp_path / "tree", FILES), TagStore(tmp_path / "tags.sqlite")
+    root, store = (
+        write_files(tmp_path / "tree", FILES),
+        TagStore(tmp_path / "tags.sqlite"),
+    )
     blobs = blobs_below(root)
     RepoMap.of(blobs, root, store)
     for path in FILES:
@@ -86,11 +100,16 @@ def test_a_broken_store_only_costs_time(tmp_path: Path, content: bytes) -> None:
     root = write_files(tmp_path / "tree", FILES)
     store = tmp_path / "tags.sqlite"
     store.write_bytes(content)
-    assert "class Cart" in RepoMap.of(blobs_below(root), root, TagStore(store)).render("cart", 99)
+    assert "class Cart" in RepoMap.of(blobs_below(root), root, TagStore(store)).render(
+        "cart", 99
+    )
 
 
 def test_broken_values_in_the_store_are_made_again(tmp_path: Path) -> None:
-    root, store = write_files(tmp_path / "tree", FILES), TagStore(tmp_path / "tags.sqlite")
+    root, store = (
+        write_files(tmp_path / "tree", FILES),
+        TagStore(tmp_path / "tags.sqlite"),
+    )
     blobs = blobs_below(root)
     want = RepoMap.of(blobs, root, store).render("cart", 400)
     with sqlite3.connect(store.path) as database:
@@ -119,9 +138,18 @@ def test_a_store_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
 def test_several_processes_fill_one_store(tmp_path: Path) -> None:
     root = write_files(tmp_path / "tree", FILES)
     (tmp_path / "text").write_text("cart")
-    command = [sys.executable, "-m", "agent.repomap", str(root), "--text", str(tmp_path / "text")]
+    command = [
+        sys.executable,
+        "-m",
+        "agent.repomap",
+        str(root),
+        "--text",
+        str(tmp_path / "text"),
+    ]
     command += ["--store", str(tmp_path / "tags.sqlite")]
-    running = [subprocess.Popen(command, cwd=TOP, stdout=subprocess.PIPE) for _ in range(4)]
+    running = [
+        subprocess.Popen(command, cwd=TOP, stdout=subprocess.PIPE) for _ in range(4)
+    ]
     outputs = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0] * 4
     assert len(outputs) == 1

@@ -67,7 +67,15 @@ def test_the_command_prints_files_with_scores_and_reasons(
 ) -> None:
     text = tmp_path / "issue.txt"
     text.write_text("pkg/b.py: second() fails")
-    common = [str(checkout), "--text", str(text), "--store", str(tmp_path / "s"), "--tokens", "12"]
+    common = [
+        str(checkout),
+        "--text",
+        str(text),
+        "--store",
+        str(tmp_path / "s"),
+        "--tokens",
+        "12",
+    ]
     assert main([*common, "--json"]) == 0
     first, *others = json.loads(capsys.readouterr().out)
     assert (first["path"], first["shown"]) == ("pkg/b.py", True)
@@ -76,7 +84,9 @@ def test_the_command_prints_files_with_scores_and_reasons(
     assert capsys.readouterr().out.startswith("pkg/b.py:\n def second()\n")
 
 
-def test_wrong_usage_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(tmp_path), "--text", str(tmp_path / "none")]) == 2
     assert main([str(tmp_path / "no"), "--text", "/dev/null"]) == 2
     errors = capsys.readouterr().err.splitlines()

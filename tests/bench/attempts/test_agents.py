@@ -37,7 +37,9 @@ FIX = (
 def outside(code: str, *words: str, **changes: Any) -> RunConfig:
     values: dict[str, Any] = {
         "agent": "command:" + shlex.join([sys.executable, "-c", code, *words]),
-        "models": tuple(ModelChoice.parse(name, any_name=True) for name in ("my-a", "my-b")),
+        "models": tuple(
+            ModelChoice.parse(name, any_name=True) for name in ("my-a", "my-b")
+        ),
         "replay": None,
         "tries": 1,
         "agent_timeout": 60,
@@ -45,7 +47,9 @@ def outside(code: str, *words: str, **changes: Any) -> RunConfig:
     return config(**{**values, **changes})
 
 
-def solve(chosen: RunConfig, tmp_path: Path, cache: Path, code: int = 0) -> dict[str, Any]:
+def solve(
+    chosen: RunConfig, tmp_path: Path, cache: Path, code: int = 0
+) -> dict[str, Any]:
     assert run_command(chosen, options(tmp_path, cache, ID), lambda _: None) == code
     return read(tmp_path, ID)
 
@@ -54,23 +58,36 @@ def test_a_command_is_tested_and_priced(tmp_path: Path, cache: Path) -> None:
     spend = "import sys; open(sys.argv[1], 'w').write('{\"cost\": 0.5}')\n"
     chosen = outside(FIX + spend, "{result_file}", environment=EnvironmentKind.LOCAL)
     found = solve(chosen, tmp_path, cache)
-    assert (found["status"], found["attempt"], found["model"]) == ("plausible", 1, "my-a")
+    assert (found["status"], found["attempt"], found["model"]) == (
+        "plausible",
+        1,
+        "my-a",
+    )
     outcomes = [found[f"{name}_outcome"] for name in ("edit", "lint", "test")]
     assert outcomes == [True, True, True]
     assert (found["cost"], found["edited_files"]) == (0.5, ["textkit/slug.py"])
     (attempt,) = read(tmp_path, ID, "trajectories")["attempts"]
-    assert (attempt["edit_format"], attempt["error"], attempt["traits"]) == ("agent", "", None)
+    assert (attempt["edit_format"], attempt["error"], attempt["traits"]) == (
+        "agent",
+        "",
+        None,
+    )
     assert [m["role"] for m in attempt["messages"]] == ["user", "assistant"]
 
 
-def test_models_alternate_and_each_attempt_begins_afresh(tmp_path: Path, cache: Path) -> None:
+def test_models_alternate_and_each_attempt_begins_afresh(
+    tmp_path: Path, cache: Path
+) -> None:
     code = (
         "import sys, pathlib; p = pathlib.Path('textkit/slug.py')\n"
         "assert 'broken(' not in p.read_text()\n"
         "p.write_text(p.read_text() + ('x = 1\\n' if sys.argv[1] == 'my-b' else 'broken(\\n'))"
     )
     found = solve(outside(code, "{model}"), tmp_path, cache)
-    assert [r["status"] for r in found["all_results"]] == ["lint_failed", "plausible_untested"]
+    assert [r["status"] for r in found["all_results"]] == [
+        "lint_failed",
+        "plausible_untested",
+    ]
     assert (found["attempt"], found["cost"]) == (2, None)
 
 
@@ -91,7 +108,10 @@ def test_edits_of_tests_are_not_predicted(tmp_path: Path, cache: Path) -> None:
 def test_the_patch_of_an_agent_that_fails_is_kept(tmp_path: Path, cache: Path) -> None:
     found = solve(outside(FIX + "raise SystemExit(1)"), tmp_path, cache, code=1)
     first, _ = read(tmp_path, ID, "trajectories")["attempts"]
-    assert (first["status"], first["error"]) == ("error", "the agent ended with exit code 1")
+    assert (first["status"], first["error"]) == (
+        "error",
+        "the agent ended with exit code 1",
+    )
     assert (found["status"], found["attempt"]) == ("error", 1)
     assert "textkit/slug.py" in found["model_patch"]
 
@@ -100,7 +120,10 @@ def test_the_patch_of_an_agent_that_hangs_is_kept(tmp_path: Path, cache: Path) -
     hangs = outside(FIX + "import time; time.sleep(99)", agent_timeout=3)
     found = solve(hangs, tmp_path, cache, code=1)
     first, _ = read(tmp_path, ID, "trajectories")["attempts"]
-    assert (first["status"], first["error"]) == ("timeout", "the agent was stopped after 3 s")
+    assert (first["status"], first["error"]) == (
+        "timeout",
+        "the agent was stopped after 3 s",
+    )
     assert (found["status"], found["attempt"]) == ("error", 1)
 
 
@@ -111,7 +134,9 @@ def test_an_agent_that_does_nothing_is_empty(tmp_path: Path, cache: Path) -> Non
     assert [(r["status"], r["edit_outcome"]) for r in results] == [("empty", None)] * 2
 
 
-GIT = "import subprocess, pathlib, os, shutil\ndef git(*a): subprocess.run(['git', '-c', "
+GIT = (
+    "import subprocess, pathlib, os, shutil\ndef git(*a): subprocess.run(['git', '-c', "
+)
 GIT += "'user.name=x', '-c', 'user.email=x@x', *a], check=True)\n"
 
 
@@ -146,7 +171,10 @@ def test_what_the_agent_excludes_is_litter(tmp_path: Path, cache: Path) -> None:
     code = "open('.git/info/exclude', 'w').write('.notes*'); open('.notes.db', 'w').write('x')\n"
     code += "open('textkit/more.py', 'w').write('x = 1\\n')"
     found = solve(outside(FIX + code), tmp_path, cache)
-    assert set(patch_paths(found["model_patch"])) == {"textkit/slug.py", "textkit/more.py"}
+    assert set(patch_paths(found["model_patch"])) == {
+        "textkit/slug.py",
+        "textkit/more.py",
+    }
     assert found["edited_files"] == ["textkit/more.py", "textkit/slug.py"]
 
 
@@ -165,7 +193,8 @@ def test_links_out_of_the_checkout_are_not_read(tmp_path: Path, cache: Path) -> 
     secret = tmp_path / "secret"
     secret.write_text("ZQSECRET")
     code = (
-        f"import os; os.remove('textkit/wrap.py'); os.symlink({str(secret)!r}, 'textkit/wrap.py')"
+        f"import os; os.remove('textkit/wrap.py'); os.symlink({str(secret)!r}, "
+        f"'textkit/wrap.py')"
     )
     found = solve(outside(FIX + code), tmp_path / "out", cache)
     assert "ZQSECRET" not in json.dumps(found)
@@ -183,7 +212,9 @@ def test_what_a_run_records_holds_no_secret(
     assert not [p for p in written if b"ZQSECRET" in p.read_bytes()]
 
 
-def test_wrong_combinations_are_refused(tmp_path: Path, cache: Path, provider: Provider) -> None:
+def test_wrong_combinations_are_refused(
+    tmp_path: Path, cache: Path, provider: Provider
+) -> None:
     with pytest.raises(UserError, match="--replay serves models' replies"):
         validated(outside("", replay=tmp_path))
     with pytest.raises(UserError, match="--agent-env is for"):
@@ -196,7 +227,9 @@ def test_wrong_combinations_are_refused(tmp_path: Path, cache: Path, provider: P
     assert not (tmp_path / "predictions").exists()
 
 
-def test_what_an_outside_agent_did_cannot_be_replayed(tmp_path: Path, cache: Path) -> None:
+def test_what_an_outside_agent_did_cannot_be_replayed(
+    tmp_path: Path, cache: Path
+) -> None:
     solve(outside(FIX), tmp_path, cache)
     models = (ModelChoice.parse("my-a", replay=True),)
     again = config(models=models, replay=tmp_path / "predictions/r", run="again")
@@ -207,14 +240,23 @@ def test_what_an_outside_agent_did_cannot_be_replayed(tmp_path: Path, cache: Pat
 def test_a_dry_run_asks_for_no_keys(tmp_path: Path, cache: Path) -> None:
     said: list[str] = []
     chosen = outside("", models=(ModelChoice.parse("gpt-4o"),))
-    assert run_command(chosen, options(tmp_path, cache, ID, dry_run=True), said.append) == 0
+    assert (
+        run_command(chosen, options(tmp_path, cache, ID, dry_run=True), said.append)
+        == 0
+    )
     text = "\n".join(said)
     assert "a key for" not in text
     assert "calls: those of the outside agent, 60 s for an attempt" in text
     assert "missing: " not in text
     absent = replace(chosen, agent="command:no-such-command-at-all")
-    assert run_command(absent, options(tmp_path, cache, ID, dry_run=True), said.append) == 0
-    assert "missing: --agent: there is no command 'no-such-command-at-all'" in "\n".join(said)
+    assert (
+        run_command(absent, options(tmp_path, cache, ID, dry_run=True), said.append)
+        == 0
+    )
+    assert (
+        "missing: --agent: there is no command 'no-such-command-at-all'"
+        in "\n".join(said)
+    )
 
 
 class Stranger:
@@ -222,7 +264,9 @@ class Stranger:
 
     def work(self, task: Task) -> AgentResult:
         place = task.root / "textkit/slug.py"
-        place.write_text(place.read_text().replace("else:", "elif letters and letters[-1] != '-':"))
+        place.write_text(
+            place.read_text().replace("else:", "elif letters and letters[-1] != '-':")
+        )
         return AgentResult()
 
 
@@ -234,7 +278,9 @@ def test_an_agent_by_module_and_attribute(
     )
     monkeypatch.syspath_prepend(tmp_path)
     settled: list[Path] = []
-    monkeypatch.setattr(Checkout, "settle", lambda checkout: settled.append(checkout.root))
+    monkeypatch.setattr(
+        Checkout, "settle", lambda checkout: settled.append(checkout.root)
+    )
     chosen = outside("", agent="strange_agent:Stranger", api_base=provider.url)
     found = solve(chosen, tmp_path / "out", cache)
     # It writes before it asks a model, so nothing else would have waited.
@@ -243,13 +289,22 @@ def test_an_agent_by_module_and_attribute(
     assert not provider.requests
 
 
-def test_what_commands_report_is_charged_and_ends_a_budget(tmp_path: Path, cache: Path) -> None:
-    chosen = outside("import sys; open(sys.argv[1], 'w').write('{\"cost\": 2}')", "{result_file}")
+def test_what_commands_report_is_charged_and_ends_a_budget(
+    tmp_path: Path, cache: Path
+) -> None:
+    chosen = outside(
+        "import sys; open(sys.argv[1], 'w').write('{\"cost\": 2}')", "{result_file}"
+    )
     money = Spending(BudgetLimits(usd=Decimal(3)), allow_unpriced=True)
     run = options(tmp_path, cache, ID, money=money)
     assert run_command(replace(chosen, tries=3), run, lambda _: None) == 1
     found = read(tmp_path, ID)
     assert found["status"] == "budget"
-    assert [r["status"] for r in found["all_results"]] == ["empty", "empty", "budget", "budget"]
+    assert [r["status"] for r in found["all_results"]] == [
+        "empty",
+        "empty",
+        "budget",
+        "budget",
+    ]
     lines = list(read_ledger(RunStore(tmp_path, "r").ledger).whole)
     assert [line.cost for line in lines] == [Decimal("2.0")] * 2

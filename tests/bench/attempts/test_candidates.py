@@ -35,7 +35,9 @@ def candidate(
 
 
 @pytest.mark.parametrize(("edit", "lint", "test"), list(product(OUTCOMES, repeat=3)))
-def test_tiers_and_plausibility(edit: bool | None, lint: bool | None, test: bool | None) -> None:
+def test_tiers_and_plausibility(
+    edit: bool | None, lint: bool | None, test: bool | None
+) -> None:
     one = candidate(edit=edit, lint=lint, test=test)
     if (edit, lint, test) == (True, True, True):
         expected = 0
@@ -87,7 +89,9 @@ def test_empty_and_unapplicable_patches_never_win() -> None:
 
 
 def test_the_reason_is_in_words() -> None:
-    reason = choose([candidate(1, False, True, None), candidate(2, True, True, False)]).reason
+    reason = choose(
+        [candidate(1, False, True, None), candidate(2, True, True, False)]
+    ).reason
     assert reason == (
         "no attempt is plausible (2 attempts); attempt 2 is the least bad: edit and lint are clean "
         "(edit clean, lint clean, tests failed); next is attempt 1, where lint is clean"
@@ -116,7 +120,9 @@ def marked(attempt: int, test: bool | None = True) -> Candidate:
 
 
 def test_edits_of_test_configuration_go_below_candidates_without() -> None:
-    assert choose([marked(1), candidate(2, test=None)]).winner == candidate(2, test=None)
+    assert choose([marked(1), candidate(2, test=None)]).winner == candidate(
+        2, test=None
+    )
     assert choose([marked(1), candidate(2, False, False, False)]).winner == marked(1)
     poor = candidate(2, False, False, False)
     assert choose([marked(1, test=False), poor]).winner == poor
@@ -126,7 +132,9 @@ def test_edits_of_test_configuration_go_below_candidates_without() -> None:
 @pytest.mark.parametrize(
     "status", [AttemptStatus.ONLY_TEST_CONFIGURATION, AttemptStatus.TREE_DIFFERS]
 )
-def test_outcomes_that_say_nothing_make_nothing_plausible(status: AttemptStatus) -> None:
+def test_outcomes_that_say_nothing_make_nothing_plausible(
+    status: AttemptStatus,
+) -> None:
     one = replace(candidate(), status=status)
     assert not one.plausible
     assert attempt_status(one) is status
@@ -142,7 +150,9 @@ def test_an_untested_candidate_that_changes_how_tests_run_is_a_fallback() -> Non
     assert AttemptRecord.of_trajectory(raw).candidate.untested == suspect.untested
 
 
-def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window() -> None:
+def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window() -> (
+    None
+):
     def reason(*statuses: AttemptStatus, patch: str = "") -> str:
         records = [
             AttemptRecord(candidate(number, patch=patch), "m", "diff", 1, None, status)
@@ -151,19 +161,32 @@ def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window()
         choice = choose([replace(record.candidate, edit=False) for record in records])
         return explained(choice, records).reason
 
-    full, empty, budget = AttemptStatus.CONTEXT, AttemptStatus.EMPTY, AttemptStatus.BUDGET
+    full, empty, budget = (
+        AttemptStatus.CONTEXT,
+        AttemptStatus.EMPTY,
+        AttemptStatus.BUDGET,
+    )
     assert reason(empty, full).endswith(
         "(2 attempts); attempt 2 did not fit into the model's window"
     )
     many = reason(full, full, empty, full, full, full)
-    assert many.endswith("; attempts 1, 2, 4 and 2 more did not fit into the model's window")
-    assert reason(full, budget).endswith("into the model's window; the budget ended attempt 2")
+    assert many.endswith(
+        "; attempts 1, 2, 4 and 2 more did not fit into the model's window"
+    )
+    assert reason(full, budget).endswith(
+        "into the model's window; the budget ended attempt 2"
+    )
     assert "window" not in reason(empty)
     assert "window" not in reason(full, patch="+1"), "it has a patch"
 
 
 PATCH = "diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n"
-CLEAN = {"model_patch": PATCH, "edit_outcome": True, "lint_outcome": True, "test_outcome": True}
+CLEAN = {
+    "model_patch": PATCH,
+    "edit_outcome": True,
+    "lint_outcome": True,
+    "test_outcome": True,
+}
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,9 @@ def test_indentation_of_python_counts() -> None:
 
 
 def test_a_change_of_comments_alone_is_no_change() -> None:
-    assert key('def f(a):\n    "Other words."\n    return a + 1  # one\n') == canonical_key(
-        {}, lambda _: None
-    )
+    assert key(
+        'def f(a):\n    "Other words."\n    return a + 1  # one\n'
+    ) == canonical_key({}, lambda _: None)
     unrelated = {"b.py": b"# nothing\n", "a.py": SAME[0].encode()}
     read = {"a.py": BASE, "b.py": ""}.get
     assert canonical_key(unrelated, read) == key(SAME[0])
@@ -75,17 +75,28 @@ def test_a_change_of_comments_alone_is_no_change() -> None:
     ("path", "one", "same", "other"),
     [
         ("a.js", "f(1); // x\n", "f( 1 )\n;", "f(2);"),
-        ("a.js", "function f() { return g() }", "function f() {\n return g()\n}",
-         "function f() {\n return\n g()\n}"),
-        ("a.go", "package a\n\nfunc f() int { return 1 }\n",
-         "package a\nfunc f() int {\n\t// one\n\treturn 1\n}\n",
-         "package a\nfunc f() int {\n\treturn 2\n}\n"),
+        (
+            "a.js",
+            "function f() { return g() }",
+            "function f() {\n return g()\n}",
+            "function f() {\n return\n g()\n}",
+        ),
+        (
+            "a.go",
+            "package a\n\nfunc f() int { return 1 }\n",
+            "package a\nfunc f() int {\n\t// one\n\treturn 1\n}\n",
+            "package a\nfunc f() int {\n\treturn 2\n}\n",
+        ),
         ("a.rb", "x = 'a  b'\n", "x =   'a  b'  # c\n", "x = 'a b'\n"),
-        ("a.rs", "fn f() -> i32 { 1 }", "fn f() -> i32 {\n    /* one */ 1\n}",
-         "fn f() -> i32 { 1; }"),
+        (
+            "a.rs",
+            "fn f() -> i32 { 1 }",
+            "fn f() -> i32 {\n    /* one */ 1\n}",
+            "fn f() -> i32 { 1; }",
+        ),
         ("a.txt", "a b\n", "a b\n", "a  b\n"),
     ],
-)  # fmt: skip
+)
 def test_other_languages_are_compared_by_their_grammars(
     path: str, one: str, same: str, other: str
 ) -> None:
@@ -112,7 +123,11 @@ def candidate(attempt: int, *, test: bool | None = True, **more: object) -> Cand
 
 def script(number: int, *, base: tuple[int | None, ...] = (2, 2)) -> ReproductionScript:
     return ReproductionScript(
-        id=f"s{number}", source=ScriptSource.ISSUE, model="m", text=f"script {number}", base=base
+        id=f"s{number}",
+        source=ScriptSource.ISSUE,
+        model="m",
+        text=f"script {number}",
+        base=base,
     )
 
 
@@ -166,7 +181,9 @@ def test_inside_a_group_tests_then_class_then_size_then_order_decide() -> None:
         return chosen(candidates, known)[0]
 
     both = {1: (0, 0)}
-    assert first(evidence([[1], [2]], both), candidate(1, test=False), candidate(2)) == 2
+    assert (
+        first(evidence([[1], [2]], both), candidate(1, test=False), candidate(2)) == 2
+    )
     assert first(evidence([[1], [2]], both), candidate(1, test=None), candidate(2)) == 2
     failing = evidence([[1], [2]], both, {1: 3, 2: 1})
     assert first(failing, candidate(1, test=False), candidate(2, test=False)) == 2
@@ -182,16 +199,33 @@ def test_inside_a_group_tests_then_class_then_size_then_order_decide() -> None:
 @pytest.mark.parametrize(
     ("known", "why"),
     [
-        (evidence([[1], [2]], {}),
-         "no script shows the issue at the base commit twice (0 scripts)"),
-        (evidence([[1], [2]], {}, scripts=[script(1, base=(2, 0)), script(2, base=())]),
-         "no script shows the issue at the base commit twice (2 scripts)"),
-        (evidence([[1], [2]], {1: (2, 2)}), "no candidate passes one of 1 valid script"),
-        (evidence([[1], [2]], {1: (1, None)}), "no candidate passes one of 1 valid script"),
-        (Evidence(note="no environment runs scripts for this instance"), "no environment runs"),
+        (
+            evidence([[1], [2]], {}),
+            "no script shows the issue at the base commit twice (0 scripts)",
+        ),
+        (
+            evidence(
+                [[1], [2]], {}, scripts=[script(1, base=(2, 0)), script(2, base=())]
+            ),
+            "no script shows the issue at the base commit twice (2 scripts)",
+        ),
+        (
+            evidence([[1], [2]], {1: (2, 2)}),
+            "no candidate passes one of 1 valid script",
+        ),
+        (
+            evidence([[1], [2]], {1: (1, None)}),
+            "no candidate passes one of 1 valid script",
+        ),
+        (
+            Evidence(note="no environment runs scripts for this instance"),
+            "no environment runs",
+        ),
     ],
-)  # fmt: skip
-def test_without_evidence_the_usual_rule_decides_and_says_so(known: Evidence, why: str) -> None:
+)
+def test_without_evidence_the_usual_rule_decides_and_says_so(
+    known: Evidence, why: str
+) -> None:
     candidates = [candidate(1, test=False), candidate(2)]
     choice = choose_by_evidence(candidates, known)
     usual = choose(candidates)
@@ -200,7 +234,9 @@ def test_without_evidence_the_usual_rule_decides_and_says_so(known: Evidence, wh
     assert choice.reason.endswith(usual.reason)
 
 
-def test_an_outcome_that_is_missing_is_not_a_pass_and_not_a_reason_to_drop_a_candidate() -> None:
+def test_an_outcome_that_is_missing_is_not_a_pass_and_not_a_reason_to_drop_a_candidate() -> (
+    None
+):
     """A set-up that failed leaves no outcomes; others treat that as failed tests."""
     known = evidence([[1], [2]], {1: (0, 0)})
     lost = known.model_copy(update={"outcomes": {"s1": {"c2": 0}}})
@@ -239,9 +275,13 @@ def test_the_order_of_candidates_and_classes_decides_nothing() -> None:
         sizes = [random.randint(1, 3) for _ in range(3)]
         numbers = iter(range(1, 20))
         classes = [[next(numbers) for _ in range(size)] for size in sizes]
-        codes = {n: [random.choice([0, 2, 1, None]) for _ in classes] for n in (1, 2, 3)}
+        codes = {
+            n: [random.choice([0, 2, 1, None]) for _ in classes] for n in (1, 2, 3)
+        }
         every = [n for members in classes for n in members]
-        candidates = [candidate(n, test=random.choice([True, False, None])) for n in every]
+        candidates = [
+            candidate(n, test=random.choice([True, False, None])) for n in every
+        ]
         results = set()
         for order in itertools.permutations(range(3)):
             known = evidence(
@@ -256,7 +296,9 @@ def test_the_order_of_candidates_and_classes_decides_nothing() -> None:
 
 
 def test_evidence_is_the_same_after_its_file() -> None:
-    known = evidence([[1], [2, 3]], {1: (2, 0), 2: (None, 0)}, {1: 2}, [script(3, base=(1, None))])
+    known = evidence(
+        [[1], [2, 3]], {1: (2, 0), 2: (None, 0)}, {1: 2}, [script(3, base=(1, None))]
+    )
     raw = json.loads(json.dumps({"evidence": known.model_dump(mode="json")}))
     again = evidence_of(raw)
     assert again == known
@@ -267,7 +309,10 @@ def test_evidence_is_the_same_after_its_file() -> None:
     )
     headings, rows = matrix(known)
     assert headings == ("attempts", "models", "s1", "s2", "score of the group")
-    assert rows == [("2, 3", "m", "solved", "solved", "8"), ("1", "m", "there", "–", "0")]
+    assert rows == [
+        ("2, 3", "m", "solved", "solved", "8"),
+        ("1", "m", "there", "–", "0"),
+    ]
 
 
 def test_damaged_evidence_is_an_error() -> None:
@@ -279,8 +324,10 @@ def test_damaged_evidence_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
-        ("Run it:\n```bash\npython x.py\n```\n```python\nimport sys\nsys.exit(2)\n```\n",
-         "import sys\nsys.exit(2)\n"),
+        (
+            "Run it:\n```bash\npython x.py\n```\n```python\nimport sys\nsys.exit(2)\n```\n",
+            "import sys\nsys.exit(2)\n",
+        ),
         ("````python\nx = '''\n```\n'''\n````", "x = '''\n```\n'''\n"),
         ("~~~\nexit(2)\n~~~", "exit(2)\n"),
         ("```\nx = 'a\x0cb\u2028c'\n```", "x = 'a\x0cb\u2028c'\n"),
@@ -289,17 +336,21 @@ def test_damaged_evidence_is_an_error() -> None:
         ("```\n\n```", ""),
         ("```\n" + "x" * 200_000 + "\n```", ""),
     ],
-)  # fmt: skip
+)
 def test_the_longest_block_of_a_reply_is_the_script(reply: str, found: str) -> None:
     assert script_in(reply) == found
 
 
 def test_a_test_of_an_attempt_becomes_a_script() -> None:
-    made = script_of_file(PYTHON, Runner.PYTEST, "tests/test_a.py", b"def test(): assert '\\n'\n")
+    made = script_of_file(
+        PYTHON, Runner.PYTEST, "tests/test_a.py", b"def test(): assert '\\n'\n"
+    )
     compile(made, "s.py", "exec")
     assert "tests/test_a.py" in made
     assert script_of_file(PYTHON, Runner.DJANGO, "tests/test_a.py", b"x") == ""
-    assert script_of_file(PYTHON, Runner.PYTEST, "repro.py", b"exit(2)\n") == "exit(2)\n"
+    assert (
+        script_of_file(PYTHON, Runner.PYTEST, "repro.py", b"exit(2)\n") == "exit(2)\n"
+    )
     assert script_of_file(PYTHON, Runner.PYTEST, "notes.md", b"exit(2)\n") == ""
 
 

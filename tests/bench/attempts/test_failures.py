@@ -38,7 +38,10 @@ def test_a_full_disk_is_infrastructure(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(RunStore, "save_instance", full)
-    assert run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None) == 1
+    assert (
+        run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
+        == 1
+    )
 
 
 def test_an_unreachable_engine_is_refused(
@@ -60,7 +63,9 @@ def test_an_unreachable_hub_is_infrastructure(
         raise ConnectionError("no route to the hub")
 
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
-    with pytest.raises(InfrastructureError, match="cannot load SWE-bench/SWE-bench_Lite"):
+    with pytest.raises(
+        InfrastructureError, match="cannot load SWE-bench/SWE-bench_Lite"
+    ):
         run_command(config(), options(tmp_path, cache, dataset="lite"), lambda _: None)
 
 
@@ -74,7 +79,9 @@ def test_predictions_of_another_harness_are_not_mixed_with_ours(
         run_command(config(), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), GitError("git failed")])
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), GitError("git failed")]
+)
 def test_disk_and_git_errors_in_an_attempt_cost_no_try(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -82,5 +89,8 @@ def test_disk_and_git_errors_in_an_attempt_cost_no_try(
         raise error
 
     monkeypatch.setattr(Workspace, "write", fail)
-    assert run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None) == 1
+    assert (
+        run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
+        == 1
+    )
     assert not (tmp_path / "predictions/r/demo__bank-2.json").exists()

@@ -35,15 +35,23 @@ def test_a_whole_run_in_each_format(
         "textkit/slug.py", _answer(form, before, broken), _answer(form, broken, wanted)
     )
     chosen = live(
-        provider, models=(ModelChoice.parse(f"gpt-4o@{form}", any_name=True),), call_timeout=30
+        provider,
+        models=(ModelChoice.parse(f"gpt-4o@{form}", any_name=True),),
+        call_timeout=30,
     )
-    assert run_command(chosen, options(tmp_path, cache, "demo__textkit-1"), lambda _: None) == 0
+    assert (
+        run_command(chosen, options(tmp_path, cache, "demo__textkit-1"), lambda _: None)
+        == 0
+    )
     prediction = read(tmp_path, "demo__textkit-1")
     assert (prediction["status"], prediction["attempt"]) == ("plausible", 1)
     assert "+    letters: list[str] = []" in prediction["model_patch"]
     assert len(provider.requests) == 3
     assert "# Edit format" in provider.requests[0]["messages"][0]["content"]
-    assert "the linter finds new problems" in provider.requests[2]["messages"][-1]["content"]
+    assert (
+        "the linter finds new problems"
+        in provider.requests[2]["messages"][-1]["content"]
+    )
     names = [tool["function"]["name"] for tool in provider.requests[0].get("tools", ())]
     assert names == [tool["name"] for tool in get_format(form).tools]
     roles = [message["role"] for message in provider.requests[2]["messages"]]
@@ -59,11 +67,19 @@ def test_a_run_with_calls_replays_the_same(
     wanted = before.replace("letters = []", "letters: list[str] = []")
     provider.will_answer("textkit/slug.py", _answer(form, before, wanted))
     chosen = live(
-        provider, models=(ModelChoice.parse(f"gpt-4o@{form}", any_name=True),), call_timeout=30
+        provider,
+        models=(ModelChoice.parse(f"gpt-4o@{form}", any_name=True),),
+        call_timeout=30,
     )
-    run_command(chosen, options(tmp_path / "one", cache, "demo__textkit-1"), lambda _: None)
+    run_command(
+        chosen, options(tmp_path / "one", cache, "demo__textkit-1"), lambda _: None
+    )
     again = live(provider, models=chosen.models, replay=tmp_path / "one/predictions/r")
-    run_command(again, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None)
-    paths = [tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")]
+    run_command(
+        again, options(tmp_path / "two", cache, "demo__textkit-1"), lambda _: None
+    )
+    paths = [
+        tmp_path / n / "predictions/r/demo__textkit-1.json" for n in ("one", "two")
+    ]
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert "list[str]" in paths[0].read_text()

@@ -60,7 +60,9 @@ def written(tree: Checkout, changes: Changes) -> Changes:
             place.unlink()
         else:
             place.write_bytes(data)
-    return tree_under_test(changes, tree.tracked_files(), Workspace(tree.root).read).changes
+    return tree_under_test(
+        changes, tree.tracked_files(), Workspace(tree.root).read
+    ).changes
 
 
 def examined(tree: Checkout, ran: Changes | None) -> Examined:
@@ -74,9 +76,15 @@ def test_a_tree_is_what_its_patch_makes(make_tree: MakeCheckout) -> None:
     ran = written(tree, {**TREE, "tests/test_a.py": b"def test(): pass\n"})
     raw = take_patch(tree)
     before = sorted(p.name for p in (tree.root / ".git/objects").rglob("*"))
-    assert examine(tree, raw, submittable_patch(raw).patch, ran) == Examined(applies=True)
+    assert examine(tree, raw, submittable_patch(raw).patch, ran) == Examined(
+        applies=True
+    )
     # The checkout is used again: what is looked at leaves no trace in it.
-    assert sorted(p.name for p in (tree.root / ".git/objects").rglob("*")) == before != state
+    assert (
+        sorted(p.name for p in (tree.root / ".git/objects").rglob("*"))
+        == before
+        != state
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +97,9 @@ def test_a_tree_is_what_its_patch_makes(make_tree: MakeCheckout) -> None:
         ({"setup.cfg": None}, "setup.cfg"),
     ],
 )
-def test_another_tree_is_named(make_tree: MakeCheckout, change: Changes, named: str) -> None:
+def test_another_tree_is_named(
+    make_tree: MakeCheckout, change: Changes, named: str
+) -> None:
     tree = make_tree(BASE)
     ran = written(tree, TREE)
     assert examined(tree, {**ran, **change}).differing == (named,)
@@ -173,12 +183,19 @@ def test_a_reply_cannot_have_tested_what_is_not_predicted(
     provider.will_answer(EDIT + hidden, "No.")
     models = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
     run_command(
-        live(provider, models=models), options(tmp_path, cache, ID, **dataset), lambda _: None
+        live(provider, models=models),
+        options(tmp_path, cache, ID, **dataset),
+        lambda _: None,
     )
     found = read(tmp_path, ID)
     assert "sub/x.py" not in found["model_patch"]
-    assert (found["all_results"][0]["status"], found["status"]) == ("edit_failed", "fallback")
-    assert "sub is a submodule, another repository" in str(provider.requests[1]["messages"])
+    assert (found["all_results"][0]["status"], found["status"]) == (
+        "edit_failed",
+        "fallback",
+    )
+    assert "sub is a submodule, another repository" in str(
+        provider.requests[1]["messages"]
+    )
 
 
 def test_what_a_command_leaves_in_a_submodule_is_named(
@@ -186,9 +203,12 @@ def test_what_a_command_leaves_in_a_submodule_is_named(
 ) -> None:
     code = "open('sub/x.py', 'w').write('x = 1'); open('textkit/more.py', 'w').write('x = 1')"
     chosen = config(
-        agent="command:" + shlex.join([sys.executable, "-c", code]), replay=None, tries=1,
-        models=(ModelChoice.parse("my-a", any_name=True),), agent_timeout=60,
-    )  # fmt: skip
+        agent="command:" + shlex.join([sys.executable, "-c", code]),
+        replay=None,
+        tries=1,
+        models=(ModelChoice.parse("my-a", any_name=True),),
+        agent_timeout=60,
+    )
     run_command(chosen, options(tmp_path, cache, ID, **dataset), lambda _: None)
     (attempt,) = read(tmp_path, ID, "trajectories")["attempts"]
     assert attempt["error"] == "not predicted, in a submodule: 'sub/x.py'"

@@ -19,14 +19,30 @@ from runs.storage.versions import HARNESS_VERSION
 from tests.support.runs import IDS, config, options, read
 
 
-def test_a_run_writes_predictions_trajectories_and_transcripts(tmp_path: Path, cache: Path) -> None:
+def test_a_run_writes_predictions_trajectories_and_transcripts(
+    tmp_path: Path, cache: Path
+) -> None:
     assert run_command(config(), options(tmp_path, cache, *IDS), lambda _: None) == 0
     prediction = read(tmp_path, "demo__textkit-2")
     assert set(prediction) >= {
-        "instance_id", "model_name_or_path", "model_patch", "model", "temperature", "cost",
-        "added_files", "edited_files", "edit_outcome", "lint_outcome", "test_outcome", "try",
-        "attempt", "tries", "status", "reason", "all_results",
-    }  # fmt: skip
+        "instance_id",
+        "model_name_or_path",
+        "model_patch",
+        "model",
+        "temperature",
+        "cost",
+        "added_files",
+        "edited_files",
+        "edit_outcome",
+        "lint_outcome",
+        "test_outcome",
+        "try",
+        "attempt",
+        "tries",
+        "status",
+        "reason",
+        "all_results",
+    }
     assert prediction["model_patch"].startswith("diff --git a/textkit/wrap.py")
     assert (prediction["status"], prediction["attempt"], prediction["model"]) == (
         "plausible",
@@ -36,7 +52,10 @@ def test_a_run_writes_predictions_trajectories_and_transcripts(tmp_path: Path, c
     assert prediction["all_results"][0]["status"] == "plausible_untested"
     trajectory = read(tmp_path, "demo__textkit-2", "trajectories")
     (attempt,) = trajectory["attempts"]
-    assert [m["role"] for m in attempt["messages"]] == ["system", *["user", "assistant"] * 4]
+    assert [m["role"] for m in attempt["messages"]] == [
+        "system",
+        *["user", "assistant"] * 4,
+    ]
     assert len(attempt["calls"]) == 4
     assert trajectory["config"]["tries"] == 3
     transcript = (tmp_path / "predictions/r/demo__textkit-2.md").read_text()
@@ -90,8 +109,14 @@ def test_runs_of_other_versions_are_refused_by_name(
 def test_a_run_replayed_on_its_own_trajectories_is_byte_identical(
     tmp_path: Path, cache: Path
 ) -> None:
-    run_command(config(all_attempts=True), options(tmp_path / "one", cache, *IDS), lambda _: None)
-    again = config(all_attempts=True, replay=tmp_path / "one/predictions/r/trajectories")
+    run_command(
+        config(all_attempts=True),
+        options(tmp_path / "one", cache, *IDS),
+        lambda _: None,
+    )
+    again = config(
+        all_attempts=True, replay=tmp_path / "one/predictions/r/trajectories"
+    )
     run_command(again, options(tmp_path / "two", cache, *IDS), lambda _: None)
     for name in IDS:
         one, two = (tmp_path / n / f"predictions/r/{name}.json" for n in ("one", "two"))
@@ -100,13 +125,21 @@ def test_a_run_replayed_on_its_own_trajectories_is_byte_identical(
 
 def test_another_recorded_model_is_refused(tmp_path: Path, cache: Path) -> None:
     swapped = config(models=tuple(reversed(config().models)))
-    with pytest.raises(UserError, match="scripted-a is recorded, but it is the turn of scripted-b"):
+    with pytest.raises(
+        UserError, match="scripted-a is recorded, but it is the turn of scripted-b"
+    ):
         run_command(swapped, options(tmp_path, cache, "demo__bank-1"), lambda _: None)
     assert not (tmp_path / "predictions/r/demo__bank-1.json").exists()
 
 
-def test_attempts_that_were_not_recorded_have_no_candidate(tmp_path: Path, cache: Path) -> None:
-    run_command(config(all_attempts=True), options(tmp_path, cache, "demo__bank-1"), lambda _: None)
+def test_attempts_that_were_not_recorded_have_no_candidate(
+    tmp_path: Path, cache: Path
+) -> None:
+    run_command(
+        config(all_attempts=True),
+        options(tmp_path, cache, "demo__bank-1"),
+        lambda _: None,
+    )
     statuses = [r["status"] for r in read(tmp_path, "demo__bank-1")["all_results"]]
     assert statuses[2:] == ["not_recorded"] * 4
 
@@ -118,18 +151,26 @@ def test_a_replay_that_recorded_none_of_the_instances_is_refused(
     place.mkdir()
     (place / "other__thing-1.json").write_text("{}")
     for ids in (("demo__bank-1",), ()):
-        with pytest.raises(UserError, match=f"{place} has no recording of demo__bank-1"):
-            run_command(config(replay=place), options(tmp_path, cache, *ids), lambda _: None)
+        with pytest.raises(
+            UserError, match=f"{place} has no recording of demo__bank-1"
+        ):
+            run_command(
+                config(replay=place), options(tmp_path, cache, *ids), lambda _: None
+            )
 
 
 def test_prior_runs_spare_what_is_plausible_there(tmp_path: Path, cache: Path) -> None:
     run_command(config(), options(tmp_path, cache, *IDS), lambda _: None)
     said: list[str] = []
-    later = options(tmp_path / "later", cache, *IDS, prior=(tmp_path / "predictions/r",))
+    later = options(
+        tmp_path / "later", cache, *IDS, prior=(tmp_path / "predictions/r",)
+    )
     run_command(config(), later, said.append)
     plausible = [n for n in IDS if read(tmp_path, n)["status"] == "plausible"]
     assert f"{len(plausible)} plausible in earlier runs" in said[0]
-    written = {p.stem for p in (tmp_path / "later/predictions/r").glob("*.json")} - {"run"}
+    written = {p.stem for p in (tmp_path / "later/predictions/r").glob("*.json")} - {
+        "run"
+    }
     assert written == set(IDS) - set(plausible)
 
 
@@ -137,12 +178,22 @@ def test_a_prior_run_of_the_older_layout(tmp_path: Path, cache: Path) -> None:
     folder = tmp_path / "old"
     folder.mkdir()
     patch = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
-    clean = {"edit_outcome": True, "lint_outcome": True, "test_outcome": True, "resolved": True}
+    clean = {
+        "edit_outcome": True,
+        "lint_outcome": True,
+        "test_outcome": True,
+        "resolved": True,
+    }
     for name, values in {
         "demo__bank-1": clean,
         "demo__bank-2": {**clean, "test_outcome": False},
     }.items():
-        content = {"instance_id": name, "model_patch": patch, "gold_files": ["GOLD.py"], **values}
+        content = {
+            "instance_id": name,
+            "model_patch": patch,
+            "gold_files": ["GOLD.py"],
+            **values,
+        }
         (folder / f"{name}.json").write_text(json.dumps(content))
     said: list[str] = []
     run_command(
@@ -152,12 +203,18 @@ def test_a_prior_run_of_the_older_layout(tmp_path: Path, cache: Path) -> None:
     )
     assert "1 plausible in earlier runs, 1 to do" in said[0]
     store = RunStore.of_folder(folder)
-    assert "GOLD" not in json.dumps([store.read_prediction(p) for p in store.prediction_paths()])
+    assert "GOLD" not in json.dumps(
+        [store.read_prediction(p) for p in store.prediction_paths()]
+    )
 
 
-def test_require_tests_goes_on_after_an_untested_candidate(tmp_path: Path, cache: Path) -> None:
+def test_require_tests_goes_on_after_an_untested_candidate(
+    tmp_path: Path, cache: Path
+) -> None:
     run_command(
-        config(require_tests=True), options(tmp_path, cache, "demo__textkit-1"), lambda _: None
+        config(require_tests=True),
+        options(tmp_path, cache, "demo__textkit-1"),
+        lambda _: None,
     )
     prediction = read(tmp_path, "demo__textkit-1")
     assert (prediction["attempt"], len(prediction["all_results"])) == (1, 6)
@@ -176,7 +233,10 @@ def test_a_leak_in_a_checkout_stops_the_instance(
         (root / ".git" / "FETCH_HEAD").write_text("the future")
 
     monkeypatch.setattr(bench.repos.checkout, "make_repository", leaky)
-    assert run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None) == 1
+    assert (
+        run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
+        == 1
+    )
 
 
 def test_dry_run_starts_nothing(
@@ -189,7 +249,9 @@ def test_dry_run_starts_nothing(
     assert run_command(config(models=models, replay=None), run, said.append) == 0
     text = "\n".join(said)
     assert "calls: at most 90" in text
-    assert "missing: a key for gpt-4o in the environment variable OPENAI_API_KEY" in text
+    assert (
+        "missing: a key for gpt-4o in the environment variable OPENAI_API_KEY" in text
+    )
     assert "GB free" in text
     assert not (tmp_path / "predictions").exists()
 
@@ -211,13 +273,21 @@ def test_option_values_are_checked(changes: dict[str, Any], words: str) -> None:
 
 def test_formats_of_models() -> None:
     chosen = ModelChoice.parse("gpt-4o@whole")
-    assert (chosen.given, chosen.name, chosen.edit_format) == ("gpt-4o", "gpt-4o", "whole")
+    assert (chosen.given, chosen.name, chosen.edit_format) == (
+        "gpt-4o",
+        "gpt-4o",
+        "whole",
+    )
     odd = ModelChoice.parse("vertex_ai/claude@20240101", any_name=True)
     assert (odd.name, odd.edit_format) == ("vertex_ai/claude@20240101", "diff")
 
 
 def test_temperatures_per_try() -> None:
-    assert [config(temperatures=(0.0, 0.4, 0.8)).temperature(n) for n in (1, 2, 3)] == [0, 0.4, 0.8]
+    assert [config(temperatures=(0.0, 0.4, 0.8)).temperature(n) for n in (1, 2, 3)] == [
+        0,
+        0.4,
+        0.8,
+    ]
     assert config(temperatures=(0.5,)).temperature(3) == 0.5
 
 
@@ -250,13 +320,17 @@ def test_nothing_is_logged_to_the_root_logger(
 ID = "demo__units-1"
 
 
-def test_title_attempts_and_winning_patch_come_first(tmp_path: Path, cache: Path) -> None:
+def test_title_attempts_and_winning_patch_come_first(
+    tmp_path: Path, cache: Path
+) -> None:
     run_command(config(), options(tmp_path, cache, ID), lambda _: None)
     text = (tmp_path / f"predictions/r/{ID}.md").read_text()
     lines = text.splitlines()
     prediction = read(tmp_path, ID)
     assert lines[0].startswith(f"# {ID}: ") and len(lines[0]) > len(f"# {ID}: ")
-    table = next(n for n, line in enumerate(lines) if line.startswith("| attempt | model |"))
+    table = next(
+        n for n, line in enumerate(lines) if line.startswith("| attempt | model |")
+    )
     rows = lines[table + 2 : table + 2 + len(prediction["all_results"])]
     assert [row.split(" | ")[0] for row in rows] == [f"| {n}" for n in range(1, 7)]
     assert [row.split(" | ")[3] for row in rows][:2] == ["edit failed", "lint failed"]

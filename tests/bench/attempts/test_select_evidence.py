@@ -57,30 +57,47 @@ def test_evidence_changes_one_choice_for_the_better_and_one_has_none(
     assert run_command(by_evidence(), run, lambda _: None) == 0
     better, none = read(tmp_path, NAME), read(tmp_path, OTHER)
     assert (better["attempt"], better["status"]) == (2, "plausible")
-    assert better["reason"].startswith("attempt 2 is chosen by evidence: it passes 4 of 4 valid")
+    assert better["reason"].startswith(
+        "attempt 2 is chosen by evidence: it passes 4 of 4 valid"
+    )
     found = better["evidence"]
     assert [one["attempts"] for one in found["classes"]] == [[1], [2, 3], [4]]
     assert [script["base"] for script in found["scripts"]] == [
-        [2, 2], [2, 2], [2, 2], [0, 0], [1, 1], [2, 2]
-    ]  # fmt: skip
+        [2, 2],
+        [2, 2],
+        [2, 2],
+        [0, 0],
+        [1, 1],
+        [2, 2],
+    ]
     assert found["outcomes"]["s6"] == {"c1": 2, "c2": 0, "c4": 0}
     assert none["attempt"] == 1
-    assert none["reason"].startswith("no evidence: no script shows the issue at the base commit")
+    assert none["reason"].startswith(
+        "no evidence: no script shows the issue at the base commit"
+    )
     plain = tmp_path / "plain"
     run = options(plain, cache, NAME)
     assert run_command(config(replay=RECORDED, **LOCAL), run, lambda _: None) == 0
     assert read(plain, NAME)["attempt"] == 1
     assert "evidence" not in read(plain, NAME)
     page = (tmp_path / f"predictions/r/{NAME}.md").read_text()
-    assert "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 32 |" in page
-    assert "### Script s5: from the issue and files, scripted-a: not valid; exit codes" in page
+    assert (
+        "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 32 |"
+        in page
+    )
+    assert (
+        "### Script s5: from the issue and files, scripted-a: not valid; exit codes"
+        in page
+    )
     assert verified(tmp_path, cache)[-1].endswith("nothing differs")
 
 
 def test_verify_notices_a_choice_that_does_not_follow_from_its_evidence(
     tmp_path: Path, cache: Path
 ) -> None:
-    assert run_command(by_evidence(), options(tmp_path, cache, NAME), lambda _: None) == 0
+    assert (
+        run_command(by_evidence(), options(tmp_path, cache, NAME), lambda _: None) == 0
+    )
     place = tmp_path / f"predictions/r/trajectories/{NAME}.json"
 
     def solved(raw: dict[str, Any]) -> None:
@@ -89,7 +106,9 @@ def test_verify_notices_a_choice_that_does_not_follow_from_its_evidence(
 
     changed(place, solved)
     said = verified(tmp_path, cache)
-    assert any("the choice from the recorded outcomes: winner" in words for words in said), said
+    assert any(
+        "the choice from the recorded outcomes: winner" in words for words in said
+    ), said
 
 
 def test_a_live_run_replayed_is_byte_identical(
@@ -100,7 +119,9 @@ def test_a_live_run_replayed_is_byte_identical(
     assert run_command(live(scripts, **run), one, lambda _: None) == 0
     asked = len(scripts.requests)
     replay = live(scripts, **run, replay=tmp_path / "one/predictions/r")
-    assert run_command(replay, options(tmp_path / "two", cache, NAME), lambda _: None) == 0
+    assert (
+        run_command(replay, options(tmp_path / "two", cache, NAME), lambda _: None) == 0
+    )
     assert len(scripts.requests) == asked
     paths = [tmp_path / n / f"predictions/r/{NAME}.json" for n in ("one", "two")]
     assert paths[0].read_bytes() == paths[1].read_bytes()
@@ -110,7 +131,9 @@ def test_a_live_run_replayed_is_byte_identical(
     every = sum(one["cost"] for one in found["all_results"])
     of_scripts = 3 * (100 * 2.5e-6 + 10 * 1e-5) + 3 * (100 * 1.5e-7 + 10 * 6e-7)
     assert found["cost"] == pytest.approx(every + of_scripts)
-    prompts = [r for r in scripts.requests if "tells whether" in r["messages"][-1]["content"]]
+    prompts = [
+        r for r in scripts.requests if "tells whether" in r["messages"][-1]["content"]
+    ]
     assert {request["temperature"] for request in prompts} == {0.25}
     assert len(prompts) == 6
 
@@ -130,7 +153,12 @@ def test_the_budget_ends_the_scripts_and_the_rest_decides(
 def test_nothing_is_asked_where_nothing_is_to_compare(
     tmp_path: Path, cache: Path, scripts: ScriptProvider
 ) -> None:
-    alone = {**LOCAL, "tries": 1, "temperatures": (0.0,), "select": SelectionRule.EVIDENCE}
+    alone = {
+        **LOCAL,
+        "tries": 1,
+        "temperatures": (0.0,),
+        "select": SelectionRule.EVIDENCE,
+    }
     models = (ModelChoice.parse("gpt-4o", any_name=True),)
     run = options(tmp_path, cache, NAME)
     assert run_command(live(scripts, **alone, models=models), run, lambda _: None) == 0
@@ -140,15 +168,23 @@ def test_nothing_is_asked_where_nothing_is_to_compare(
     assert found["reason"].startswith("attempt 1 is plausible")
 
 
-def test_without_an_environment_there_is_no_evidence(tmp_path: Path, cache: Path) -> None:
+def test_without_an_environment_there_is_no_evidence(
+    tmp_path: Path, cache: Path
+) -> None:
     bare = by_evidence(environment=EnvironmentKind.NONE)
     assert run_command(bare, options(tmp_path, cache, NAME), lambda _: None) == 0
     found = read(tmp_path, NAME)
     assert found["reason"].startswith("no evidence: no environment runs scripts")
-    assert [one["attempts"] for one in found["evidence"]["classes"]] == [[1], [2, 3], [4]]
+    assert [one["attempts"] for one in found["evidence"]["classes"]] == [
+        [1],
+        [2, 3],
+        [4],
+    ]
 
 
-def test_a_recording_without_scripts_has_no_evidence(tmp_path: Path, cache: Path) -> None:
+def test_a_recording_without_scripts_has_no_evidence(
+    tmp_path: Path, cache: Path
+) -> None:
     replies = tmp_path / "replies"
     replies.mkdir()
     place = replies / f"{NAME}.json"
@@ -189,7 +225,9 @@ def test_a_hostile_script_counts_as_no_answer_and_harms_nothing(
     place.write_bytes((RECORDED / f"{NAME}.json").read_bytes())
 
     def spoiled(raw: dict[str, Any]) -> None:
-        raw["writers"][0]["messages"][1]["content"] = f"```python\n{(HOSTILE | SLOW)[kind]}```\n"
+        raw["writers"][0]["messages"][1]["content"] = (
+            f"```python\n{(HOSTILE | SLOW)[kind]}```\n"
+        )
 
     changed(place, spoiled)
     run = options(tmp_path, cache, NAME)
@@ -207,19 +245,43 @@ def test_a_hostile_script_counts_as_no_answer_and_harms_nothing(
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_a_run_that_is_killed_buys_no_script_twice(
-    tmp_path: Path, cache: Path, preloaded: Preloaded, scripts: ScriptProvider, kills: int
+    tmp_path: Path,
+    cache: Path,
+    preloaded: Preloaded,
+    scripts: ScriptProvider,
+    kills: int,
 ) -> None:
     harness = Harness(preloaded, tmp_path)
     rng = random.Random(20261123)
 
     def words(out: Path) -> list[str]:
         return [
-            "--dataset", "demo", "--instances", NAME, "--models",
-            ",".join(f"{m}@diff" for m in MODELS), "--temperature", "0,0.25", "--tries", "2",
-            "--api-base", scripts.url, "--run", "r", "--workers", "2", "--out", str(out),
-            "--cache", str(cache), "--all-attempts", "--select", "evidence",
-            "--environment", "local",
-        ]  # fmt: skip
+            "--dataset",
+            "demo",
+            "--instances",
+            NAME,
+            "--models",
+            ",".join(f"{m}@diff" for m in MODELS),
+            "--temperature",
+            "0,0.25",
+            "--tries",
+            "2",
+            "--api-base",
+            scripts.url,
+            "--run",
+            "r",
+            "--workers",
+            "2",
+            "--out",
+            str(out),
+            "--cache",
+            str(cache),
+            "--all-attempts",
+            "--select",
+            "evidence",
+            "--environment",
+            "local",
+        ]
 
     # What is built once is in the cache before anything is measured.
     assert harness.run(words(tmp_path / "first")).code == 0
@@ -235,7 +297,10 @@ def test_a_run_that_is_killed_buys_no_script_twice(
         while alive and killed < kills:
             # Attempts take two thirds of the writes, and scripts the rest.
             at = rng.randint(ended.writes // 2, ended.writes)
-            alive = harness.run(words(left.out), kill_at=at, torn=rng.random() < 0.5).code == -9
+            alive = (
+                harness.run(words(left.out), kill_at=at, torn=rng.random() < 0.5).code
+                == -9
+            )
             killed += alive
         last = harness.run(words(left.out))
         assert last.code == 0, last.said
@@ -250,12 +315,18 @@ def test_a_run_that_is_killed_buys_no_script_twice(
 
 
 def test_requests_are_those_of_the_recording(tmp_path: Path, cache: Path) -> None:
-    assert run_command(by_evidence(), options(tmp_path, cache, NAME), lambda _: None) == 0
+    assert (
+        run_command(by_evidence(), options(tmp_path, cache, NAME), lambda _: None) == 0
+    )
     said = read(tmp_path, NAME, "trajectories")
     assert [one["attempt"] for one in said["attempts"]] == [1, 2, 3, 4]
     assert [one["attempt"] for one in said["writers"]] == [0, -1]
     for writer in said["writers"]:
-        asked = [Message("user", m["content"]) for m in writer["messages"] if m["role"] == "user"]
+        asked = [
+            Message("user", m["content"])
+            for m in writer["messages"]
+            if m["role"] == "user"
+        ]
         hashed = [request_sha256([one]) for one in asked]
         assert [call["request_sha256"] for call in writer["calls"]] == hashed
 
@@ -296,8 +367,12 @@ def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
     last = found["evidence"]["scripts"][6]
     assert last["source"] == "distinguishing"
     if scores:
-        assert [group.score for group in groups_of(evidence_of(found) or Evidence())] == scores
-    (writer,) = [w for w in read(tmp_path, NAME, "trajectories")["writers"] if w["attempt"] == -1]
+        assert [
+            group.score for group in groups_of(evidence_of(found) or Evidence())
+        ] == scores
+    (writer,) = [
+        w for w in read(tmp_path, NAME, "trajectories")["writers"] if w["attempt"] == -1
+    ]
     prompt = writer["messages"][-2]["content"]
     patches = [one["model_patch"].strip() for one in found["all_results"]]
     assert all(patch in prompt for patch in patches)
@@ -307,12 +382,17 @@ def test_a_script_sees_nothing_of_the_evaluation(tmp_path: Path, cache: Path) ->
     replies = tmp_path / "replies"
     replies.mkdir()
     gold = DEMO_DATASET / "tasks" / NAME / "gold.patch"
-    hidden = [str(path) for path in (gold, replies / f"{NAME}.json", cache / "demo-mirrors")]
+    hidden = [
+        str(path) for path in (gold, replies / f"{NAME}.json", cache / "demo-mirrors")
+    ]
     code = f"import os, sys\nsys.exit(0 if any(map(os.path.exists, {hidden})) else 2)\n"
     raw = json.loads((RECORDED / f"{NAME}.json").read_text())
     raw["writers"][0]["messages"][0]["content"] = f"```python\n{code}```\n"
     (replies / f"{NAME}.json").write_text(json.dumps(raw))
-    assert run_command(by_evidence(replay=replies), options(tmp_path, cache, NAME), print) == 0
+    assert (
+        run_command(by_evidence(replay=replies), options(tmp_path, cache, NAME), print)
+        == 0
+    )
     found = read(tmp_path, NAME)["evidence"]
     if not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
@@ -320,8 +400,12 @@ def test_a_script_sees_nothing_of_the_evaluation(tmp_path: Path, cache: Path) ->
     assert set(found["outcomes"]["s1"].values()) == {2}
 
 
-@pytest.mark.parametrize("runner", [Runner.JEST, Runner.GO, Runner.PHPUNIT, Runner.RSPEC])
-def test_scripts_of_other_languages_keep_their_exit_code(tmp_path: Path, runner: Runner) -> None:
+@pytest.mark.parametrize(
+    "runner", [Runner.JEST, Runner.GO, Runner.PHPUNIT, Runner.RSPEC]
+)
+def test_scripts_of_other_languages_keep_their_exit_code(
+    tmp_path: Path, runner: Runner
+) -> None:
     language = language_of_runner(runner)
     assert language
     sources = {
@@ -345,13 +429,20 @@ def test_languages_without_scripts_that_run_alone_have_no_evidence() -> None:
     assert language_of_runner(Runner.MAVEN) is None
 
 
-def test_a_script_that_is_no_text_is_run_all_the_same(tmp_path: Path, cache: Path) -> None:
+def test_a_script_that_is_no_text_is_run_all_the_same(
+    tmp_path: Path, cache: Path
+) -> None:
     def spoiled(raw: dict[str, Any]) -> None:
         first = raw["writers"][0]["messages"][0]
-        first["content"] = first["content"].replace("import sys", "import sys  # \ud800", 1)
+        first["content"] = first["content"].replace(
+            "import sys", "import sys  # \ud800", 1
+        )
 
     replies = recording(tmp_path / "replies", spoiled)
-    assert run_command(by_evidence(replay=replies), options(tmp_path, cache, NAME), print) == 0
+    assert (
+        run_command(by_evidence(replay=replies), options(tmp_path, cache, NAME), print)
+        == 0
+    )
     assert read(tmp_path, NAME)["evidence"]["scripts"][0]["valid"] is False
 
 
@@ -365,7 +456,9 @@ class RefusingProvider(ScriptProvider):
         return super().answer(request)
 
 
-def test_a_refused_script_is_refused_again_in_a_replay(tmp_path: Path, cache: Path) -> None:
+def test_a_refused_script_is_refused_again_in_a_replay(
+    tmp_path: Path, cache: Path
+) -> None:
     run = {**LOCAL, "temperatures": TEMPERATURES, "select": SelectionRule.EVIDENCE}
     with RefusingProvider() as server:
         one = options(tmp_path / "one", cache, NAME)
@@ -376,7 +469,9 @@ def test_a_refused_script_is_refused_again_in_a_replay(tmp_path: Path, cache: Pa
         assert len(server.requests) == asked
     paths = [tmp_path / n / f"predictions/r/{NAME}.json" for n in ("one", "two")]
     assert paths[0].read_bytes() == paths[1].read_bytes()
-    notes = [one["note"] for one in json.loads(paths[0].read_text())["evidence"]["scripts"]]
+    notes = [
+        one["note"] for one in json.loads(paths[0].read_text())["evidence"]["scripts"]
+    ]
     assert notes.count("the provider refuses the request") == 2
     assert verified(tmp_path / "one", cache)[-1].endswith("nothing differs")
 
@@ -398,9 +493,13 @@ def test_a_damaged_cache_is_measured_again(tmp_path: Path, cache: Path) -> None:
 def test_patches_that_writers_saw_are_no_leak() -> None:
     gold = "    return the_one_and_only_gold(line)\n"
     attempt = {
-        "edit_format": "diff", "model_patch": f"+{gold}",
-        "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": gold}],
-    }  # fmt: skip
+        "edit_format": "diff",
+        "model_patch": f"+{gold}",
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": gold},
+        ],
+    }
     writer = {
         "edit_format": "diff",
         "messages": [{"role": "user", "content": f"A change:\n+{gold}"}],
@@ -408,4 +507,6 @@ def test_patches_that_writers_saw_are_no_leak() -> None:
     shown = trajectory_of_json({"attempts": [attempt], "writers": [writer]})
     assert not shown.shows(gold.strip(), "")
     # What no attempt wrote is a leak there as well.
-    assert trajectory_of_json({"attempts": [], "writers": [writer]}).shows(gold.strip(), "")
+    assert trajectory_of_json({"attempts": [], "writers": [writer]}).shows(
+        gold.strip(), ""
+    )

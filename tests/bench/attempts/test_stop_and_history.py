@@ -30,22 +30,32 @@ def test_a_black_box_has_no_model_to_ask() -> None:
 def test_the_next_attempt_is_told_what_became_of_the_others(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
-    failing = EDIT.replace("        elif letters and letters[-1] != ", "        elif letters == ")
-    provider.will_answer("textkit/slug.py", failing, failing, failing, failing, "textkit/slug.py")
+    failing = EDIT.replace(
+        "        elif letters and letters[-1] != ", "        elif letters == "
+    )
+    provider.will_answer(
+        "textkit/slug.py", failing, failing, failing, failing, "textkit/slug.py"
+    )
     for told, words in (
         (ToldHistory.OUTCOMES, "1 attempt was made on this issue before yours"),
         (ToldHistory.NONE, ""),
     ):
         out = tmp_path / told.value
         provider.requests.clear()
-        given = {"history": told, "environment": EnvironmentKind.LOCAL, "all_attempts": True}
+        given = {
+            "history": told,
+            "environment": EnvironmentKind.LOCAL,
+            "all_attempts": True,
+        }
         run_command(live(provider, **given), options(out, cache, NAME), lambda _: None)
         firsts = [
             request["messages"]
             for request in provider.requests
             if not any(m["role"] == "assistant" for m in request["messages"])
         ]
-        openings = [said for said in firsts if "Which files must be seen" in said[-1]["content"]]
+        openings = [
+            said for said in firsts if "Which files must be seen" in said[-1]["content"]
+        ]
         assert len(openings) == 2
         assert "before yours" not in openings[0][-1]["content"]
         assert words in openings[1][-1]["content"]

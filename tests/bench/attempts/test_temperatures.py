@@ -37,7 +37,11 @@ def attempts(out: Path) -> list[dict[str, Any]]:
     ("name", "recorded"), [("gpt-4o", [0.0, 0.4, 0.8]), ("o3", [None, None, None])]
 )
 def test_what_is_sent_is_recorded_and_replayed(
-    tmp_path: Path, cache: Path, provider: Provider, name: str, recorded: list[float | None]
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    name: str,
+    recorded: list[float | None],
 ) -> None:
     provider.will_answer("I do not know.")
     models = (ModelChoice.parse(f"{name}@diff", any_name=True),)
@@ -54,7 +58,9 @@ def test_what_is_sent_is_recorded_and_replayed(
     # A replay at other temperatures records those of the recording.
     replay = replace(chosen, replay=tmp_path / "one/predictions/r", temperatures=(1.5,))
     run_command(replay, options(tmp_path / "two", cache, ID), lambda _: None)
-    assert [attempt["temperature"] for attempt in attempts(tmp_path / "two")] == recorded
+    assert [
+        attempt["temperature"] for attempt in attempts(tmp_path / "two")
+    ] == recorded
 
 
 def test_more_tries_are_a_difference_by_themselves(
@@ -64,4 +70,6 @@ def test_more_tries_are_a_difference_by_themselves(
     chosen = live(provider, tries=2)
     run_command(chosen, options(tmp_path, cache, ID), lambda _: None)
     with pytest.raises(Exception, match="different options: --tries 2, now 3; go back"):
-        run_command(replace(chosen, tries=3), options(tmp_path, cache, ID), lambda _: None)
+        run_command(
+            replace(chosen, tries=3), options(tmp_path, cache, ID), lambda _: None
+        )

@@ -33,7 +33,9 @@ def test_another_revision_with_the_same_rows_is_said(store: RunStore) -> None:
     assert changed_dataset(store, replace(SET, revision="")) == ""
 
 
-def test_other_rows_are_refused_with_the_revision_to_go_on_with(store: RunStore) -> None:
+def test_other_rows_are_refused_with_the_revision_to_go_on_with(
+    store: RunStore,
+) -> None:
     changed = replace(SET, revision="b" * 40, sha256="2" * 64)
     with pytest.raises(UserError, match=f"go on with --dataset own/set@{SET.revision}"):
         changed_dataset(store, changed)
@@ -56,8 +58,14 @@ def test_what_is_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "load_dataset", loaded)
     monkeypatch.setattr("bench.instances.dataset._hub_unreachable", lambda _: "")
     found = load_dataset("gym@ccccccc", "test", "extra")
-    assert asked == [(("SWE-Gym/SWE-Gym", "extra"), {"split": "train", "revision": "ccccccc"})]
-    assert (found.name, found.split, found.revision) == ("SWE-Gym/SWE-Gym", "train", "c" * 40)
+    assert asked == [
+        (("SWE-Gym/SWE-Gym", "extra"), {"split": "train", "revision": "ccccccc"})
+    ]
+    assert (found.name, found.split, found.revision) == (
+        "SWE-Gym/SWE-Gym",
+        "train",
+        "c" * 40,
+    )
     assert found.identity().as_json()["config"] == "extra"
     with pytest.raises(InfrastructureError, match=f"has the revision {'c' * 40}"):
         load_dataset("gym@ddddddd", "test")

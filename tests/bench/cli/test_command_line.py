@@ -21,13 +21,25 @@ from tests.support.runs import EDIT, heed_interrupts
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--models", "no-such-model", "--dataset", "demo"], "unknown model 'no-such-model'"),
-        (["--dataset", "nonsense", "--api-base", "http://127.0.0.1:9/v1"], "unknown dataset"),
+        (
+            ["--models", "no-such-model", "--dataset", "demo"],
+            "unknown model 'no-such-model'",
+        ),
+        (
+            ["--dataset", "nonsense", "--api-base", "http://127.0.0.1:9/v1"],
+            "unknown dataset",
+        ),
         (["--dataset", "demo", "--models", "gpt-4o"], "OPENAI_API_KEY"),
         (["--dataset", "demo", "--replay", "/nowhere"], "--replay /nowhere"),
         (["--dataset", "demo", "--temperature", "warm"], "--temperature 'warm'"),
-        (["--model-settings", "/nowhere.yaml"], "--model-settings /nowhere.yaml: cannot be read"),
-        (["--list-models", "--models", "no-such-model"], "unknown model 'no-such-model'"),
+        (
+            ["--model-settings", "/nowhere.yaml"],
+            "--model-settings /nowhere.yaml: cannot be read",
+        ),
+        (
+            ["--list-models", "--models", "no-such-model"],
+            "unknown model 'no-such-model'",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -50,9 +62,17 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    "words", [["--environment", "moon"], ["--tries", "abc"], ["--nosuch"], ["--call-retries", "-1"]]
+    "words",
+    [
+        ["--environment", "moon"],
+        ["--tries", "abc"],
+        ["--nosuch"],
+        ["--call-retries", "-1"],
+    ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(tmp_path: Path, words: list[str]) -> None:
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    tmp_path: Path, words: list[str]
+) -> None:
     result = run_script(*words, "--out", str(tmp_path))
     assert result.returncode == 2
     assert result.stderr.startswith("error: ")
@@ -65,10 +85,20 @@ def test_help_is_exit_code_0_and_groups_the_options() -> None:
     assert "Environment and tests" in result.stdout
 
 
-def test_list_models_lists_and_starts_nothing(tmp_path: Path, preloaded: Preloaded) -> None:
+def test_list_models_lists_and_starts_nothing(
+    tmp_path: Path, preloaded: Preloaded
+) -> None:
     settings = tmp_path / "mine.yaml"
-    settings.write_text("aliases: {mine: ollama/llama3}\nmodels: {ollama/*: {context: 4321}}\n")
-    words = ["--list-models", "--model-settings", str(settings), "--out", str(tmp_path / "out")]
+    settings.write_text(
+        "aliases: {mine: ollama/llama3}\nmodels: {ollama/*: {context: 4321}}\n"
+    )
+    words = [
+        "--list-models",
+        "--model-settings",
+        str(settings),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     every = preloaded.run(*words)
     assert every.returncode == 0, every.stdout
     rows = {line.split()[0]: line.split() for line in every.stdout.splitlines()}
@@ -83,22 +113,46 @@ def test_list_models_lists_and_starts_nothing(tmp_path: Path, preloaded: Preload
 def words_of(provider: Provider, out: Path, cache: Path) -> list[str]:
     """Return the words of a run of two instances, of which the second hangs at its first call."""
     return [
-        "--dataset", "demo", "--instances", "demo__textkit-1,demo__bank-1", "--models", "gpt-4o",
-        "--api-base", provider.url, "--environment", "none", "--run", "r", "--out", str(out),
-        "--cache", str(cache), "--workers", "1", "--tries", "1",
-    ]  # fmt: skip
+        "--dataset",
+        "demo",
+        "--instances",
+        "demo__textkit-1,demo__bank-1",
+        "--models",
+        "gpt-4o",
+        "--api-base",
+        provider.url,
+        "--environment",
+        "none",
+        "--run",
+        "r",
+        "--out",
+        str(out),
+        "--cache",
+        str(cache),
+        "--workers",
+        "1",
+        "--tries",
+        "1",
+    ]
 
 
 def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     tmp_path: Path, provider: Provider, preloaded: Preloaded
 ) -> None:
-    provider.will_answer("textkit/slug.py", EDIT, Answer("bank/accounts.py", hang=3), EDIT)
-    cache = tmp_path / "cache"  # its own: what took longest in another test would begin first
+    provider.will_answer(
+        "textkit/slug.py", EDIT, Answer("bank/accounts.py", hang=3), EDIT
+    )
+    cache = (
+        tmp_path / "cache"
+    )  # its own: what took longest in another test would begin first
     words = words_of(provider, tmp_path, cache)
     process = subprocess.Popen(
         [sys.executable, str(TOP / "harness.py"), *words],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupts,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed_interrupts,
+    )
     wait_until(lambda: len(provider.requests) >= 3)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
@@ -111,7 +165,9 @@ def test_ctrl_c_lets_running_attempts_end_and_the_same_command_goes_on(
     # The reply that came after the interruption was paid for: it is not asked for again.
     assert len(provider.requests) == 3
     said = preloaded.run(*words).stdout
-    first = [r["messages"] for r in provider.requests if "bank" in str(r["messages"][1])]
+    first = [
+        r["messages"] for r in provider.requests if "bank" in str(r["messages"][1])
+    ]
     assert [len(messages) for messages in first].count(2) == 1
     assert (tmp_path / "predictions/r/demo__bank-1.json").exists(), said
 

@@ -29,10 +29,31 @@ def nowhere(folder: Path) -> dict[str, str]:
 
 
 def test_short_options_and_the_version(tmp_path: Path) -> None:
-    assert run_script("--version", cwd=tmp_path).stdout == f"swe-retry-harness {HARNESS_VERSION}\n"
+    assert (
+        run_script("--version", cwd=tmp_path).stdout
+        == f"swe-retry-harness {HARNESS_VERSION}\n"
+    )
     assert run_script("--version", cwd=tmp_path, script="report.py").returncode == 0
-    words = ["-m", "scripted-a", "-d", "demo", "-w", "2", "-r", "short", "-o", str(tmp_path)]
-    words += ["--replay", str(TOP / "demo/replies"), "--environment", "none", "--instances", ID]
+    words = [
+        "-m",
+        "scripted-a",
+        "-d",
+        "demo",
+        "-w",
+        "2",
+        "-r",
+        "short",
+        "-o",
+        str(tmp_path),
+    ]
+    words += [
+        "--replay",
+        str(TOP / "demo/replies"),
+        "--environment",
+        "none",
+        "--instances",
+        ID,
+    ]
     done = run_script(*words, "--cache", str(tmp_path / "c"), cwd=tmp_path)
     assert (tmp_path / "predictions/short/run.json").exists(), done.stderr
 
@@ -42,8 +63,17 @@ def test_help_at_80_columns_has_every_name_whole(tmp_path: Path, script: str) ->
     said = run_script("-h", cwd=tmp_path, script=script).stdout
     assert max(map(len, said.splitlines())) <= 80
     assert "…" not in said.replace("budget, …", "")
-    names = ["--budget-usd-per-instance", "--max-seconds-per-attempt", "--config", "--continue"]
-    names = names if script == "harness.py" else ["--submission", "--all-attempts", "--evaluator"]
+    names = [
+        "--budget-usd-per-instance",
+        "--max-seconds-per-attempt",
+        "--config",
+        "--continue",
+    ]
+    names = (
+        names
+        if script == "harness.py"
+        else ["--submission", "--all-attempts", "--evaluator"]
+    )
     for name in names:
         assert re.search(rf"^\s+(-\w, )?{name}\b", said, re.MULTILINE), name
     assert "docker, local, none" in said or script == "harness.py"
@@ -53,20 +83,35 @@ def test_the_scripts_run_by_themselves(tmp_path: Path) -> None:
     for script in ("harness.py", "report.py"):
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         done = subprocess.run(
-            [str(TOP / script), "--version"], cwd=tmp_path, text=True, capture_output=True,
-            env={**os.environ, "PATH": path}, check=False,
-        )  # fmt: skip
+            [str(TOP / script), "--version"],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            env={**os.environ, "PATH": path},
+            check=False,
+        )
         assert done.stdout.startswith("swe-retry-harness"), done.stderr
 
 
 def test_a_dry_run_estimates_the_cost(tmp_path: Path, here: Run) -> None:
     words = [
-        "--dataset", "demo", "--models", "gpt-4o", "--environment", "none", "--out",
-        str(tmp_path), "--cache", str(tmp_path / "cache"), "--dry-run",
-    ]  # fmt: skip
+        "--dataset",
+        "demo",
+        "--models",
+        "gpt-4o",
+        "--environment",
+        "none",
+        "--out",
+        str(tmp_path),
+        "--cache",
+        str(tmp_path / "cache"),
+        "--dry-run",
+    ]
     key = "sk-of-a-test-1234"
     said = here(*words, OPENAI_API_KEY=key).stdout
-    assert re.search(r"^cost: at least \$0\.0\d+, at most \$\d+\.\d+$", said, re.MULTILINE)
+    assert re.search(
+        r"^cost: at least \$0\.0\d+, at most \$\d+\.\d+$", said, re.MULTILINE
+    )
     held = here(*words, "--json", "--budget-usd", "3", OPENAI_API_KEY=key)
     found = json.loads(held.stdout)
     assert (found["upper"], found["calls"], len(found["todo"])) == ("3", 180, 6)
@@ -76,11 +121,17 @@ def test_a_dry_run_estimates_the_cost(tmp_path: Path, here: Run) -> None:
 
 def test_models_as_json(here: Run) -> None:
     (row,) = json.loads(here("--list-models", "-m", "gpt-4o", "--json").stdout)
-    assert (row["model"], row["context"], row["usd_per_million_in"]) == ("gpt-4o", 128000, 2.5)
+    assert (row["model"], row["context"], row["usd_per_million_in"]) == (
+        "gpt-4o",
+        128000,
+        2.5,
+    )
 
 
 @pytest.mark.parametrize("words", [["--filter", "nosuch"], ["--slice", "50:60"]])
-def test_a_selection_of_nothing_is_a_mistake(tmp_path: Path, here: Run, words: list[str]) -> None:
+def test_a_selection_of_nothing_is_a_mistake(
+    tmp_path: Path, here: Run, words: list[str]
+) -> None:
     done = here(*replayed(tmp_path, *words))
     assert done.returncode == 2
     assert f"{words[0]} {words[1]!r} selects no instance" in done.stderr
@@ -96,15 +147,27 @@ def test_an_agent_is_tried_once(tmp_path: Path, preloaded: Preloaded) -> None:
         "open(sys.argv[1], 'w').write(json.dumps({'cost': 0.25}))"
     )
     agent = f"command:{shlex.join([sys.executable, '-c', code])} {{result_file}}"
-    words = ["--try-agent", agent, "--models", "some-model", "--cache", str(tmp_path / "cache")]
+    words = [
+        "--try-agent",
+        agent,
+        "--models",
+        "some-model",
+        "--cache",
+        str(tmp_path / "cache"),
+    ]
     done = preloaded.run(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     for line in ("ended     exit code 0", "cost      $0.2500", "worked", "+# tried"):
         assert line in done.stdout
     broken = preloaded.run(
-        "--try-agent", "command:python3 -c 'raise SystemExit(3)'", "--models", "m",
-        "--cache", str(tmp_path / "cache"), cwd=tmp_path,
-    )  # fmt: skip
+        "--try-agent",
+        "command:python3 -c 'raise SystemExit(3)'",
+        "--models",
+        "m",
+        "--cache",
+        str(tmp_path / "cache"),
+        cwd=tmp_path,
+    )
     assert broken.returncode == 1
     assert "ended     the agent ended with exit code 3" in broken.stdout
     assert "none: no change is left" in broken.stdout
@@ -118,15 +181,24 @@ def test_an_agent_is_tried_once(tmp_path: Path, preloaded: Preloaded) -> None:
     [
         (["--tries", "x"], "Invalid value for '--tries'"),
         (["--workers", "0"], "'--workers'"),
-        (["--models", "gpt-4o@nope", "--api-base", NOWHERE], "unknown edit format or agent 'nope'"),
-        (["--agent", "command:x {nope}"], "unknown placeholder {nope}; there are {message_file}"),
+        (
+            ["--models", "gpt-4o@nope", "--api-base", NOWHERE],
+            "unknown edit format or agent 'nope'",
+        ),
+        (
+            ["--agent", "command:x {nope}"],
+            "unknown placeholder {nope}; there are {message_file}",
+        ),
         (["--out", "/proc/x"], "--out /proc/x: cannot write there"),
         (["--cache", "/proc/foo"], "--cache /proc/foo: cannot write there"),
-        (["--models", "gpt-4o,opus"], "gpt-4o needs OPENAI_API_KEY, opus needs ANTHROPIC_API_KEY"),
+        (
+            ["--models", "gpt-4o,opus"],
+            "gpt-4o needs OPENAI_API_KEY, opus needs ANTHROPIC_API_KEY",
+        ),
         (["--api-base", "127.0.0.1:9"], "--api-base '127.0.0.1:9': give an address"),
         (["--all"], "--all is for --clean"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_one_line_that_names_input_and_fix(
     here: Run, words: list[str], said: str
 ) -> None:
@@ -137,7 +209,12 @@ def test_mistakes_are_one_line_that_names_input_and_fix(
     assert line.startswith("error: ") and said in line
 
 
-ROW = {"instance_id": "a__b-1", "repo": "a/b", "base_commit": "0" * 40, "problem_statement": "x"}
+ROW = {
+    "instance_id": "a__b-1",
+    "repo": "a/b",
+    "base_commit": "0" * 40,
+    "problem_statement": "x",
+}
 
 
 @pytest.mark.parametrize(
@@ -167,16 +244,22 @@ def test_broken_datasets_are_named_with_the_place(
 
 def test_byte_order_marks_and_comments_are_read(tmp_path: Path, here: Run) -> None:
     ids = tmp_path / "ids.txt"
-    ids.write_text(f"\ufeff# the easy ones\n{ID}  # slugs\n\ndemo__bank-1\n", encoding="utf-8")
+    ids.write_text(
+        f"\ufeff# the easy ones\n{ID}  # slugs\n\ndemo__bank-1\n", encoding="utf-8"
+    )
     assert read_ids(f"@{ids}") == (ID, "demo__bank-1")
     row = json.dumps({**ROW, "instance_id": ID})
     (tmp_path / "d.jsonl").write_text(f"\ufeff{row}\n", encoding="utf-8")
-    done = here(*replayed(tmp_path, "--dataset", str(tmp_path / "d.jsonl"), "--dry-run"))
+    done = here(
+        *replayed(tmp_path, "--dataset", str(tmp_path / "d.jsonl"), "--dry-run")
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_without_a_network_one_line_names_the_set(tmp_path: Path) -> None:
-    done = run_script(*replayed(tmp_path, "--dataset", "lite"), cwd=tmp_path, **nowhere(tmp_path))
+    done = run_script(
+        *replayed(tmp_path, "--dataset", "lite"), cwd=tmp_path, **nowhere(tmp_path)
+    )
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert "cannot load SWE-bench/SWE-bench_Lite from the hub" in line
@@ -199,9 +282,13 @@ def test_without_a_network_the_hub_is_given_up_at_once(
         "except Exception as error:\n    print(type(error).__name__, sum(slept))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=TOP, text=True, capture_output=True, check=True,
+        [sys.executable, "-c", code],
+        cwd=TOP,
+        text=True,
+        capture_output=True,
+        check=True,
         env=os.environ | nowhere(tmp_path),
-    )  # fmt: skip
+    )
     error, seconds = done.stdout.split()
     assert error == ("ConnectionError" if waits else "InfrastructureError")
     assert (float(seconds) > 5) is waits

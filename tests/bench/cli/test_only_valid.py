@@ -29,7 +29,10 @@ def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -
     done = here(*words)
     assert done.returncode == 0, done.stderr
     states = "1 flaky, 1 invalid, 3 not evaluated"
-    assert f"left out: 5 instances that v.json does not call valid: {states}" in done.stdout
+    assert (
+        f"left out: 5 instances that v.json does not call valid: {states}"
+        in done.stdout
+    )
     recorded = read_json(tmp_path / "predictions/r/run.json")
     assert recorded["selected"] == [ID]
     left_out = recorded["only_valid"]["left_out"]
@@ -71,7 +74,9 @@ def test_a_damaged_or_foreign_file_is_one_line(
 ) -> None:
     if content is not None:
         (tmp_path / "v.json").write_text(content)
-    done = here(*replayed(tmp_path, "--run", "r", "--only-valid", str(tmp_path / "v.json")))
+    done = here(
+        *replayed(tmp_path, "--run", "r", "--only-valid", str(tmp_path / "v.json"))
+    )
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: ") and words in line and "v.json" in line
@@ -82,7 +87,12 @@ def test_nothing_but_states_is_kept_of_a_file(tmp_path: Path) -> None:
     """The file names hidden tests; ``tests/test_leaks.py`` searches a whole run for them."""
     path = validity_file(tmp_path)
     data = json.loads(path.read_text())
-    secret = {"reason": "ZQ", "flaky_tests": ["ZQ"], "gold": [{"failed": ["ZQ"]}], "image": "ZQ"}
+    secret = {
+        "reason": "ZQ",
+        "flaky_tests": ["ZQ"],
+        "gold": [{"failed": ["ZQ"]}],
+        "image": "ZQ",
+    }
     for entry in data["instances"].values():
         entry |= secret
     path.write_text(json.dumps({**data, "dataset": {"name": "ZQ"}, "ZQ": "ZQ"}))

@@ -51,10 +51,20 @@ def here(
 def replayed(out: Path, *words: str) -> list[str]:
     """Return a command line of a run that needs no model."""
     return [
-        "--dataset", "demo", "--models", "scripted-a,scripted-b", "--environment", "none",
-        "--replay", str(TOP / "demo/replies"), "--out", str(out), "--cache", str(out / "cache"),
+        "--dataset",
+        "demo",
+        "--models",
+        "scripted-a,scripted-b",
+        "--environment",
+        "none",
+        "--replay",
+        str(TOP / "demo/replies"),
+        "--out",
+        str(out),
+        "--cache",
+        str(out / "cache"),
         *words,
-    ]  # fmt: skip
+    ]
 
 
 # --- 8. starting over
@@ -65,16 +75,32 @@ def test_what_a_deleted_run_leaves_is_named_and_removed(
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT)
     words = [
-        "--dataset", "demo", "--instances", ID, "--models", "gpt-4o", "--api-base", provider.url,
-        "--environment", "none", "--run", "h1", "--out", str(tmp_path), "--cache",
+        "--dataset",
+        "demo",
+        "--instances",
+        ID,
+        "--models",
+        "gpt-4o",
+        "--api-base",
+        provider.url,
+        "--environment",
+        "none",
+        "--run",
+        "h1",
+        "--out",
+        str(tmp_path),
+        "--cache",
         str(tmp_path / "cache"),
-    ]  # fmt: skip
+    ]
     assert here(*words).returncode == 0
     shutil.rmtree(tmp_path / "predictions/h1")
     again = here(*words)
     assert again.returncode == 2
     journals = tmp_path / "logs/h1/journals"
-    assert "1 journal of an earlier run h1" in again.stderr and str(journals) in again.stderr
+    assert (
+        "1 journal of an earlier run h1" in again.stderr
+        and str(journals) in again.stderr
+    )
     assert not (tmp_path / "predictions/h1").exists(), "nothing is made"
     clean = ["--run", "h1", "--out", str(tmp_path), "--clean"]
     assert "--clean --all removes it" in here(*clean).stderr
@@ -86,7 +112,9 @@ def test_what_a_deleted_run_leaves_is_named_and_removed(
     assert here(*words).returncode == 0, "a fresh start"
 
 
-def test_clean_all_asks_on_a_terminal(tmp_path: Path, here: Run, preloaded: Preloaded) -> None:
+def test_clean_all_asks_on_a_terminal(
+    tmp_path: Path, here: Run, preloaded: Preloaded
+) -> None:
     here(*replayed(tmp_path, "--run", "h1", "--instances", ID))
     for answer, left in (("n\n", True), ("y\n", False)):
         master, slave = pty.openpty()
@@ -107,10 +135,23 @@ def test_the_address_of_a_server_may_change_and_is_logged(
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT)
     words = [
-        "--dataset", "demo", "--models", "gpt-4o", "--environment", "none", "--run", "r",
-        "--out", str(tmp_path), "--cache", str(tmp_path / "cache"), "--call-retries", "0",
-        "--instances", ID,
-    ]  # fmt: skip
+        "--dataset",
+        "demo",
+        "--models",
+        "gpt-4o",
+        "--environment",
+        "none",
+        "--run",
+        "r",
+        "--out",
+        str(tmp_path),
+        "--cache",
+        str(tmp_path / "cache"),
+        "--call-retries",
+        "0",
+        "--instances",
+        ID,
+    ]
     assert here(*words, "--api-base", NOWHERE).returncode == 1
     moved = here(*words, "--api-base", provider.url)
     assert moved.returncode == 0, moved.stderr
@@ -174,7 +215,8 @@ def test_continue_reuses_what_the_run_recorded(tmp_path: Path, here: Run) -> Non
     assert "1 instance selected, 1 done before" in by_folder.stdout
     more = here("--continue", "predictions/r", "--instances", f"{ID},demo__units-1")
     assert (
-        "2 instances selected, 1 done before, 0 plausible in earlier runs, 1 to do" in more.stdout
+        "2 instances selected, 1 done before, 0 plausible in earlier runs, 1 to do"
+        in more.stdout
     )
     other = here("--continue", "predictions/r", "--tries", "2")
     assert other.returncode == 2
@@ -189,19 +231,36 @@ def test_a_password_in_an_address_is_not_recorded(
     secret = "hunter2-hunter2"
     address = provider.url.replace("http://", f"http://me:{secret}@")
     words = [
-        "--dataset", "demo", "--models", "gpt-4o", "--environment", "none", "--run", "r",
-        "--out", str(tmp_path), "--cache", str(tmp_path / "cache"), "--instances", ID,
-        "--api-base", address,
-    ]  # fmt: skip
+        "--dataset",
+        "demo",
+        "--models",
+        "gpt-4o",
+        "--environment",
+        "none",
+        "--run",
+        "r",
+        "--out",
+        str(tmp_path),
+        "--cache",
+        str(tmp_path / "cache"),
+        "--instances",
+        ID,
+        "--api-base",
+        address,
+    ]
     done = here(*words)
     assert done.returncode == 0, done.stderr
     files = [p for p in tmp_path.rglob("*") if p.is_file() and "cache" not in p.parts]
     assert len(files) > 5
-    for text in (done.stdout, done.stderr, *(p.read_text(errors="replace") for p in files)):
+    for text in (
+        done.stdout,
+        done.stderr,
+        *(p.read_text(errors="replace") for p in files),
+    ):
         assert secret not in text
-    assert read_json(tmp_path / "predictions/r/run.json")["options"]["api-base"].startswith(
-        "http://***@127.0.0.1:"
-    )
+    assert read_json(tmp_path / "predictions/r/run.json")["options"][
+        "api-base"
+    ].startswith("http://***@127.0.0.1:")
     sent = {headers["authorization"] for headers in provider.headers}
     assert sent == {f"Basic {base64.b64encode(f'me:{secret}'.encode()).decode()}"}
     again = here("--continue", "r", "--out", str(tmp_path))
@@ -221,9 +280,14 @@ def test_the_report_finds_cache_and_repositories_of_the_run(
     assert here(*words).returncode == 0
     home = tmp_path / "home"
     report = preloaded.run(
-        "predictions/r", "--evaluator", "local", "--no-page", cwd=tmp_path, script="report.py",
+        "predictions/r",
+        "--evaluator",
+        "local",
+        "--no-page",
+        cwd=tmp_path,
+        script="report.py",
         env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")},
-    )  # fmt: skip
+    )
     assert report.returncode == 0, report.stdout
     assert [*(cache / "environments/instances").iterdir()]
     assert not (home / "cache/swe-retry-harness").exists()

@@ -44,7 +44,8 @@ def test_no_file_of_a_run_holds_a_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "code"), [(UserError, 2), (InfrastructureError, 1), (OSError, 1), (ValueError, 1)]
+    ("kind", "code"),
+    [(UserError, 2), (InfrastructureError, 1), (OSError, 1), (ValueError, 1)],
 )
 def test_no_exception_shows_a_secret(
     kind: type[Exception],
@@ -84,19 +85,44 @@ def test_a_key_reaches_no_output_of_a_whole_run(
         Answer(status=500, error=quoting),
         Answer(status=401, error=quoting),
     )
-    live = ["--models", "gpt-4o", "--api-base", provider.url, "--call-retries", "1", "--tries", "1"]
+    live = [
+        "--models",
+        "gpt-4o",
+        "--api-base",
+        provider.url,
+        "--call-retries",
+        "1",
+        "--tries",
+        "1",
+    ]
     said = harness(*live, "--run", "live", "--environment", "local")
     assert "[OPENAI_API_KEY]" in said and "refused the key" in said
     prints = "import os, sys; print(os.environ); sys.exit(1)"
     command = f"command:{sys.executable} -c '{prints}'"
     said += harness(
-        "--models", "my-own", "--agent", command, "--agent-env", "OPENAI_API_KEY",
-        "--instances", "demo__bank-1", "--run", "outside", "--environment", "none", "--tries", "1",
-    )  # fmt: skip
+        "--models",
+        "my-own",
+        "--agent",
+        command,
+        "--agent-env",
+        "OPENAI_API_KEY",
+        "--instances",
+        "demo__bank-1",
+        "--run",
+        "outside",
+        "--environment",
+        "none",
+        "--tries",
+        "1",
+    )
     outside = str(tmp_path / "predictions/outside")
     words = [outside, "--evaluator", "local", "--cache", str(cache)]
     said += preloaded.run(*words, script="report.py", env=env).stdout
-    files = [p for p in (*tmp_path.rglob("*"), *(cache / "baselines").rglob("*")) if p.is_file()]
+    files = [
+        p
+        for p in (*tmp_path.rglob("*"), *(cache / "baselines").rglob("*"))
+        if p.is_file()
+    ]
     names = {path.name for path in files}
     assert {"harness.log", "ledger.jsonl", "run.json", "demo__bank-1.jsonl"} <= names
     shown = {str(path): path.read_bytes() for path in files}
@@ -118,12 +144,32 @@ def shown_by(here: Run, tmp_path: Path, cache: Path) -> Callable[..., Shown]:
     """Run the command and return by place all that it printed and wrote."""
 
     def run(*words: str, **env: str) -> Shown:
-        common = ["--dataset", "demo", "--instances", "demo__textkit-1", "--environment", "none",
-                  "--run", "r", "--out", str(tmp_path), "--cache", str(cache), "--tries", "1",
-                  "--call-retries", "0", "--allow-unpriced"]  # fmt: skip
+        common = [
+            "--dataset",
+            "demo",
+            "--instances",
+            "demo__textkit-1",
+            "--environment",
+            "none",
+            "--run",
+            "r",
+            "--out",
+            str(tmp_path),
+            "--cache",
+            str(cache),
+            "--tries",
+            "1",
+            "--call-retries",
+            "0",
+            "--allow-unpriced",
+        ]
         ours = {"OPENAI_API_KEY": SECRET, "SWE_RETRY_HARNESS_API_PASSWORD": ""}
         result = here(*common, *words, **ours, **env)
-        files = [p for place in ("predictions", "logs") for p in (tmp_path / place).rglob("*")]
+        files = [
+            p
+            for place in ("predictions", "logs")
+            for p in (tmp_path / place).rglob("*")
+        ]
         shown = {str(p): p.read_text(errors="replace") for p in files if p.is_file()}
         return {**shown, "stdout": result.stdout, "stderr": result.stderr}
 
@@ -144,7 +190,9 @@ def with_login(url: str, login: str = f"me:{QUOTED}") -> str:
 def refusals(url: str) -> Answer:
     """Return an answer that quotes the address and the header, as servers and proxies do."""
     pair = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
-    words = f"no route {with_login(url)}, {with_login(url, f'me:{PASSWORD}')}; Basic {pair}"
+    words = (
+        f"no route {with_login(url)}, {with_login(url, f'me:{PASSWORD}')}; Basic {pair}"
+    )
     return Answer(status=400, error={"message": words})
 
 
@@ -179,7 +227,10 @@ def test_a_password_in_an_address_reaches_nothing(
         assert len(shown) > 6 and "no route" in shown["stdout"], shown["stderr"]
     without_password(shown, "me:zq7", base64.b64encode(b"me:zq7").decode())
     sent = {headers.get("authorization", "") for headers in provider.headers}
-    assert any(kind.startswith("Basic ") for kind in sent) or path in ("proxy", "environment")
+    assert any(kind.startswith("Basic ") for kind in sent) or path in (
+        "proxy",
+        "environment",
+    )
 
 
 def test_a_cut_message_shows_no_half_of_a_password() -> None:
@@ -214,10 +265,22 @@ def test_a_command_that_prints_its_address_shows_no_password(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--agent", f"command:sh -c 'x http://me:{QUOTED}@h/'"], "--agent holds a password"),
-        (["--agent", f"command:sh http://me:{QUOTED}@h/ {{nope}}"], "--agent holds a password"),
-        (["--api-base", "http://me:ZQhunter/2@h/"], "--api-base '…@h/': give an address"),
-        (["--api-base", "http://me:12/ZQhunter@h/"], "--api-base '…@h/': give an address"),
+        (
+            ["--agent", f"command:sh -c 'x http://me:{QUOTED}@h/'"],
+            "--agent holds a password",
+        ),
+        (
+            ["--agent", f"command:sh http://me:{QUOTED}@h/ {{nope}}"],
+            "--agent holds a password",
+        ),
+        (
+            ["--api-base", "http://me:ZQhunter/2@h/"],
+            "--api-base '…@h/': give an address",
+        ),
+        (
+            ["--api-base", "http://me:12/ZQhunter@h/"],
+            "--api-base '…@h/': give an address",
+        ),
         (["--api-base", "me:ZQhunter@h/"], "--api-base '…@h/': give an address"),
         (["--config", "broken.yaml"], "is not YAML"),
         (["--config", "unknown.yaml"], "there is no option"),
@@ -234,7 +297,9 @@ def test_no_message_shows_a_password(
     address = with_login("http://h/")
     (tmp_path / "broken.yaml").write_text(f"api-base: {address}: x\n")
     (tmp_path / "unknown.yaml").write_text(f"api-bases: {address}\n")
-    (tmp_path / "format.yaml").write_text(f"models: {{a: {{edit_format: '{address}'}}}}\n")
+    (tmp_path / "format.yaml").write_text(
+        f"models: {{a: {{edit_format: '{address}'}}}}\n"
+    )
     shown = shown_by("--models", "gpt-4o", *words)
     assert said in shown["stderr"], shown["stderr"]
     without_password(shown)
@@ -249,4 +314,6 @@ def test_every_text_option_is_recorded_without_its_user(
     options = json.loads((tmp_path / "predictions/r/run.json").read_text())["options"]
     assert options["api-base"] == "http://***@h/v1?***"
     assert options["ray-address"].startswith("http://***@h/v1")
-    without_password({place: text for place, text in shown.items() if "run.json" in place})
+    without_password(
+        {place: text for place, text in shown.items() if "run.json" in place}
+    )

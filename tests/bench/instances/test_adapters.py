@@ -8,7 +8,13 @@ import pytest
 
 from bench.instances.adapters import ADAPTERS, adapter_of
 from bench.instances.adapters.base import date_of
-from bench.instances.instance import ImagePlace, Instance, instance_id_of, reversed_patch, split_row
+from bench.instances.instance import (
+    ImagePlace,
+    Instance,
+    instance_id_of,
+    reversed_patch,
+    split_row,
+)
 from core.errors import UserError
 from tests.support.task_sets import BASE, GOLD, PATCH, PRO, ROWS, SMITH, STATEMENT
 
@@ -60,12 +66,18 @@ PLACES = {
 
 def seen(instance: Instance) -> str:
     """Return everything of an instance that is printed, sent or named after it."""
-    shown = {name: value for name, value in vars(instance).items() if name not in ("bug", "image")}
+    shown = {
+        name: value
+        for name, value in vars(instance).items()
+        if name not in ("bug", "image")
+    }
     return f"{shown} {instance.shown_image}"
 
 
 @pytest.mark.parametrize("name", list(ROWS))
-def test_nothing_hidden_is_in_the_harness_half_and_all_of_it_in_the_other(name: str) -> None:
+def test_nothing_hidden_is_in_the_harness_half_and_all_of_it_in_the_other(
+    name: str,
+) -> None:
     instance, evaluation = split_row(ROWS[name])
     assert instance.set_name == LOOKS[name]
     text = seen(instance)
@@ -119,7 +131,9 @@ def test_pro_has_a_neutral_id_that_maps_back() -> None:
     assert instance.instance_id.startswith("Own__Thing-")
     assert len(instance.instance_id) == len("Own__Thing-") + 10
     assert evaluation.instance_id == PRO["instance_id"]
-    other, _ = split_row({**PRO, "patch": "", "instance_id": "instance_Own__Thing-b", "x": 1})
+    other, _ = split_row(
+        {**PRO, "patch": "", "instance_id": "instance_Own__Thing-b", "x": 1}
+    )
     assert other.instance_id == instance.instance_id, "made of visible columns alone"
     another, _ = split_row({**PRO, "problem_statement": "Another."})
     assert another.instance_id != instance.instance_id
@@ -128,7 +142,11 @@ def test_pro_has_a_neutral_id_that_maps_back() -> None:
 @pytest.mark.parametrize(
     ("name", "repo", "tag"),
     [
-        ("instance_NodeBB__NodeBB-00c7-vnan", "NodeBB/NodeBB", "nodebb.nodebb-NodeBB__NodeBB-00c7"),
+        (
+            "instance_NodeBB__NodeBB-00c7-vnan",
+            "NodeBB/NodeBB",
+            "nodebb.nodebb-NodeBB__NodeBB-00c7",
+        ),
         (
             "instance_element-hq__element-web-1-vnan",
             "element-hq/element-web",
@@ -149,7 +167,10 @@ def test_pro_images_without_a_tag(name: str, repo: str, tag: str) -> None:
 
 def test_pictures_of_the_issue_alone() -> None:
     assert split_row(ROWS["multimodal"])[0].image_urls == ("https://example.org/a.png",)
-    text = {**ROWS["multimodal"], "image_assets": '{"problem_statement": ["https://b/c.png"]}'}
+    text = {
+        **ROWS["multimodal"],
+        "image_assets": '{"problem_statement": ["https://b/c.png"]}',
+    }
     assert split_row(text)[0].image_urls == ("https://b/c.png",)
 
 
@@ -168,11 +189,17 @@ def test_smith_without_a_commit_uses_the_original_repository() -> None:
 
 
 @pytest.mark.parametrize("name", list(ROWS))
-def test_a_row_that_lacks_something_says_what_and_which_set_it_looks_like(name: str) -> None:
+def test_a_row_that_lacks_something_says_what_and_which_set_it_looks_like(
+    name: str,
+) -> None:
     adapter = adapter_of(ROWS[name])
     assert adapter is not None
     for key in adapter.required:
-        row = {other: value for other, value in ROWS[name].items() if other not in key.split("|")}
+        row = {
+            other: value
+            for other, value in ROWS[name].items()
+            if other not in key.split("|")
+        }
         with pytest.raises(UserError) as caught:
             split_row(row)
         words = str(caught.value)
@@ -197,7 +224,9 @@ DAMAGED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "change", "words"), DAMAGED)
-def test_damaged_rows_are_one_clear_line(name: str, change: dict[str, Any], words: str) -> None:
+def test_damaged_rows_are_one_clear_line(
+    name: str, change: dict[str, Any], words: str
+) -> None:
     with pytest.raises(UserError) as caught:
         split_row({**ROWS[name], **change})
     assert words in str(caught.value)
@@ -206,7 +235,9 @@ def test_damaged_rows_are_one_clear_line(name: str, change: dict[str, Any], word
 
 
 def test_rows_of_no_known_set_name_their_columns() -> None:
-    with pytest.raises(UserError, match=r"no known set: it has the columns prompt, task_id; known"):
+    with pytest.raises(
+        UserError, match=r"no known set: it has the columns prompt, task_id; known"
+    ):
         split_row({"task_id": 1, "prompt": "x"})
 
 

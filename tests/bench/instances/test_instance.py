@@ -73,7 +73,10 @@ def test_the_harnesss_half_holds_nothing_of_the_other() -> None:
     ("line", "expected"),
     [
         ("pytest -rA tests/a.py tests/b.py", "pytest -rA"),
-        ("pytest -n0 -rA -p no:cacheprovider x.py", "pytest -n0 -rA -p no:cacheprovider"),
+        (
+            "pytest -n0 -rA -p no:cacheprovider x.py",
+            "pytest -n0 -rA -p no:cacheprovider",
+        ),
         ("tox --current-env -epy39 -v -- tests/a.py", "tox --current-env -epy39 -v --"),
         (
             "PYTHONWARNINGS='ignore::UserWarning' bin/test -C --verbose sympy/a/tests/test_b.py",
@@ -127,7 +130,9 @@ def test_json_jsonl_parquet_and_saved_folders(tmp_path: Path) -> None:
     row = {**ROW, "problem_statement": "line\u2028separator\x0cfeed"}
     (tmp_path / "d.json").write_text(json.dumps([row]))
     (tmp_path / "d.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n\n")
-    Dataset.from_list([{**row, "PASS_TO_PASS": ["x"]}]).to_parquet(str(tmp_path / "d.parquet"))
+    Dataset.from_list([{**row, "PASS_TO_PASS": ["x"]}]).to_parquet(
+        str(tmp_path / "d.parquet")
+    )
     DatasetDict(test=Dataset.from_list([{**row, "PASS_TO_PASS": ["x"]}])).save_to_disk(
         str(tmp_path / "saved")
     )
@@ -140,7 +145,12 @@ def test_json_jsonl_parquet_and_saved_folders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("[", "is not JSON"), ("[]", "is empty"), ("", "is empty"), (json.dumps([ROW, ROW]), "twice")],
+    [
+        ("[", "is not JSON"),
+        ("[]", "is empty"),
+        ("", "is empty"),
+        (json.dumps([ROW, ROW]), "twice"),
+    ],
 )
 def test_bad_files_are_named(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "d.json").write_text(content)
@@ -166,7 +176,11 @@ def test_selection(tmp_path: Path) -> None:
     assert ids(pattern="[02]$") == ["0", "2"]
     assert ids(part="2:4") == ["2", "3"]
     assert ids(part="-2:") == ["8", "9"]
-    assert ids(shuffle=True, seed=1) == ids(shuffle=True, seed=1) != ids(shuffle=True, seed=2)
+    assert (
+        ids(shuffle=True, seed=1)
+        == ids(shuffle=True, seed=1)
+        != ids(shuffle=True, seed=2)
+    )
     for wrong in ({"ids": ("nope",)}, {"pattern": "("}, {"part": "1"}):
         with pytest.raises(UserError):
             ids(**wrong)
@@ -180,27 +194,36 @@ def test_selection(tmp_path: Path) -> None:
 def test_what_is_no_list_of_rows_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "d.json").write_text(content)
     with pytest.raises(
-        UserError, match=r"row 1 is not an object|not a list of rows; supported are \.json"
+        UserError,
+        match=r"row 1 is not an object|not a list of rows; supported are \.json",
     ):
         load_dataset(str(tmp_path / "d.json"), "test")
 
 
 @pytest.mark.parametrize(
-    "change", [{"spec": "{"}, {"spec": 5}, {"repo": "norepo"}, {"patch": 5}, {"eval_script": []}]
+    "change",
+    [{"spec": "{"}, {"spec": 5}, {"repo": "norepo"}, {"patch": 5}, {"eval_script": []}],
 )
 def test_fields_of_the_wrong_kind_are_named(change: dict[str, object]) -> None:
     with pytest.raises(UserError, match="own__thing-1"):
-        split_row({**ROW, **change, "eval_script": change.get("eval_script", SCRIPT) or [1]})
+        split_row(
+            {**ROW, **change, "eval_script": change.get("eval_script", SCRIPT) or [1]}
+        )
 
 
 def test_a_spec_may_be_json_text() -> None:
-    instance, _ = split_row({**ROW, "spec": '{"python": "3.9", "test_cmd": ["x", "pytest"]}'})
+    instance, _ = split_row(
+        {**ROW, "spec": '{"python": "3.9", "test_cmd": ["x", "pytest"]}'}
+    )
     assert instance.spec is not None
     assert (instance.spec.python, instance.spec.test_cmd) == ("3.9", "pytest")
 
 
 def test_rows_of_another_split_are_left_out(tmp_path: Path) -> None:
-    rows = [{**ROW, "split": "dev"}, {**ROW, "instance_id": "own__thing-2", "split": "test"}]
+    rows = [
+        {**ROW, "split": "dev"},
+        {**ROW, "instance_id": "own__thing-2", "split": "test"},
+    ]
     (tmp_path / "d.json").write_text(json.dumps(rows))
     (instance,) = load_dataset(str(tmp_path / "d.json"), "test").instances()
     assert instance.instance_id == "own__thing-2"
@@ -210,7 +233,9 @@ def test_rows_of_another_split_are_left_out(tmp_path: Path) -> None:
 
 def test_django_keeps_its_runner_when_a_hidden_file_is_called_tests() -> None:
     command = "./tests/runtests.py --verbosity 2 --settings=test_sqlite"
-    script = SCRIPT.replace("pytest -rA tests/hidden_test.py", f"{command} admin_views.tests")
+    script = SCRIPT.replace(
+        "pytest -rA tests/hidden_test.py", f"{command} admin_views.tests"
+    )
     setup = bare_setup(script, ["tests/admin_views/tests.py", "tests/hidden_test.py"])
     assert setup is not None
     assert setup.command == command
@@ -227,7 +252,9 @@ def test_commands_that_select_tests_by_option_are_unknown() -> None:
 
 def test_dates_select_instances() -> None:
     dates = ("2024-01-31T23:00:00Z", "2024-02-01", "2024-02-29T10:00:00Z", "2024-03")
-    all_ = [an_instance(instance_id=f"a__b-{n}", created_at=d) for n, d in enumerate(dates)]
+    all_ = [
+        an_instance(instance_id=f"a__b-{n}", created_at=d) for n, d in enumerate(dates)
+    ]
 
     def ids(since: str = "", until: str = "") -> str:
         return "".join(i.instance_id[-1] for i in dated(all_, since, until))
@@ -237,16 +264,23 @@ def test_dates_select_instances() -> None:
     assert ids(until="2024-01-31") == "0"
     with pytest.raises(UserError, match="no instance was created from 2025-01-01 to …"):
         ids(since="2025-01-01")
-    with pytest.raises(UserError, match=r"--since 'May' is not a date: give YYYY-MM-DD"):
+    with pytest.raises(
+        UserError, match=r"--since 'May' is not a date: give YYYY-MM-DD"
+    ):
         ids(since="May")
-    with pytest.raises(UserError, match=r"`created_at`, which 1 rows lack, as that of a__b-9"):
+    with pytest.raises(
+        UserError, match=r"`created_at`, which 1 rows lack, as that of a__b-9"
+    ):
         dated([*all_, an_instance(instance_id="a__b-9")], "2024-02", "")
 
 
 def test_names_of_sets_with_revisions(tmp_path: Path) -> None:
     assert DatasetName.parse("lite@abc123") == DatasetName("lite", "abc123")
     assert DatasetName.parse("own/set@v1.0") == DatasetName("own/set", "v1.0")
-    assert (DatasetName.parse("smith").split("test"), DatasetName("smith").split("x")) == (
+    assert (
+        DatasetName.parse("smith").split("test"),
+        DatasetName("smith").split("x"),
+    ) == (
         "train",
         "x",
     )

@@ -29,7 +29,10 @@ def folders() -> Iterator[Folders]:
 
 
 def test_results_of_a_parser(folders: Folders) -> None:
-    assert parsed_log(GOOD, "ok a::b\nno c\n", folders) == {"a::b": "PASSED", "c": "FAILED"}
+    assert parsed_log(GOOD, "ok a::b\nno c\n", folders) == {
+        "a::b": "PASSED",
+        "c": "FAILED",
+    }
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,9 @@ def test_broken_parsers_say_nothing(source: str, folders: Folders) -> None:
     assert parsed_log(source, "x", folders) == {}
 
 
-def test_a_parser_reaches_nothing_of_this_machine(folders: Folders, tmp_path: Path) -> None:
+def test_a_parser_reaches_nothing_of_this_machine(
+    folders: Folders, tmp_path: Path
+) -> None:
     os.environ["ZQ_SECRET"] = "1"
     mark = tmp_path / "mark"
     source = (

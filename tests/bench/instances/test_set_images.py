@@ -35,7 +35,9 @@ from tests.support.task_sets import (
 )
 
 pytestmark = pytest.mark.docker
-needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+needs_engine = pytest.mark.skipif(
+    not engine_answers(), reason="no Docker engine answers"
+)
 DOUBLE = "tests/test_core.py::test_double"
 PYTEST = "python -m pytest -rA -p no:cacheprovider"
 # Commands and parsers that run in the tiny images, in place of other languages' tools.
@@ -45,14 +47,20 @@ CHANGES: dict[str, dict[str, Any]] = {
         "test_cmds": [f"{PYTEST} >/tmp/log 2>&1"],
         "print_cmds": ["cat /tmp/log"],
     },
-    "rebench": {"install_config": {"install": "test -n $CONDA_DEFAULT_ENV", "test_cmd": PYTEST}},
+    "rebench": {
+        "install_config": {"install": "test -n $CONDA_DEFAULT_ENV", "test_cmd": PYTEST}
+    },
     "rebench-v2": {"language": "python", "install_config": {"test_cmd": [PYTEST]}},
     "multi": {"lang": "go"},
 }
 # A whole run on SWE-bench Pro in its image is in test_set_leaks.py.
 SETS = ("smith", "pro", "live", "multilang", "rebench", "rebench-v2", "gym", "multi")
 RUN_ALL = f"#!/bin/bash\nset -e\ncd /home/thing\n{PYTEST}\n"
-HIDDEN = {"home/fix.patch": "ZQHIDDEN", "home/test.patch": "ZQHIDDEN", "home/run.sh": RUN_ALL}
+HIDDEN = {
+    "home/fix.patch": "ZQHIDDEN",
+    "home/test.patch": "ZQHIDDEN",
+    "home/run.sh": RUN_ALL,
+}
 
 
 def instance_of(name: str, base: str, later: str) -> Instance:
@@ -75,7 +83,9 @@ def laid_out(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     if name == "smith":
         bug = git("diff", later, base, cwd=repository).decode()
         instance = replace(instance, bug=bug)
-    mirror_of(repository, tmp_path / "mirrors" / f"{instance.repo.replace('/', '__')}.git")
+    mirror_of(
+        repository, tmp_path / "mirrors" / f"{instance.repo.replace('/', '__')}.git"
+    )
     if not instance.place.fresh_tree:
         git("checkout", "--quiet", base, cwd=repository)
     write_files(repository, {"left_by_the_image": "built\n"})
@@ -83,7 +93,9 @@ def laid_out(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     keeps = instance.place.keeps_home
-    with built(instance.image, instance.place.folder, repository, HIDDEN, keeps_home=keeps):
+    with built(
+        instance.image, instance.place.folder, repository, HIDDEN, keeps_home=keeps
+    ):
         yield instance, checkout, tmp_path
 
 
@@ -106,9 +118,13 @@ def regression_of(
 @needs_engine
 @pytest.mark.long
 @pytest.mark.parametrize("laid_out", SETS, indirect=True)
-def test_candidates_of_every_set_in_its_image(laid_out: tuple[Instance, Checkout, Path]) -> None:
+def test_candidates_of_every_set_in_its_image(
+    laid_out: tuple[Instance, Checkout, Path],
+) -> None:
     instance, checkout, folder = laid_out
-    assert (checkout.root / "core.py").read_text() == FILES["core.py"], "the tree has the bug"
+    assert (checkout.root / "core.py").read_text() == FILES["core.py"], (
+        "the tree has the bug"
+    )
     client = connect()
     session = DockerEnvironment(client, "sets").start(project_of(instance, checkout))
     held = session.cleaned  # type: ignore[attr-defined]
@@ -156,13 +172,18 @@ def hides_what_it_must(prepared: Any, instance: Instance) -> None:
 @needs_engine
 @pytest.mark.long
 @pytest.mark.parametrize("laid_out", ["live"], indirect=True)
-def test_users_and_images_without_a_repository(laid_out: tuple[Instance, Checkout, Path]) -> None:
+def test_users_and_images_without_a_repository(
+    laid_out: tuple[Instance, Checkout, Path],
+) -> None:
     instance, checkout, _ = laid_out
     other = replace(instance, place=replace(instance.place, user="nobody"))
     session = DockerEnvironment(connect(), "sets").start(project_of(other, checkout))
     try:
         with session.prepare({"core.py": FIXED.encode()}) as prepared:
-            assert prepared.run("id -un; pwd", 60).output.split() == ["nobody", "/testbed"]
+            assert prepared.run("id -un; pwd", 60).output.split() == [
+                "nobody",
+                "/testbed",
+            ]
     finally:
         session.stop()
     elsewhere = replace(instance, place=replace(instance.place, folder="/nowhere"))
@@ -176,9 +197,13 @@ def test_a_pull_that_fails_names_the_image_as_it_is_shown(tmp_path: Path) -> Non
     base, _ = history(tmp_path / "repository")
     instance = replace(instance_of("pro", base, ""), image="127.0.0.1:9/gold:ZQHIDDEN")
     mirror_of(tmp_path / "repository", tmp_path / "Own__Thing.git")
-    snapshot = snapshot_of(instance, Mirrors(tmp_path), Snapshots(tmp_path / "snapshots"))
+    snapshot = snapshot_of(
+        instance, Mirrors(tmp_path), Snapshots(tmp_path / "snapshots")
+    )
     checkout = make_checkout(snapshot, tmp_path / "checkout")
-    with pytest.raises(InfrastructureError, match="cannot pull jefzda/sweap-images:Own__Thing-"):
+    with pytest.raises(
+        InfrastructureError, match="cannot pull jefzda/sweap-images:Own__Thing-"
+    ):
         DockerEnvironment(connect(), "sets").start(project_of(instance, checkout))
     missing = [replace(instance, image="x:GOLD", image_label="x:neutral"), instance]
     said = shown_names("pull x:GOLD and 127.0.0.1:9/gold:ZQHIDDEN", missing)

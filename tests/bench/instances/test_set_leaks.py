@@ -41,7 +41,9 @@ def placed(name: str, folder: Path) -> tuple[dict[str, Any], str]:
         row["base_commit"] = later
         row["patch"] = git("diff", later, base, cwd=folder / "repository").decode()
     repo = split_row(row)[0].repo
-    mirror_of(folder / "repository", folder / "mirrors" / f"{repo.replace('/', '__')}.git")
+    mirror_of(
+        folder / "repository", folder / "mirrors" / f"{repo.replace('/', '__')}.git"
+    )
     return row, later
 
 
@@ -58,9 +60,11 @@ def run(
         run="r",
     )
     options = Options(
-        dataset=str(folder / "rows.json"), out=folder / "out", cache=folder / "cache",
+        dataset=str(folder / "rows.json"),
+        out=folder / "out",
+        cache=folder / "cache",
         repos=folder / "mirrors",
-    )  # fmt: skip
+    )
     said: list[str] = []
     assert run_command(config, options, said.append) == 0, said
     return RunStore(folder / "out", "r"), "\n".join(said)
@@ -85,7 +89,11 @@ def test_no_sentinel_of_any_set(
     shown = json.dumps(provider.requests)
     printed = "\n".join([said, *capfd.readouterr()])
     # The commit of SWE-smith's bug is no secret.
-    hides(tmp_path, {"requests": shown, "said": printed}, {later} - {row.get("base_commit")})
+    hides(
+        tmp_path,
+        {"requests": shown, "said": printed},
+        {later} - {row.get("base_commit")},
+    )
     assert "It subtracts." in shown
     assert ("https://example.org/a.png" in shown) is (name == "multimodal")
     predicted = json.loads(store.prediction(instance_id_of(row)).read_text())
@@ -110,7 +118,11 @@ def test_pro_in_its_image_under_a_neutral_id(
     with built(instance.image, "/app", tmp_path / "repository", {}, keeps_home=True):
         store, said = run(tmp_path, row, provider, EnvironmentKind.DOCKER)
     assert commands
-    texts = {"requests": json.dumps(provider.requests), "commands": repr(commands), "said": said}
+    texts = {
+        "requests": json.dumps(provider.requests),
+        "commands": repr(commands),
+        "said": said,
+    }
     hides(tmp_path, texts, {later})
     predicted = json.loads(store.prediction(instance.instance_id).read_text())
     assert predicted["instance_id"] == instance.instance_id

@@ -48,9 +48,13 @@ def job(tmp_path: Path, workspace: Path) -> Runner:
     return Runner(tmp_path)
 
 
-def start(job: Runner, code: int = 0, printed: str = "", **inputs: str) -> tuple[Done, Any]:
+def start(
+    job: Runner, code: int = 0, printed: str = "", **inputs: str
+) -> tuple[Done, Any]:
     """Return what came of the last step, and how the harness was called."""
-    (job.folder / "given.json").write_text(json.dumps({"code": code, "printed": printed}))
+    (job.folder / "given.json").write_text(
+        json.dumps({"code": code, "printed": printed})
+    )
     named = {name.replace("_", "-"): value for name, value in inputs.items()}
     done = run_action(job, {**GIVEN, **named}, "run", HOME=str(job.folder))
     told = job.folder / "called.json"
@@ -68,8 +72,14 @@ def options(called: Mapping[str, Any]) -> dict[str, list[str]]:
 def test_inputs_and_outputs() -> None:
     action = Action.read()
     assert {*action.inputs} == {
-        "issue", "models", "budget-usd", "attempts", "setup-cmd", "test-cmd", "agent"
-    }  # fmt: skip
+        "issue",
+        "models",
+        "budget-usd",
+        "attempts",
+        "setup-cmd",
+        "test-cmd",
+        "agent",
+    }
     assert {*action.outputs} == {"outcome", "patch", "branch", "cost-usd", "summary"}
     used = {
         expression
@@ -82,7 +92,9 @@ def test_inputs_and_outputs() -> None:
 
 def test_scripts_have_no_expressions_and_use_no_other_action() -> None:
     for step in Action.read().steps:
-        assert "${{" not in step["run"] and "uses" not in step and step["shell"] == "bash"
+        assert (
+            "${{" not in step["run"] and "uses" not in step and step["shell"] == "bash"
+        )
     # The script names what the harness itself decides by.
     named = f"from {bubblewrap_works.__module__} import {bubblewrap_works.__name__}"
     assert any(named in step["run"] for step in Action.read().steps)
@@ -97,7 +109,9 @@ def test_the_example_is_pinned_and_starts_only_when_it_is_told_to() -> None:
     assert workflow["permissions"] == {}
     for used in re.findall(r"uses: (.*)", text):
         placeholder = used.startswith("OWNER/REPOSITORY@")
-        assert placeholder or re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}  # v[\d.]+", used), used
+        assert placeholder or re.fullmatch(
+            r"actions/[\w-]+@[0-9a-f]{40}  # v[\d.]+", used
+        ), used
     solving, publishing = workflow["jobs"].values()
     assert solving["permissions"] == {"contents": "read", "issues": "read"}
     assert "github.event.label.name == 'retry-harness'" in solving["if"]
@@ -139,7 +153,9 @@ def test_a_text_stays_a_text(job: Runner, text: str) -> None:
     _, called = start(job, issue=text)
     (path,) = options(called)["--issue"]
     assert Path(path).read_text().rstrip("\n") == text.rstrip("\n")
-    assert options(called)["--models"] == ["gpt-4o"] and not [*job.folder.rglob("pwned")]
+    assert options(called)["--models"] == ["gpt-4o"] and not [
+        *job.folder.rglob("pwned")
+    ]
 
 
 def test_inputs_reach_the_harness(job: Runner, workspace: Path) -> None:
@@ -147,7 +163,9 @@ def test_inputs_reach_the_harness(job: Runner, workspace: Path) -> None:
     _, called = start(job, setup_cmd="pip install -e .\n\n  make $X\n", **given)
     found = options(called)
     work = Path(called["folder"])
-    assert found["--repo"] == [str(job.workspace)] and found["--environment"] == ["local"]
+    assert found["--repo"] == [str(job.workspace)] and found["--environment"] == [
+        "local"
+    ]
     assert (found["--tries"], found["--budget-usd"]) == (["2"], ["2"])
     assert found["--setup-cmd"] == ["pip install -e .", "  make $X"]
     assert (found["--test-cmd"], found["--agent"]) == (["make 'a b'"], ["codex"])
@@ -180,16 +198,24 @@ def test_outputs_and_summary_of_a_run(job: Runner, tmp_path: Path) -> None:
     summary = tmp_path / "the summary.md"
     summary.write_bytes(b"x" * 2_000_000)
     result = {
-        "outcome": "plausible, untested", "reason": "", "exit_code": 0, "cost_usd": "0.25",
-        "patch": "/a b/\nbranch<<E\nforged\nE", "branch": None, "summary": str(summary),
-    }  # fmt: skip
+        "outcome": "plausible, untested",
+        "reason": "",
+        "exit_code": 0,
+        "cost_usd": "0.25",
+        "patch": "/a b/\nbranch<<E\nforged\nE",
+        "branch": None,
+        "summary": str(summary),
+    }
     counts = '::error::forged\n{"run": "r", "dollars": "0.1"}\n'
     done, _ = start(job, 0, counts + json.dumps(result))
     assert done.code == 0
     assert done.outputs == {
-        "outcome": "plausible, untested", "patch": result["patch"], "branch": "",
-        "cost-usd": "0.25", "summary": str(summary),
-    }  # fmt: skip
+        "outcome": "plausible, untested",
+        "patch": result["patch"],
+        "branch": "",
+        "cost-usd": "0.25",
+        "summary": str(summary),
+    }
     assert 1_000_000 < len(done.summary) < 1_001_000
     # Until the word that only the step knows, the runner takes no command from the output.
     found = re.match(r"::stop-commands::(\w{32})\n", done.printed)

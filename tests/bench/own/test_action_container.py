@@ -32,10 +32,18 @@ ISSUE = "::error::add subtracts $(touch /tmp/pwned)\n\nadd(2, 3) is -1, should b
 JOB = Path("/job")
 # bubblewrap in a container makes namespaces and mounts /proc.
 OPTIONS = (
-    "--network", "host", "--cap-add", "SYS_ADMIN", "--cap-add", "NET_ADMIN",
-    *(word for name in ("seccomp", "apparmor", "systempaths")
-      for word in ("--security-opt", f"{name}=unconfined")),
-)  # fmt: skip
+    "--network",
+    "host",
+    "--cap-add",
+    "SYS_ADMIN",
+    "--cap-add",
+    "NET_ADMIN",
+    *(
+        word
+        for name in ("seccomp", "apparmor", "systempaths")
+        for word in ("--security-opt", f"{name}=unconfined")
+    ),
+)
 # Fails where a test sees a key, another process, the job's folders or the network. Its own file
 # has the keys' names in two parts, because the search finds them in any file.
 LOOK = f"""
@@ -72,14 +80,18 @@ SETUP = "env >/tmp/seen-by-setup\n\npython --version"
 
 
 def docker(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["docker", *words], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture
 def container() -> Iterator[str]:
     image = os.environ.get("ACTION_IMAGE", "python:3.11-slim")
     more = shlex.split(os.environ.get("ACTION_DOCKER_OPTIONS", ""))
-    made = docker("run", "--detach", "--init", *OPTIONS, *more, image, "sleep", "infinity")
+    made = docker(
+        "run", "--detach", "--init", *OPTIONS, *more, image, "sleep", "infinity"
+    )
     assert made.returncode == 0, made.stderr
     name = made.stdout.strip()
     try:
@@ -104,10 +116,14 @@ def make_job(container: str, user: str, folder: Path, port: int) -> Runner:
     job = folder / "job"
     run_git(folder, "clone", "--quiet", "--bare", str(source), str(job / "me/calc.git"))
     run_git(folder, "clone", "--quiet", str(source), str(job / "workspace"))
-    run_git(job / "workspace", "remote", "set-url", "origin", f"file://{JOB}/me/calc.git")
+    run_git(
+        job / "workspace", "remote", "set-url", "origin", f"file://{JOB}/me/calc.git"
+    )
     (job / "temp").mkdir()
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=TOP, capture_output=True, check=True, text=True).stdout
+    names = subprocess.run(
+        listed, cwd=TOP, capture_output=True, check=True, text=True
+    ).stdout
     for name in filter(None, names.split("\0")):
         if (TOP / name).is_file():
             (job / "action" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +143,9 @@ def make_job(container: str, user: str, folder: Path, port: int) -> Runner:
 
 
 @pytest.mark.parametrize("user", ["root", "runner"])
-def test_the_steps_in_a_fresh_container(container: str, user: str, tmp_path: Path) -> None:
+def test_the_steps_in_a_fresh_container(
+    container: str, user: str, tmp_path: Path
+) -> None:
     with Provider() as provider:
         provider.will_answer(*RIGHT)
         job = make_job(container, user, tmp_path, urlsplit(provider.url).port or 0)
@@ -142,7 +160,9 @@ def test_the_steps_in_a_fresh_container(container: str, user: str, tmp_path: Pat
         git = "git -c safe.directory='*' "
 
         branch = done.outputs["branch"]
-        assert done.outputs["outcome"] == "plausible" and branch.startswith("retry-harness/text-")
+        assert done.outputs["outcome"] == "plausible" and branch.startswith(
+            "retry-harness/text-"
+        )
         assert 0 < float(done.outputs["cost-usd"]) < 1
         assert "+    return a + b" in job.read(done.outputs["patch"])
         assert job.read(done.outputs["summary"]) == done.summary
@@ -156,7 +176,9 @@ def test_the_steps_in_a_fresh_container(container: str, user: str, tmp_path: Pat
         )
         assert looked.returncode == 0, "a look outside of the sandbox finds nothing"
 
-        log = job.command(f"{git} log --format='%an|%s|%P' '{branch}' -2").stdout.splitlines()
+        log = job.command(
+            f"{git} log --format='%an|%s|%P' '{branch}' -2"
+        ).stdout.splitlines()
         base = job.command(f"{git} rev-parse HEAD").stdout.strip()
         assert log[0] == f"github-actions[bot]|{ISSUE.splitlines()[0]}|{base}"
         assert log[1].endswith("|First|")
@@ -170,7 +192,9 @@ def test_the_steps_in_a_fresh_container(container: str, user: str, tmp_path: Pat
         for word in (KEY, TOKEN):
             assert word not in done.printed and word not in str(done.outputs)
             found = job.command(f"grep -rlF {word} {places}")
-            assert (found.returncode, found.stdout) == (1, ""), found.stdout + found.stderr
+            assert (found.returncode, found.stdout) == (1, ""), (
+                found.stdout + found.stderr
+            )
         assert "PATH=" in job.read("/tmp/seen-by-setup")
         assert job.command("test -e /tmp/pwned").returncode == 1
 
@@ -179,7 +203,11 @@ def test_the_steps_in_a_fresh_container(container: str, user: str, tmp_path: Pat
         provider.will_answer(*WRONG)
         red = run_action(job, given, **keys)
         print(red.seconds, red.outputs)
-        assert (red.code, red.outputs["outcome"], red.outputs["branch"]) == (1, "not plausible", "")
+        assert (red.code, red.outputs["outcome"], red.outputs["branch"]) == (
+            1,
+            "not plausible",
+            "",
+        )
         assert "**Not plausible" in red.summary and float(red.outputs["cost-usd"]) > 0
 
 

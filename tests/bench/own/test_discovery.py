@@ -33,7 +33,12 @@ def found_in(files: Mapping[str, str]) -> Found:
         ({"README.md": "pytest"}, [], "", None),
         (TEST, [PYTEST], "pytest", Runner.PYTEST),
         ({"setup.py": "", **TEST}, [EDITABLE, PYTEST], "pytest", Runner.PYTEST),
-        ({"setup.py": "tests_require=['pytest']"}, [EDITABLE, PYTEST], "pytest", Runner.PYTEST),
+        (
+            {"setup.py": "tests_require=['pytest']"},
+            [EDITABLE, PYTEST],
+            "pytest",
+            Runner.PYTEST,
+        ),
         (
             {"requirements.txt": "six", **TEST},
             ["pip install -r requirements.txt", PYTEST],
@@ -55,8 +60,18 @@ def found_in(files: Mapping[str, str]) -> Found:
             Runner.JEST,
         ),
         ({"package.json": NO_TEST}, ["npm install"], "", None),
-        ({"package.json": NO_TEST, "go.mod": ""}, ["go mod download"], "go test ./...", Runner.GO),
-        ({"Cargo.toml": "", "a_test.py": ""}, ["cargo fetch"], "cargo test", Runner.CARGO),
+        (
+            {"package.json": NO_TEST, "go.mod": ""},
+            ["go mod download"],
+            "go test ./...",
+            Runner.GO,
+        ),
+        (
+            {"Cargo.toml": "", "a_test.py": ""},
+            ["cargo fetch"],
+            "cargo test",
+            Runner.CARGO,
+        ),
         (
             {"pom.xml": ""},
             ["mvn -q -B -DskipTests dependency:go-offline"],
@@ -70,10 +85,15 @@ def found_in(files: Mapping[str, str]) -> Found:
             Runner.GRADLE,
         ),
         ({"Makefile": "all:\n\ntest: all\n\t./t\n"}, [], "make test", Runner.SCRIPT),
-        ({"Makefile": "test := 1\ntest ::= 1\ncheck:\n"}, [], "make check", Runner.SCRIPT),
+        (
+            {"Makefile": "test := 1\ntest ::= 1\ncheck:\n"},
+            [],
+            "make check",
+            Runner.SCRIPT,
+        ),
         ({"setup.py": "", "Makefile": "test:"}, [EDITABLE], "make test", Runner.SCRIPT),
     ],
-)  # fmt: skip
+)
 def test_each_language_has_its_way(
     files: Mapping[str, str], setup: list[str], test: str, runner: Runner | None
 ) -> None:
@@ -93,11 +113,15 @@ GROUPS = "[dependency-groups]\ndev = ['ruff']\ntest = [\r\n  'pytest>=8',\n]\n"
     ("files", "install"),
     [
         (
-            {"pyproject.toml": f"[project.optional-dependencies]\ntests = ['pytest']\n{GROUPS}"},
+            {
+                "pyproject.toml": f"[project.optional-dependencies]\ntests = ['pytest']\n{GROUPS}"
+            },
             [EDITABLE, "pip install --group test"],
         ),
         (
-            {"pyproject.toml": "[project.optional-dependencies]\ntests = [\n 'pytest',\n]"},
+            {
+                "pyproject.toml": "[project.optional-dependencies]\ntests = [\n 'pytest',\n]"
+            },
             ["pip install -e '.[tests]'"],
         ),
         (
@@ -105,9 +129,16 @@ GROUPS = "[dependency-groups]\ndev = ['ruff']\ntest = [\r\n  'pytest>=8',\n]\n"
             ["pip install -e '.[testing]'", PYTEST],
         ),
         ({"setup.cfg": f"[metadata]\n{EXTRAS}"}, ["pip install -e '.[dev]'"]),
-        ({"setup.py": "{'testing': ['mock']}"}, ["pip install -e '.[testing]'", PYTEST]),
         (
-            {"setup.py": "", "requirements/dev.txt": "", "requirements/tests.txt": "pytest"},
+            {"setup.py": "{'testing': ['mock']}"},
+            ["pip install -e '.[testing]'", PYTEST],
+        ),
+        (
+            {
+                "setup.py": "",
+                "requirements/dev.txt": "",
+                "requirements/tests.txt": "pytest",
+            },
             [EDITABLE, "pip install -r requirements/tests.txt"],
         ),
         (
@@ -115,14 +146,23 @@ GROUPS = "[dependency-groups]\ndev = ['ruff']\ntest = [\r\n  'pytest>=8',\n]\n"
             [EDITABLE, "pip install -r tests/requirements.txt", PYTEST],
         ),
         (
-            {"setup.py": "", "r.txt": "x", "tox.ini": "[testenv]\ndeps =\n  six\n  -rr.txt\n"},
+            {
+                "setup.py": "",
+                "r.txt": "x",
+                "tox.ini": "[testenv]\ndeps =\n  six\n  -rr.txt\n",
+            },
             [EDITABLE, "pip install -r r.txt", PYTEST],
         ),
-        ({"setup.py": "", "tox.ini": "[testenv]\ndeps = -r gone.txt\n"}, [EDITABLE, PYTEST]),
+        (
+            {"setup.py": "", "tox.ini": "[testenv]\ndeps = -r gone.txt\n"},
+            [EDITABLE, PYTEST],
+        ),
         ({"setup.py": "", "requirements-test;x.txt": "pytest"}, [EDITABLE, PYTEST]),
     ],
-)  # fmt: skip
-def test_packages_of_tests_are_found(files: Mapping[str, str], install: list[str]) -> None:
+)
+def test_packages_of_tests_are_found(
+    files: Mapping[str, str], install: list[str]
+) -> None:
     assert [*found_in({**files, **TEST}).commands.setup] == install
 
 
@@ -147,7 +187,9 @@ RUFF = "ruff check --output-format concise"
         (JEST, "npm run lint"),
     ],
 )
-def test_lint_is_found_where_it_is_configured(files: Mapping[str, str], lint: str) -> None:
+def test_lint_is_found_where_it_is_configured(
+    files: Mapping[str, str], lint: str
+) -> None:
     commands = found_in(files).commands
     assert commands.lint == lint
     tool = lint.partition(" ")[0]
@@ -159,14 +201,24 @@ def test_the_image_of_a_devcontainer_and_the_pinned_python_are_found() -> None:
     text = '{\n // "image": "old",\n "name": "x", "image": "reg/py:3", // a comment\n}'
     found = found_in({path: text, ".python-version": "3.9.7\n"})
     assert (found.commands.image, found.sources["image"]) == ("reg/py:3", path)
-    assert (found.commands.python, found.sources["python"]) == ("3.9", ".python-version")
-    for other in ('{"image": "a b"}', '{"image": "-v"}', '{"image":', '{"image": ["x"]}'):
+    assert (found.commands.python, found.sources["python"]) == (
+        "3.9",
+        ".python-version",
+    )
+    for other in (
+        '{"image": "a b"}',
+        '{"image": "-v"}',
+        '{"image":',
+        '{"image": ["x"]}',
+    ):
         files = {path: other, ".python-version": "pypy3.10"}
         assert found_in(files).commands == Commands()
 
 
 def test_sources_name_the_files() -> None:
-    found = found_in({"pyproject.toml": PROJECT, "requirements-dev.txt": "pytest", **TEST})
+    found = found_in(
+        {"pyproject.toml": PROJECT, "requirements-dev.txt": "pytest", **TEST}
+    )
     setup = "pyproject.toml, requirements-dev.txt"
     assert found.sources == {"setup": setup, "test": "tests/test_a.py"}
 
@@ -194,7 +246,10 @@ def test_commands_are_read_from_a_file() -> None:
     ("text", "words"),
     [
         ("test-cmd = ", "is not TOML: Invalid value (at end of document)"),
-        ("test = 'x'", "'test': Extra inputs are not permitted; its keys are setup-cmd, test-cmd"),
+        (
+            "test = 'x'",
+            "'test': Extra inputs are not permitted; its keys are setup-cmd, test-cmd",
+        ),
         ("test-cmd = 1", "'test-cmd': Input should be a valid string"),
         ("setup-cmd = [1]", "'setup-cmd[0]': Input should be a valid string"),
         ("setup-cmd = {a = 1}", "'setup-cmd': Input should be a valid tuple"),
@@ -247,6 +302,8 @@ def test_no_content_takes_long(part: str) -> None:
 
 
 def test_a_file_that_is_too_large_or_unreadable_is_as_an_empty_one() -> None:
-    assert discover(["package.json", "setup.py"], lambda _: None).commands.setup == (EDITABLE,)
+    assert discover(["package.json", "setup.py"], lambda _: None).commands.setup == (
+        EDITABLE,
+    )
     large = {"setup.py": "", "tox.ini": "pytest" + " " * (1 << 18)}
     assert not found_in(large).commands.test

@@ -73,15 +73,29 @@ log.showSignature true
 protocol.ext.allow always
 status.submoduleSummary true
 """
-HOOKS = ("post-index-change", "reference-transaction", "pre-commit", "post-commit", "commit-msg")
-HOOKS += ("pre-auto-gc", "applypatch-msg", "pre-applypatch", "fsmonitor-watchman", "post-checkout")
+HOOKS = (
+    "post-index-change",
+    "reference-transaction",
+    "pre-commit",
+    "post-commit",
+    "commit-msg",
+)
+HOOKS += (
+    "pre-auto-gc",
+    "applypatch-msg",
+    "pre-applypatch",
+    "fsmonitor-watchman",
+    "post-checkout",
+)
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with a configuration of git of its own."""
     place = tmp_path / "home"
-    write_files(place, {".gitconfig": "[user]\n\tname = Of Home\n\temail = home@example.org\n"})
+    write_files(
+        place, {".gitconfig": "[user]\n\tname = Of Home\n\temail = home@example.org\n"}
+    )
     monkeypatch.setenv("HOME", str(place))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     return place
@@ -95,7 +109,9 @@ class Trap:
         self.hooks = folder / "hooks"
         # A filter must not change what it is given.
         script = f'#!/bin/sh\necho "$0 $*" >>{shlex.quote(str(self.mark))}\ncat\n'
-        write_files(folder, {"trap": script, **{f"hooks/{name}": script for name in HOOKS}})
+        write_files(
+            folder, {"trap": script, **{f"hooks/{name}": script for name in HOOKS}}
+        )
         self.program = folder / "trap"
         for path in (self.program, *self.hooks.iterdir()):
             path.chmod(0o755)
@@ -184,7 +200,8 @@ def test_submodules_and_their_configuration_start_nothing(
     trap: Trap, calc: Path, tmp_path: Path
 ) -> None:
     other = make_repository(
-        tmp_path / "other", {"lib.py": "VALUE = 1\n", ".gitattributes": "* filter=trap\n"}
+        tmp_path / "other",
+        {"lib.py": "VALUE = 1\n", ".gitattributes": "* filter=trap\n"},
     )
     run_git(calc, "submodule", "--quiet", "add", str(other), "vendor")
     run_git(calc, "commit", "--quiet", "--all", "-m", "Add vendor")
@@ -200,7 +217,9 @@ def test_submodules_and_their_configuration_start_nothing(
     assert not open_repository(str(calc), "", tmp_path / "cache").changed
 
 
-def test_a_partial_clone_fetches_nothing(trap: Trap, calc: Path, tmp_path: Path) -> None:
+def test_a_partial_clone_fetches_nothing(
+    trap: Trap, calc: Path, tmp_path: Path
+) -> None:
     """What is missing would be fetched by a program of the configuration."""
     first = run_git(calc, "rev-parse", "HEAD")
     run_git(calc, "commit", "--quiet", "--allow-empty", "-m", "Second")
@@ -227,7 +246,9 @@ def test_the_work_tree_is_where_the_repository_lies(calc: Path, tmp_path: Path) 
         assert found.tree in (calc, None) and "secret.txt" not in found.files
         if found.tree:
             found.apply(PATCH)
-            run_git(private, "-C", str(calc), "--work-tree", str(calc), "checkout", "lib")
+            run_git(
+                private, "-C", str(calc), "--work-tree", str(calc), "checkout", "lib"
+            )
     assert run_git(private, "status", "--porcelain") == ""
 
 
@@ -259,22 +280,43 @@ def test_line_endings_of_the_repository_count(calc: Path, tmp_path: Path) -> Non
     assert not open_repository(str(calc), "", tmp_path / "cache").changed
 
 
-def test_git_takes_over_who_the_user_is_and_how_to_log_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_takes_over_who_the_user_is_and_how_to_log_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     taken = {
-        "GIT_AUTHOR_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org", "GIT_SSH_COMMAND": "ssh -4",
-        "GIT_ASKPASS": "ask", "GIT_SSL_CAINFO": "/ca", "SSH_AUTH_SOCK": "/s", "HTTPS_PROXY": "p",
+        "GIT_AUTHOR_NAME": "A",
+        "GIT_COMMITTER_EMAIL": "a@example.org",
+        "GIT_SSH_COMMAND": "ssh -4",
+        "GIT_ASKPASS": "ask",
+        "GIT_SSL_CAINFO": "/ca",
+        "SSH_AUTH_SOCK": "/s",
+        "HTTPS_PROXY": "p",
         "GIT_CONFIG_GLOBAL": "/home/me/.gitconfig",
-    }  # fmt: skip
+    }
     left = (
-        "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_EXTERNAL_DIFF",
-        "GIT_EDITOR", "GIT_PAGER", "GIT_PROXY_COMMAND", "GIT_CONFIG_PARAMETERS", "GIT_TRACE",
-        "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_CONFIG_SYSTEM",
-    )  # fmt: skip
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_EDITOR",
+        "GIT_PAGER",
+        "GIT_PROXY_COMMAND",
+        "GIT_CONFIG_PARAMETERS",
+        "GIT_TRACE",
+        "GIT_EXEC_PATH",
+        "GIT_TEMPLATE_DIR",
+        "GIT_CONFIG_SYSTEM",
+    )
     for name, value in (*taken.items(), *((name, "x") for name in left)):
         monkeypatch.setenv(name, value)
-    config = (("core.fsmonitor", "/trap"), ("safe.directory", "/theirs"), ("alias.status", "!x"))
+    config = (
+        ("core.fsmonitor", "/trap"),
+        ("safe.directory", "/theirs"),
+        ("alias.status", "!x"),
+    )
     monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(config)))
     for number, (key, value) in enumerate(config):
         monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
@@ -284,8 +326,14 @@ def test_git_takes_over_who_the_user_is_and_how_to_log_in(monkeypatch: pytest.Mo
     assert {name: made.get(name) for name in taken} == taken
     assert not {*left, "XDG_CONFIG_HOME"} & {*made}
     count = int(made["GIT_CONFIG_COUNT"])
-    pairs = {(made[f"GIT_CONFIG_KEY_{n}"], made[f"GIT_CONFIG_VALUE_{n}"]) for n in range(count)}
-    assert ("safe.directory", "/theirs") in pairs and ("core.fsmonitor", "false") in pairs
+    pairs = {
+        (made[f"GIT_CONFIG_KEY_{n}"], made[f"GIT_CONFIG_VALUE_{n}"])
+        for n in range(count)
+    }
+    assert ("safe.directory", "/theirs") in pairs and (
+        "core.fsmonitor",
+        "false",
+    ) in pairs
     assert "/trap" not in str(made) and "alias" not in str(made)
 
 
@@ -309,12 +357,17 @@ def test_the_commit_of_a_branch_is_the_users(
         who = "me <me@example.org>"
     found = open_repository(str(calc), "", tmp_path / "cache")
     made = found.commit_to("fix", PATCH, "Fix\n")
-    assert run_git(calc, "log", "-1", "--format=%an <%ae>|%cn <%ce>", made) == f"{who}|{who}"
+    assert (
+        run_git(calc, "log", "-1", "--format=%an <%ae>|%cn <%ce>", made)
+        == f"{who}|{who}"
+    )
     assert run_git(calc, "rev-parse", "fix") == made
 
 
 def test_no_file_named_env_enters_a_base(calc: Path, tmp_path: Path) -> None:
-    write_files(calc, {".env": "KEY=committed\n", "sub/.env": "KEY=committed\n", "a.env": "x\n"})
+    write_files(
+        calc, {".env": "KEY=committed\n", "sub/.env": "KEY=committed\n", "a.env": "x\n"}
+    )
     run_git(calc, "add", "--all", "--force")
     run_git(calc, "commit", "--quiet", "-m", "With keys")
     cache = tmp_path / "cache"
@@ -347,11 +400,15 @@ def test_no_file_named_env_enters_a_base(calc: Path, tmp_path: Path) -> None:
 
 
 def test_submodules_bring_no_file_named_env(calc: Path, tmp_path: Path) -> None:
-    other = make_repository(tmp_path / "other", {"lib.py": "V = 1\n", ".env": "KEY=committed\n"})
+    other = make_repository(
+        tmp_path / "other", {"lib.py": "V = 1\n", ".env": "KEY=committed\n"}
+    )
     run_git(calc, "submodule", "--quiet", "add", str(other), "vendor")
     run_git(calc, "commit", "--quiet", "--all", "-m", "Add vendor")
     found = open_repository(str(calc), "", tmp_path / "cache")
-    snapshot = Snapshots(tmp_path / "snapshots").get(found.mirror, found.name, found.commit)
+    snapshot = Snapshots(tmp_path / "snapshots").get(
+        found.mirror, found.name, found.commit
+    )
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     add_submodules(found.mirror, checkout)
     assert os.listdir(checkout.root / "vendor") == ["lib.py"]
@@ -360,7 +417,10 @@ def test_submodules_bring_no_file_named_env(calc: Path, tmp_path: Path) -> None:
 def test_a_patch_that_is_handed_over_has_no_file_named_env() -> None:
     new = "diff --git a/{0} b/{0}\nnew file mode 100644\n"
     new += "--- /dev/null\n+++ b/{0}\n@@ -0,0 +1 @@\n+x\n"
-    parts = [new.format(path) for path in (".env", "lib/.env", "lib/a.env", "tests/test_a.py")]
+    parts = [
+        new.format(path)
+        for path in (".env", "lib/.env", "lib/a.env", "tests/test_a.py")
+    ]
     fit = deliverable_patch("".join([PATCH, *parts]))
     assert fit.patch == PATCH + new.format("lib/a.env")
     assert fit.dropped == ("tests/test_a.py", ".env", "lib/.env")
@@ -374,11 +434,24 @@ def test_a_clone_with_an_env_file_starts_and_configures_nothing(
         f"GIT_CONFIG_VALUE_0={trap.program}\nGIT_SSH_COMMAND={trap.program}\nPATH=/nowhere\n"
     )
     calc = make_repository(tmp_path / "clone", {**FILES, ".env": variables})
-    words = ("--repo", ".", "--issue", ISSUE, "--models", "gpt-4o@diff", "--budget-usd", "1")
+    words = (
+        "--repo",
+        ".",
+        "--issue",
+        ISSUE,
+        "--models",
+        "gpt-4o@diff",
+        "--budget-usd",
+        "1",
+    )
     words += ("--environment", "none", "--tries", "1", "--call-retries", "0")
     words += ("--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out"))
     # Nothing answers at this address.
-    env = {**os.environ, "OPENAI_API_KEY": "sk-of-the-user", "HTTPS_PROXY": "http://127.0.0.1:9"}
+    env = {
+        **os.environ,
+        "OPENAI_API_KEY": "sk-of-the-user",
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+    }
     for more in (("--dry-run",), ()):
         done = preloaded.run(*words, *more, env=env, cwd=calc)
         assert "repository   local/clone" in done.stdout, done.stdout

@@ -57,7 +57,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.table.asked.append((self.path, dict(self.headers)))
         path, _, query = self.path.partition("?")
         known = self.table.answers
-        found = known.get(f"{path}?{query}", known.get(path, (404, {}, {"message": "no"})))
+        found = known.get(
+            f"{path}?{query}", known.get(path, (404, {}, {"message": "no"}))
+        )
         if callable(found):
             found(self)
             return
@@ -144,7 +146,10 @@ def test_standard_input_and_files_are_read(tmp_path: Path) -> None:
         ("docs/gone", "there is no such file"),
         ("ssh://u:secret@h/x", "--issue ssh://***@h/x: there is no such file"),
         (".", "cannot be read as UTF-8 of at most 1 MiB: [Errno 21]"),
-        ("https://github.com/o/r", "give an address as https://github.com/OWNER/NAME/issues/5"),
+        (
+            "https://github.com/o/r",
+            "give an address as https://github.com/OWNER/NAME/issues/5",
+        ),
         ("https://github.com/o/r/pull/5/files", "give an address as"),
         ("https://github.com/../r/issues/5", "give an address as"),
         ("https://u:sec'ret@github.com/o/r/issues/5", "without login"),
@@ -161,7 +166,11 @@ def test_what_is_no_issue_is_named(given: str, words: str) -> None:
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     wrong = {"empty": b"", "bytes": b"\xff\xfe\0", "large": b"a" * (2 << 20)}
-    words = {"empty": "is empty", "bytes": "cannot be read as UTF-8", "large": "larger than 1 MiB"}
+    words = {
+        "empty": "is empty",
+        "bytes": "cannot be read as UTF-8",
+        "large": "larger than 1 MiB",
+    }
     for name, data in wrong.items():
         (tmp_path / name).write_bytes(data)
         assert words[name] in error_of(str(tmp_path / name))
@@ -170,7 +179,11 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 
 
 def test_gitea_gives_the_issue_with_the_comments_of_its_author(server: Server) -> None:
-    said = [comment("ann", "Also f(2)."), comment("bob", "Fix: return 3"), comment("ann", None)]
+    said = [
+        comment("ann", "Also f(2)."),
+        comment("bob", "Fix: return 3"),
+        comment("ann", None),
+    ]
     server.answers[f"{GITEA}/comments"] = said
     for more in ("", "/", "?x=1#issuecomment-7"):
         issue = read(f"{server.url}/o/r/issues/5{more}")
@@ -178,12 +191,18 @@ def test_gitea_gives_the_issue_with_the_comments_of_its_author(server: Server) -
         assert (issue.title, issue.number, issue.repo) == ("It fails", 5, "o/r")
         assert issue.url == f"{server.url}/o/r/issues/5"
     server.answers[GITEA] = {**POST, "body": None, "user": None}
-    server.answers[f"{GITEA}/comments"] = [{"user": None, "body": "of another deleted account"}]
+    server.answers[f"{GITEA}/comments"] = [
+        {"user": None, "body": "of another deleted account"}
+    ]
     assert read(f"{server.url}/o/r/issues/5").text == "It fails"
 
 
 def test_gitlab_gives_the_issue_with_the_notes_of_its_author(server: Server) -> None:
-    server.answers[GITLAB] = {"title": "T", "description": "D", "author": {"username": "ann"}}
+    server.answers[GITLAB] = {
+        "title": "T",
+        "description": "D",
+        "author": {"username": "ann"},
+    }
     notes = [
         {"body": "more", "author": {"username": "ann"}, "system": False},
         {"body": "closed", "author": {"username": "ann"}, "system": True},
@@ -191,7 +210,11 @@ def test_gitlab_gives_the_issue_with_the_notes_of_its_author(server: Server) -> 
     ]
     server.answers[f"{GITLAB}/notes"] = notes
     issue = read(f"{server.url}/group/sub/project/-/work_items/5")
-    assert (issue.text, issue.repo, issue.note) == ("T\n\nD\n\nmore", "group/sub/project", "")
+    assert (issue.text, issue.repo, issue.note) == (
+        "T\n\nD\n\nmore",
+        "group/sub/project",
+        "",
+    )
     assert "sort=asc" in server.paths[-1]
     server.answers[f"{GITLAB}/notes"] = (401, {}, {})
     issue = read(f"{server.url}/group/sub/project/-/issues/5")
@@ -211,10 +234,14 @@ def test_all_pages_are_read_and_only_the_query_of_the_next_counts(
     assert not other.asked
 
 
-def test_pages_without_end_are_left(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_without_end_are_left(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(issues, "_MOST_PAGES", 4)
     server.answers[f"{GITEA}/comments"] = (200, {"Link": '<?page=2>; rel="next"'}, [])
-    assert "only 4 pages of comments were read" in read(f"{server.url}/o/r/issues/5").note
+    assert (
+        "only 4 pages of comments were read" in read(f"{server.url}/o/r/issues/5").note
+    )
     assert len(server.asked) == 5
 
 
@@ -222,13 +249,22 @@ def test_the_token_goes_to_the_api_of_github_alone(
     github: Server, make_server: Callable[[], Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert read(f"{github.url}/o/r/issues/5").title == "It fails"
-    assert [headers["Authorization"] for _, headers in github.asked] == [f"Bearer {TOKEN}"] * 2
+    assert [headers["Authorization"] for _, headers in github.asked] == [
+        f"Bearer {TOKEN}"
+    ] * 2
     other = make_server()
-    other.answers = {GITEA: POST, f"{GITEA}/comments": [], GITLAB: POST, f"{GITLAB}/notes": []}
+    other.answers = {
+        GITEA: POST,
+        f"{GITEA}/comments": [],
+        GITLAB: POST,
+        f"{GITLAB}/notes": [],
+    }
     read(f"{other.url}/o/r/issues/5")
     read(f"{other.url}/group/sub/project/-/issues/5")
     github.answers[GITHUB] = (301, {"Location": f"{other.url}{GITEA}"}, {})
-    assert "it has moved to another address (HTTP 301)" in error_of(f"{github.url}/o/r/issues/5")
+    assert "it has moved to another address (HTTP 301)" in error_of(
+        f"{github.url}/o/r/issues/5"
+    )
     assert len(other.asked) == 4
     assert not [headers for _, headers in other.asked if TOKEN in str(headers)]
     # A server of GitHub without an address of its API.
@@ -244,7 +280,11 @@ def test_the_token_goes_to_the_api_of_github_alone(
 @pytest.mark.parametrize(
     ("answer", "kind", "words"),
     [
-        ((404, {}, {}), UserError, "there is no such issue, or it is not public (HTTP 404)"),
+        (
+            (404, {}, {}),
+            UserError,
+            "there is no such issue, or it is not public (HTTP 404)",
+        ),
         ((401, {}, {}), UserError, "(HTTP 401); set GITHUB_TOKEN, or give the text"),
         ((403, {}, {}), UserError, "or fewer requests (HTTP 403); set GITHUB_TOKEN"),
         ((301, {"Location": "http://[x"}, {}), UserError, "it has moved"),
@@ -255,13 +295,21 @@ def test_the_token_goes_to_the_api_of_github_alone(
         (b"[" * 10_000, InfrastructureError, "nested more than"),
         ([], InfrastructureError, "should be a valid dictionary"),
         ({"message": "hello"}, UserError, "a pull request or another thing"),
-        ({**POST, "title": 7}, InfrastructureError, "'title': Input should be a valid string"),
+        (
+            {**POST, "title": 7},
+            InfrastructureError,
+            "'title': Input should be a valid string",
+        ),
         ({**POST, "title": " ", "body": ""}, UserError, "is empty"),
         ({**POST, "body": "x" * (2 << 20)}, UserError, "is larger than 1 MiB"),
         ({**POST, "body": "x" * (5 << 20)}, InfrastructureError, "more than 4 MiB"),
         ({**POST, "pull_request": {"url": "x"}}, UserError, "it is a pull request"),
         (lambda handler: None, InfrastructureError, "cannot be read"),
-        (lambda handler: handler.wfile.write(b"SSH-2.0\r\n"), InfrastructureError, "cannot be"),
+        (
+            lambda handler: handler.wfile.write(b"SSH-2.0\r\n"),
+            InfrastructureError,
+            "cannot be",
+        ),
     ],
 )
 def test_a_server_that_does_not_help_is_one_line(
@@ -274,9 +322,13 @@ def test_a_server_that_does_not_help_is_one_line(
 
 
 @pytest.mark.parametrize("comments", [None, {"message": "x"}, [{"body": 1}]])
-def test_comments_of_another_shape_are_one_line(server: Server, comments: object) -> None:
+def test_comments_of_another_shape_are_one_line(
+    server: Server, comments: object
+) -> None:
     server.answers[f"{GITEA}/comments"] = comments
-    assert "cannot be read" in error_of(f"{server.url}/o/r/issues/5", InfrastructureError)
+    assert "cannot be read" in error_of(
+        f"{server.url}/o/r/issues/5", InfrastructureError
+    )
 
 
 def test_a_slow_server_and_a_missing_one_are_one_line(

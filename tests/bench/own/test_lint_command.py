@@ -19,17 +19,23 @@ def found(before: str, after: str) -> list[tuple[str, int]]:
 
 
 def test_a_complaint_that_moved_with_its_line_is_old() -> None:
-    assert found("a.py:3:1: E1 bad", "a.py:4:1: E1 bad") == [("a.py", 4)]  # the line changed too
+    assert found("a.py:3:1: E1 bad", "a.py:4:1: E1 bad") == [
+        ("a.py", 4)
+    ]  # the line changed too
     assert found("a.py:1:1: F401 os", "./a.py:1:8: F401 os") == [("a.py", 1)]
     assert found("a.py:1:1: F401 os", "a.py:1:8: F401 os") == []
-    assert found("a.py:1:1: F401 os", "a.py:1:8: F401 os\na.py:4:1: E1 bad") == [("a.py", 4)]
+    assert found("a.py:1:1: F401 os", "a.py:1:8: F401 os\na.py:4:1: E1 bad") == [
+        ("a.py", 4)
+    ]
 
 
 def test_a_path_is_not_a_part_of_another() -> None:
     assert found("data.py:2:1: F401 x", "data.py:2:1: F401 x") == []
     assert found("", "xa.py:4:1: E1\nb/c.py(1): E2\nz/b/c.py:1: E3") == [
-        ("a.py", 0), ("a.py", 0), ("b/c.py", 1),
-    ]  # fmt: skip
+        ("a.py", 0),
+        ("a.py", 0),
+        ("b/c.py", 1),
+    ]
 
 
 CASES = {
@@ -41,7 +47,12 @@ CASES = {
     "behind context": (
         "a.py:1:1: F401 os",
         1,
-        "\n".join([*map("context {}".format, "abcdefghijklmnopqrstuvwxyz"), "a.py:4:1: E1 bad"]),
+        "\n".join(
+            [
+                *map("context {}".format, "abcdefghijklmnopqrstuvwxyz"),
+                "a.py:4:1: E1 bad",
+            ]
+        ),
         1,
         [("a.py", 4)],
     ),
@@ -57,7 +68,9 @@ def test_only_what_the_base_does_not_say_counts(case: str) -> None:
     warnings: list[str] = []
 
     def run(changes: Mapping[str, bytes | None]) -> CommandResult:
-        return CommandResult(now if changes else base, code if changes else base_code, 0.1)
+        return CommandResult(
+            now if changes else base, code if changes else base_code, 0.1
+        )
 
     linter = CommandLinter(run=run, command="lint", warn=warnings.append)
     assert [(one.path, one.line) for one in linter.new_findings(CHANGES)] == expected

@@ -47,14 +47,19 @@ def calc(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "calc")
 
 
-def test_tests_decide_between_the_models_and_the_tree_stays(world: World, calc: Path) -> None:
+def test_tests_decide_between_the_models_and_the_tree_stays(
+    world: World, calc: Path
+) -> None:
     world.record("local/calc", WRONG, RIGHT)
     before = state(calc)
     done = world.start(calc, *PYTEST, "--patch", str(world.folder / "fix.diff"))
     assert done.returncode == 0, done.stdout
     assert "`python -m pytest`: 2 pass, 0 fail" in done.stdout
     assert "Tests after: all tests: 2 pass, 0 fail" in done.stdout
-    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
+    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [
+        False,
+        True,
+    ]
     assert state(calc) == before
     run_git(calc, "apply", str(world.folder / "fix.diff"))
     assert (calc / "lib/calc.py").read_text() == FIXED
@@ -66,7 +71,9 @@ def test_tests_decide_between_the_models_and_the_tree_stays(world: World, calc: 
     )
 
 
-def test_no_plausible_candidate_is_exit_code_1_and_not_applied(world: World, calc: Path) -> None:
+def test_no_plausible_candidate_is_exit_code_1_and_not_applied(
+    world: World, calc: Path
+) -> None:
     world.record("local/calc", WRONG, WRONG)
     before = state(calc)
     done = world.start(calc, *PYTEST, "--apply")
@@ -85,8 +92,13 @@ def test_failures_from_before_never_count(world: World, tmp_path: Path) -> None:
     world.record("local/calc", RIGHT)
     done = world.start(calc, *PYTEST)
     assert done.returncode == 0, done.stdout
-    assert "2 pass, 1 fail" in done.stdout and "tests/test_other.py::test_broken" in done.stdout
-    assert "`tests/test_other.py::test_broken`" in (world.run / "summary.md").read_text()
+    assert (
+        "2 pass, 1 fail" in done.stdout
+        and "tests/test_other.py::test_broken" in done.stdout
+    )
+    assert (
+        "`tests/test_other.py::test_broken`" in (world.run / "summary.md").read_text()
+    )
 
 
 def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None:
@@ -113,7 +125,9 @@ def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "suites"), [(["--full-suite", "never"], 0), (["--tests", "all"], 1)]
 )
-def test_when_all_tests_run(world: World, calc: Path, options: list[str], suites: int) -> None:
+def test_when_all_tests_run(
+    world: World, calc: Path, options: list[str], suites: int
+) -> None:
     world.record("local/calc", RIGHT)
     done = world.start(calc, *PYTEST, *options)
     assert done.returncode == 0, done.stdout
@@ -130,7 +144,9 @@ def test_without_tests_a_candidate_is_untested(world: World, tmp_path: Path) -> 
         "untested" in done.stdout
         and "**Plausible, untested**: " in (world.run / "summary.md").read_text()
     )
-    required = world.start(bare, "--environment", "local", "--require-tests", "--run", "other")
+    required = world.start(
+        bare, "--environment", "local", "--require-tests", "--run", "other"
+    )
     assert required.returncode == 3 and "no model was called" in required.stdout
     assert not (world.folder / "predictions/other").exists()
 
@@ -139,21 +155,38 @@ def test_tests_whose_output_nobody_knows_decide_by_their_exit_code(
     world: World, tmp_path: Path
 ) -> None:
     script = "#!/bin/sh\nPYTHONPATH=lib python3 -c 'from calc import add; assert add(2, 0) == 2'\n"
-    calc = make_repository(tmp_path / "calc", {"lib/calc.py": SOURCE, "check.sh": script})
+    calc = make_repository(
+        tmp_path / "calc", {"lib/calc.py": SOURCE, "check.sh": script}
+    )
     world.record("local/calc", WRONG, RIGHT)
     done = world.start(calc, "--environment", "local", "--test-cmd", "sh check.sh")
     assert done.returncode == 0, done.stdout
-    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
+    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("command", ["pytest && true", 'sh -c "pytest -q"'])
-def test_a_shell_line_decides_by_its_exit_code(world: World, calc: Path, command: str) -> None:
+def test_a_shell_line_decides_by_its_exit_code(
+    world: World, calc: Path, command: str
+) -> None:
     world.record("local/calc", WRONG, RIGHT)
-    given = ("--environment", "local", "--setup-cmd", "pip install pytest", "--test-cmd", command)
+    given = (
+        "--environment",
+        "local",
+        "--setup-cmd",
+        "pip install pytest",
+        "--test-cmd",
+        command,
+    )
     done = world.start(calc, *given)
     assert done.returncode == 0, done.stdout
-    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
+    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [
+        False,
+        True,
+    ]
 
 
 def test_all_tests_do_not_excuse_a_related_one(world: World, tmp_path: Path) -> None:
@@ -182,8 +215,13 @@ def test_a_lint_command_counts_what_it_newly_says(world: World, tmp_path: Path) 
     world.record("local/calc", [LOOK, edit("    return b * a\n"), "No."], RIGHT)
     done = world.start(calc, *PYTEST, "--lint-cmd", "python3 lint.py")
     assert done.returncode == 0, done.stdout
-    assert [one["lint_outcome"] for one in world.prediction["all_results"]] == [False, True]
-    assert "lib/calc.py:2:1: X1 a star" in "".join(p.read_text() for p in world.run.glob("*-*.md"))
+    assert [one["lint_outcome"] for one in world.prediction["all_results"]] == [
+        False,
+        True,
+    ]
+    assert "lib/calc.py:2:1: X1 a star" in "".join(
+        p.read_text() for p in world.run.glob("*-*.md")
+    )
 
 
 def test_a_branch_has_one_commit_of_the_user(world: World, calc: Path) -> None:
@@ -196,10 +234,18 @@ def test_a_branch_has_one_commit_of_the_user(world: World, calc: Path) -> None:
         f"U Ser|add subtracts|{run_git(calc, 'rev-parse', 'main')}"
     )
     body = run_git(calc, "log", "--format=%b", "-1", "fix/add")
-    assert f"Retry-Harness-Run: {world.run.name}" in body and "Retry-Harness-Cost: $0.00" in body
+    assert (
+        f"Retry-Harness-Run: {world.run.name}" in body
+        and "Retry-Harness-Cost: $0.00" in body
+    )
     assert run_git(calc, "show", "fix/add:lib/calc.py") == FIXED.rstrip("\n")
-    assert (calc / "lib/calc.py").read_text() == tree and not run_git(calc, "status", "--porcelain")
-    assert "push origin fix/add" in done.stdout and "gh pr create --repo me/calc" in done.stdout
+    assert (calc / "lib/calc.py").read_text() == tree and not run_git(
+        calc, "status", "--porcelain"
+    )
+    assert (
+        "push origin fix/add" in done.stdout
+        and "gh pr create --repo me/calc" in done.stdout
+    )
     again = world.start(calc, *UNTESTED, "--branch", "fix/add")
     assert again.returncode == 2 and "there is fix/add; choose another" in again.stdout
 
@@ -215,11 +261,15 @@ def test_apply_never_overwrites(world: World, calc: Path) -> None:
     (calc / "lib/calc.py").write_text(changed)
     run_git(calc, "commit", "--quiet", "--all", "-m", "Mine")
     done = world.start(calc, *UNTESTED, "--apply", "--base", "old")
-    assert done.returncode == 2 and "is not as the patch needs it" in done.stdout, done.stdout
+    assert done.returncode == 2 and "is not as the patch needs it" in done.stdout, (
+        done.stdout
+    )
     assert (calc / "lib/calc.py").read_text() == changed
 
 
-def test_uncommitted_changes_are_refused_or_part_of_the_base(world: World, calc: Path) -> None:
+def test_uncommitted_changes_are_refused_or_part_of_the_base(
+    world: World, calc: Path
+) -> None:
     (calc / "lib/calc.py").write_text("VERSION = 2\n\n\n" + SOURCE)
     (calc / "new.py").write_text("NEW = 1\n")
     world.record("local/calc", RIGHT)
@@ -237,7 +287,9 @@ def test_uncommitted_changes_are_refused_or_part_of_the_base(world: World, calc:
     assert (calc / "lib/calc.py").read_text() == "VERSION = 2\n\n\n" + FIXED
 
 
-@pytest.mark.parametrize("kind", ["worktree", "shallow", "bare", "spaces", "subfolder", "address"])
+@pytest.mark.parametrize(
+    "kind", ["worktree", "shallow", "bare", "spaces", "subfolder", "address"]
+)
 def test_kinds_of_repositories(world: World, calc: Path, kind: str) -> None:
     place, name, more = calc, "local/calc", ("--branch", "fix")
     if kind == "worktree":
@@ -246,7 +298,9 @@ def test_kinds_of_repositories(world: World, calc: Path, kind: str) -> None:
     elif kind == "shallow":
         run_git(calc, "commit", "--quiet", "--allow-empty", "-m", "Second")
         place = world.folder / "shallow"
-        run_git(world.folder, "clone", "--quiet", "--depth", "1", calc.as_uri(), "shallow")
+        run_git(
+            world.folder, "clone", "--quiet", "--depth", "1", calc.as_uri(), "shallow"
+        )
         name = f"{calc.parent.name}/calc"
     elif kind == "bare":
         place = world.folder / "bare.git"
@@ -274,7 +328,9 @@ def test_kinds_of_repositories(world: World, calc: Path, kind: str) -> None:
     assert kind in ("bare", "address") or not run_git(root, "status", "--porcelain")
 
 
-def test_submodules_stay_and_are_there_for_tests(world: World, calc: Path, tmp_path: Path) -> None:
+def test_submodules_stay_and_are_there_for_tests(
+    world: World, calc: Path, tmp_path: Path
+) -> None:
     other = make_repository(tmp_path / "other", {"lib.py": "VALUE = 1\n"})
     run_git(calc, "submodule", "--quiet", "add", str(other), "vendor")
     test = "def test_vendor():\n    from vendor.lib import VALUE\n\n    assert VALUE == 1\n"
@@ -299,8 +355,14 @@ def test_containers_of_an_image(world: World, calc: Path) -> None:
     tests = ("--test-cmd", "test -e installed && python3 -m pytest -p no:cacheprovider")
     done = world.start(calc, *set_up, *tests)
     assert done.returncode == 0, done.stdout
-    assert f"environment  docker {IMAGE}" in done.stdout and "1 pass, 0 fail" in done.stdout
-    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [False, True]
+    assert (
+        f"environment  docker {IMAGE}" in done.stdout
+        and "1 pass, 0 fail" in done.stdout
+    )
+    assert [one["test_outcome"] for one in world.prediction["all_results"]] == [
+        False,
+        True,
+    ]
 
 
 def test_edits_of_tests_are_left_out_and_named(world: World, calc: Path) -> None:
@@ -362,7 +424,10 @@ def test_the_page_and_a_replay_are_as_of_any_run(world: World, calc: Path) -> No
     report = world.preloaded.run(str(world.run), script="report.py", cwd=world.folder)
     assert report.returncode == 0, report.stdout
     (page,) = (world.run / "report/instances").glob("*.html")
-    assert "add subtracts" in page.read_text() and (world.run / "report/report.html").exists()
+    assert (
+        "add subtracts" in page.read_text()
+        and (world.run / "report/report.html").exists()
+    )
     given = ("--continue", str(world.run), "--cache", str(world.cache))
     again = world.preloaded.run(*given, cwd=world.folder)
     assert again.returncode == 0 and "1 done before" in again.stdout, again.stdout
@@ -375,11 +440,18 @@ def test_a_password_of_an_address_is_in_no_file(world: World, calc: Path) -> Non
     done = world.start(given, *UNTESTED)
     assert done.returncode == 1 and secret not in done.stdout, done.stdout
     repo = OwnRepository(Repo(calc), "me/calc", "", "", calc, given)
-    run = OwnRun(OwnOptions(repo=given, issue="x y"), repo, Issue(text="x", title="x"), *[None] * 4)
+    run = OwnRun(
+        OwnOptions(repo=given, issue="x y"),
+        repo,
+        Issue(text="x", title="x"),
+        *[None] * 4,
+    )
     assert secret not in str(run.recorded())
 
 
-def test_what_is_staged_and_ignored_is_part_of_the_base(world: World, calc: Path) -> None:
+def test_what_is_staged_and_ignored_is_part_of_the_base(
+    world: World, calc: Path
+) -> None:
     (calc / ".gitignore").write_text("*.cfg\n")
     (calc / "x.cfg").write_text("1\n")
     run_git(calc, "add", "--force", ".gitignore", "x.cfg")
@@ -396,17 +468,53 @@ WRONG_STARTS = [
     (("--repo", "{calc}"), "give both --repo and --issue"),
     (("--repo", "{folder}/none", "--issue", "x y"), "does not exist"),
     (("--repo", "{folder}", "--issue", "x y"), "is not in a git repository"),
-    (("--repo", "{calc}", "--issue", "x y", "--base", "nothing"), "it has no commit 'nothing'"),
-    (("--repo", "{calc}", "--issue", "x y", "--base", "--all"), "it has no commit '--all'"),
-    (("--repo", "{calc}", "--issue", "x y", "--dataset", "demo"), "leave --dataset out"),
+    (
+        ("--repo", "{calc}", "--issue", "x y", "--base", "nothing"),
+        "it has no commit 'nothing'",
+    ),
+    (
+        ("--repo", "{calc}", "--issue", "x y", "--base", "--all"),
+        "it has no commit '--all'",
+    ),
+    (
+        ("--repo", "{calc}", "--issue", "x y", "--dataset", "demo"),
+        "leave --dataset out",
+    ),
     (("--repo", "{calc}", "--issue", "{folder}/none.md"), "none.md"),
-    (("--repo", "{calc}", "--issue", "x y", "--branch", "a..b"), "is not a name for a branch"),
-    (("--repo", "{calc}", "--issue", "x y", "--branch", "main"), "there is main; choose another"),
-    (("--repo", "{calc}", "--issue", "x y", "--branch", "main/x"), "there is main; choose another"),
-    (("--repo", "{calc}", "--issue", "x y", "--patch", "{folder}"), "a file cannot be written"),
-    (("--repo", "{calc}", "--issue", "x y", "--patch", "/proc/x/y"), "a file cannot be written"),
+    (
+        ("--repo", "{calc}", "--issue", "x y", "--branch", "a..b"),
+        "is not a name for a branch",
+    ),
+    (
+        ("--repo", "{calc}", "--issue", "x y", "--branch", "main"),
+        "there is main; choose another",
+    ),
+    (
+        ("--repo", "{calc}", "--issue", "x y", "--branch", "main/x"),
+        "there is main; choose another",
+    ),
+    (
+        ("--repo", "{calc}", "--issue", "x y", "--patch", "{folder}"),
+        "a file cannot be written",
+    ),
+    (
+        ("--repo", "{calc}", "--issue", "x y", "--patch", "/proc/x/y"),
+        "a file cannot be written",
+    ),
     (("--repo", "~nobody-here/calc", "--issue", "~x is broken"), "does not exist"),
-    (("--repo", "{calc}", "--issue", "x y", "--image", "i", "--environment", "local"), "--image"),
+    (
+        (
+            "--repo",
+            "{calc}",
+            "--issue",
+            "x y",
+            "--image",
+            "i",
+            "--environment",
+            "local",
+        ),
+        "--image",
+    ),
     (("--repo", "{calc}", "--issue", "x y", "--environment", "docker"), "--image"),
     (("--repo", "ext::sh -c true", "--issue", "x y"), "--repo"),
 ]
@@ -425,9 +533,17 @@ def test_wrong_starts_are_one_line(
 
 def test_an_address_that_is_not_reached_is_one_line(world: World, calc: Path) -> None:
     address = "http://127.0.0.1:9/me/calc"
-    for given in ((calc, "--issue", f"{address}/issues/5"), (address, "--issue", ISSUE)):
+    for given in (
+        (calc, "--issue", f"{address}/issues/5"),
+        (address, "--issue", ISSUE),
+    ):
         done = world.preloaded.run(
-            "--repo", *map(str, given), "--models", "gpt-4o", "--cache", str(world.cache)
+            "--repo",
+            *map(str, given),
+            "--models",
+            "gpt-4o",
+            "--cache",
+            str(world.cache),
         )
         assert done.returncode == 1 and "127.0.0.1:9" in done.stdout, done.stdout
         assert len(done.stdout.strip().splitlines()) == 1

@@ -50,7 +50,9 @@ def the_run(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("more", [(), ("--include-changes",)])
-def test_the_same_command_works_twice(world: World, calc: Path, more: tuple[str, ...]) -> None:
+def test_the_same_command_works_twice(
+    world: World, calc: Path, more: tuple[str, ...]
+) -> None:
     world.record("local/calc", RIGHT)
     if more:
         (calc / "mine.py").write_text("MINE = 1\n")
@@ -61,14 +63,20 @@ def test_the_same_command_works_twice(world: World, calc: Path, more: tuple[str,
     assert again.returncode == 0 and "1 done before" in again.stdout, again.stdout
     (run,) = (calc / "predictions").iterdir()  # the base is the same
     continued = world.preloaded.run("--continue", run.name, "--out", ".", cwd=calc)
-    assert continued.returncode == 0 and "1 done before" in continued.stdout, continued.stdout
+    assert continued.returncode == 0 and "1 done before" in continued.stdout, (
+        continued.stdout
+    )
     assert shown(calc) == before
     patch = (run / "candidate.patch").read_text()
     assert patch.count("diff --git") == 1 and "predictions" not in patch
-    assert (run / ".gitignore").read_text() == (calc / "logs" / run.name / ".gitignore").read_text()
+    assert (run / ".gitignore").read_text() == (
+        calc / "logs" / run.name / ".gitignore"
+    ).read_text()
 
 
-def test_a_cache_and_a_patch_may_lie_in_the_repository_too(world: World, calc: Path) -> None:
+def test_a_cache_and_a_patch_may_lie_in_the_repository_too(
+    world: World, calc: Path
+) -> None:
     world.record("local/calc", RIGHT)
     for number in range(2):
         done = start(world, calc, "--cache", ".cache", "--patch", "fix.diff")
@@ -82,7 +90,14 @@ def test_after_a_kill_the_same_command_continues(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     provider.will_answer(RIGHT[0], Answer(RIGHT[1], hang=20))
-    live = ("--api-base", provider.url, "--models", "gpt-4o@diff", "--call-retries", "0")
+    live = (
+        "--api-base",
+        provider.url,
+        "--models",
+        "gpt-4o@diff",
+        "--call-retries",
+        "0",
+    )
     process = world.preloaded.start(*words(world, *live), cwd=calc)
     wait_until(lambda: len(provider.requests) >= 2)
     assert shown(calc) == ""
@@ -91,7 +106,9 @@ def test_after_a_kill_the_same_command_continues(
     assert shown(calc) == ""
     provider.will_answer(RIGHT[1])
     done = start(world, calc, *live)
-    assert done.returncode == 0 and "continuing from what it left" in done.stdout, done.stdout
+    assert done.returncode == 0 and "continuing from what it left" in done.stdout, (
+        done.stdout
+    )
     assert shown(calc) == "" and len([*(calc / "predictions").iterdir()]) == 1
 
 
@@ -109,20 +126,30 @@ def test_folders_of_the_user_stay_the_users(world: World, calc: Path) -> None:
     done = start(world, calc)
     assert done.returncode == 0 and shown(calc) == before, done.stdout
     assert (
-        not (calc / "logs/.gitignore").exists() and not (calc / "predictions/.gitignore").exists()
+        not (calc / "logs/.gitignore").exists()
+        and not (calc / "predictions/.gitignore").exists()
     )
     write_files(calc, {"logs/more.txt": "2\n", "predictions/mine/b.csv": "2\n"})
     refused = start(world, calc)
     assert refused.returncode == 2, refused.stdout
-    assert "uncommitted changes (logs/more.txt, predictions/mine/b.csv)" in refused.stdout
+    assert (
+        "uncommitted changes (logs/more.txt, predictions/mine/b.csv)" in refused.stdout
+    )
 
 
-def test_staged_and_committed_files_of_a_run_are_no_changes(world: World, calc: Path) -> None:
+def test_staged_and_committed_files_of_a_run_are_no_changes(
+    world: World, calc: Path
+) -> None:
     """Earlier versions advised to commit them."""
-    write_files(calc, {"predictions/old/run.json": "{}\n", "logs/old/redo.json": "{}\n"})
+    write_files(
+        calc, {"predictions/old/run.json": "{}\n", "logs/old/redo.json": "{}\n"}
+    )
     run_git(calc, "add", "--all")
     run_git(calc, "commit", "--quiet", "-m", "As advised")
-    write_files(calc, {"predictions/old/run.json": '{"a": 1}\n', "predictions/old/new.md": "x\n"})
+    write_files(
+        calc,
+        {"predictions/old/run.json": '{"a": 1}\n', "predictions/old/new.md": "x\n"},
+    )
     run_git(calc, "add", "--all")
     (calc / "mine.py").write_text("MINE = 1\n")
     world.record("local/calc", RIGHT)
@@ -147,7 +174,12 @@ def test_a_run_elsewhere_gets_no_file_of_git(world: World, calc: Path) -> None:
 @pytest.mark.parametrize("cache", [".", "lib", "made"])
 def test_a_cache_is_no_folder_of_the_users(calc: Path, cache: str) -> None:
     place = calc / cache
-    given: dict[str, Any] = {"tree": calc, "out": calc / "out", "cache": place, "patch": None}
+    given: dict[str, Any] = {
+        "tree": calc,
+        "out": calc / "out",
+        "cache": place,
+        "patch": None,
+    }
     if cache == "made":
         place.mkdir()
         assert own_files(**given) == {"made"}

@@ -50,62 +50,111 @@ _FOUND = "-DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false"
 # Command, test file, and the command that runs the file: None for the whole suite only.
 ONE_FILE: list[tuple[str, str, str | None]] = [
     ("go test -v ./...", "pkg/a/x_test.go", "go test -v ./pkg/a"),
-    ("A=1 go test -json -run X ./... || true", "a_test.go", "A=1 go test -json -run X . || true"),
+    (
+        "A=1 go test -json -run X ./... || true",
+        "a_test.go",
+        "A=1 go test -json -run X . || true",
+    ),
     ("go test ./...", "sub/b/c_test.go", "cd sub && go test ./b"),
     ("cd sub && go test ./...", "sub/b/c_test.go", "cd sub && go test ./b"),
     ("cd sub && go test ./...", "b/c_test.go", None),
-    ("go vet . && go test -tags 'a b' . | tee x", "a b/c_test.go",
-     "go vet . && go test -tags 'a b' './a b' | tee x"),
+    (
+        "go vet . && go test -tags 'a b' . | tee x",
+        "a b/c_test.go",
+        "go vet . && go test -tags 'a b' './a b' | tee x",
+    ),
     ("go test $(go list ./... | grep -v e2e)", "a_test.go", None),
     ("go test ./a && go test ./b", "a/a_test.go", None),
-    ("cargo test --all --features full -- --nocapture", "tests/it.rs",
-     "cargo test --features full -p thing --test it -- --nocapture"),
+    (
+        "cargo test --all --features full -- --nocapture",
+        "tests/it.rs",
+        "cargo test --features full -p thing --test it -- --nocapture",
+    ),
     ("cargo test", "tests/all/deep/x.rs", "cargo test -p thing --test all deep::x::"),
     ("cargo test", "tests/by/test_cp.rs", "cargo test -p thing test_cp::"),
-    ("cargo test --workspace", "crates/a/src/b/c.rs", "cargo test -p crate-a --lib b::c::"),
+    (
+        "cargo test --workspace",
+        "crates/a/src/b/c.rs",
+        "cargo test -p crate-a --lib b::c::",
+    ),
     ("cargo test", "src/b/mod.rs", "cargo test -p thing --lib b::"),
     ("cargo test", "src/b/tests.rs", "cargo test -p thing --lib b::"),
     ("cargo test", "src/lib.rs", "cargo test -p thing --lib"),
     ("cargo test", "src/b;id/c.rs", None),
-    ("mvn -B clean test", "core/src/test/java/org/ex/FooTest.java",
-     f"mvn -B clean test -pl core -am -Dtest='FooTest,FooTest$*' {_FOUND}"),
-    ("./mvnw verify -Dtest=A", "src/test/java/FooTest.java",
-     f"./mvnw verify -Dtest='FooTest,FooTest$*' {_FOUND}"),
+    (
+        "mvn -B clean test",
+        "core/src/test/java/org/ex/FooTest.java",
+        f"mvn -B clean test -pl core -am -Dtest='FooTest,FooTest$*' {_FOUND}",
+    ),
+    (
+        "./mvnw verify -Dtest=A",
+        "src/test/java/FooTest.java",
+        f"./mvnw verify -Dtest='FooTest,FooTest$*' {_FOUND}",
+    ),
     ("mvn compile", "src/test/java/FooTest.java", None),
-    ("./gradlew clean test --max-workers 8", "app/core/src/test/kotlin/FooTest.kt",
-     "./gradlew clean :app:core:test --tests org.ex.foo.FooTest --max-workers 8"),
-    ("./gradlew test", "src/integrationTest/java/a/BTest.java",
-     "./gradlew :integrationTest --tests BTest"),
+    (
+        "./gradlew clean test --max-workers 8",
+        "app/core/src/test/kotlin/FooTest.kt",
+        "./gradlew clean :app:core:test --tests org.ex.foo.FooTest --max-workers 8",
+    ),
+    (
+        "./gradlew test",
+        "src/integrationTest/java/a/BTest.java",
+        "./gradlew :integrationTest --tests BTest",
+    ),
     ("npm test -- --verbose", "src/a.test.js", "npm test -- --verbose src/a.test.js"),
     ("npm ci && npm test", "a.test.js", "npm ci && npm test -- a.test.js"),
     ("npx jest --ci src", "src/[id].test.js", r"npx jest --ci 'src/\[id\].test.js'"),
-    ("npm run unit", "test/a.js",
-     'PATH="$PWD/node_modules/.bin:$PATH" mocha --timeout 8000 -r ts-node/register test/a.js'),
+    (
+        "npm run unit",
+        "test/a.js",
+        'PATH="$PWD/node_modules/.bin:$PATH" mocha --timeout 8000 -r ts-node/register test/a.js',
+    ),
     ("npm run test:v", "src/a.spec.ts", None),  # its pre-script builds
     ("yarn v", "src/a.spec.ts", "yarn v src/a.spec.ts"),
     ("npm run all", "src/a.spec.ts", None),
     ("npm test", "src/[id].test.js", None),  # npm 6 quotes with double quotes
-    ("./node_modules/.bin/mocha test -R spec", "-x.js",
-     "./node_modules/.bin/mocha -R spec ./-x.js"),
+    (
+        "./node_modules/.bin/mocha test -R spec",
+        "-x.js",
+        "./node_modules/.bin/mocha -R spec ./-x.js",
+    ),
     ("pnpm vitest run --coverage", "a.test.ts", "pnpm vitest run --coverage a.test.ts"),
     ("node --test", "a.test.mjs", "node --test a.test.mjs"),
-    ("cd packages/x && npx jest", "packages/x/a.test.js", "cd packages/x && npx jest a.test.js"),
+    (
+        "cd packages/x && npx jest",
+        "packages/x/a.test.js",
+        "cd packages/x && npx jest a.test.js",
+    ),
     ("(cd x && npm ci); npx jest", "a.test.js", "(cd x && npm ci); npx jest a.test.js"),
-    ("vendor/bin/phpunit --testdox tests", "tests/Foo Test.php",
-     "vendor/bin/phpunit --testdox 'tests/Foo Test.php'"),
+    (
+        "vendor/bin/phpunit --testdox tests",
+        "tests/Foo Test.php",
+        "vendor/bin/phpunit --testdox 'tests/Foo Test.php'",
+    ),
     ("composer test", "tests/FooTest.php", "composer test -- tests/FooTest.php"),
-    ("bundle exec rspec --no-color", "spec/a_spec.rb",
-     "bundle exec rspec --no-color spec/a_spec.rb"),
-    ('rake test TESTOPTS="-v"', "test/test_a.rb", 'rake test TESTOPTS="-v" TEST=test/test_a.rb'),
+    (
+        "bundle exec rspec --no-color",
+        "spec/a_spec.rb",
+        "bundle exec rspec --no-color spec/a_spec.rb",
+    ),
+    (
+        'rake test TESTOPTS="-v"',
+        "test/test_a.rb",
+        'rake test TESTOPTS="-v" TEST=test/test_a.rb',
+    ),
     ("rake test", "test/t*_test.rb", None),  # rake would read a pattern
     ("bin/rails test", "test/a_test.rb", "bin/rails test test/a_test.rb"),
-    ("bundle exec ruby -I test test/all.rb -v", "test/test_b.rb",
-     "bundle exec ruby -I test test/test_b.rb -v"),
+    (
+        "bundle exec ruby -I test test/all.rb -v",
+        "test/test_b.rb",
+        "bundle exec ruby -I test test/test_b.rb -v",
+    ),
     ("cmake --build b && ctest --test-dir b -V", "test/a.cc", None),
     ("bash /home/run.sh", "a.test.js", None),
     ("bash -c 'go test ./...'", "a_test.go", None),
     ("cat <<E | npx jest\nE", "a.test.js", None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("command", "path", "expected"), ONE_FILE)
@@ -159,18 +208,30 @@ def test_the_runner_is_found_by_command_script_or_parser(
 
 
 HOSTILE = [
-    "a$(>HACKED)_test.go", "a`>HACKED`_test.go", "a;>HACKED;_test.go", "a'\";>HACKED #_test.go",
-    "a\n>HACKED\n_test.go", "-exec=>HACKED_test.go", "a&&>HACKED|_test.go", "$(>HACKED)/b_test.go",
+    "a$(>HACKED)_test.go",
+    "a`>HACKED`_test.go",
+    "a;>HACKED;_test.go",
+    "a'\";>HACKED #_test.go",
+    "a\n>HACKED\n_test.go",
+    "-exec=>HACKED_test.go",
+    "a&&>HACKED|_test.go",
+    "$(>HACKED)/b_test.go",
     "a\\$(>HACKED)_test.go",
-]  # fmt: skip
+]
 # Every program is missing, so that only the shell itself could make a file.
 NO_PROGRAMS = "PATH=/nowhere; command_not_found_handle() { :; }; cd() { :; }\n"
 
 
-@pytest.mark.parametrize("command", sorted({command for command, _, found in ONE_FILE if found}))
+@pytest.mark.parametrize(
+    "command", sorted({command for command, _, found in ONE_FILE if found})
+)
 def test_the_name_of_a_file_never_runs(command: str, tmp_path: Path) -> None:
     runner = find_runner(command, "", FILES.get)
-    paths = [f"{folder}{name}" for name in HOSTILE for folder in ("", "tests/", "src/test/java/")]
+    paths = [
+        f"{folder}{name}"
+        for name in HOSTILE
+        for folder in ("", "tests/", "src/test/java/")
+    ]
     found = [file_command(command, runner, path, TREE) for path in paths]
     lines = [line.partition(" | tee")[0] for line in found if line]
     script = NO_PROGRAMS + "\n".join(lines)

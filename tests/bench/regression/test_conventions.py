@@ -95,7 +95,11 @@ CASES: dict[str, tuple[str, dict[str, str], list[str]]] = {
     ),
     "c++": (
         "include/lib/format.hpp",
-        {"test/format-test.cc": "", "test/FormatTests.cpp": "", "test/chrono-test.cc": ""},
+        {
+            "test/format-test.cc": "",
+            "test/FormatTests.cpp": "",
+            "test/chrono-test.cc": "",
+        },
         ["test/format-test.cc", "test/FormatTests.cpp"],
     ),
     "php": (
@@ -155,7 +159,13 @@ def test_python_and_another_language_are_selected_together() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["a/node_modules/x/y.test.js", "test/fixtures/a.test.js", "a.go", "src/Testing.php"]
+    "path",
+    [
+        "a/node_modules/x/y.test.js",
+        "test/fixtures/a.test.js",
+        "a.go",
+        "src/Testing.php",
+    ],
 )
 def test_what_tests_use_is_no_test(path: str) -> None:
     source = f"x{PurePosixPath(path).suffix}"

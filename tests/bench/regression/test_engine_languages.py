@@ -41,7 +41,12 @@ def tests(tmp_path: Path) -> Iterator[RegressionTests]:
     repository = tmp_path / "repository"
     write_files(repository, NODE.files)
     base = commit_all(repository, "Begin")
-    row = {**ROWS["rebench-v2"], "repo": "own/thing", "base_commit": base, "image_name": IMAGE}
+    row = {
+        **ROWS["rebench-v2"],
+        "repo": "own/thing",
+        "base_commit": base,
+        "image_name": IMAGE,
+    }
     row |= {"language": "js", "install_config": {"test_cmd": ["node --test"]}}
     instance, _ = split_row(row)
     mirror_of(repository, tmp_path / "mirrors" / "own__thing.git")
@@ -50,7 +55,9 @@ def tests(tmp_path: Path) -> Iterator[RegressionTests]:
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     client: Any = connect()
     build(client, repository)
-    session: Any = DockerEnvironment(client, "languages").start(project_of(instance, checkout))
+    session: Any = DockerEnvironment(client, "languages").start(
+        project_of(instance, checkout)
+    )
     yield RegressionTests(
         instance=instance,
         session=session,
@@ -78,10 +85,14 @@ def build(client: Any, repository: Path) -> None:
         entry.size = len(text)
         archive.addfile(entry, io.BytesIO(text))
     context.seek(0)
-    client.images.build(fileobj=context, custom_context=True, tag=IMAGE, rm=True, forcerm=True)
+    client.images.build(
+        fileobj=context, custom_context=True, tag=IMAGE, rm=True, forcerm=True
+    )
 
 
-def test_a_javascript_instance_runs_its_related_tests_in_its_image(tests: RegressionTests) -> None:
+def test_a_javascript_instance_runs_its_related_tests_in_its_image(
+    tests: RegressionTests,
+) -> None:
     wrong = tests.run({NODE.source: NODE.wrong.encode()})
     assert wrong.outcome is False
     assert [failure.name for failure in wrong.failures] == ["adds"]

@@ -53,9 +53,15 @@ def test_only_the_first_and_the_last_frames_are_told(log: str) -> None:
 @pytest.mark.parametrize("log", [*PYTEST, "pytest-7.4-short-color"])
 def test_steps_classes_and_chains_find_their_block(log: str) -> None:
     assert "RuntimeError: no set-up" in why(log, Runner.PYTEST, f"{CORE}::test_fixture")
-    assert "DID NOT RAISE" in why(log, Runner.PYTEST, f"{CORE}::TestGroup::test_in_class")
+    assert "DID NOT RAISE" in why(
+        log, Runner.PYTEST, f"{CORE}::TestGroup::test_in_class"
+    )
     chain = why(log, Runner.PYTEST, f"{CORE}::TestGroup::test_chain")
-    assert chain.index("ValueError") < chain.index("which led to:") < chain.index("KeyError")
+    assert (
+        chain.index("ValueError")
+        < chain.index("which led to:")
+        < chain.index("KeyError")
+    )
 
 
 @pytest.mark.parametrize("log", [*PYTEST, "pytest-7.4-short-color"])
@@ -99,7 +105,11 @@ def test_cases_of_one_test_fail_for_one_reason() -> None:
 
 def test_tests_that_meet_in_one_frame_fail_for_one_reason() -> None:
     text = (LOGS / "sympy-1.12.txt").read_text(encoding="utf-8")
-    names = ["test_multiplicity", "test_multiplicity_in_factorial", "test_perfect_power"]
+    names = [
+        "test_multiplicity",
+        "test_multiplicity_in_factorial",
+        "test_perfect_power",
+    ]
     first, second, third = failures_of(text, Runner.SYMPY, names)
     assert first.detail != second.detail
     assert first.cause == second.cause != third.cause
@@ -127,7 +137,9 @@ def test_without_tracebacks_the_summary_tells() -> None:
     assert text == "assert [1, 2, 4] == [1, 2, 3]"
 
 
-@pytest.mark.parametrize(("log", "more"), [("unittest-3.9", ""), ("unittest-3.11", ".{}")])
+@pytest.mark.parametrize(
+    ("log", "more"), [("unittest-3.9", ""), ("unittest-3.11", ".{}")]
+)
 def test_unittest(log: str, more: str) -> None:
     def of(name: str, group: str = "A") -> str:
         return why(log, Runner.UNITTEST, f"{name} (test_u.{group}{more.format(name)})")
@@ -145,7 +157,9 @@ def test_unittest(log: str, more: str) -> None:
 def test_django() -> None:
     name = "test_unicode (template_tests.filter_tests.test_slugify.FunctionTests)"
     text = why("django-3.2", Runner.DJANGO, name)
-    assert text.startswith('  File "tests/template_tests/filter_tests/test_slugify.py", line 35')
+    assert text.startswith(
+        '  File "tests/template_tests/filter_tests/test_slugify.py", line 35'
+    )
     assert "AssertionError: 'un-elephant-a-loree-du-boisx' != " in text
     assert "=====" not in text
 
@@ -157,7 +171,12 @@ def test_sympy() -> None:
         "    assert primenu(fac(50)) == 15\nAssertionError"
     )
     assert (
-        why("sympy-1.12", Runner.SYMPY, "sympy/ntheory/tests/test_factor_.py:test_primenu") == text
+        why(
+            "sympy-1.12",
+            Runner.SYMPY,
+            "sympy/ntheory/tests/test_factor_.py:test_primenu",
+        )
+        == text
     )
 
 
@@ -180,7 +199,10 @@ def test_how_a_run_ended_is_told_where_the_output_says_nothing() -> None:
         ("3 failed in 3.21 seconds", "3 failed in … s"),
         ("12:30:01 step\n[2024-01-02 12:30:01,123] step", "step\nstep"),
         ('File "/home/me/testbed/a/b.py", line 3', 'File "a/b.py", line 3'),
-        ("/opt/x/lib/python3.9/site-packages/a.py:3", "lib/python3.9/site-packages/a.py:3"),
+        (
+            "/opt/x/lib/python3.9/site-packages/a.py:3",
+            "lib/python3.9/site-packages/a.py:3",
+        ),
         ("E  assert '12:30:01' == '12:30:02'", "E  assert '12:30:01' == '12:30:02'"),
         ("a\0b\x08", "ab"),
     ],
@@ -225,11 +247,22 @@ def test_good(): pass
 def test_two_runs_that_fail_alike_give_the_same_text(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SUITE)
     names = [
-        f"test_it.py::{name}" for name in ("test_box", "test_folder", "test_made", "test_slow")
+        f"test_it.py::{name}"
+        for name in ("test_box", "test_folder", "test_made", "test_slow")
     ]
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "test_it.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-rA",
+        "-p",
+        "no:cacheprovider",
+        "test_it.py",
+    ]
     runs = [
-        subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+        subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False
+        ).stdout
         for _ in range(2)
     ]
     assert runs[0] != runs[1]

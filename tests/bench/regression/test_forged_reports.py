@@ -15,7 +15,12 @@ from agent.conversation.testreport import TestReport
 from bench.config import TestChoice
 from bench.regression.runners import Runner
 from bench.regression.suite import RegressionTests, TestLimits
-from bench.regression.testlogs import read_run, report_results, split_report, with_report_file
+from bench.regression.testlogs import (
+    read_run,
+    report_results,
+    split_report,
+    with_report_file,
+)
 from tests.conftest import an_instance
 from tests.support.environments import FolderSession
 
@@ -86,7 +91,9 @@ def run_tests(tmp_path_factory: pytest.TempPathFactory) -> RunTests:
     def report_on(core: str, files: Mapping[str, str], command: str) -> TestReport:
         tests = RegressionTests(
             instance=an_instance(),
-            session=FolderSession(root / "folder", f"{sys.executable} -m {command}", files=files),
+            session=FolderSession(
+                root / "folder", f"{sys.executable} -m {command}", files=files
+            ),
             choice=TestChoice.RELATED,
             limits=TestLimits(30, 30),
             files=tuple(files),
@@ -124,17 +131,23 @@ def forms(*bad: tuple[str, ...]) -> list[Any]:
         # The first kind is the one whose leaving is not detected.
         for number, kind in enumerate(reversed(bad) if "leaving" in way else bad):
             rest = number > 0 and way != "at import"
-            found.append(pytest.param(way, *kind, marks=[pytest.mark.long] if rest else []))
+            found.append(
+                pytest.param(way, *kind, marks=[pytest.mark.long] if rest else [])
+            )
     return found
 
 
 @pytest.mark.parametrize(("way", "bad"), forms((RAISES,), (BAD,)))
-def test_no_print_makes_a_failing_pytest_pass(by_pytest: RunTests, way: str, bad: str) -> None:
+def test_no_print_makes_a_failing_pytest_pass(
+    by_pytest: RunTests, way: str, bad: str
+) -> None:
     printing = WAYS[way].format(text=repr(SUMMARY + "\n" + XML))
     assert names(by_pytest(printing + bad)) == BOTH
 
 
-def test_no_print_in_a_function_makes_a_failing_pytest_pass(by_pytest: RunTests) -> None:
+def test_no_print_in_a_function_makes_a_failing_pytest_pass(
+    by_pytest: RunTests,
+) -> None:
     core = f"def one():\n    print({SUMMARY!r})\n    return 7\n\ndef two():\n    return 2\n"
     assert names(by_pytest(core)) == BOTH[:1]
 
@@ -232,7 +245,12 @@ def test_node_ids_are_those_of_pytest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "report",
-    ["", "<testsuite><testcase name='a'/>", '<!DOCTYPE a [<!ENTITY b "c">]><testsuite/>', "spam"],
+    [
+        "",
+        "<testsuite><testcase name='a'/>",
+        '<!DOCTYPE a [<!ENTITY b "c">]><testsuite/>',
+        "spam",
+    ],
 )
 def test_a_report_that_is_not_whole_says_nothing(report: str) -> None:
     assert report_results(report, ()) == {}

@@ -86,7 +86,9 @@ _REPORTS = (
     "def passed(item, call):\n    call.excinfo = None\n    return make(item, call)\n\n\n"
     "reports.TestReport.from_item_and_call = staticmethod(passed)\n"
 )
-_RUNTEST = "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n"
+_RUNTEST = (
+    "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n"
+)
 _CODE = (
     "import _pytest.python\n\n\ndef nothing(self):\n    pass\n\n\n"
     "_pytest.python.Function.runtest.__code__ = nothing.__code__\n"
@@ -146,7 +148,9 @@ CANDIDATES: Mapping[str, Mapping[str, str]] = {
     "dist-info": _metadata("evil-1.0.dist-info", "evil", "METADATA"),
     "mixed egg-info": _metadata("evil.Egg-Info", "evil", "PKG-INFO"),
     "egg-info": _metadata("thing.egg-info", "thing", "PKG-INFO"),
-    "a known plugin's metadata": _metadata("pytest_mock-9.Dist-Info", "pytest-mock", "METADATA"),
+    "a known plugin's metadata": _metadata(
+        "pytest_mock-9.Dist-Info", "pytest-mock", "METADATA"
+    ),
     "entry points in setup.py": {
         **_EVIL,
         "setup.py": SETUP.replace(
@@ -174,14 +178,16 @@ CANDIDATES: Mapping[str, Mapping[str, str]] = {
     "a .pth file": {**_EVIL, "evil.pth": _STARTUP.replace("\n", "; ", 1)},
     "a .pth file of setup.py": {
         **_EVIL,
-        "setup.py": SETUP + _WRITES.format(name="evil.pth", text=_STARTUP.replace("\n", "; ", 1)),
+        "setup.py": SETUP
+        + _WRITES.format(name="evil.pth", text=_STARTUP.replace("\n", "; ", 1)),
     },
     "sitecustomize of setup.py": {
         **_EVIL,
         "setup.py": SETUP + _WRITES.format(name="sitecustomize.py", text=_STARTUP),
     },
     "variables of tox": {
-        **_EVIL, "tox.ini": "[testenv]\nsetenv =\n    PYTEST_PLUGINS = thing._evil\n",
+        **_EVIL,
+        "tox.ini": "[testenv]\nsetenv =\n    PYTEST_PLUGINS = thing._evil\n",
     },
     # Test configuration.
     "conftest.py": {**_EVIL, "conftest.py": _PLUGIN},
@@ -190,7 +196,8 @@ CANDIDATES: Mapping[str, Mapping[str, str]] = {
     "setup.cfg": {**_EVIL, "setup.cfg": _CONFIGURED.format(section="tool:pytest")},
     "tox.ini": {**_EVIL, "tox.ini": _CONFIGURED.format(section="pytest")},
     "pyproject.toml": {
-        **_EVIL, "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-p thing._evil'\n",
+        **_EVIL,
+        "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-p thing._evil'\n",
     },
     # Hooks of the package's own code.
     "replaced reports": _own(_REPORTS),
@@ -201,11 +208,17 @@ CANDIDATES: Mapping[str, Mapping[str, str]] = {
     "a finder": _own(_FINDER),
     "a forged report at the end": _own(_LEAVES + "atexit.register(leave)\n"),
     "a forged report at once": _own(_LEAVES + "leave()\n"),
-}  # fmt: skip
+}
 FEW = (
-    "upper-case dist-info", "_distutils_hack", "an installed plugin", "usercustomize",
-    "a new conftest.py", "replaced reports", "a registered plugin", "a forged report at the end",
-)  # fmt: skip
+    "upper-case dist-info",
+    "_distutils_hack",
+    "an installed plugin",
+    "usercustomize",
+    "a new conftest.py",
+    "replaced reports",
+    "a registered plugin",
+    "a forged report at the end",
+)
 
 
 def changes(name: str) -> dict[str, bytes | None]:
@@ -231,10 +244,12 @@ ROW: dict[str, Any] = {
     "FAIL_TO_PASS": ["tests/test_core.py::test_one"],
     "PASS_TO_PASS": ["tests/test_core.py::test_two"],
     "spec": {
-        "python": "3", "install": "python -m pip install -e .", "test_cmd": "pytest -rA",
+        "python": "3",
+        "install": "python -m pip install -e .",
+        "test_cmd": "pytest -rA",
         "pip_packages": ["pytest", "pytest-mock"],
     },
-}  # fmt: skip
+}
 HIDDEN = (
     "diff --git a/tests/test_core.py b/tests/test_core.py\n--- a/tests/test_core.py\n"
     "+++ b/tests/test_core.py\n@@ -2,7 +2,7 @@\n \n \n def test_one():\n"
@@ -267,12 +282,20 @@ def place(
     return root, {**ROW, "base_commit": commit, "test_patch": HIDDEN}
 
 
-def suite(session: Any, files: list[str], read: Callable[[str], Any], at: Path) -> RegressionTests:
+def suite(
+    session: Any, files: list[str], read: Callable[[str], Any], at: Path
+) -> RegressionTests:
     return RegressionTests(
-        instance=an_instance(), session=session, choice=TestChoice.RELATED,
-        limits=TestLimits(60, 60), files=files, read=read, cache=at, identity=session.identity,
+        instance=an_instance(),
+        session=session,
+        choice=TestChoice.RELATED,
+        limits=TestLimits(60, 60),
+        files=files,
+        read=read,
+        cache=at,
+        identity=session.identity,
         log=logging.getLogger("test"),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +303,9 @@ def local(place: tuple[Path, dict[str, Any]], cache: Path) -> Iterator[Regressio
     root, row = place
     instance, _ = split_row(row)
     mirror = Mirrors(root / "mirrors").get(instance.repo, instance.base_commit)
-    snapshot = Snapshots(root / "snapshots").get(mirror, instance.repo, instance.base_commit)
+    snapshot = Snapshots(root / "snapshots").get(
+        mirror, instance.repo, instance.base_commit
+    )
     base = make_checkout(snapshot, root / "base")
     session = make_environment(EnvironmentKind.LOCAL, cache, print).start(
         project_of(instance, base)
@@ -320,7 +345,9 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegressionTests
 
 
 @pytest.mark.parametrize("name", forms(FEW))
-def test_no_forged_candidate_is_plausible_locally(local: RegressionTests, name: str) -> None:
+def test_no_forged_candidate_is_plausible_locally(
+    local: RegressionTests, name: str
+) -> None:
     outcome = local.run(changes(name)).outcome
     assert outcome is False or (outcome is None and local.suspect)
 
@@ -333,7 +360,9 @@ def test_a_sound_candidate_is_plausible_locally(local: RegressionTests) -> None:
 @pytest.mark.docker
 @pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 @pytest.mark.parametrize("name", ["sound", *CANDIDATES])
-def test_no_forged_candidate_is_plausible_in_docker(docker: RegressionTests, name: str) -> None:
+def test_no_forged_candidate_is_plausible_in_docker(
+    docker: RegressionTests, name: str
+) -> None:
     found = docker.run(SOUND if name == "sound" else changes(name))
     assert (found.outcome is True) is (name == "sound"), docker.untested
 
@@ -355,6 +384,8 @@ def test_no_forged_candidate_is_resolved(
     prediction = Prediction(instance.instance_id, "me", take_patch(tree), (), True)
     environment = make_environment(EnvironmentKind.LOCAL, root / "evaluating", print)
     evaluator = LocalEvaluator(environment, mirrors, snapshots, tmp_path, 60.0, print)
-    (verdict,) = evaluator.evaluate([EvaluationTask(prediction, instance, evaluation)], "r")
+    (verdict,) = evaluator.evaluate(
+        [EvaluationTask(prediction, instance, evaluation)], "r"
+    )
     wanted = VerdictStatus.RESOLVED if name == "right" else VerdictStatus.UNRESOLVED
     assert verdict.status is wanted, verdict.reason

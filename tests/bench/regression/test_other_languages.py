@@ -138,15 +138,26 @@ SLOW = ("rust", "c++")
 TOOLS = os.environ.get("PATH", "/usr/bin:/bin")
 
 
-def run(sample: Sample, folder: Path, edits: Changes) -> tuple[TestReport, FolderSession]:
+def run(
+    sample: Sample, folder: Path, edits: Changes
+) -> tuple[TestReport, FolderSession]:
     missing = [name for name in sample.needs if shutil.which(name) is None]
     if missing:
         pytest.skip(f"{missing[0]} is not installed")
-    variables = {"PATH": TOOLS, "HOME": str(Path.home()), "GOFLAGS": "-mod=mod", "GOPROXY": "off"}
+    variables = {
+        "PATH": TOOLS,
+        "HOME": str(Path.home()),
+        "GOFLAGS": "-mod=mod",
+        "GOPROXY": "off",
+    }
     place = folder / "folder"
-    session = FolderSession(place, sample.command, files=sample.files, variables=variables)
+    session = FolderSession(
+        place, sample.command, files=sample.files, variables=variables
+    )
     limits = TestLimits(120, 120)
-    tests = regression_tests(folder, session=session, read=sample.files.get, limits=limits)
+    tests = regression_tests(
+        folder, session=session, read=sample.files.get, limits=limits
+    )
     return replace(tests, files=[*sample.files]).run(edits), session
 
 
@@ -159,7 +170,9 @@ def samples(*names: str) -> list[object]:
 
 
 @pytest.mark.parametrize("name", samples(*SAMPLES))
-def test_only_what_newly_fails_makes_a_candidate_fail(name: str, tmp_path: Path) -> None:
+def test_only_what_newly_fails_makes_a_candidate_fail(
+    name: str, tmp_path: Path
+) -> None:
     sample = SAMPLES[name]
     right, session = run(sample, tmp_path, edited(sample, sample.right))
     assert right == TestReport(True)
@@ -195,7 +208,10 @@ def test_the_row_s_parser_reads_what_a_script_prints(tmp_path: Path) -> None:
     files = {"run.sh": ". ./src/a.sh\n", "src/a.sh": "echo DONE\n", "src/a.c": ""}
     session = FolderSession(tmp_path / "folder", "bash run.sh", files=files)
     tests = regression_tests(
-        tmp_path, session=session, read=files.get, instance=an_instance(parser_source=PARSER)
+        tmp_path,
+        session=session,
+        read=files.get,
+        instance=an_instance(parser_source=PARSER),
     )
     tests = replace(tests, files=[*files])
     edit: Changes = {"src/a.c": b"int a;\n"}
@@ -207,13 +223,20 @@ def test_the_row_s_parser_reads_what_a_script_prints(tmp_path: Path) -> None:
 def test_a_script_without_results_is_named(tmp_path: Path) -> None:
     files = {"src/a.c": "", "run.sh": "echo nothing\n"}
     session = FolderSession(tmp_path / "folder", "bash run.sh", files=files)
-    tests = replace(regression_tests(tmp_path, session=session, read=files.get), files=[*files])
+    tests = replace(
+        regression_tests(tmp_path, session=session, read=files.get), files=[*files]
+    )
     assert tests.run({"src/a.c": b"int a;\n"}).outcome is None
     assert tests.untested == "no result of a test in the output of 'bash run.sh'"
 
 
 def test_a_runner_gets_no_tests_of_another_language(tmp_path: Path) -> None:
-    files = {**FILES, "web/a.js": "", "web/a.test.js": "", "src/b.rs": "#[test]\nfn f() {}\n"}
+    files = {
+        **FILES,
+        "web/a.js": "",
+        "web/a.test.js": "",
+        "src/b.rs": "#[test]\nfn f() {}\n",
+    }
     session = FolderSession(tmp_path / "folder", files=files)
     tests = regression_tests(tmp_path, session=session, read=files.get)
     report = replace(tests, files=[*files]).run({"web/a.js": b"x", "src/b.rs": b"x"})

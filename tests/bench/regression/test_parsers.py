@@ -21,15 +21,45 @@ LOGS = Path(__file__).parents[2] / "data" / "testlogs" / "other"
 
 # Runner; how many tests passed, failed, were skipped; a failed test and a part of its reason.
 EXPECTED = {
-    "go-v": (Runner.GO, (7, 4, 1), "example.org/thing/calc::TestAdd/wrong", "got 2, want 3"),
-    "go-json": (Runner.GO, (6, 3, 1), "example.org/thing/panics::TestPanics", "nil map"),
+    "go-v": (
+        Runner.GO,
+        (7, 4, 1),
+        "example.org/thing/calc::TestAdd/wrong",
+        "got 2, want 3",
+    ),
+    "go-json": (
+        Runner.GO,
+        (6, 3, 1),
+        "example.org/thing/panics::TestPanics",
+        "nil map",
+    ),
     "go-plain": (Runner.GO, (1, 4, 0), "example.org/thing/broken", ""),
     "cargo": (Runner.CARGO, (5, 1, 1), "thing_rs src/lib.rs: tests::fails", "left: 2"),
-    "cargo-nocapture": (Runner.CARGO, (5, 1, 1), "thing_rs src/lib.rs: tests::fails", ""),
-    "jest-verbose": (Runner.JEST, (3, 3, 2), "test/sum.test.js > sum > fails (here)", "Received"),
+    "cargo-nocapture": (
+        Runner.CARGO,
+        (5, 1, 1),
+        "thing_rs src/lib.rs: tests::fails",
+        "",
+    ),
+    "jest-verbose": (
+        Runner.JEST,
+        (3, 3, 2),
+        "test/sum.test.js > sum > fails (here)",
+        "Received",
+    ),
     "jest-plain": (Runner.JEST, (0, 3, 0), "test/other.test.js", "Cannot find module"),
-    "jest-json": (Runner.JEST, (3, 3, 2), "test/sum.test.js > sum > fails (here)", "Expected: "),
-    "vitest-verbose": (Runner.VITEST, (3, 2, 2), "v/sum.spec.mjs > sum > fails (here)", "to be 3"),
+    "jest-json": (
+        Runner.JEST,
+        (3, 3, 2),
+        "test/sum.test.js > sum > fails (here)",
+        "Expected: ",
+    ),
+    "vitest-verbose": (
+        Runner.VITEST,
+        (3, 2, 2),
+        "v/sum.spec.mjs > sum > fails (here)",
+        "to be 3",
+    ),
     "vitest": (Runner.VITEST, (0, 2, 0), "v/other.spec.mjs", "Cannot find module"),
     "mocha": (Runner.MOCHA, (2, 3, 1), "sum > deeper > throws", "Error: boom"),
     "mocha-json": (Runner.MOCHA, (2, 3, 1), "sum deeper throws", "Error: boom"),
@@ -39,11 +69,21 @@ EXPECTED = {
     "ctest": (Runner.CTEST, (1, 4, 2), "crashes", ""),
     "ctest-v": (Runner.CTEST, (1, 4, 2), "slow", ""),
     "gtest": (Runner.CTEST, (3, 1, 1), "Sum.Fails", ""),
-    "phpunit-testdox": (Runner.PHPUNIT, (3, 3, 3), "Calc > Errs", "RuntimeException: boom"),
+    "phpunit-testdox": (
+        Runner.PHPUNIT,
+        (3, 3, 3),
+        "Calc > Errs",
+        "RuntimeException: boom",
+    ),
     "minitest-v": (Runner.MINITEST, (2, 2, 1), "CalcTest#test_fails", "Expected: 3"),
     "testunit-v": (Runner.MINITEST, (2, 2, 2), "TuTest > test_fails", "<3> expected"),
     "rspec-doc": (Runner.RSPEC, (3, 2, 2), "Calc > when deep > fails (here)", "boom"),
-    "rspec-json": (Runner.RSPEC, (3, 2, 2), "./spec/calc_spec.rb: Calc fails (here)", "got: 2"),
+    "rspec-json": (
+        Runner.RSPEC,
+        (3, 2, 2),
+        "./spec/calc_spec.rb: Calc fails (here)",
+        "got: 2",
+    ),
     "mvn": (Runner.MAVEN, (0, 3, 1), "org.ex.CalcTest.fails", "expected: <3>"),
 }
 
@@ -69,7 +109,9 @@ def test_the_runner_of_a_script_is_known_by_its_output(name: str) -> None:
     assert parse_output(text, Runner.SCRIPT).results == expected
 
 
-@pytest.mark.parametrize("text", [read("cargo-broken"), "", "Makefile:3: *** stop", "{}\n{\n[1]"])
+@pytest.mark.parametrize(
+    "text", [read("cargo-broken"), "", "Makefile:3: *** stop", "{}\n{\n[1]"]
+)
 def test_output_without_tests_has_no_results(text: str) -> None:
     assert parse_output(text, Runner.SCRIPT).results == {}
 
@@ -130,18 +172,27 @@ def test_printed_lines_make_no_test_pass(name: str) -> None:
 
 def test_a_documentation_test_keeps_its_name_when_it_moves() -> None:
     moved = read("cargo").replace("(line 4)", "(line 9)")
-    assert parse_output(moved, Runner.CARGO) == parse_output(read("cargo"), Runner.CARGO)
+    assert parse_output(moved, Runner.CARGO) == parse_output(
+        read("cargo"), Runner.CARGO
+    )
 
 
 def test_reports_of_maven_count_more_than_what_it_prints() -> None:
     report = read("surefire.xml")
     output = f"{read('mvn')}\nTOKEN\n{report}{report}"
     run = read_run(output, an_instance(), Runner.MAVEN, "TOKEN", ())
-    assert Counter(run.results.values()) == {"PASSED": 4, "FAILED": 1, "ERROR": 1, "SKIPPED": 1}
+    assert Counter(run.results.values()) == {
+        "PASSED": 4,
+        "FAILED": 1,
+        "ERROR": 1,
+        "SKIPPED": 1,
+    }
     assert "expected: <3>" in run.details["org.ex.CalcTest::fails"]
     assert "TOKEN" not in run.log
     # Without a report, as when the project does not compile, all tests that passed are missing.
-    stopped = read_run("BUILD FAILURE\nTOKEN\n", an_instance(), Runner.MAVEN, "TOKEN", ())
+    stopped = read_run(
+        "BUILD FAILURE\nTOKEN\n", an_instance(), Runner.MAVEN, "TOKEN", ()
+    )
     assert len(broken(run.results, stopped.results)) == 4
 
 
@@ -150,7 +201,9 @@ def test_a_specification_that_cannot_be_loaded_says_why() -> None:
     text = json.dumps({"messages": [message], "examples": []})
     run = read_run(text, an_instance(), Runner.RSPEC, "TOKEN", ())
     assert run.results == {"./spec/a_spec.rb": "FAILED"}
-    (failure,) = failures_of(run.log, Runner.RSPEC, ["./spec/a_spec.rb: A b"], "", run.details)
+    (failure,) = failures_of(
+        run.log, Runner.RSPEC, ["./spec/a_spec.rb: A b"], "", run.details
+    )
     assert "SyntaxError" in failure.detail
 
 
@@ -162,7 +215,9 @@ def test_reports_are_new_ones_of_this_run(tmp_path: Path) -> None:
     (tmp_path / "old" / place).write_text(report.format("old"), encoding="utf-8")
     command = f"sleep 0.02; echo '{report.format('new')}' >new/{place}; exit 3"
     script = with_report_file(f"({command})", Runner.MAVEN, "TOKEN")
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 3
     run = read_run(done.stdout, an_instance(), Runner.MAVEN, "TOKEN", ())
     assert run.results == {"new::t": "PASSED"}
@@ -182,14 +237,20 @@ def test_swebench_s_parser_of_the_row_reads_what_ours_cannot() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(EXPECTED)), st.floats(0, 1), st.text(max_size=40))
-def test_damaged_output_is_no_error_and_invents_no_pass(name: str, at: float, noise: str) -> None:
+def test_damaged_output_is_no_error_and_invents_no_pass(
+    name: str, at: float, noise: str
+) -> None:
     text, runner = read(name), EXPECTED[name][0]
     cut = int(len(text) * at)
     whole = parse_output(text, runner).results
     found = parse_output(text[:cut] + noise, runner).results
     known = {test.rpartition("::")[2] for test in whole}
-    passed = {test.rpartition("::")[2] for test, status in found.items() if status == "PASSED"}
+    passed = {
+        test.rpartition("::")[2] for test, status in found.items() if status == "PASSED"
+    }
     failed = {test for test, status in whole.items() if status in ("FAILED", "ERROR")}
     # A package of Go that was cut off stands for its tests.
     assert all(test in known or "/" in test for test in passed) or noise
-    assert not any(found.get(test) == "PASSED" and test not in text[cut:] for test in failed)
+    assert not any(
+        found.get(test) == "PASSED" and test not in text[cut:] for test in failed
+    )

@@ -30,9 +30,15 @@ FILES = {
 @pytest.mark.parametrize(
     ("edited", "expected"),
     [
-        ("src/flask/blueprints.py", ("tests/test_blueprints.py", "tests/test_basic.py")),
+        (
+            "src/flask/blueprints.py",
+            ("tests/test_blueprints.py", "tests/test_basic.py"),
+        ),
         ("src/flask/cli.py", ("tests/test_cli.py",)),
-        ("sympy/core/basic.py", ("sympy/core/tests/test_basic.py", "tests/test_basic.py")),
+        (
+            "sympy/core/basic.py",
+            ("sympy/core/tests/test_basic.py", "tests/test_basic.py"),
+        ),
         (
             "sphinx/ext/autodoc/__init__.py",
             ("tests/test_ext_autodoc.py", "tests/test_ext_autodoc_configs.py"),
@@ -88,7 +94,10 @@ def test_tests_that_point_at_a_file(edited: str, expected: tuple[str, ...]) -> N
         ),
         (  # A test that the candidate edits cannot tell.
             "checks/check_a.py",
-            {"setup.cfg": "[tool:pytest]\npython_files = check_*.py\n", "checks/check_a.py": ""},
+            {
+                "setup.cfg": "[tool:pytest]\npython_files = check_*.py\n",
+                "checks/check_a.py": "",
+            },
             [],
         ),
     ],
@@ -102,14 +111,23 @@ def test_name_place_and_mention_decide(
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("pytest.ini", "[pytest]\naddopts = -q\npython_files =\n    unittest_*.py\n    *_t.py\n"),
+        (
+            "pytest.ini",
+            "[pytest]\naddopts = -q\npython_files =\n    unittest_*.py\n    *_t.py\n",
+        ),
         ("tox.ini", "[pytest]\npython_files = unittest_*.py\n"),
         (
             "setup.cfg",
             "[metadata]\nname = a\n[tool:pytest]\npython_files=unittest_*.py test_*.py\n",
         ),
-        ("pyproject.toml", '[tool.pytest.ini_options]\npython_files = ["unittest_*.py"]\n'),
-        ("pyproject.toml", "[tool.pytest]\nini_options.python_files = [\n  'unittest_*.py',\n]\n"),
+        (
+            "pyproject.toml",
+            '[tool.pytest.ini_options]\npython_files = ["unittest_*.py"]\n',
+        ),
+        (
+            "pyproject.toml",
+            "[tool.pytest]\nini_options.python_files = [\n  'unittest_*.py',\n]\n",
+        ),
         ("pytest.toml", "[pytest]\npython_files = 'unittest_*.py'\n"),
     ],
 )
@@ -119,7 +137,9 @@ def test_the_project_says_what_a_test_file_is(name: str, settings: str) -> None:
         "tests/checkers/unittest_misc.py": "",
         "tests/checkers/misc.py": "",
     }
-    found = RelatedTests([*files], {**files, name: settings}.get).of(["pylint/checkers/misc.py"])
+    found = RelatedTests([*files], {**files, name: settings}.get).of(
+        ["pylint/checkers/misc.py"]
+    )
     assert found == ("tests/checkers/unittest_misc.py",)
     assert RelatedTests([*files], files.get).of(["pylint/checkers/misc.py"]) == ()
 

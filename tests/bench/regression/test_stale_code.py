@@ -77,9 +77,15 @@ def image() -> str:
     context.seek(0)
     try:
         client.images.build(
-            fileobj=context, custom_context=True, tag=IMAGE, rm=True, network_mode="none"
+            fileobj=context,
+            custom_context=True,
+            tag=IMAGE,
+            rm=True,
+            network_mode="none",
         )
-    except docker.errors.BuildError as error:  # another base image may lack pip's backend
+    except (
+        docker.errors.BuildError
+    ) as error:  # another base image may lack pip's backend
         pytest.skip(f"the image cannot be built: {error}")
     return IMAGE
 
@@ -93,7 +99,9 @@ def regression_tests(image: str, folder: Path, *install: str) -> RegressionTests
         session=DockerEnvironment(connect()).start(project),
         choice=TestChoice.RELATED,
         limits=TestLimits(60, 60),
-        files=[path for path in FILES if path != "tests/test_wares.py"],  # slow, and not needed
+        files=[
+            path for path in FILES if path != "tests/test_wares.py"
+        ],  # slow, and not needed
         read=FILES.get,
         cache=folder,
         identity=image,
@@ -114,12 +122,21 @@ def tests(image: str, tmp_path_factory: pytest.TempPathFactory) -> RegressionTes
 @pytest.mark.parametrize(
     ("path", "text", "words"),
     [
-        ("wares/hooks.py", f"def dispatch(value):\n    {RAISES}", "test_hooks.py::test_dispatch"),
+        (
+            "wares/hooks.py",
+            f"def dispatch(value):\n    {RAISES}",
+            "test_hooks.py::test_dispatch",
+        ),
         # The test below breaks the set-up too.
         pytest.param(
-            "wares/__init__.py", RAISES, "set-up: python -m pip install", marks=pytest.mark.long
+            "wares/__init__.py",
+            RAISES,
+            "set-up: python -m pip install",
+            marks=pytest.mark.long,
         ),
-        pytest.param("setup.py", RAISES, "set-up: python -m pip install", marks=pytest.mark.long),
+        pytest.param(
+            "setup.py", RAISES, "set-up: python -m pip install", marks=pytest.mark.long
+        ),
     ],
 )
 def test_the_code_that_is_tested_is_the_candidates(
@@ -138,10 +155,15 @@ def test_the_code_that_is_tested_is_the_candidates(
 def test_an_installation_that_cannot_work_is_replaced_by_the_path(
     image: str, tmp_path: Path
 ) -> None:
-    tests = regression_tests(image, tmp_path, "python -m pip install --no-such-option .")
+    tests = regression_tests(
+        image, tmp_path, "python -m pip install --no-such-option ."
+    )
     report = tests.run(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
     assert report.outcome is False
-    assert tests.run(edit("wares/hooks.py", FILES["wares/hooks.py"] + "#\n")).outcome is True
+    assert (
+        tests.run(edit("wares/hooks.py", FILES["wares/hooks.py"] + "#\n")).outcome
+        is True
+    )
     assert {g.setup for g in tests._setups.values()} == {Setup(SetupWay.ON_PATH, ("",))}
     report = tests.run(edit("setup.py", RAISES))
     assert "installation of the project" in report.failures[0].name
@@ -149,15 +171,22 @@ def test_an_installation_that_cannot_work_is_replaced_by_the_path(
 
 @pytest.mark.docker
 @pytest.mark.long
-def test_modules_of_an_editable_installation_need_no_new_one(image: str, tmp_path: Path) -> None:
+def test_modules_of_an_editable_installation_need_no_new_one(
+    image: str, tmp_path: Path
+) -> None:
     """In a real image the set-up made it; here the first line does."""
     site = "$(python -c 'import wares, os; print(os.path.dirname(wares.__path__[0]))')"
     editable = f"cd / && S={site} && rm -r $S/wares && echo /testbed >$S/wares.pth; cd /testbed"
-    tests = regression_tests(image, tmp_path, editable, "python -m pip install --no-such-option .")
+    tests = regression_tests(
+        image, tmp_path, editable, "python -m pip install --no-such-option ."
+    )
     fails = f"def dispatch(value):\n    {RAISES}"
     assert tests.run(edit("wares/hooks.py", fails)).outcome is False
     assert {g.setup.way for g in tests._setups.values()} == {SetupWay.INSTALLED}
-    assert tests.run({**edit("wares/hooks.py", fails), "wares/data.c": b""}).outcome is False
+    assert (
+        tests.run({**edit("wares/hooks.py", fails), "wares/data.c": b""}).outcome
+        is False
+    )
     assert {g.setup.way for g in tests._setups.values()} > {SetupWay.INSTALLED}
 
 
@@ -187,7 +216,10 @@ def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
     files = {path: FILES[path] for path in ("wares/__init__.py", "wares/hooks.py")}
     first = "import sys\nsys.path.insert(0, 'old')\n"
     files |= {"tests/test_hooks.py": first + FILES["tests/test_hooks.py"]}
-    files |= {"old/wares/__init__.py": "", "old/wares/hooks.py": FILES["wares/hooks.py"]}
+    files |= {
+        "old/wares/__init__.py": "",
+        "old/wares/hooks.py": FILES["wares/hooks.py"],
+    }
     tests = RegressionTests(
         instance=an_instance(),
         session=FolderSession(tmp_path / "folder", files=files),
@@ -218,8 +250,15 @@ def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
         ("README.md", None),
     ],
 )
-def test_the_top_level_package_of_an_edited_file(path: str, expected: Package | None) -> None:
-    files = {"src/flask/__init__.py", "src/flask/json/__init__.py", "six.py", "setup.py"}
+def test_the_top_level_package_of_an_edited_file(
+    path: str, expected: Package | None
+) -> None:
+    files = {
+        "src/flask/__init__.py",
+        "src/flask/json/__init__.py",
+        "six.py",
+        "setup.py",
+    }
     files |= {"docs/conf.py", "src/flask/cli.py", "src/flask/json/tag.py"}
     assert edited_packages([path], files) == ((expected,) if expected else ())
 
@@ -250,17 +289,27 @@ def run_setup(tmp_path: Path, *lines: str) -> tuple[str, ...]:
     script = setup_script(lines, "TOKEN").replace("/harness", str(tmp_path / "h"))
     script = script.replace("/testbed", str(tmp_path))
     (tmp_path / "h").mkdir(exist_ok=True)
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False
+    )
     return tuple(one.command for one in failed_commands(done.stdout, "TOKEN"))
 
 
 def test_a_set_up_line_that_fails_is_named(tmp_path: Path) -> None:
-    lines = ("if false; then true; fi", "ls /nowhere || true", "ls /nowhere", "export A='b c'")
+    lines = (
+        "if false; then true; fi",
+        "ls /nowhere || true",
+        "ls /nowhere",
+        "export A='b c'",
+    )
     assert run_setup(tmp_path, *lines) == ("ls /nowhere",)
     assert run_setup(tmp_path, "true", "exit 0") == ("the set-up of the tests",)
     run_setup(tmp_path, "export A='b c'")
     script = command_script('echo "$A"').replace("/harness", str(tmp_path / "h"))
     done = subprocess.run(
-        ["bash", "-c", script.replace("/testbed", "/")], capture_output=True, text=True, check=True
+        ["bash", "-c", script.replace("/testbed", "/")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == "b c\n"

@@ -22,10 +22,18 @@ from core.worktree import Changes
 from environments.base import AS_GIVEN, FailedCommand, Setup
 from runs.slots import Slots
 from tests.conftest import an_instance
-from tests.support.environments import FILES, FolderPrepared, FolderSession, edit, regression_tests
+from tests.support.environments import (
+    FILES,
+    FolderPrepared,
+    FolderSession,
+    edit,
+    regression_tests,
+)
 
 
-def test_a_test_that_failed_before_is_not_held_against_a_candidate(tmp_path: Path) -> None:
+def test_a_test_that_failed_before_is_not_held_against_a_candidate(
+    tmp_path: Path,
+) -> None:
     report = regression_tests(tmp_path).run(edit("def one():\n    return 3 - 2\n"))
     assert report.outcome is True
 
@@ -57,16 +65,22 @@ def test_tests_that_fail_in_one_of_two_runs_each_are_not_broken(tmp_path: Path) 
     assert (tmp_path / "flag2").exists()
 
 
-def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(tmp_path: Path) -> None:
+def test_a_run_that_dies_where_the_baseline_did_not_is_a_failure(
+    tmp_path: Path,
+) -> None:
     report = regression_tests(tmp_path).run(edit("import os\nos._exit(3)\n"))
     assert report.outcome is False
-    hang = regression_tests(tmp_path, limits=TestLimits(5, 40)).run(edit("while True: pass\n"))
+    hang = regression_tests(tmp_path, limits=TestLimits(5, 40)).run(
+        edit("while True: pass\n")
+    )
     assert hang.outcome is False
     assert "did not end" in describe(hang.failures)
 
 
 def test_a_baseline_that_times_out_leaves_the_outcome_unknown(tmp_path: Path) -> None:
-    tests = regression_tests(tmp_path, ("tests/test_slow.py",), limits=TestLimits(20, 1))
+    tests = regression_tests(
+        tmp_path, ("tests/test_slow.py",), limits=TestLimits(20, 1)
+    )
     assert tests.run(edit("def one():\n    return 2\n")).outcome is None
 
 
@@ -84,14 +98,18 @@ def test_tests_that_never_passed_cannot_speak(tmp_path: Path) -> None:
     assert tests.run(edit("def one():\n    return 2\n")).outcome is None
 
 
-@pytest.mark.parametrize("changes", [{}, {"tests/test_core.py": b"x"}, {"conftest.py": b"x"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"tests/test_core.py": b"x"}, {"conftest.py": b"x"}]
+)
 def test_edits_of_tests_alone_leave_the_outcome_unknown(
     tmp_path: Path, changes: dict[str, bytes | None]
 ) -> None:
     assert regression_tests(tmp_path).run(changes).outcome is None
 
 
-def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(tmp_path: Path) -> None:
+def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(
+    tmp_path: Path,
+) -> None:
     tests = regression_tests(tmp_path)
     base = "[pytest]\naddopts = -q\n\n[testenv]\ndeps = x\n"
     tests.files = [*tests.files, "tox.ini"]
@@ -103,7 +121,10 @@ def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(tmp_pa
     for others in ({}, same, edit("def one():\n    return 2\n")):
         mixed = {**others, "tox.ini": changed.replace("= x", "= y").encode()}
         assert tests.run(mixed).outcome is None
-        assert tests.untested == "tox.ini changes test configuration and other things at once"
+        assert (
+            tests.untested
+            == "tox.ini changes test configuration and other things at once"
+        )
 
 
 EASY = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
@@ -130,7 +151,9 @@ class FlakySession(FolderSession):
         edited = b"3 - 2" in (changes.get("thing/core.py") or b"")
         fails, self.broken = edited and self.broken > 0, self.broken - edited
         failed = (FailedCommand("make", "no space left"),) if fails else ()
-        tree = {**changes, "thing/core.py": b"raise RuntimeError\n"} if fails else changes
+        tree = (
+            {**changes, "thing/core.py": b"raise RuntimeError\n"} if fails else changes
+        )
         yield FolderPrepared(self, tree, failed)
 
 
@@ -144,7 +167,9 @@ def test_a_set_up_that_fails_in_one_of_two_tries_leaves_the_outcome_unknown(
 
 
 def test_a_set_up_that_fails_in_both_tries_is_a_failure(tmp_path: Path) -> None:
-    tests = regression_tests(tmp_path, session=FlakySession(tmp_path / "folder", broken=2))
+    tests = regression_tests(
+        tmp_path, session=FlakySession(tmp_path / "folder", broken=2)
+    )
     report = tests.run(edit("def one():\n    return 3 - 2\n"))
     assert report.outcome is False
     assert [one.name for one in report.failures] == ["set-up: make"]
@@ -172,13 +197,17 @@ BUSY = {
 
 
 @pytest.mark.parametrize("busy", ["time.sleep(30)", "os.kill(os.getpid(), 9)"])
-def test_a_baseline_of_a_busy_moment_is_measured_again(tmp_path: Path, busy: str) -> None:
+def test_a_baseline_of_a_busy_moment_is_measured_again(
+    tmp_path: Path, busy: str
+) -> None:
     files = {**BUSY, "tests/test_core.py": BUSY["tests/test_core.py"].format(busy=busy)}
 
     def outcome() -> tuple[bool | None, str]:
         session = FolderSession(tmp_path / "folder", files=files)
         limits = TestLimits(20, 6)
-        tests = regression_tests(tmp_path, session=session, read=files.get, limits=limits)
+        tests = regression_tests(
+            tmp_path, session=session, read=files.get, limits=limits
+        )
         return tests.run(edit("def one():\n    return 2\n")).outcome, tests.note
 
     (tmp_path / "flag").touch()
@@ -226,12 +255,20 @@ def test_a_test_that_newly_fails_at_the_base_too_is_flaky(tmp_path: Path) -> Non
     assert again.note == ""
 
 
-def test_a_test_that_fails_for_a_candidate_only_is_held_against_it(tmp_path: Path) -> None:
+def test_a_test_that_fails_for_a_candidate_only_is_held_against_it(
+    tmp_path: Path,
+) -> None:
     tests = outcome_by_chance(tmp_path, "pffp")
     report = tests.run(edit("def one():\n    return 3 - 2\n"))
-    assert [failure.name for failure in report.failures] == ["tests/test_core.py::test_chance"]
-    both = outcome_by_chance(tmp_path / "both", "pfff").run(edit("def one():\n    return 2\n"))
-    assert [failure.name for failure in both.failures] == ["tests/test_core.py::test_one"]
+    assert [failure.name for failure in report.failures] == [
+        "tests/test_core.py::test_chance"
+    ]
+    both = outcome_by_chance(tmp_path / "both", "pfff").run(
+        edit("def one():\n    return 2\n")
+    )
+    assert [failure.name for failure in both.failures] == [
+        "tests/test_core.py::test_one"
+    ]
 
 
 @pytest.mark.long
@@ -252,7 +289,10 @@ def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
     files = ("tests/test_core.py", "tests/test_slow.py")
     tests = regression_tests(tmp_path, files, limits=TestLimits(20, 6))
     assert tests.run(edit("def one():\n    return 1\n")).outcome is True
-    assert tests.note == "left out, the baseline takes too long or dies: tests/test_slow.py"
+    assert (
+        tests.note
+        == "left out, the baseline takes too long or dies: tests/test_slow.py"
+    )
 
 
 def test_all_runs_the_whole_suite(tmp_path: Path) -> None:
@@ -263,7 +303,9 @@ def test_all_runs_the_whole_suite(tmp_path: Path) -> None:
 
 def test_an_unknown_runner_leaves_the_outcome_unknown(tmp_path: Path) -> None:
     session = FolderSession(tmp_path / "folder", "make check")
-    assert regression_tests(tmp_path, session=session).run(edit("x = 1\n")).outcome is None
+    assert (
+        regression_tests(tmp_path, session=session).run(edit("x = 1\n")).outcome is None
+    )
 
 
 @pytest.fixture(scope="module")

@@ -66,14 +66,30 @@ FREE = [
 READ = [
     ("setup.cfg", "testpaths", "addopts = -p pkg._plug\ntestpaths"),
     ("tox.ini", "[flake8]", "[pytest]\n\n[flake8]"),
-    ("setup.cfg", "[tool:pytest]", "[coverage:run]\nplugins = pkg._plug\n\n[tool:pytest]"),
-    ("setup.cfg", "[options]", f"[options.entry_points]\npytest11 =\n    x = {PLUG}\n\n[options]"),
+    (
+        "setup.cfg",
+        "[tool:pytest]",
+        "[coverage:run]\nplugins = pkg._plug\n\n[tool:pytest]",
+    ),
+    (
+        "setup.cfg",
+        "[options]",
+        f"[options.entry_points]\npytest11 =\n    x = {PLUG}\n\n[options]",
+    ),
     ("tox.ini", "commands", "setenv =\n    PYTEST_ADDOPTS = -p pkg._plug\ncommands"),
     ("tox.ini", "[flake8]", "[pytest]\naddopts = -p pkg._plug\n\n[flake8]"),
     ("pyproject.toml", "testpaths", 'addopts = "-p pkg._plug"\ntestpaths'),
-    ("pyproject.toml", "[tool.bl", f'[project.entry-points.pytest11]\nx="{PLUG}"\n[tool.bl'),
-    ("pyproject.toml", "[tool.black]", f'[tool.coverage.run]\nplugins = ["{PLUG}"]\n[tool.black]'),
-]  # fmt: skip
+    (
+        "pyproject.toml",
+        "[tool.bl",
+        f'[project.entry-points.pytest11]\nx="{PLUG}"\n[tool.bl',
+    ),
+    (
+        "pyproject.toml",
+        "[tool.black]",
+        f'[tool.coverage.run]\nplugins = ["{PLUG}"]\n[tool.black]',
+    ),
+]
 
 
 @pytest.mark.parametrize(("path", "old", "new"), FREE)
@@ -90,7 +106,9 @@ def test_what_a_runner_reads_is_put_back(path: str, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(("path", "old", "new"), READ)
-def test_a_file_that_changes_other_things_too_is_the_base_s(path: str, old: str, new: str) -> None:
+def test_a_file_that_changes_other_things_too_is_the_base_s(
+    path: str, old: str, new: str
+) -> None:
     other = {"setup.cfg": ("    six\n", "    six\n    zz\n"), "tox.ini": ("80", "zz")}
     before, after = other.get(path, ('"six"', '"six", "zz"'))
     text = swapped(path, old, new).replace(before, after, 1)
@@ -117,7 +135,9 @@ def test_a_file_that_was_written_as_it_was_is_not_marked() -> None:
 def test_a_file_that_is_gone_is_put_back_when_a_runner_read_it() -> None:
     assert on("setup.cfg", None) == TreeUnderTest({}, ("setup.cfg",), ("setup.cfg",))
     only = {"setup.cfg": "[tool:pytest]\naddopts = -x\n"}
-    assert tree_under_test({"setup.cfg": None}, only, only.get) == TreeUnderTest({}, ("setup.cfg",))
+    assert tree_under_test({"setup.cfg": None}, only, only.get) == TreeUnderTest(
+        {}, ("setup.cfg",)
+    )
     bare = {"setup.cfg": "[metadata]\nname = thing\n"}
     assert tree_under_test({"setup.cfg": None}, bare, bare.get) == TreeUnderTest(
         {"setup.cfg": None}
@@ -126,8 +146,13 @@ def test_a_file_that_is_gone_is_put_back_when_a_runner_read_it() -> None:
 
 def test_a_new_setup_py_that_names_plugins_is_not_tested() -> None:
     new = {"new/setup.py": b"setup(entry_points={'pytest11': ['x = pkg._plug']})\n"}
-    assert tree_under_test(new, FILES, FILES.get) == TreeUnderTest({}, ("new/setup.py",))
-    plain: dict[str, bytes | None] = {"new/setup.py": b"setup()\n", "new/entry_points.txt": b""}
+    assert tree_under_test(new, FILES, FILES.get) == TreeUnderTest(
+        {}, ("new/setup.py",)
+    )
+    plain: dict[str, bytes | None] = {
+        "new/setup.py": b"setup()\n",
+        "new/entry_points.txt": b"",
+    }
     assert tree_under_test(plain, FILES, FILES.get) == TreeUnderTest(plain)
 
 
@@ -222,8 +247,11 @@ ODD_TOML = {
 @pytest.mark.parametrize("name", ODD_TOML)
 def test_a_toml_file_that_cannot_be_told_apart_is_not_tested(name: str) -> None:
     base = PYPROJECT.replace("[tool.pytest.ini_options]\n", "[tool.other]\n")
-    found = tree_under_test({"pyproject.toml": (ODD_TOML[name] + base).encode()}, FILES, {
-        "pyproject.toml": base}.get)  # fmt: skip
+    found = tree_under_test(
+        {"pyproject.toml": (ODD_TOML[name] + base).encode()},
+        FILES,
+        {"pyproject.toml": base}.get,
+    )
     assert found.configuration == ("pyproject.toml",)
 
 

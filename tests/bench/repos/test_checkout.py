@@ -42,7 +42,9 @@ def history(tmp_path: Path) -> tuple[Path, str, str]:
     git("init", "-q", "--template=", ".", cwd=work)
     git("-c", "core.autocrlf=false", "add", "-A", cwd=work)
     # The attributes would turn CRLF into LF: put the bytes into the index unchanged.
-    blob = git("hash-object", "-w", "--no-filters", "crlf.txt", cwd=work).decode().strip()
+    blob = (
+        git("hash-object", "-w", "--no-filters", "crlf.txt", cwd=work).decode().strip()
+    )
     git("update-index", "--cacheinfo", f"100644,{blob},crlf.txt", cwd=work)
     base = _commit(work, "base")
     (work / "sub" / "form.py").write_bytes(b"x = 'the secret fix'\n")
@@ -94,7 +96,9 @@ def test_nothing_of_another_commit_can_be_found(
     repository = gitpython.Repo(root)
     assert [commit.hexsha for commit in repository.iter_commits("--all")] == [base]
     assert (repository.remotes, repository.tags) == ([], [])
-    assert subprocess.run(["git", "cat-file", "-e", fix], cwd=root, check=False).returncode
+    assert subprocess.run(
+        ["git", "cat-file", "-e", fix], cwd=root, check=False
+    ).returncode
     assert not (root / ".git" / "logs").exists()
     packed = b"".join(p.read_bytes() for p in (root / ".git").rglob("*") if p.is_file())
     assert fix.encode() not in packed
@@ -162,7 +166,11 @@ def _everything(root: Path) -> dict[str, tuple[int, bytes]]:
     return {
         str(p.relative_to(root)): (
             p.lstat().st_mode,
-            os.readlink(bytes(p)) if p.is_symlink() else p.read_bytes() if p.is_file() else b"",
+            os.readlink(bytes(p))
+            if p.is_symlink()
+            else p.read_bytes()
+            if p.is_file()
+            else b"",
         )
         for p in places
     }
@@ -185,7 +193,14 @@ def test_a_renewed_checkout_is_as_a_fresh_one(
         (root / "link/new.py").write_text("x")
         (root / "deep/er").mkdir(parents=True)
         (root / "deep/er/new.py").write_text("x")
-        git("-c", "core.logAllRefUpdates=true", "commit", "-aqm", f"mine {round_}", cwd=root)
+        git(
+            "-c",
+            "core.logAllRefUpdates=true",
+            "commit",
+            "-aqm",
+            f"mine {round_}",
+            cwd=root,
+        )
         git("tag", f"v{round_}", cwd=root)
         used = renew_checkout(used)
         assert _everything(root) == before
@@ -197,7 +212,9 @@ def test_a_settled_checkout_is_older_than_the_clock_ticks(
 ) -> None:
     fresh = make_checkout(a_snapshot(tmp_path, *history[:2]), tmp_path / "fresh")
     fresh.settle()
-    newest = max(stamp.changed for stamp in (*fresh.fresh.values(), *fresh.repository.values()))
+    newest = max(
+        stamp.changed for stamp in (*fresh.fresh.values(), *fresh.repository.values())
+    )
     assert time.time_ns() - newest >= 10_000_000
 
 
@@ -217,12 +234,16 @@ def test_a_repository_is_kept_as_long_as_nothing_in_it_was_touched(
         used = renew_checkout(used)
         assert not (dot_git / name).exists()
     used.settle()
-    (dot_git / "config").write_text((dot_git / "config").read_text().replace("true", "TRUE"))
+    (dot_git / "config").write_text(
+        (dot_git / "config").read_text().replace("true", "TRUE")
+    )
     renew_checkout(used)
     assert "TRUE" not in (dot_git / "config").read_text()
 
 
-@pytest.mark.parametrize("broken", ["", "{}", '{"commit": 1, "pack": [], "entries": {}}'])
+@pytest.mark.parametrize(
+    "broken", ["", "{}", '{"commit": 1, "pack": [], "entries": {}}']
+)
 def test_a_snapshot_of_another_layout_is_made_again(
     tmp_path: Path, history: tuple[Path, str, str], broken: str
 ) -> None:
@@ -243,7 +264,9 @@ def test_git_finds_nothing_wrong_with_a_repository_that_it_did_not_make(
     assert git("status", "--porcelain", "--ignored", cwd=root) == b""
     settings = git("config", "--local", "--list", cwd=root).decode().split()
     git("init", "-q", "--template=", tmp_path / "theirs", cwd=tmp_path)
-    theirs = git("config", "--local", "--list", cwd=tmp_path / "theirs").decode().split()
+    theirs = (
+        git("config", "--local", "--list", cwd=tmp_path / "theirs").decode().split()
+    )
     assert settings == [s.replace("updates=true", "updates=false") for s in theirs]
 
 
@@ -276,7 +299,9 @@ def test_the_environment_and_global_settings_do_not_matter(
     assert (home / ".gitconfig").read_text() == "[core]\nautocrlf = true\n[broken\n"
 
 
-def test_a_half_made_snapshot_is_not_used(tmp_path: Path, history: tuple[Path, str, str]) -> None:
+def test_a_half_made_snapshot_is_not_used(
+    tmp_path: Path, history: tuple[Path, str, str]
+) -> None:
     mirror, base, _ = history
     snapshots = Snapshots(tmp_path / "snapshots")
     folder = tmp_path / "snapshots" / "own__thing"

@@ -54,7 +54,9 @@ def test_a_mirror_without_the_base_commit_is_named(
 def attributes(folder: Path) -> str:
     if shutil.which("lsattr") is None:
         pytest.skip("no lsattr")
-    result = subprocess.run(["lsattr", "-d", folder], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        ["lsattr", "-d", folder], capture_output=True, text=True, check=False
+    )
     return result.stdout.partition(" ")[0]
 
 
@@ -138,7 +140,9 @@ except UserError as error:
 def test_mirrors_may_lie_on_another_mount_and_be_read_only(
     tmp_path: Path, mount: str, layout: str
 ) -> None:
-    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["unshare", "--mount", "true"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("mounts are not permitted here")
     repository = tmp_path / "repository"
     base, later = write_history(repository)
@@ -150,7 +154,15 @@ def test_mirrors_may_lie_on_another_mount_and_be_read_only(
     mounted = tmp_path / "mounted"
     mounted.mkdir()
     script = f'{mount} || exit 77; shift; exec "$@"'
-    command = [sys.executable, "-c", _IN_A_MOUNT, mounted, tmp_path / "target", later, bug]
+    command = [
+        sys.executable,
+        "-c",
+        _IN_A_MOUNT,
+        mounted,
+        tmp_path / "target",
+        later,
+        bug,
+    ]
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, source, mounted, *command],
         cwd=TOP,
@@ -163,7 +175,10 @@ def test_mirrors_may_lie_on_another_mount_and_be_read_only(
     assert done.returncode == 0, done.stderr
     plain, planted, missing = done.stdout.splitlines()
     assert "core.py" in plain and "core.py" in planted
-    assert f"the mirror {mounted / layout} of own/thing lacks the base commit 1111" in missing
+    assert (
+        f"the mirror {mounted / layout} of own/thing lacks the base commit 1111"
+        in missing
+    )
 
 
 def test_relative_alternates_of_a_mirror_are_followed(
@@ -173,6 +188,8 @@ def test_relative_alternates_of_a_mirror_are_followed(
     borrowing = tmp_path / "borrowing" / "own__thing.git"
     git("clone", "-q", "--mirror", "--shared", mirror, borrowing, cwd=mirror)
     alternates = borrowing / "objects/info/alternates"
-    alternates.write_text(os.path.relpath(mirror / "objects", borrowing / "objects") + "\n")
+    alternates.write_text(
+        os.path.relpath(mirror / "objects", borrowing / "objects") + "\n"
+    )
     snapshot = Snapshots(tmp_path / "snapshots").get(borrowing, "own/thing", base)
     assert make_checkout(snapshot, tmp_path / "checkout").base_commit == base

@@ -70,7 +70,9 @@ def test_source_files(path: str) -> None:
     assert not is_test_path(path)
 
 
-def test_a_patch_of_strange_files_applies_to_the_clean_base(make_tree: MakeCheckout) -> None:
+def test_a_patch_of_strange_files_applies_to_the_clean_base(
+    make_tree: MakeCheckout,
+) -> None:
     tree = make_tree(
         {
             "crlf.py": b"a\r\nb\r\n",
@@ -94,7 +96,9 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(make_tree: MakeCheck
         space.write({path: "new\n" + (space.read(path) or "")})
     # A model may not name it, but an outside agent's command may write it.
     (tree.root / os.fsdecode(b"na\xefve.txt")).write_text("new\nx\n")
-    space.write({"diff.md": "diff --git a/no b/no\nBinary files differ\n", "new/empty.py": ""})
+    space.write(
+        {"diff.md": "diff --git a/no b/no\nBinary files differ\n", "new/empty.py": ""}
+    )
     (tree.root / "old.py").unlink()
     patch = take_patch(tree)
     patch.encode("utf-8")
@@ -103,7 +107,8 @@ def test_a_patch_of_strange_files_applies_to_the_clean_base(make_tree: MakeCheck
     assert (fit.patch, fit.dropped) == (patch, ())
     assert len(patch_paths(patch)) == 9
     expected = {
-        path: (tree.root / path).read_bytes() for path in ("crlf.py", "latin.py", "feed.py")
+        path: (tree.root / path).read_bytes()
+        for path in ("crlf.py", "latin.py", "feed.py")
     }
     git("reset", "-q", "--hard", tree.base_commit, cwd=tree.root)
     git("apply", "-", cwd=tree.root, stdin=patch.encode())
@@ -171,16 +176,31 @@ def test_an_untouched_tree_has_an_empty_patch(make_tree: MakeCheckout) -> None:
 
 def test_a_models_gitattributes_do_not_hide_its_patch(make_tree: MakeCheckout) -> None:
     tree = make_tree({"a.py": "1\n"})
-    Workspace(tree.root).write({".gitattributes": "* -diff\n*.py binary\n", "a.py": "2\n"})
+    Workspace(tree.root).write(
+        {".gitattributes": "* -diff\n*.py binary\n", "a.py": "2\n"}
+    )
     patch = take_patch(tree)
     assert "-1\n+2\n" in patch
     assert applies(tree.root, patch)
 
 
-def test_touched_files_give_the_patch_that_adding_all_would_give(make_tree: MakeCheckout) -> None:
+def test_touched_files_give_the_patch_that_adding_all_would_give(
+    make_tree: MakeCheckout,
+) -> None:
     latin, glob = os.fsdecode(b"na\xefve.txt"), ":(odd)a.py"
-    files = ("same.py", "gone.py", "run.sh", "size.py", "latin.py", "folder.py", latin, glob)
-    tree = make_tree({name: f"# {number}\nx = 1\n" for number, name in enumerate(files)})
+    files = (
+        "same.py",
+        "gone.py",
+        "run.sh",
+        "size.py",
+        "latin.py",
+        "folder.py",
+        latin,
+        glob,
+    )
+    tree = make_tree(
+        {name: f"# {number}\nx = 1\n" for number, name in enumerate(files)}
+    )
     (tree.root / "gone.py").unlink()
     (tree.root / "run.sh").chmod(0o755)
     (tree.root / "size.py").write_text("# 3\nx = 2\n")
@@ -196,7 +216,9 @@ def test_touched_files_give_the_patch_that_adding_all_would_give(make_tree: Make
     assert applies(tree.root, patch)
 
 
-def test_a_file_that_is_written_again_as_it_was_has_no_patch(make_tree: MakeCheckout) -> None:
+def test_a_file_that_is_written_again_as_it_was_has_no_patch(
+    make_tree: MakeCheckout,
+) -> None:
     tree = make_tree({"a.py": "1\n", "b.py": "2\n"})
     (tree.root / "a.py").write_text("1\n")
     assert take_patch(tree) == ""
@@ -230,6 +252,8 @@ def test_a_change_of_the_same_size_right_after_the_checkout_is_seen(
         ("mine.py", False),
     ],
 )
-def test_new_files_that_stand_in_for_what_a_runner_imports(path: str, dropped: bool) -> None:
+def test_new_files_that_stand_in_for_what_a_runner_imports(
+    path: str, dropped: bool
+) -> None:
     assert is_excluded(path, new=True) is dropped
     assert not is_excluded(path, new=False)

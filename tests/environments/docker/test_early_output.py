@@ -28,7 +28,10 @@ def test_early_output_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     client = connect()
     containers = Containers(client, {"test": "early"}, ResourceLimits())
-    with containers.started("python:3.11-slim") as container, monkeypatch.context() as patch:
+    with (
+        containers.started("python:3.11-slim") as container,
+        monkeypatch.context() as patch,
+    ):
         patch.setattr(http.client.HTTPResponse, "begin", late)
         assert container.bash(_WORDS, 30).output == "first\nlast\n"
         taken: list[bytes] = []

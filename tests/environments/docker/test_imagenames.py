@@ -25,7 +25,10 @@ from environments.options import ImageOptions
     ],
 )
 def test_mirrors(image: str, prefix: str, pulled: str) -> None:
-    assert mirrored(image, [ImagePrefix.parse("none/=x/"), ImagePrefix.parse(prefix)]) == pulled
+    assert (
+        mirrored(image, [ImagePrefix.parse("none/=x/"), ImagePrefix.parse(prefix)])
+        == pulled
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,8 +42,14 @@ def test_sizes_are_read(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"image_disk": "much"}, "--image-disk 'much': give a size with its unit, as 60GB"),
-        ({"image_disk": "0GB"}, "--image-disk '0GB': give a size that is greater than 0"),
+        (
+            {"image_disk": "much"},
+            "--image-disk 'much': give a size with its unit, as 60GB",
+        ),
+        (
+            {"image_disk": "0GB"},
+            "--image-disk '0GB': give a size that is greater than 0",
+        ),
         ({"image_prefix": ["docker.io"]}, "--image-prefix 'docker.io': give FROM=TO"),
         ({"image_prefix": ["a= b"]}, "--image-prefix 'a= b': give FROM=TO"),
     ],
@@ -52,7 +61,10 @@ def test_wrong_options_are_named(values: dict[str, Any], said: str) -> None:
 
 def steps(*named: tuple[str, int]) -> list[dict[str, object]]:
     """Return a history as engines give it, the last step first."""
-    return [{"CreatedBy": name, "Created": 5, "Size": size} for name, size in reversed(named)]
+    return [
+        {"CreatedBy": name, "Created": 5, "Size": size}
+        for name, size in reversed(named)
+    ]
 
 
 def test_layers_are_shared_where_nothing_differs_below() -> None:

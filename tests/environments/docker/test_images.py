@@ -38,18 +38,34 @@ def _blobs() -> tuple[dict[str, bytes], bytes]:
     packed = gzip.compress(layer.getvalue(), mtime=0)
     plain = f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"
     config = json.dumps(
-        {"architecture": "amd64", "os": "linux", "config": {}, "history": [{}],
-         "rootfs": {"type": "layers", "diff_ids": [plain]}}
-    ).encode()  # fmt: skip
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {},
+            "history": [{}],
+            "rootfs": {"type": "layers", "diff_ids": [plain]},
+        }
+    ).encode()
     parts = [
-        {"mediaType": f"application/vnd.docker.{kind}", "size": len(data), "digest": _digest(data)}
+        {
+            "mediaType": f"application/vnd.docker.{kind}",
+            "size": len(data),
+            "digest": _digest(data),
+        }
         for kind, data in (
             ("container.image.v1+json", config),
             ("image.rootfs.diff.tar.gzip", packed),
         )
     ]
-    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": parts[0], "layers": parts[1:]}
-    return {_digest(data): data for data in (config, packed)}, json.dumps(manifest).encode()
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": parts[0],
+        "layers": parts[1:],
+    }
+    return {_digest(data): data for data in (config, packed)}, json.dumps(
+        manifest
+    ).encode()
 
 
 def _digest(data: bytes) -> str:
@@ -68,7 +84,9 @@ class Registry(BaseHTTPRequestHandler):
         if self.path == "/v2/":
             self._answer(200, b"{}", "application/json")
         elif "/busy/" in self.path:
-            self._refuse(429, "TOOMANYREQUESTS", "You have reached your pull rate limit.")
+            self._refuse(
+                429, "TOOMANYREQUESTS", "You have reached your pull rate limit."
+            )
         elif "/good/" not in self.path:
             self._refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")
         elif "/manifests/" in self.path:
@@ -140,7 +158,9 @@ def test_missing_images_are_pulled_once_and_said(
                 engine.images.remove(image, force=True)
 
 
-def test_what_a_registry_refuses_is_told(registry: str, engine: Any, tmp_path: Path) -> None:
+def test_what_a_registry_refuses_is_told(
+    registry: str, engine: Any, tmp_path: Path
+) -> None:
     image = f"{registry}/none/a:1"
     with pytest.raises(
         InfrastructureError, match=f"cannot pull {image}: .*has no such image"
@@ -150,15 +170,21 @@ def test_what_a_registry_refuses_is_told(registry: str, engine: Any, tmp_path: P
 
 
 def test_a_registry_that_is_not_reached_is_told(engine: Any, tmp_path: Path) -> None:
-    with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:9/a/b:1: .*is not reached"):
+    with pytest.raises(
+        InfrastructureError, match=r"127\.0\.0\.1:9/a/b:1: .*is not reached"
+    ):
         a_store(engine, tmp_path, []).fetch("127.0.0.1:9/a/b:1")
 
 
-def test_nothing_is_pulled_onto_a_full_disk(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_pulled_onto_a_full_disk(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(images_module, "RESERVE", 20 * 10**9)
     if not Path(engine.info()["DockerRootDir"]).is_dir():
         pytest.skip("the engine runs on another machine")
     usage = SimpleNamespace(free=5 * 10**9)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(InfrastructureError, match=r"5\.0 GB are free .* 20\.0 are kept in reserve"):
+    with pytest.raises(
+        InfrastructureError, match=r"5\.0 GB are free .* 20\.0 are kept in reserve"
+    ):
         check_space(engine, "a:1")

@@ -18,7 +18,16 @@ import pytest
 from core.errors import DamagedFileError, InfrastructureError, StoppedError
 from environments.docker.images import ImagePrefix
 from tests.support import TOP, wait_until
-from tests.support.registry import NAMES, NEEDED, SIZE, Fault, Place, Registry, layer_of, noise
+from tests.support.registry import (
+    NAMES,
+    NEEDED,
+    SIZE,
+    Fault,
+    Place,
+    Registry,
+    layer_of,
+    noise,
+)
 from tests.support.registry import layers as layers  # fixtures
 from tests.support.registry import place as place
 from tests.support.registry import registry as registry
@@ -26,7 +35,9 @@ from tests.support.registry import registry as registry
 pytestmark = NEEDED
 
 
-def test_the_image_not_used_for_longest_is_removed_and_each_is_pulled_once(place: Place) -> None:
+def test_the_image_not_used_for_longest_is_removed_and_each_is_pulled_once(
+    place: Place,
+) -> None:
     store = place.store()
     for name in NAMES:
         with store.pinned(place.image(name)):
@@ -36,7 +47,9 @@ def test_the_image_not_used_for_longest_is_removed_and_each_is_pulled_once(place
     with store.pinned(place.image("d")):
         pass
     assert place.pulls() == dict.fromkeys(NAMES, 1)
-    assert f"removed image {place.image('a')}; images take 2.0 MB of 5.0 MB" in place.said
+    assert (
+        f"removed image {place.image('a')}; images take 2.0 MB of 5.0 MB" in place.said
+    )
     assert f"pull image {place.image('a')}" in place.said
     # The last use counts, not the pull.
     with store.pinned(place.image("c")):
@@ -66,7 +79,9 @@ def test_a_name_that_means_another_image_now_is_left_alone(place: Place) -> None
     with store.pinned(place.image("a")):
         pass
     with store.pinned(place.image("b")):
-        place.client.images.get(place.image("b")).tag(f"{place.proxy.host}/small/a", "1")
+        place.client.images.get(place.image("b")).tag(
+            f"{place.proxy.host}/small/a", "1"
+        )
     with store.pinned(place.image("c")):
         pass
     assert place.client.images.get(place.image("a"))
@@ -110,7 +125,9 @@ def test_shared_layers_count_once_and_those_of_others_not_at_all(
 ) -> None:
     shared = layer_of({"shared": noise(SIZE, "shared")})
     for name in "xyz":
-        registry.put(f"small/{name}", [shared, layer_of({}), layer_of({name: noise(SIZE, name)})])
+        registry.put(
+            f"small/{name}", [shared, layer_of({}), layer_of({name: noise(SIZE, name)})]
+        )
     x, y, z = (place.image(name) for name in "xyz")
     store = place.store(limit=None)
     store.fetch_all([x, y])
@@ -144,7 +161,10 @@ def test_some_are_pinned_as_far_as_there_is_room(place: Place) -> None:
         assert place.held() == "ab"
     with one.pinned_some(place.images("bcd"), 1) as pinned:
         assert pinned == {*place.images("b")}
-    with other.pinned(place.image("b")), one.pinned_some(place.images("cd"), 4) as pinned:
+    with (
+        other.pinned(place.image("b")),
+        one.pinned_some(place.images("cd"), 4) as pinned,
+    ):
         assert pinned == {*place.images("c")}
         assert place.held() == "bc"
     # What cannot be pulled is there for its user to say why.
@@ -194,9 +214,13 @@ with store.pinned(sys.argv[2]), store.pinned(sys.argv[3]):
 @contextlib.contextmanager
 def other_process(place: Place, *images: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(place.folder), *images], cwd=TOP, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ),
-    )  # fmt: skip
+        [sys.executable, "-c", KILLED, str(place.folder), *images],
+        cwd=TOP,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=dict(os.environ),
+    )
     with process:
         yield process
         process.send_signal(signal.SIGKILL)
@@ -239,7 +263,8 @@ def test_a_rate_limit_is_waited_for_and_fails_none(place: Place) -> None:
     stores = [place.store(), place.store()]
     with ThreadPoolExecutor(2) as pool:
         for done in [
-            pool.submit(s.fetch, place.image(n)) for s, n in zip(stores, "ab", strict=True)
+            pool.submit(s.fetch, place.image(n))
+            for s, n in zip(stores, "ab", strict=True)
         ]:
             done.result(60)
     assert place.held() == "ab"
@@ -287,5 +312,7 @@ def test_a_damaged_record_is_named(place: Place) -> None:
     store = place.store()
     store.fetch(place.image("a"))
     (place.folder / "record.json").write_text('{"images": 5}')
-    with pytest.raises(DamagedFileError, match=r"record\.json is not a record of images"):
+    with pytest.raises(
+        DamagedFileError, match=r"record\.json is not a record of images"
+    ):
         store.fetch(place.image("b"))

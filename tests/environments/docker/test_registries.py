@@ -17,7 +17,9 @@ from environments.docker.engine import connect, engine_answers
 from environments.docker.registries import packed_sizes, split_name
 from tests.environments.docker.test_images import Registry, a_store
 
-needs_engine = pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
+needs_engine = pytest.mark.skipif(
+    not engine_answers(), reason="no Docker engine answers"
+)
 
 
 class CallCoordinator(Registry):
@@ -47,7 +49,12 @@ def test_sizes_are_known_where_registries_give_them(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registries, "HUB_API", f"http://{server}")
-    images = [f"{server}/good/a:1", f"{server}/busy/a:1", "swebench/a:1", "swebench/b:1"]
+    images = [
+        f"{server}/good/a:1",
+        f"{server}/busy/a:1",
+        "swebench/a:1",
+        "swebench/b:1",
+    ]
     sizes = packed_sizes([*images, "127.0.0.1:9/a:1"])
     assert set(sizes) == {images[0], images[2]}
     assert sizes["swebench/a:1"] == 70

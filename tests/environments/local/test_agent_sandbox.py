@@ -24,7 +24,9 @@ from tests.bench.cli.test_options import here as here  # a fixture
 from tests.support.provider import Provider
 from tests.support.runs import options, read
 
-needs_bubblewrap = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+needs_bubblewrap = pytest.mark.skipif(
+    not bubblewrap_works(), reason="bubblewrap is not installed"
+)
 PYTHON = tuple(dict.fromkeys(map(Path, (sys.prefix, sys.base_prefix))))
 PROBE = """
 import glob, json, os, socket, sys
@@ -60,14 +62,22 @@ print(json.dumps(found))
 
 
 def shut_in(code: str, *words: str, kind: str = "offline", **changes: Any) -> RunConfig:
-    values = {"agent_sandbox": AgentSandbox(kind), "agent_sandbox_read": PYTHON, **changes}
+    values = {
+        "agent_sandbox": AgentSandbox(kind),
+        "agent_sandbox_read": PYTHON,
+        **changes,
+    }
     return outside(code, *words, **values)
 
 
 @needs_bubblewrap
 @pytest.mark.parametrize("kind", ["network", "offline"])
 def test_what_a_command_reaches_that_is_shut_in(
-    tmp_path: Path, cache: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "ZQ-mine-123")
     monkeypatch.setenv("OTHER_KEY", "ZQSENTINEL")
@@ -76,7 +86,14 @@ def test_what_a_command_reaches_that_is_shut_in(
     shown.write_text("to be read")
     port = provider.url.rsplit(":", 1)[1].split("/")[0]
     home = Path.home()
-    words = ("{message_file}", "{result_file}", str(tmp_path), str(shown), port, str(home))
+    words = (
+        "{message_file}",
+        "{result_file}",
+        str(tmp_path),
+        str(shown),
+        port,
+        str(home),
+    )
     chosen = shut_in(
         PROBE + FIX,
         *words,
@@ -84,12 +101,16 @@ def test_what_a_command_reaches_that_is_shut_in(
         agent_env=("MY_API_KEY",),
         agent_sandbox_read=(*PYTHON, shown),
     )
-    assert run_command(chosen, options(tmp_path / "out", cache, ID), lambda _: None) == 0
+    assert (
+        run_command(chosen, options(tmp_path / "out", cache, ID), lambda _: None) == 0
+    )
     found = read(tmp_path / "out", ID)
     assert (found["status"], found["cost"]) == ("plausible", 0.25), found["reason"]
     (attempt,) = read(tmp_path / "out", ID, "trajectories")["attempts"]
     seen = json.loads(attempt["messages"][1]["content"])
-    above = {p.relative_to(home).parts[0] for p in (*PYTHON, cache) if p.is_relative_to(home)}
+    above = {
+        p.relative_to(home).parts[0] for p in (*PYTHON, cache) if p.is_relative_to(home)
+    }
     listed = seen.pop("home")
     assert listed == "FileNotFoundError" or {*listed} == above, (
         "nothing but the way to what is shown"
@@ -98,9 +119,14 @@ def test_what_a_command_reaches_that_is_shut_in(
     processes, sentinel = seen.pop("processes")
     assert processes <= 2 and not sentinel, "its own and bubblewrap's"
     assert seen == {
-        "message": True, "written": [], "secret": "FileNotFoundError", "shown": "to be read",
-        "connected": "socket" if kind == "network" else "str", "key": "321-enim-QZ", "own": [1, 1],
-    }  # fmt: skip
+        "message": True,
+        "written": [],
+        "secret": "FileNotFoundError",
+        "shown": "to be read",
+        "connected": "socket" if kind == "network" else "str",
+        "key": "321-enim-QZ",
+        "own": [1, 1],
+    }
     run = read(tmp_path / "out", "run")
     assert run["config"]["agent_sandbox"] == run["deciding"]["agent_sandbox"] == kind
     assert run["config"]["agent_sandbox_read"] == [*map(str, PYTHON), str(shown)]
@@ -121,7 +147,11 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
 
     def refused(agent: Path | str, *readable: Path) -> str:
         with pytest.raises(UserError) as caught:
-            make_agent(replace(shut_in(""), agent=f"command:{agent}", agent_sandbox_read=readable))
+            make_agent(
+                replace(
+                    shut_in(""), agent=f"command:{agent}", agent_sandbox_read=readable
+                )
+            )
         return str(caught.value)
 
     assert refused(script) == (
@@ -129,11 +159,18 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
         f"add --agent-sandbox-read {tmp_path / 'home'}"
     )
     assert f"where {link}, {script} are not seen" in refused(link)
-    assert refused(link, link.parent).endswith(f"--agent-sandbox-read {tmp_path / 'home'}")
-    assert f"where {link}, {script} are not seen" in refused(odd, odd), "its interpreter"
+    assert refused(link, link.parent).endswith(
+        f"--agent-sandbox-read {tmp_path / 'home'}"
+    )
+    assert f"where {link}, {script} are not seen" in refused(odd, odd), (
+        "its interpreter"
+    )
     assert "there is no command 'no-such-command'" in refused("no-such-command")
-    for path, words in ((tmp_path / "none", "there is no such path"), (Path("/"), "whole machine"),
-                        (Path("/proc/self"), "other processes")):  # fmt: skip
+    for path, words in (
+        (tmp_path / "none", "there is no such path"),
+        (Path("/"), "whole machine"),
+        (Path("/proc/self"), "other processes"),
+    ):
         assert f"--agent-sandbox-read {path}" in refused(script, path)
         assert words in refused(script, path)
     shown = replace(shut_in(""), agent=f"command:{odd}")
@@ -143,7 +180,9 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
 def test_without_bubblewrap_it_is_refused(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("environments.local.agentsandbox.bubblewrap_works", lambda: False)
+    monkeypatch.setattr(
+        "environments.local.agentsandbox.bubblewrap_works", lambda: False
+    )
     with pytest.raises(UserError, match="install it"):
         run_command(shut_in("pass"), options(tmp_path, cache, ID), lambda _: None)
     said: list[str] = []
@@ -154,7 +193,8 @@ def test_without_bubblewrap_it_is_refused(
 
 def test_wrong_combinations_are_refused() -> None:
     with pytest.raises(
-        UserError, match="--agent-sandbox is for --agent command:TEMPLATE and named agents"
+        UserError,
+        match="--agent-sandbox is for --agent command:TEMPLATE and named agents",
     ):
         validated(shut_in("", agent="builtin"))
     with pytest.raises(UserError, match="--agent-sandbox-read is for --agent-sandbox"):
@@ -176,20 +216,37 @@ def test_the_options_come_from_files_too(
     tool = tmp_path / "tool"
     tool.symlink_to(sys.executable)
     agent = "command:" + shlex.join([str(tool), "-c", FIX])
-    shown = [*map(str, PYTHON), str(tool), *map(str, {Path(sys.executable).resolve().parent})]
+    shown = [
+        *map(str, PYTHON),
+        str(tool),
+        *map(str, {Path(sys.executable).resolve().parent}),
+    ]
     settings = {
-        "agent": agent, "agent-sandbox": "offline", "agent-sandbox-read": shown, "tries": 1,
-        "models": "my-a", "dataset": "demo", "instances": ID, "environment": "none", "run": "r",
-        "out": str(tmp_path), "cache": str(cache), "allow-unpriced": True,
-    }  # fmt: skip
+        "agent": agent,
+        "agent-sandbox": "offline",
+        "agent-sandbox-read": shown,
+        "tries": 1,
+        "models": "my-a",
+        "dataset": "demo",
+        "instances": ID,
+        "environment": "none",
+        "run": "r",
+        "out": str(tmp_path),
+        "cache": str(cache),
+        "allow-unpriced": True,
+    }
     (tmp_path / "c.yaml").write_text(json.dumps(settings))
     first = here("--config", "c.yaml")
     assert first.returncode == 0, first.stderr
-    assert read(tmp_path, "run")["options"]["agent-sandbox-read"] == shown, "links stay links"
+    assert read(tmp_path, "run")["options"]["agent-sandbox-read"] == shown, (
+        "links stay links"
+    )
     again = here("--continue", "predictions/r")
     assert "1 done before" in again.stdout, again.stderr
     other = here("--continue", "predictions/r", "--agent-sandbox", "network")
-    assert other.returncode == 2 and "--agent-sandbox offline, now network" in other.stderr
+    assert (
+        other.returncode == 2 and "--agent-sandbox offline, now network" in other.stderr
+    )
     wrong = here("--config", "c.yaml", "--agent-sandbox", "off")
     assert wrong.returncode == 2 and "'off'" in wrong.stderr
 
@@ -206,10 +263,14 @@ def test_of_a_program_in_the_home_folder_nothing_else_is_shown(
         path.write_text("#!/bin/sh\n")
     (tmp_path / "venvs/mini/pyvenv.cfg").touch()
     (tmp_path / "bin/python3").touch()
-    shown = {str(path): {*folders_to_show(str(path))} for path in (program, packages, venv)}
+    shown = {
+        str(path): {*folders_to_show(str(path))} for path in (program, packages, venv)
+    }
     assert shown == {
         str(program): {program},
         str(packages): {tmp_path / "lib/node_modules"},
         str(venv): {tmp_path / "venvs/mini"},
     }
-    assert {*folders_to_show(str(tmp_path / "bin/python3"))} == {tmp_path / "bin/python3"}
+    assert {*folders_to_show(str(tmp_path / "bin/python3"))} == {
+        tmp_path / "bin/python3"
+    }

@@ -29,7 +29,11 @@ def test_requirements_by_the_rules_of_swebench() -> None:
     assert wanted_packages("pallets/flask", flask, files.get) == ["click>=8", "sphinx"]
     assert wanted_packages("sympy/sympy", flask, files.get) == []
     conda = Spec(packages="environment.yml")
-    assert wanted_packages("own/x", conda, files.get) == ["numpy==1.2", "scipy>=1", "ipython"]
+    assert wanted_packages("own/x", conda, files.get) == [
+        "numpy==1.2",
+        "scipy>=1",
+        "ipython",
+    ]
     quoted = Spec(packages="'numpy==1.19.2' cython")
     assert wanted_packages("own/x", quoted, files.get) == ["numpy==1.19.2", "cython"]
 
@@ -46,7 +50,9 @@ def test_local_commands(command: str, expected: str) -> None:
     assert local_command(Spec(test_cmd=command)) == expected
 
 
-def test_what_older_versions_kept_is_found_again(make_tree: MakeCheckout, tmp_path: Path) -> None:
+def test_what_older_versions_kept_is_found_again(
+    make_tree: MakeCheckout, tmp_path: Path
+) -> None:
     """The names of shared virtual environments and of baselines never change."""
     spec = Spec(
         packages="requirements.txt",
@@ -60,9 +66,14 @@ def test_what_older_versions_kept_is_found_again(make_tree: MakeCheckout, tmp_pa
     venv = project.venv
     assert isinstance(venv, VenvSpec)
     assert (venv.setup, venv.install) == (("sed -i s/a/b/ setup.py",), ".[test]")
-    assert shared_name(project, venv, Path("/usr/bin/python3")) == "own__thing-1.0-042be7cefe71"
+    assert (
+        shared_name(project, venv, Path("/usr/bin/python3"))
+        == "own__thing-1.0-042be7cefe71"
+    )
     assert spec_key(venv) == "f74562c4c170"
-    tests = TestFiles(an_instance(base_commit="a" * 40), Runner.PYTEST, "pytest -rA", ())
+    tests = TestFiles(
+        an_instance(base_commit="a" * 40), Runner.PYTEST, "pytest -rA", ()
+    )
     identity = f"docker:sha256:0:{Setup(SetupWay.ON_PATH, ('src',))}"
     baselines = Baselines(tests, tmp_path, identity, 150.0, logging.getLogger("test"))
     assert (

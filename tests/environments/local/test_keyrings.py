@@ -37,7 +37,9 @@ SEARCH = (
     "print('added' if c.syscall(add, b'user', b'harness:mine', b'x', 1, -4) > 0 else 'refused')\n"
 )
 
-needs_keys = pytest.mark.skipif(NUMBERS is None, reason="no numbers of system calls are known")
+needs_keys = pytest.mark.skipif(
+    NUMBERS is None, reason="no numbers of system calls are known"
+)
 
 
 @pytest.fixture
@@ -46,7 +48,10 @@ def secret() -> Any:
     libc = ctypes.CDLL(None, use_errno=True)
     assert NUMBERS is not None
     add, keyctl = NUMBERS
-    made = [libc.syscall(add, b"user", b"harness:probe", b"secret", 6, ring) for ring in (-3, -4)]
+    made = [
+        libc.syscall(add, b"user", b"harness:probe", b"secret", 6, ring)
+        for ring in (-3, -4)
+    ]
     if min(made) < 0:
         pytest.skip("keys cannot be added on this machine")
     yield
@@ -71,8 +76,10 @@ def test_without_the_launcher_the_key_is_found(secret: None) -> None:
 def test_a_launched_command_reaches_no_keyring(secret: None) -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(LAUNCHER), sys.executable, "-c", code()],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split("\n")[:4] == ["nothing 1"] * 3 + ["refused"]
 
 
@@ -116,8 +123,10 @@ def test_a_foreign_architecture_is_refused() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(LAUNCHER), sys.executable, "-c", x32],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split() == ["-1", "38"]
 
 
@@ -129,9 +138,12 @@ def test_the_filter_of_each_architecture() -> None:
 
 def test_a_command_that_does_not_exist_is_an_error() -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(LAUNCHER), "/no/such/command"], capture_output=True,
-        text=True, check=False, env={"PATH": os.environ["PATH"]},
-    )  # fmt: skip
+        [sys.executable, "-I", "-S", str(LAUNCHER), "/no/such/command"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"]},
+    )
     assert done.returncode != 0 and "No such file" in done.stderr
 
 
@@ -174,9 +186,15 @@ def test_nothing_of_an_evaluation_reaches_a_later_attempt(
     provider.will_answer("textkit/slug.py", reply(CARRY))
     assert run_command(replace(chosen, run="first"), asked, lambda _: None) == 0
     report = ReportOptions(
-        evaluator=EvaluatorKind.LOCAL, dataset="", split="", workers=1, timeout=60.0, cache=cache,
-        repos=asked.repos, page=False,
-    )  # fmt: skip
+        evaluator=EvaluatorKind.LOCAL,
+        dataset="",
+        split="",
+        workers=1,
+        timeout=60.0,
+        cache=cache,
+        repos=asked.repos,
+        page=False,
+    )
     assert report_command([tmp_path / "predictions/first"], report, lambda _: None) == 0
     provider.answers.clear()
     provider.will_answer("textkit/slug.py", reply(FIND))

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.metrics import ProblemScore, diff_lines, measures, parses, score
+from exercises.canitedit.metrics import (
+    ProblemScore,
+    diff_lines,
+    measures,
+    parses,
+    score,
+)
 from exercises.canitedit.problems import InstructionKind, Problem
 from exercises.canitedit.reporting.report import (
     GroupBy,
@@ -29,13 +35,17 @@ from tests.support.canitedit import evaluated, failed, passed, problems
 CLAMP, COUNT, STACK, *_ = problems()
 
 
-def edited(before: str, *results: EvaluatedProgram, after: str = "a = 2\n") -> ProblemFile:
+def edited(
+    before: str, *results: EvaluatedProgram, after: str = "a = 2\n"
+) -> ProblemFile:
     """Return a file of a problem that edits ``before``."""
     problem = CLAMP.model_copy(update={"before": before, "after": after})
     return ProblemFile(problem, InstructionKind.LAZY, Decoding(), (), results)
 
 
-def scored(problem: Problem = CLAMP, good: int = 1, of: int = 2, **sampling: Any) -> ProblemScore:
+def scored(
+    problem: Problem = CLAMP, good: int = 1, of: int = 2, **sampling: Any
+) -> ProblemScore:
     return score(evaluated(problem, good=good, of=of, **sampling))
 
 
@@ -80,7 +90,13 @@ def test_an_unneeded_function_as_in_figure_11_of_the_first_paper() -> None:
             "m": ["return 1"],
             "n": ["return 2"],
             "relu": ["for i in []:", "    for j in i:", "        j = 0"],
-            "flatten": ["b = []", "for i in []:", "    for j in i:", "        b += j", "return b"],
+            "flatten": [
+                "b = []",
+                "for i in []:",
+                "    for j in i:",
+                "        b += j",
+                "return b",
+            ],
             "unused": [
                 "c = []",
                 "for i in []:",
@@ -90,7 +106,9 @@ def test_an_unneeded_function_as_in_figure_11_of_the_first_paper() -> None:
             ],
         }.items()
     )
-    statements = [node for node in ast.walk(ast.parse(shape)) if isinstance(node, ast.stmt)]
+    statements = [
+        node for node in ast.walk(ast.parse(shape)) if isinstance(node, ast.stmt)
+    ]
     assert len(statements) == 23
     missed = tuple(sorted(node.lineno for node in statements)[-5:])
     assert round(100 * (23 - len(missed)) / 23) == 78
@@ -173,7 +191,16 @@ def test_programs_are_measured_against_both_sides() -> None:
         ("x" + "+x" * 50_000, sys.version_info < (3, 11)),
         ("x = '\ud800'", False),
     ],
-    ids=["code", "nothing", "escape", "cut", "null", "brackets", "long sum", "surrogate"],
+    ids=[
+        "code",
+        "nothing",
+        "escape",
+        "cut",
+        "null",
+        "brackets",
+        "long sum",
+        "surrogate",
+    ],
 )
 @pytest.mark.filterwarnings("error")
 def test_programs_that_do_not_parse(program: str, good: bool) -> None:
@@ -182,7 +209,13 @@ def test_programs_that_do_not_parse(program: str, good: bool) -> None:
 
 def test_completions_are_counted_by_what_ails_them() -> None:
     programs = ["a = 1\n", "", "x = (", "a = 2\n", "y" * 200_001]
-    replies = ["```\na = 1\n```", "no", "```py\nx = (", "```\na = 2\n```", "```\n" + "y" * 200_001]
+    replies = [
+        "```\na = 1\n```",
+        "no",
+        "```py\nx = (",
+        "```\na = 2\n```",
+        "```\n" + "y" * 200_001,
+    ]
     file = edited("a = 1", *map(failed, programs), after="a = 2")
     made = tuple(
         Completion(program=program, reply=reply, truncated=number == 2)
@@ -194,23 +227,33 @@ def test_completions_are_counted_by_what_ails_them() -> None:
     assert (found.truncated, found.without_fence, found.too_large) == (1, 1, 1)
     assert found.statuses == {"Exception": 5}
     editcoder = Decoding(script_args={"prompt": "editcoder"})
-    assert score(replace(file, completions=made, sampling=editcoder)).without_fence is None
+    assert (
+        score(replace(file, completions=made, sampling=editcoder)).without_fence is None
+    )
     assert score(file).truncated is None
 
 
 def test_groups_of_problems() -> None:
     scores = [scored(problem) for problem in problems()]
-    names = {by: {name: len(group) for name, group in grouped(scores, by)} for by in GroupBy}
+    names = {
+        by: {name: len(group) for name, group in grouped(scores, by)} for by in GroupBy
+    }
     assert names == {
         GroupBy.CHANGE_KIND: {"adaptive": 3, "corrective": 1, "perfective": 2},
         GroupBy.TOPIC: {"DSA": 1, "Data Science": 1, "Language": 2, "Math": 2},
-        GroupBy.LIBRARIES: {"statistics": 1, "with libraries": 1, "without libraries": 5},
+        GroupBy.LIBRARIES: {
+            "statistics": 1,
+            "with libraries": 1,
+            "without libraries": 5,
+        },
         GroupBy.LENGTH: {"1 to 25 lines": 6},
     }
     long = replace(scores[0], before_lines=26), replace(scores[0], before_lines=56)
     assert [name for name, _ in grouped([*long[::-1], scores[0]], GroupBy.LENGTH)] == [
-        "1 to 25 lines", "26 to 55 lines", "56 lines and more",
-    ]  # fmt: skip
+        "1 to 25 lines",
+        "26 to 55 lines",
+        "56 lines and more",
+    ]
 
 
 def test_statuses_are_counted() -> None:

@@ -26,7 +26,9 @@ def rows() -> list[dict[str, Any]]:
     return [json.loads(line) for line in ROWS.read_text().splitlines()]
 
 
-def test_rows_come_from_jsonl_and_parquet_in_the_order_of_their_ids(tmp_path: Path) -> None:
+def test_rows_come_from_jsonl_and_parquet_in_the_order_of_their_ids(
+    tmp_path: Path,
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -49,14 +51,19 @@ def test_rows_come_from_jsonl_and_parquet_in_the_order_of_their_ids(tmp_path: Pa
         ({"full_name": ".hidden"}, "row 2: full_name must be a plain file name"),
         ({"full_name": "a/b"}, "row 2: full_name must be a plain file name"),
         ({"full_name": "a\n"}, "row 2: full_name must be a plain file name"),
-        ({"taxonomy": {"change_kind": "evolve", "libraries": [], "topic": "T"}}, "change_kind"),
+        (
+            {"taxonomy": {"change_kind": "evolve", "libraries": [], "topic": "T"}},
+            "change_kind",
+        ),
         ({"taxonomy": None}, "row 2: taxonomy must be"),
         ({"tests": "x" * 200_001}, "row 2: tests "),
         ({"id": 1001}, "has the problem 1001 twice"),
         ({"full_name": "1001_clamp"}, "has the problem 1001_clamp twice"),
     ],
 )
-def test_a_bad_row_is_one_line(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+def test_a_bad_row_is_one_line(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
     path = tmp_path / "rows.jsonl"
     first, second, *_ = rows()
     path.write_text(f"{json.dumps(first)}\n{json.dumps(second | change)}\n")
@@ -83,13 +90,17 @@ def test_what_is_no_row_is_refused(row: object) -> None:
         ("broken.parquet", "PAR1 and no more", "cannot be read"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path: Path, name: str, content: str | None, words: str) -> None:
+def test_a_bad_file_is_named(
+    tmp_path: Path, name: str, content: str | None, words: str
+) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=words) as caught:
         load_problems(str(tmp_path / name))
     assert name in str(caught.value)
-    with pytest.raises(UserError, match=r"give a \.jsonl or \.parquet, or nuprl/CanItEdit"):
+    with pytest.raises(
+        UserError, match=r"give a \.jsonl or \.parquet, or nuprl/CanItEdit"
+    ):
         load_problems("nothing")
 
 
@@ -105,7 +116,9 @@ def test_our_problems_are_solved_by_their_solutions_alone(problem: Any) -> None:
 def test_an_instruction_is_chosen_by_its_kind() -> None:
     problem = problems()[0]
     assert problem.instruction(InstructionKind.LAZY) == "Fix clamp."
-    assert problem.instruction(InstructionKind.DESCRIPTIVE).startswith("Fix `clamp` so that")
+    assert problem.instruction(InstructionKind.DESCRIPTIVE).startswith(
+        "Fix `clamp` so that"
+    )
     assert [kind.key for kind in InstructionKind] == [
         "instruction_descriptive",
         "instruction_lazy",

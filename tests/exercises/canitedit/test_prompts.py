@@ -64,14 +64,20 @@ def test_zero_shot_is_that_of_the_public_code() -> None:
 
 def test_commit_and_editcoder_are_texts() -> None:
     commit = edit_request(Prompt.COMMIT, BEFORE, INSTRUCTION)
-    assert commit.text == ("<commit_before>a = 1\nb = `x`<commit_msg>Set a to 2.<commit_after>")
+    assert commit.text == (
+        "<commit_before>a = 1\nb = `x`<commit_msg>Set a to 2.<commit_after>"
+    )
     editcoder = edit_request(Prompt.EDITCODER, BEFORE, INSTRUCTION)
     assert editcoder.text == (
         "## Code Before:\na = 1\nb = `x`\n## Instruction:\nSet a to 2.\n## Code After:\n"
     )
     assert editcoder.stop == (
-        "## Code After:", "## Instruction:", "## Code Before:", "## Test Case:", "## Explanation:",
-    )  # fmt: skip
+        "## Code After:",
+        "## Instruction:",
+        "## Code Before:",
+        "## Test Case:",
+        "## Explanation:",
+    )
     assert commit.messages == editcoder.messages == ()
 
 
@@ -84,7 +90,10 @@ FENCED = {
     "nothing": ("", ""),
     "two fences": (f"```py\n{CODE}```\n\n```py\nother()\n```\n", CODE),
     "indented fence alone": (f"  ```py\n{CODE}  ```\n", ""),
-    "indented fence inside": (f"```py\n{CODE}  ```\nx = 1\n```\n", f"{CODE}  ```\nx = 1\n"),
+    "indented fence inside": (
+        f"```py\n{CODE}  ```\nx = 1\n```\n",
+        f"{CODE}  ```\nx = 1\n",
+    ),
     "indented fence before": (f" ```\n x\n ```\n```py\n{CODE}```\n", CODE),
     "unclosed": (f"```py\n{CODE}    x = ", f"{CODE}    x = \n"),
     "unclosed and empty": ("```py", ""),
@@ -98,7 +107,7 @@ FENCED = {
         "x = 1\n# Example usage:\ny = 2\n",
     ),
     "other separators": ("```py\nx = '\x0c\u2028'\n```", "x = '\x0c\u2028'\n"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("prompt", [Prompt.CHAT, Prompt.CHAT_SYSTEM, Prompt.ZERO_SHOT])
@@ -111,7 +120,9 @@ def test_chat_replies(prompt: Prompt, name: str) -> None:
 @pytest.mark.parametrize("name", FENCED)
 def test_a_fence_is_told_from_an_empty_program(name: str) -> None:
     reply, _ = FENCED[name]
-    assert has_fence(reply) is (name not in ("no fence", "nothing", "indented fence alone"))
+    assert has_fence(reply) is (
+        name not in ("no fence", "nothing", "indented fence alone")
+    )
     assert fenced_program("x\n" + reply) == FENCED[name][1]
 
 

@@ -74,7 +74,9 @@ def test_every_published_figure_of_the_recorded_run() -> None:
         found += [f"{float(all_[name]):.4f}" for name in (*names, "excess_v1")]
         assert found == whole
         assert {name: percent(mine[name]["pass@1"]) for name in groups} == groups
-        [other] = [row for row in first if row["instruction"] == kind and not row["group"]]
+        [other] = [
+            row for row in first if row["instruction"] == kind and not row["group"]
+        ]
         assert (other["problems"], percent(other["pass@1"])) == ("54", of_first)
 
 
@@ -85,7 +87,9 @@ def test_statuses_and_programs_of_the_recorded_run() -> None:
         file = read_file(path)
         for name, count in score(file).statuses.items():
             statuses[name] = statuses.get(name, 0) + count
-        distinct |= {(file.problem.id, result.program_no_test) for result in file.results}
+        distinct |= {
+            (file.problem.id, result.program_no_test) for result in file.results
+        }
         assert {one.program_no_test + file.problem.tests for one in file.results} == {
             one["program"] for one in plain(path)["results"]
         }
@@ -104,7 +108,15 @@ def test_the_rows_give_table_1() -> None:
     assert {problem.full_name for problem in problems} == ALL_PROBLEMS
     ids = {problem.id for problem in problems if problem.full_name in FIRST_PAPER}
     assert ids == {1, 3, 4, *range(6, 27), *range(28, 42), *range(44, 59), 60}
-    argv = [sys.executable, "-m", "exercises.canitedit", "stats", "--v1", "--problems", str(rows)]
+    argv = [
+        sys.executable,
+        "-m",
+        "exercises.canitedit",
+        "stats",
+        "--v1",
+        "--problems",
+        str(rows),
+    ]
     done = subprocess.run([*argv, "--json"], capture_output=True, text=True, check=True)
     table = json.loads(done.stdout)
     shown = {

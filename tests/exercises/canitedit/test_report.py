@@ -18,12 +18,23 @@ from core.errors import UserError
 from exercises.canitedit.__main__ import COMMANDS
 from exercises.canitedit.problems import FIRST_PAPER, TABLE_3, InstructionKind
 from exercises.canitedit.reporting.command import OutputForm, draw_scores, printed
-from exercises.canitedit.reporting.report import EditingReport, GroupBy, editing_report, read_folder
+from exercises.canitedit.reporting.report import (
+    EditingReport,
+    GroupBy,
+    editing_report,
+    read_folder,
+)
 from exercises.canitedit.results import write_file
 from exercises.dispatch import dispatch
 from exercises.reporting import write_chart
 from reports.statistics.methods import Interval
-from tests.support.canitedit import evaluated, plain, problems, write_folder, write_plain
+from tests.support.canitedit import (
+    evaluated,
+    plain,
+    problems,
+    write_folder,
+    write_plain,
+)
 
 Capture = pytest.CaptureFixture[str]
 
@@ -31,7 +42,9 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six problems: 4, 3, 2, 1, 0 and 4 good completions of 4; lazy ones fewer."""
-    return write_folder(tmp_path_factory.mktemp("runs") / "small-model", (4, 3, 2, 1, 0, 4), 4)
+    return write_folder(
+        tmp_path_factory.mktemp("runs") / "small-model", (4, 3, 2, 1, 0, 4), 4
+    )
 
 
 @pytest.fixture
@@ -60,19 +73,31 @@ def test_the_figures_of_a_folder(folder: Path) -> None:
     # 14 of 24; two of four drawn: 1, 1, 5/6, 1/2, 0, 1.
     assert means == {"descriptive": [0.583333, 0.722222], "lazy": [0.375, 0.555556]}
     first = found[InstructionKind.DESCRIPTIVE]
-    assert (first.problems, first.completions, first.fewest, first.most) == (6, 24, 4, 4)
+    assert (first.problems, first.completions, first.fewest, first.most) == (
+        6,
+        24,
+        4,
+        4,
+    )
     assert first.code is not None
     assert (first.code.problems, first.code.mean) == (5, 0.0)
     assert first.unchanged == pytest.approx(10 / 24)
     assert model.problems == "6 problems"
     assert [one.group for one in model.figures[InstructionKind.LAZY]] == [
-        "", "adaptive", "corrective", "perfective",
-    ]  # fmt: skip
+        "",
+        "adaptive",
+        "corrective",
+        "perfective",
+    ]
 
 
 def test_differences_pair_the_problems(folder: Path, tmp_path: Path) -> None:
     better = write_folder(tmp_path / "better", (4, 4, 4, 4, 4, 4), 4)
-    found = {(one.a, one.b): one for one in report_of(folder, better).differences if one.k == 1}
+    found = {
+        (one.a, one.b): one
+        for one in report_of(folder, better).differences
+        if one.k == 1
+    }
     assert {*found} == {
         ("small-model, lazy", "small-model, descriptive"),
         ("better, lazy", "better, descriptive"),
@@ -92,7 +117,10 @@ def test_differences_pair_the_problems(folder: Path, tmp_path: Path) -> None:
 
 def test_folders_of_one_name_are_told_apart(folder: Path, tmp_path: Path) -> None:
     twin = Path(shutil.copytree(folder, tmp_path / folder.name))
-    assert [model.name for model in report_of(folder, twin).models] == [str(folder), str(twin)]
+    assert [model.name for model in report_of(folder, twin).models] == [
+        str(folder),
+        str(twin),
+    ]
 
 
 def test_the_order_of_files_does_not_matter(folder: Path, tmp_path: Path) -> None:
@@ -112,7 +140,8 @@ def faults(path: Path) -> str:
     words = str(caught.value)
     partial = read_folder(path, v1=False, allow_partial=True)
     assert (
-        words == f"{path} is incomplete: {'; '.join(partial.faults)}; --allow-partial reports it so"
+        words
+        == f"{path} is incomplete: {'; '.join(partial.faults)}; --allow-partial reports it so"
     )
     assert "\n" not in words
     return words
@@ -128,8 +157,13 @@ def test_published_problems_are_expected_together(tmp_path: Path) -> None:
     for number, name in enumerate(names):
         problem = problems()[0].model_copy(update={"id": number, "full_name": name})
         write_file(tmp_path, evaluated(problem))
-    assert "50 of 54 problems with lazy instructions (no 56_interference_vars, " in faults(tmp_path)
-    other = problems()[0].model_copy(update={"id": 999, "full_name": "120_summary_statistics"})
+    assert (
+        "50 of 54 problems with lazy instructions (no 56_interference_vars, "
+        in faults(tmp_path)
+    )
+    other = problems()[0].model_copy(
+        update={"id": 999, "full_name": "120_summary_statistics"}
+    )
     write_file(tmp_path, evaluated(other))
     assert "51 of 105 problems with lazy" in faults(tmp_path)
     assert len(read_folder(tmp_path, v1=True, allow_partial=True).scores) == 50
@@ -138,7 +172,9 @@ def test_published_problems_are_expected_together(tmp_path: Path) -> None:
 def test_mixed_sampling_is_refused_with_the_numbers(own: Path) -> None:
     write_file(own, evaluated(problems()[1], good=1, of=4, temperature=0.8))
     assert "mixed temperature: 0.2 in 11 files, 0.8 in 1 file" in faults(own)
-    [model] = editing_report([read_folder(own, v1=False, allow_partial=True)], (1,), ()).models
+    [model] = editing_report(
+        [read_folder(own, v1=False, allow_partial=True)], (1,), ()
+    ).models
     assert model.temperature is None
 
 
@@ -151,7 +187,10 @@ def test_broken_files_are_named(own: Path) -> None:
     name = "1002_word_count_instruction_lazy.results.json.gz"
     (own / name).write_bytes(b"broken")
     words = faults(own)
-    assert f"1 file cannot be used ({name} is broken (it is not a complete gzip file" in words
+    assert (
+        f"1 file cannot be used ({name} is broken (it is not a complete gzip file"
+        in words
+    )
     assert "5 of 6 problems with lazy" in words
 
 
@@ -171,7 +210,10 @@ def test_what_is_not_evaluated_is_named(own: Path) -> None:
 def test_a_folder_without_results_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    for place, words in ((tmp_path, "has no file"), (tmp_path / "none", "is not a folder")):
+    for place, words in (
+        (tmp_path, "has no file"),
+        (tmp_path / "none", "is not a folder"),
+    ):
         assert run(monkeypatch, "report", place, "--allow-partial") == 2
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith(f"error: {place}")
@@ -184,10 +226,17 @@ def test_text_shows_what_is_partial(
     (own / "1003_stack_instruction_lazy.results.json.gz").unlink()
     assert run(monkeypatch, "report", own) == 2
     assert "error: " in capsys.readouterr().err
-    assert run(monkeypatch, "report", own, "--allow-partial", "--k", "1,5", "--by", "topic") == 0
+    assert (
+        run(
+            monkeypatch, "report", own, "--allow-partial", "--k", "1,5", "--by", "topic"
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     assert "copy: 6 problems, temperature 0.2, top_p 0.95, max_tokens 3072" in out
-    assert "partial: copy: 5 of 6 problems with lazy instructions (no 1003_stack)" in out
+    assert (
+        "partial: copy: 5 of 6 problems with lazy instructions (no 1003_stack)" in out
+    )
     assert "58.33 (" in out
     assert "topic: Data Science" in out
 
@@ -237,7 +286,9 @@ def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
     light, dark = write_chart(tmp_path / "plot.svg", draw)
     assert dark.name == "plot-dark.svg"
     for path in (light, dark):
-        found = ElementTree.fromstring(path.read_text()).iter("{http://www.w3.org/2000/svg}text")
+        found = ElementTree.fromstring(path.read_text()).iter(
+            "{http://www.w3.org/2000/svg}text"
+        )
         texts = {"".join(element.itertext()) for element in found}
         assert {"small-model", "58.3 %", "37.5 %", "descriptive", "lazy"} <= texts
     [png] = write_chart(tmp_path / "plot.png", draw)
@@ -254,9 +305,18 @@ def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
         (["report", "DIR", "--k", "0"], "--k 0: give numbers from 1"),
         (["report", "DIR", "--k", "1,x"], "--k 1,x: give numbers from 1"),
         (["report", "DIR", "--by", "size"], "--by size: there are change_kind, topic"),
-        (["report", "DIR", "--json", "--csv"], "--json and --csv cannot be given together"),
-        (["report", "DIR", "--plot", "a.pdf"], "--plot a.pdf: give a name that ends in .svg"),
-        (["report", "DIR", "--k", "2", "--plot", "a.svg"], "shows pass@1; add 1 to --k"),
+        (
+            ["report", "DIR", "--json", "--csv"],
+            "--json and --csv cannot be given together",
+        ),
+        (
+            ["report", "DIR", "--plot", "a.pdf"],
+            "--plot a.pdf: give a name that ends in .svg",
+        ),
+        (
+            ["report", "DIR", "--k", "2", "--plot", "a.svg"],
+            "shows pass@1; add 1 to --k",
+        ),
         (["report", "DIR", "--v1"], "has no file *.results.json.gz of these problems"),
         (["stats", "--problems", "none.jsonl"], "none.jsonl does not exist"),
     ],
@@ -268,7 +328,10 @@ def test_mistakes_are_one_line(
     words: list[str],
     line: str,
 ) -> None:
-    assert run(monkeypatch, *(str(folder) if word == "DIR" else word for word in words)) == 2
+    assert (
+        run(monkeypatch, *(str(folder) if word == "DIR" else word for word in words))
+        == 2
+    )
     captured = capsys.readouterr()
     assert captured.out == ""
     [said] = captured.err.splitlines()
@@ -282,7 +345,9 @@ def test_the_benchmark_holds_all_files(folder: Path) -> None:
     assert found["peak_bytes"] > 1_000_000
 
 
-def test_help_lists_the_commands(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_help_lists_the_commands(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     assert run(monkeypatch, "--help") == 0
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["stats", "Describe", "the", "data", "set", "in", "a", "table."] in shown

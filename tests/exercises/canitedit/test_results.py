@@ -22,7 +22,14 @@ from exercises.canitedit.results import (
     read_file,
     write_file,
 )
-from tests.support.canitedit import evaluated, failed, passed, plain, problems, write_plain
+from tests.support.canitedit import (
+    evaluated,
+    failed,
+    passed,
+    plain,
+    problems,
+    write_plain,
+)
 
 CLAMP = problems()[0]
 NAME = "1001_clamp_instruction_lazy.results.json.gz"
@@ -33,10 +40,25 @@ def test_the_layout_is_the_public_one(tmp_path: Path) -> None:
     assert path.name == NAME
     found = plain(path)
     public = {
-        "id", "name", "full_name", "before", "after", "tests", "instruction_descriptive",
-        "instruction_lazy", "taxonomy", "instr_kind", "prompt", "language", "temperature",
-        "top_p", "max_tokens", "stop_tokens", "script_args", "results",
-    }  # fmt: skip
+        "id",
+        "name",
+        "full_name",
+        "before",
+        "after",
+        "tests",
+        "instruction_descriptive",
+        "instruction_lazy",
+        "taxonomy",
+        "instr_kind",
+        "prompt",
+        "language",
+        "temperature",
+        "top_p",
+        "max_tokens",
+        "stop_tokens",
+        "script_args",
+        "results",
+    }
     assert {*found} == public | {"completions"}
     assert (found["instr_kind"], found["prompt"], found["language"]) == (
         "instruction_lazy",
@@ -44,9 +66,16 @@ def test_the_layout_is_the_public_one(tmp_path: Path) -> None:
         "py",
     )
     assert {*found["results"][0]} == {
-        "program", "timestamp", "stdout", "stderr", "exit_code", "status", "program_no_test",
-        "coverage", "coverage_missing",
-    }  # fmt: skip
+        "program",
+        "timestamp",
+        "stdout",
+        "stderr",
+        "exit_code",
+        "status",
+        "program_no_test",
+        "coverage",
+        "coverage_missing",
+    }
     assert found["results"][0]["program"] == f"{CLAMP.after}\n{CLAMP.tests}"
     assert found["results"][1]["coverage"] is None
 
@@ -92,14 +121,19 @@ def test_files_of_others_lack_keys_and_have_their_own(tmp_path: Path) -> None:
     assert file.results[0].coverage_missing is None
     assert file.completions == ()
     assert file.sampling.temperature is None
-    assert [one.status for one in file.results] == [ProgramStatus.OK, ProgramStatus.EXCEPTION]
+    assert [one.status for one in file.results] == [
+        ProgramStatus.OK,
+        ProgramStatus.EXCEPTION,
+    ]
 
 
 def test_completions_of_the_newer_public_code_are_objects(tmp_path: Path) -> None:
     value = plain(write_file(tmp_path, evaluated(CLAMP)))
     del value["results"]
     value["completions"] = [{"content": "x = 1\n", "instruction": None}, "y = 2\n"]
-    file = read_file(write_plain(tmp_path / "1001_clamp_instruction_lazy.json.gz", value))
+    file = read_file(
+        write_plain(tmp_path / "1001_clamp_instruction_lazy.json.gz", value)
+    )
     assert [one.program for one in file.completions] == ["x = 1\n", "y = 2\n"]
     assert file.completions[0].reply is None
 
@@ -107,25 +141,40 @@ def test_completions_of_the_newer_public_code_are_objects(tmp_path: Path) -> Non
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "path": ({"full_name": "../x"}, "full_name must be a plain file name"),
     "kind": ({"instr_kind": ["instruction_lazy"]}, "instr_kind"),
-    "other kind": ({"instr_kind": "instruction_rude"}, "instr_kind is not instruction_desc"),
-    "no results": ({"results": [], "completions": []}, "neither completions nor results"),
+    "other kind": (
+        {"instr_kind": "instruction_rude"},
+        "instr_kind is not instruction_desc",
+    ),
+    "no results": (
+        {"results": [], "completions": []},
+        "neither completions nor results",
+    ),
     "results of another type": ({"results": {"a": 1}}, "must be a valid tuple"),
-    "status": ({"results": [{"program_no_test": "", "status": "Fine", "exit_code": 0}]}, "status"),
+    "status": (
+        {"results": [{"program_no_test": "", "status": "Fine", "exit_code": 0}]},
+        "status",
+    ),
     "exit code": (
         {"results": [{"program_no_test": "", "status": "OK", "exit_code": True}]},
         "exit_code",
     ),
     "coverage": (
-        {"results": [
-            {"program_no_test": "", "status": "OK", "exit_code": 0, "coverage": 101}
-        ], "completions": []},
+        {
+            "results": [
+                {"program_no_test": "", "status": "OK", "exit_code": 0, "coverage": 101}
+            ],
+            "completions": [],
+        },
         "0.coverage must be less than or equal to 100",
     ),
-    "program": ({"results": [{"program": 1, "status": "OK", "exit_code": 0}]}, "a result has"),
+    "program": (
+        {"results": [{"program": 1, "status": "OK", "exit_code": 0}]},
+        "a result has",
+    ),
     "numbers": ({"completions": ["x"]}, "1 completions have 2 results"),
     "temperature": ({"temperature": float("nan")}, "temperature"),
     "completion": ({"completions": [1, 2]}, "0.program must be a valid string"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -165,7 +214,18 @@ def _packed(text: str) -> bytes:
         _packed('{"id": ' + "9" * 10_000 + "}"),
         gzip.compress(b"\xff\xfe{}"),
     ],
-    ids=["none", "plain", "no end", "cut", "noise", "list", "text", "deep", "digits", "no UTF-8"],
+    ids=[
+        "none",
+        "plain",
+        "no end",
+        "cut",
+        "noise",
+        "list",
+        "text",
+        "deep",
+        "digits",
+        "no UTF-8",
+    ],
 )
 def test_broken_files_are_named(tmp_path: Path, data: bytes) -> None:
     (tmp_path / NAME).write_bytes(data)
@@ -174,7 +234,9 @@ def test_broken_files_are_named(tmp_path: Path, data: bytes) -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(results, "MOST_UNPACKED", 1 << 20)
     (tmp_path / NAME).write_bytes(gzip.compress(bytes(50 << 20), 1))
     tracemalloc.start()

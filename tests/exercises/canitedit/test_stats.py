@@ -16,7 +16,9 @@ from tests.support.canitedit import ROWS, problems
 
 
 def stats(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["canitedit", "stats", "--problems", str(ROWS), *words])
+    monkeypatch.setattr(
+        sys, "argv", ["canitedit", "stats", "--problems", str(ROWS), *words]
+    )
     return dispatch("exercises.canitedit", COMMANDS)
 
 
@@ -49,8 +51,11 @@ def test_the_table_is_printed(
     assert ["topic", "Data", "Science", "1"] in lines
     assert stats(monkeypatch, "--json") == 0
     assert json.loads(capsys.readouterr().out)["topics"] == {
-        "Language": 2, "Math": 2, "DSA": 1, "Data Science": 1,
-    }  # fmt: skip
+        "Language": 2,
+        "Math": 2,
+        "DSA": 1,
+        "Data Science": 1,
+    }
     assert stats(monkeypatch, "--v1") == 2
     assert "has 0 of the 54 problems of --v1" in capsys.readouterr().err
 
@@ -61,13 +66,20 @@ def test_a_tokenizer_counts_tokens(
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     made = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
-    made.pre_tokenizer = pre_tokenizers.Split("", "isolated")  # a token for each character
+    made.pre_tokenizer = pre_tokenizers.Split(
+        "", "isolated"
+    )  # a token for each character
     made.save(str(tmp_path / "tokenizer.json"))
     assert stats(monkeypatch, "--tokenizer", str(tmp_path)) == 0
     sizes = [len(p.before) + len(p.after) for p in problems()]
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert {f"tokens together {Spread.of(sizes)}", f"most tokens together {max(sizes)}"} < {*lines}
+    assert {
+        f"tokens together {Spread.of(sizes)}",
+        f"most tokens together {max(sizes)}",
+    } < {*lines}
     lazy = Spread.of([len(p.instruction_lazy) for p in problems()])
-    assert f"tokens, lazy {lazy}" in lines and not any(line.startswith("words") for line in lines)
+    assert f"tokens, lazy {lazy}" in lines and not any(
+        line.startswith("words") for line in lines
+    )
     assert stats(monkeypatch, "--tokenizer", "gone") == 2
     assert "--tokenizer gone cannot be used" in capsys.readouterr().err

@@ -12,7 +12,10 @@ from exercises.editpack.filtering import Cleanup, cleaned
 from tests.support.editpack import generated_edits
 
 BOTH = {
-    "comments": ("#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n\n# Licence\nx = 1\n", "x = 1\n"),
+    "comments": (
+        "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n\n# Licence\nx = 1\n",
+        "x = 1\n",
+    ),
     "a docstring": ('"""What it\ndoes."""\n\nx = 1\n', "\nx = 1\n"),
     "a docstring behind comments": ('# c\n\n"""Two\nlines.\n"""\nx = 1\n', "x = 1\n"),
     "blank lines before": ("\n\n# c\nx = 1\n", "x = 1\n"),
@@ -20,7 +23,10 @@ BOTH = {
     "only comments": ("# a\n# b", ""),
     "only a docstring": ('"""a\nb"""', ""),
     "one line stays": ('"""One line."""\nx = 1\n', '"""One line."""\nx = 1\n'),
-    "one line behind a comment stays": ('# c\n"""One."""\nx = 1\n', '"""One."""\nx = 1\n'),
+    "one line behind a comment stays": (
+        '# c\n"""One."""\nx = 1\n',
+        '"""One."""\nx = 1\n',
+    ),
     "comments behind the docstring stay": ('"""a\nb"""\n# c\nx\n', "# c\nx\n"),
     "blank lines behind comments stay": ("# c\n\n\nx\n", "\n\nx\n"),
     "blank lines alone stay": ("\n\nx = 1\n", "\n\nx = 1\n"),
@@ -32,9 +38,17 @@ BOTH = {
 APART = {
     "an assignment": ('T = """\na\n"""\nx\n', "x\n", 'T = """\na\n"""\nx\n'),
     "single quotes": ("'''a\nb'''\nx\n", "'''a\nb'''\nx\n", "x\n"),
-    "single quotes behind a comment": ("# c\n\n'''a\nb'''\nx\n", "\n'''a\nb'''\nx\n", "x\n"),
+    "single quotes behind a comment": (
+        "# c\n\n'''a\nb'''\nx\n",
+        "\n'''a\nb'''\nx\n",
+        "x\n",
+    ),
     "a backslash": ('"a\\\nb"\nx\n', '"a\\\nb"\nx\n', "x\n"),
-    "code behind the docstring": ('"""a\n"""; x = 1\ny\n', "y\n", '"""a\n"""; x = 1\ny\n'),
+    "code behind the docstring": (
+        '"""a\n"""; x = 1\ny\n',
+        "y\n",
+        '"""a\n"""; x = 1\ny\n',
+    ),
     "a call": ('"""a\n""".strip()\n', "", '"""a\n""".strip()\n'),
     "bytes": ('b"""a\n"""\nx\n', "x\n", 'b"""a\n"""\nx\n'),
     "a formatted text": ('f"""a\n{b()}"""\nx\n', "x\n", 'f"""a\n{b()}"""\nx\n'),
@@ -67,7 +81,9 @@ def test_where_the_published_one_has_faults(name: str) -> None:
     text, published, exact = APART[name]
     assert cleaned(text, Cleanup.REFERENCE) == published
     # Python's own tokenizer of 3.12 and later refuses lone surrogates, the earlier one does not.
-    assert cleaned(text, Cleanup.EXACT) in ({exact} if exact is not None else {"x\n", text})
+    assert cleaned(text, Cleanup.EXACT) in (
+        {exact} if exact is not None else {"x\n", text}
+    )
 
 
 def test_the_published_one_is_not_idempotent() -> None:
@@ -107,7 +123,10 @@ def test_no_code_is_lost_by_the_exact_one(text: str) -> None:
         return
     after = code_of(left)
     assert after is not None
-    whole, rest = [ast.dump(node) for node in before.body], [ast.dump(node) for node in after.body]
+    whole, rest = (
+        [ast.dump(node) for node in before.body],
+        [ast.dump(node) for node in after.body],
+    )
     assert rest in (whole, without_docstring(before))
 
 
@@ -129,8 +148,15 @@ def test_no_code_of_generated_files_is_lost() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 10**6, "x" * 10**6, "#\n" * 10**5, '"' * 10**5, '"""' + "a\n" * 10**5, "\\\n" * 10**4],
-)  # fmt: skip
+    [
+        "[" * 10**6,
+        "x" * 10**6,
+        "#\n" * 10**5,
+        '"' * 10**5,
+        '"""' + "a\n" * 10**5,
+        "\\\n" * 10**4,
+    ],
+)
 @pytest.mark.parametrize("cleanup", Cleanup)
 def test_large_texts_are_cleaned(text: str, cleanup: Cleanup) -> None:
     assert text.endswith(cleaned(text, cleanup))

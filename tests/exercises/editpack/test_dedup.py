@@ -38,7 +38,9 @@ LEVELS = [n / 10 for n in range(2, 10)]
 
 def grams(text: str) -> set[str]:
     """As upstream: split at each single separator, lower case."""
-    tokens = "".join(c if c.isalnum() or c == "_" else " " for c in text.lower()).split(" ")
+    tokens = "".join(c if c.isalnum() or c == "_" else " " for c in text.lower()).split(
+        " "
+    )
     return {" ".join(tokens[n : n + 5]) for n in range(len(tokens) - 4)}
 
 
@@ -58,7 +60,9 @@ def planted(level: float, chosen: random.Random) -> tuple[str, str]:
 
 def partition(sets: JoinedTexts, values: Sequence[object]) -> set[tuple[object, ...]]:
     """Return the values of each cluster, in an order of their own."""
-    return {tuple(sorted(str(values[n]) for n in cluster)) for cluster in sets.clusters()}
+    return {
+        tuple(sorted(str(values[n]) for n in cluster)) for cluster in sets.clusters()
+    }
 
 
 def test_the_bands_of_the_paper() -> None:
@@ -78,7 +82,9 @@ def test_shingles_are_runs_of_five_tokens(text: str, count: int) -> None:
 
 
 def test_shingles_ignore_case_and_what_separates() -> None:
-    assert (shingles("One two-three.four five") == shingles("one TWO three\nfour+five")).all()
+    assert (
+        shingles("One two-three.four five") == shingles("one TWO three\nfour+five")
+    ).all()
     # Two separators have an empty token between them.
     assert len(np.intersect1d(shingles("a b c d e"), shingles("a  b c d e"))) == 0
     # JSON may hold lone surrogates.
@@ -87,7 +93,9 @@ def test_shingles_ignore_case_and_what_separates() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(5, 900), st.integers(2, 40), st.integers(0, 9))
-def test_signatures_are_those_of_datasketch(words: int, permutations: int, seed: int) -> None:
+def test_signatures_are_those_of_datasketch(
+    words: int, permutations: int, seed: int
+) -> None:
     chosen = random.Random(seed)
     text = " ".join(f"w{chosen.randrange(50)}" for _ in range(words))
     plain = MinHash(num_perm=permutations, seed=SEED)
@@ -97,7 +105,11 @@ def test_signatures_are_those_of_datasketch(words: int, permutations: int, seed:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 2), min_size=6, max_size=6), min_size=1, max_size=30))
+@given(
+    st.lists(
+        st.lists(st.integers(0, 2), min_size=6, max_size=6), min_size=1, max_size=30
+    )
+)
 def test_buckets_are_rows_that_agree_in_a_band(rows: list[list[int]]) -> None:
     expected = []
     for band in range(3):
@@ -110,14 +122,18 @@ def test_buckets_are_rows_that_agree_in_a_band(rows: list[list[int]]) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.permutations(range(10)))
+@given(
+    st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.permutations(range(10))
+)
 def test_only_pairs_that_are_alike_are_joined(
     pairs: set[tuple[int, int]], order: list[int]
 ) -> None:
     sets, naive = DisjointSet(range(10)), DisjointSet(range(10))
     for pair in pairs:
         naive.merge(*pair)
-    compared = join_similar(order, sets, lambda a, b: (a, b) in pairs or (b, a) in pairs)
+    compared = join_similar(
+        order, sets, lambda a, b: (a, b) in pairs or (b, a) in pairs
+    )
     assert sorted(map(sorted, sets.subsets())) == sorted(map(sorted, naive.subsets()))
     assert compared <= 45
 
@@ -136,15 +152,23 @@ def test_the_row_of_most_worth_stays_the_first_of_equal_ones() -> None:
 
 def test_planted_pairs_are_found() -> None:
     chosen = random.Random(6)
-    pairs = [(level, planted(level, chosen)) for level in LEVELS for _ in range(PER_LEVEL)]
+    pairs = [
+        (level, planted(level, chosen)) for level in LEVELS for _ in range(PER_LEVEL)
+    ]
     assert all(true_jaccard(*pair) == pytest.approx(level) for level, pair in pairs)
     texts = [text for _, pair in pairs for text in pair]
     found, verified = dict.fromkeys(LEVELS, 0), dict.fromkeys(LEVELS, 0)
-    fast, slow = join_texts(texts, FAST), join_texts(texts, DuplicateChoice(verify=True))
+    fast, slow = (
+        join_texts(texts, FAST),
+        join_texts(texts, DuplicateChoice(verify=True)),
+    )
     for place, (level, _) in enumerate(pairs):
         found[level] += fast.sets.connected(2 * place + 1, 2 * place)
         verified[level] += slow.sets.connected(2 * place + 1, 2 * place)
-    high, low = [found[v] for v in LEVELS if v >= 0.7], [found[v] for v in LEVELS if v <= 0.3]
+    high, low = (
+        [found[v] for v in LEVELS if v >= 0.7],
+        [found[v] for v in LEVELS if v <= 0.3],
+    )
     assert sum(high) >= 0.99 * PER_LEVEL * len(high), found
     assert sum(low) <= 0.1 * PER_LEVEL * len(low), found
     assert verified == {v: n if v >= 0.5 else 0 for v, n in found.items()}
@@ -162,7 +186,8 @@ TEXTS = st.lists(PARTS, max_size=12)
 
 @settings(max_examples=80, deadline=None)
 @given(
-    TEXTS.flatmap(lambda texts: st.tuples(st.just(texts), st.permutations(texts))), st.booleans()
+    TEXTS.flatmap(lambda texts: st.tuples(st.just(texts), st.permutations(texts))),
+    st.booleans(),
 )
 def test_clusters_do_not_depend_on_the_order(
     orders: tuple[list[str], list[str]], verify: bool
@@ -173,7 +198,18 @@ def test_clusters_do_not_depend_on_the_order(
 
 
 def test_short_texts_are_compared_by_equality_alone() -> None:
-    texts = ["a b", "", "c\ud800", "a b", None, "A b", "", "a b c d e", "a b c d f", None]
+    texts = [
+        "a b",
+        "",
+        "c\ud800",
+        "a b",
+        None,
+        "A b",
+        "",
+        "a b c d e",
+        "a b c d f",
+        None,
+    ]
     result = join_texts(texts, FAST)
     assert result.clusters() == [[0, 3], [1, 6]]
     assert result.short == 6
@@ -215,7 +251,9 @@ def test_clusters_are_near_those_of_all_pairs() -> None:
     """Versions of files, as the history of a repository has them: few lines change, or most."""
     chosen, texts = random.Random(3), []
     for file in range(8):
-        lines = [f"name_{file}_{n} = call_{file}({chosen.random()}, {n})" for n in range(20)]
+        lines = [
+            f"name_{file}_{n} = call_{file}({chosen.random()}, {n})" for n in range(20)
+        ]
         for version in range(8):
             for place in chosen.sample(range(20), chosen.choice([1, 2, 3, 18])):
                 lines[place] = f"other_{version} = new({chosen.random()})"

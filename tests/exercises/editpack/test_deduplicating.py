@@ -51,10 +51,14 @@ def rows(tmp_path: Path) -> Path:
 def test_one_row_of_each_cluster_stays(
     tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, dropped, clusters = (tmp_path / f"{name}.jsonl" for name in ("out", "gone", "clusters"))
+    out, dropped, clusters = (
+        tmp_path / f"{name}.jsonl" for name in ("out", "gone", "clusters")
+    )
     files = ("--out", str(out), "--dropped", str(dropped), "--clusters", str(clusters))
     assert editpack("dedup", rows, *files) == 0
-    assert "1 cluster, the largest of 3 rows; 71 bands × 7 rows" in capsys.readouterr().out
+    assert (
+        "1 cluster, the largest of 3 rows; 71 bands × 7 rows" in capsys.readouterr().out
+    )
     assert read(out) == [with_content(ROWS[n]) for n in (0, 1, 4)]
     assert [(one["commit"], one["rule"], one["detail"]) for one in read(dropped)] == [
         ("c3", "duplicate", "of row 1, commit c1"),
@@ -63,17 +67,28 @@ def test_one_row_of_each_cluster_stays(
     names = [{"row": n, "commit": f"c{n}"} for n in (1, 3, 4)]
     assert read(clusters) == [{"size": 3, "kept": names[0], "rows": names}]
     report = json.loads((tmp_path / "out.jsonl.report.json").read_text())
-    assert (report["rows"], report["kept"], report["dropped"]) == (5, 3, {"duplicate": 2})
+    assert (report["rows"], report["kept"], report["dropped"]) == (
+        5,
+        3,
+        {"duplicate": 2},
+    )
     assert (report["clusters"], report["largest_cluster"], report["short"]) == (1, 3, 0)
     assert (report["bands"], report["rows_per_band"]) == (71, 7)
     assert report["options"] == {
-        "skip_bad": False, "threshold": 0.5, "permutations": 500, "seed": 1, "on": "prompt",
-        "keep": "first", "verify": False,
-    }  # fmt: skip
+        "skip_bad": False,
+        "threshold": 0.5,
+        "permutations": 500,
+        "seed": 1,
+        "on": "prompt",
+        "keep": "first",
+        "verify": False,
+    }
     assert report["versions"]["datasketch"].startswith("2.")
 
 
-@pytest.mark.parametrize(("keep", "stays"), [("first", 1), ("longest", 4), ("newest", 3)])
+@pytest.mark.parametrize(
+    ("keep", "stays"), [("first", 1), ("longest", 4), ("newest", 3)]
+)
 def test_which_row_stays(tmp_path: Path, rows: Path, keep: str, stays: int) -> None:
     """EditRow 3 is of 10:30, row 1 of 10:00 in UTC."""
     out = tmp_path / "out.jsonl"
@@ -86,8 +101,14 @@ def test_rows_without_a_date_are_the_oldest(
 ) -> None:
     dates = ("", "1850-01-01T00:00:00Z", "no date", None)
     rows = [row(n, LONG, author_date=date) for n, date in enumerate(dates, 1)]
-    path, out = write_rows(tmp_path / "rows.jsonl", ["no row", *rows]), tmp_path / "out.jsonl"
-    assert editpack("dedup", path, "--out", str(out), "--keep", "newest", "--skip-bad") == 0
+    path, out = (
+        write_rows(tmp_path / "rows.jsonl", ["no row", *rows]),
+        tmp_path / "out.jsonl",
+    )
+    assert (
+        editpack("dedup", path, "--out", str(out), "--keep", "newest", "--skip-bad")
+        == 0
+    )
     assert [one["commit"] for one in read(out)] == ["c2"]
     assert json.loads((tmp_path / "out.jsonl.report.json").read_text())["undated"] == 3
 
@@ -104,7 +125,15 @@ def test_equal_bytes_with_any_number_of_workers(
     seen = []
     for workers in ("1", "4"):
         out, dropped = tmp_path / f"{workers}.jsonl", tmp_path / f"{workers}.gone.jsonl"
-        words = ("--out", str(out), "--dropped", str(dropped), "--workers", workers, "--verify")
+        words = (
+            "--out",
+            str(out),
+            "--dropped",
+            str(dropped),
+            "--workers",
+            workers,
+            "--verify",
+        )
         assert editpack("dedup", path, *words) == 0
         seen.append((out.read_bytes(), dropped.read_bytes()))
         report = json.loads((tmp_path / f"{workers}.jsonl.report.json").read_text())
@@ -136,11 +165,18 @@ def test_a_content_of_something_else_is_made_again(
 
 
 def test_what_is_no_row_keeps_its_number(tmp_path: Path) -> None:
-    rows, out = write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS]), tmp_path / "out.jsonl"
+    rows, out = (
+        write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS]),
+        tmp_path / "out.jsonl",
+    )
     dropped = tmp_path / "gone.jsonl"
     words = ("--out", str(out), "--dropped", str(dropped), "--skip-bad")
     assert editpack("dedup", rows, *words) == 0
-    assert [one["rule"] for one in read(dropped)] == ["unreadable", "duplicate", "duplicate"]
+    assert [one["rule"] for one in read(dropped)] == [
+        "unreadable",
+        "duplicate",
+        "duplicate",
+    ]
     assert read(dropped)[-1]["detail"] == "of row 2, commit c1"
     assert editpack("dedup", rows, "--out", str(tmp_path / "other.jsonl")) == 2
     assert not (tmp_path / "other.jsonl").exists()
@@ -151,21 +187,32 @@ def test_what_is_no_row_keeps_its_number(tmp_path: Path) -> None:
     [
         (["--threshold", "0"], "--threshold 0: give a number above 0, at most 1"),
         (["--threshold", "1.1"], "--threshold 1.1: give"),
-        (["--threshold", "1"], "leaves no bands; give a lower threshold or more permutations"),
+        (
+            ["--threshold", "1"],
+            "leaves no bands; give a lower threshold or more permutations",
+        ),
         (["--clusters", "out.jsonl.report.json"], "is the report; choose another"),
         (["--permutations", "20000"], "--permutations 20000: give at most 10,000"),
         (["--clusters", "rows.jsonl"], "is a file that is read; choose another"),
         (["--clusters", "out.jsonl"], "is --out; choose another"),
         (["--clusters", "."], "is a folder; choose another"),
-        (["--keep", "newest"], "no row has an ISO date in author_date or date; keep the first"),
+        (
+            ["--keep", "newest"],
+            "no row has an ISO date in author_date or date; keep the first",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    words: list[str], message: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    message: str,
+) -> None:
     monkeypatch.chdir(tmp_path)
-    write_rows(tmp_path / "rows.jsonl", [row(6, "x", author_date="yesterday"), row(7, "x")])
+    write_rows(
+        tmp_path / "rows.jsonl", [row(6, "x", author_date="yesterday"), row(7, "x")]
+    )
     assert editpack("dedup", "rows.jsonl", "--out", "out.jsonl", *words) == 2
     error = capsys.readouterr().err.strip()
     assert message in error
@@ -225,13 +272,18 @@ def test_a_mix_names_origins_and_is_deduplicated(
     tmp_path: Path,
     rows: Path,
 ) -> None:
-    more = write_rows(tmp_path / "more.jsonl", [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)])
+    more = write_rows(
+        tmp_path / "more.jsonl", [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)]
+    )
     out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
     words = ("--out", str(out), "--dropped", str(dropped), "--keep", "longest")
     assert editpack("mix", rows, more, *words) == 0
     assert [(one["origin"], one["commit"]) for one in read(out)] == [
-        ("rows.jsonl", "c2"), ("rows.jsonl", "c4"), ("rows.jsonl", "c5"), ("more.jsonl", "c9"),
-    ]  # fmt: skip
+        ("rows.jsonl", "c2"),
+        ("rows.jsonl", "c4"),
+        ("rows.jsonl", "c5"),
+        ("more.jsonl", "c9"),
+    ]
     assert [(one["origin"], one["detail"]) for one in read(dropped)] == [
         ("rows.jsonl", "of row 4 of rows.jsonl, commit c4"),
         ("rows.jsonl", "of row 4 of rows.jsonl, commit c4"),
@@ -251,7 +303,10 @@ def test_sets_of_one_name_have_the_whole_name_as_origin(
         write_rows(Path(name) / "rows.jsonl", [one])
     out = ("--out", "out.jsonl")
     assert editpack("mix", "a/rows.jsonl", "b/rows.jsonl", *out) == 0
-    assert [one["origin"] for one in read(Path("out.jsonl"))] == ["a/rows.jsonl", "b/rows.jsonl"]
+    assert [one["origin"] for one in read(Path("out.jsonl"))] == [
+        "a/rows.jsonl",
+        "b/rows.jsonl",
+    ]
     assert editpack("mix", "a/rows.jsonl", *out) == 2
     assert editpack("mix", "a/rows.jsonl", "a/rows.jsonl", *out) == 2
     error = capsys.readouterr().err
@@ -266,11 +321,20 @@ def test_mined_rows_lose_as_many_as_by_all_pairs(
     """Needs bare mirrors of requests and flask in the folder that ``SWE_MIRRORS`` names."""
     mined = tmp_path / "mined.jsonl"
     with mined.open("wb") as handle:
-        for repo, commit in (("psf/requests", "1f6589ec"), ("pallets/flask", "2ac89889")):
-            mirror = Mirrors(Path(folder)).find(repo) if (folder := environ.get(MIRRORS)) else None
+        for repo, commit in (
+            ("psf/requests", "1f6589ec"),
+            ("pallets/flask", "2ac89889"),
+        ):
+            mirror = (
+                Mirrors(Path(folder)).find(repo)
+                if (folder := environ.get(MIRRORS))
+                else None
+            )
             if mirror is None:
                 pytest.skip(f"{MIRRORS} names no folder with a mirror of {repo}")
-            rows, kept = (str(tmp_path / f"{name}-{commit}.jsonl") for name in ("rows", "kept"))
+            rows, kept = (
+                str(tmp_path / f"{name}-{commit}.jsonl") for name in ("rows", "kept")
+            )
             assert editpack("mine", str(mirror), "--ref", commit, "--out", rows) == 0
             assert editpack("filter", rows, "--out", kept) == 0
             handle.write(Path(kept).read_bytes())

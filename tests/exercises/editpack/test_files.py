@@ -43,16 +43,23 @@ def test_the_report_of_a_command(rows: Path, tmp_path: Path, capsys: Capture) ->
 
 
 def test_reports_form_a_chain(rows: Path, tmp_path: Path) -> None:
-    first, second, third = (tmp_path / f"{name}.jsonl" for name in ("first", "second", "third"))
+    first, second, third = (
+        tmp_path / f"{name}.jsonl" for name in ("first", "second", "third")
+    )
     assert editpack("format", rows, "--out", first) == 0
     assert editpack("format", first, "--out", second) == 0
     [record] = report_beside(second)["inputs"]
-    assert (record["sha256"], record["report"]) == (sha256_of(first), report_beside(first))
+    assert (record["sha256"], record["report"]) == (
+        sha256_of(first),
+        report_beside(first),
+    )
     assert record["report"]["inputs"][0]["sha256"] == sha256_of(rows)
     # A report of other bytes is left out.
     first.write_bytes(first.read_bytes() * 2)
     assert editpack("format", first, "--out", third) == 0
-    assert report_beside(third)["inputs"] == [{"name": "first.jsonl", "sha256": sha256_of(first)}]
+    assert report_beside(third)["inputs"] == [
+        {"name": "first.jsonl", "sha256": sha256_of(first)}
+    ]
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
@@ -68,10 +75,15 @@ def test_a_damaged_report_is_found_before_anything_is_written(
     assert {*tmp_path.iterdir()} == {rows, beside}
 
 
-@pytest.mark.parametrize("report", [{}, {"output": 3}, {"output": []}, {"output": {"sha256": 1}}])
+@pytest.mark.parametrize(
+    "report", [{}, {"output": 3}, {"output": []}, {"output": {"sha256": 1}}]
+)
 def test_a_report_that_no_command_wrote_is_left_out(report: object, rows: Path) -> None:
     rows.with_name("rows.jsonl.report.json").write_text(json.dumps(report))
-    assert input_record(open_source(str(rows))) == {"name": "rows.jsonl", "sha256": sha256_of(rows)}
+    assert input_record(open_source(str(rows))) == {
+        "name": "rows.jsonl",
+        "sha256": sha256_of(rows),
+    }
 
 
 def test_equal_rows_give_equal_bytes_also_packed(rows: Path, tmp_path: Path) -> None:
@@ -86,7 +98,9 @@ def test_equal_rows_give_equal_bytes_also_packed(rows: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["\ud800", "漢字 \udfff", "é\u2028\0\x7f"])
-def test_any_text_is_written_so_that_it_is_read_again(text: str, tmp_path: Path) -> None:
+def test_any_text_is_written_so_that_it_is_read_again(
+    text: str, tmp_path: Path
+) -> None:
     row = edit(text, f"{text}{text}", text, **{text: 1})
     rows, out, again = (tmp_path / f"{name}.jsonl" for name in ("rows", "out", "again"))
     write_rows(rows, [row])
@@ -129,18 +143,26 @@ def test_a_line_holds_what_json_does_not_know_as_text() -> None:
     ],
 )
 def test_files_that_cannot_be_written_are_one_line(
-    words: tuple[str, ...], said: str, rows: Path, tmp_path: Path, capsys: Capture,
+    words: tuple[str, ...],
+    said: str,
+    rows: Path,
+    tmp_path: Path,
+    capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.jsonl").mkdir()
     (tmp_path / "taken.jsonl.report.json").mkdir()
     (tmp_path / "link.jsonl").symlink_to(rows)
-    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    before = {
+        path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")
+    }
     assert editpack("format", rows, *words) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert said in line
-    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
+    assert {
+        path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")
+    } == before
 
 
 def test_an_error_leaves_what_was_there(rows: Path, tmp_path: Path) -> None:
@@ -149,7 +171,9 @@ def test_an_error_leaves_what_was_there(rows: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     bad = write_rows(tmp_path / "bad.jsonl", [ROW, b"?"])
     assert editpack("format", bad, "--out", out, "--dropped", dropped) == 2
-    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path != bad} == before
+    assert {
+        path: path.read_bytes() for path in tmp_path.iterdir() if path != bad
+    } == before
 
 
 def test_a_step_states_its_details_at_the_end(rows: Path, tmp_path: Path) -> None:
@@ -157,7 +181,12 @@ def test_a_step_states_its_details_at_the_end(rows: Path, tmp_path: Path) -> Non
     files = RowFiles(out=tmp_path / "out.jsonl")
     source = open_source(str(rows))
     step = Step(
-        "own", (source,), files, {}, ("pytest", "no-such-package"), lambda: {"n": len(counted)}
+        "own",
+        (source,),
+        files,
+        {},
+        ("pytest", "no-such-package"),
+        lambda: {"n": len(counted)},
     )
     report = step.write(counted.append(1) or row for row in source.rows())  # type: ignore[func-returns-value]
     assert report["n"] == 2
@@ -172,7 +201,12 @@ def test_a_step_states_its_details_at_the_end(rows: Path, tmp_path: Path) -> Non
         ({"report": {"command": "filter", "inputs": []}}, False),
         ({"report": {"command": "decontaminate"}}, True),
         (
-            {"report": {"command": "mix", "inputs": [{"report": {"command": "decontaminate"}}]}},
+            {
+                "report": {
+                    "command": "mix",
+                    "inputs": [{"report": {"command": "decontaminate"}}],
+                }
+            },
             True,
         ),
         ({"report": {"inputs": [{"report": {"command": "decontaminate"}}, {}]}}, False),

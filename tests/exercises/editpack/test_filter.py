@@ -60,13 +60,17 @@ def test_dropped_rows_are_written_as_they_were(tmp_path: Path, capsys: Capture) 
     }
     rows = write_rows(tmp_path / "rows.jsonl.gz", [good, *spoilt.values(), b"[]", good])
     out, dropped = tmp_path / "kept.jsonl.gz", tmp_path / "dropped.jsonl"
-    assert editpack("filter", rows, "--out", out, "--dropped", dropped, "--skip-bad") == 0
+    assert (
+        editpack("filter", rows, "--out", out, "--dropped", dropped, "--skip-bad") == 0
+    )
     found = read_rows(dropped)
     assert [row.pop("detail") for row in found] == [
-        "old", "TODO", "distance 1",
+        "old",
+        "TODO",
+        "distance 1",
         "SyntaxError: Missing parentheses in call to 'print'. Did you mean print(...)? (line 3)",
         "it is not a JSON object",
-    ]  # fmt: skip
+    ]
     bad = {"row": 6, "rule": "unreadable"}
     assert found == [*({**row, "rule": rule} for rule, row in spoilt.items()), bad]
     assert len(read_rows(out)) == 2
@@ -74,7 +78,11 @@ def test_dropped_rows_are_written_as_they_were(tmp_path: Path, capsys: Capture) 
     assert (report["rows"], report["kept"]) == (7, 2)
     assert report["dropped"] == dict.fromkeys([*spoilt, "unreadable"], 1)
     printed = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in printed[:3]] == [["filter"], ["rows", "7"], ["blank", "1"]]
+    assert [line.split() for line in printed[:3]] == [
+        ["filter"],
+        ["rows", "7"],
+        ["blank", "1"],
+    ]
 
 
 def test_the_report_states_options_and_versions(tmp_path: Path) -> None:
@@ -83,7 +91,11 @@ def test_the_report_states_options_and_versions(tmp_path: Path) -> None:
     words = ("--rules", "paper", "--cleanup", "exact")
     assert editpack("filter", rows, "--out", out, *words) == 0
     report = report_beside(out)
-    assert report["options"] == {"rules": "paper", "cleanup": "exact", "skip_bad": False}
+    assert report["options"] == {
+        "rules": "paper",
+        "cleanup": "exact",
+        "skip_bad": False,
+    }
     assert {"harness", "rapidfuzz"} <= {*report["versions"]}
     assert report["versions"]["python"] == python_version()
     assert report["cleanups_differ"] == 0
@@ -94,11 +106,21 @@ def test_the_report_states_options_and_versions(tmp_path: Path) -> None:
 
 def test_rows_on_which_the_cleanups_differ_are_counted(tmp_path: Path) -> None:
     assigned = 'T = """\na\n"""\n'
-    sides = [(OLD_SIDE, NEW_SIDE), (assigned, NEW_SIDE), (OLD_SIDE, assigned), (assigned, assigned)]
+    sides = [
+        (OLD_SIDE, NEW_SIDE),
+        (assigned, NEW_SIDE),
+        (OLD_SIDE, assigned),
+        (assigned, assigned),
+    ]
     rows = write_rows(tmp_path / "rows.jsonl", [edit(*pair) for pair in sides] + [b"?"])
     for cleanup in Cleanup:
         out = tmp_path / f"{cleanup.value}.jsonl"
-        assert editpack("filter", rows, "--out", out, "--cleanup", cleanup.value, "--skip-bad") == 0
+        assert (
+            editpack(
+                "filter", rows, "--out", out, "--cleanup", cleanup.value, "--skip-bad"
+            )
+            == 0
+        )
         assert report_beside(out)["cleanups_differ"] == 3
 
 
@@ -128,7 +150,9 @@ def same_as_written_down(tmp_path: Path, rows: list[EditRow]) -> Counter[str]:
     ]
     added = ("instruction", "content")
     kept = read_rows(tmp_path / "1.jsonl")
-    assert [{k: v for k, v in row.items() if k not in added} for row in kept] == expected
+    assert [
+        {k: v for k, v in row.items() if k not in added} for row in kept
+    ] == expected
     counts = Counter(rule for _, _, rule in verdicts)
     report = report_beside(tmp_path / "1.jsonl")
     assert {**report["dropped"], "": report["kept"]} == counts
@@ -144,10 +168,19 @@ def same_as_written_down(tmp_path: Path, rows: list[EditRow]) -> Counter[str]:
 
 
 @pytest.mark.long
-def test_five_thousand_generated_and_mined_rows_have_the_published_verdicts(tmp_path: Path) -> None:
+def test_five_thousand_generated_and_mined_rows_have_the_published_verdicts(
+    tmp_path: Path,
+) -> None:
     """Mined from this repository, and from the bare ones that SWE_MIRRORS names."""
-    mirrors = [TOP, *sorted(Path(os.environ.get("SWE_MIRRORS") or tmp_path).glob("*/HEAD"))]
-    found = [row for place in mirrors for row in mined(place.parent if place.is_file() else place)]
+    mirrors = [
+        TOP,
+        *sorted(Path(os.environ.get("SWE_MIRRORS") or tmp_path).glob("*/HEAD")),
+    ]
+    found = [
+        row
+        for place in mirrors
+        for row in mined(place.parent if place.is_file() else place)
+    ]
     rows = [*generated_edits(max(2500, 5000 - len(found))), *found[:2500]]
     assert len(rows) >= 5000
     counts = same_as_written_down(tmp_path, rows)
@@ -164,7 +197,9 @@ def mined(repository: Path) -> list[EditRow]:
     raw = ("--no-merges", "--raw", "--no-abbrev", "--no-renames", "--format=")
     lines = [
         line.split()
-        for line in git("log", *raw, "--", "*.py").decode("utf-8", "replace").splitlines()
+        for line in git("log", *raw, "--", "*.py")
+        .decode("utf-8", "replace")
+        .splitlines()
     ]
     pairs = [(line[2], line[3]) for line in lines if line[4:5] == ["M"]][:2500]
     names = "".join(f"{name}\n" for pair in pairs for name in pair)
@@ -221,7 +256,12 @@ def test_a_signal_leaves_no_process_and_no_file(tmp_path: Path, number: int) -> 
     script.write_text(HANGS)
     rows = write_rows(tmp_path / "rows.jsonl", [edit(OLD_SIDE, NEW_SIDE)] * 100)
     command = [sys.executable, "-c", WITH_WORKER, str(script), "filter", str(rows)]
-    command += ["--out", str(out / "kept.jsonl"), "--dropped", str(out / "dropped.jsonl")]
+    command += [
+        "--out",
+        str(out / "kept.jsonl"),
+        "--dropped",
+        str(out / "dropped.jsonl"),
+    ]
     command += ["--workers", "2"]
     process = subprocess.Popen(command, cwd=TOP, stderr=subprocess.PIPE, text=True)
     while len(pids := [*place.glob("*.pid")]) < 2:
@@ -240,7 +280,12 @@ def test_no_output_after_an_error(tmp_path: Path, capsys: Capture) -> None:
     rows = write_rows(
         tmp_path / "rows.jsonl", [edit(OLD_SIDE, NEW_SIDE)] * 50 + [{"old_contents": 1}]
     )
-    words = ("--out", tmp_path / "out" / "kept.jsonl", "--dropped", tmp_path / "out" / "d.jsonl")
+    words = (
+        "--out",
+        tmp_path / "out" / "kept.jsonl",
+        "--dropped",
+        tmp_path / "out" / "d.jsonl",
+    )
     assert editpack("filter", rows, *words, "--workers", 4) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (

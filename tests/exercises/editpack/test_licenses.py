@@ -64,7 +64,10 @@ TEXTS = {
 @pytest.mark.parametrize(("text", "expected"), TEXTS.items())
 def test_the_license_of_a_text(text: str, expected: str) -> None:
     assert license_of(text) == expected
-    assert license_of(text.upper().replace("SPDX-LICENSE-IDENTIFIER", "")) in (expected, UNKNOWN)
+    assert license_of(text.upper().replace("SPDX-LICENSE-IDENTIFIER", "")) in (
+        expected,
+        UNKNOWN,
+    )
 
 
 def test_all_files_must_be_permitted() -> None:
@@ -80,9 +83,22 @@ def test_all_files_must_be_permitted() -> None:
 
 
 def test_the_names_of_license_files() -> None:
-    for name in ("LICENSE", "license.txt", "LICENCE.md", "COPYING", "UNLICENSE", "LICENSE-MIT"):
+    for name in (
+        "LICENSE",
+        "license.txt",
+        "LICENCE.md",
+        "COPYING",
+        "UNLICENSE",
+        "LICENSE-MIT",
+    ):
         assert is_license_file(name), name
-    for name in ("license.py", "LICENSES_bundled.txt", "relicense", "copying.sh", "NOTICE"):
+    for name in (
+        "license.py",
+        "LICENSES_bundled.txt",
+        "relicense",
+        "copying.sh",
+        "NOTICE",
+    ):
         assert not is_license_file(name), name
 
 

@@ -95,7 +95,10 @@ def test_the_rules_of_the_code(message: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("message", "cleaned"),
     [
-        ("Fix it\n\nCo-authored-by: Bo Doe <bo@example.org>\nReviewed-by: Cy", "Fix it"),
+        (
+            "Fix it\n\nCo-authored-by: Bo Doe <bo@example.org>\nReviewed-by: Cy",
+            "Fix it",
+        ),
         ("Fix it\n\nChange-Id: I01\nFixes: #3\nCc: someone", "Fix it"),
         ("bug: handle the sum", "bug: handle the sum"),
         ("Fix it\n\nNote: it was wrong", "Fix it\n\nNote: it was wrong"),
@@ -109,7 +112,10 @@ def test_the_rules_of_the_code(message: str, expected: str) -> None:
         ("Fix the sum, fixes GH-12 and #13.", "Fix the sum."),
         ("Fix #12 by adding a check", "Fix an issue by adding a check"),
         ("Fix issue #12 in the parser", "Fix issue in the parser"),
-        ("Fix it\n\nFixes #12\nCloses: https://example.org/a/b/issues/12#note", "Fix it"),
+        (
+            "Fix it\n\nFixes #12\nCloses: https://example.org/a/b/issues/12#note",
+            "Fix it",
+        ),
         ("Fix it, see https://example.org/a/b/pull/12", "Fix it"),
         (
             "Fix it, see https://docs.example.org/guide",
@@ -123,18 +129,33 @@ def test_the_rules_of_the_code(message: str, expected: str) -> None:
         ("Revert the fix for #1234", "Revert the fix"),
         ("Fix the bug in #123 now", "Fix the bug in an issue now"),
         ("Fix #123, #124 and #125 in the parser", "Fix an issue in the parser"),
-        ("Pin numpy@1.2.3 and pip@20.1.1 in tests", "Pin numpy@1.2.3 and pip@20.1.1 in tests"),
-        ("Replace @property by @cached_property", "Replace @property by @cached_property"),
-        ("Add cache via @functools.lru_cache to it", "Add cache via @functools.lru_cache to it"),
+        (
+            "Pin numpy@1.2.3 and pip@20.1.1 in tests",
+            "Pin numpy@1.2.3 and pip@20.1.1 in tests",
+        ),
+        (
+            "Replace @property by @cached_property",
+            "Replace @property by @cached_property",
+        ),
+        (
+            "Add cache via @functools.lru_cache to it",
+            "Add cache via @functools.lru_cache to it",
+        ),
         ("Fix thing (LP: #1234)", "Fix thing"),
         ("Add a test (via @bo)", "Add a test"),
         ("Fix it, see https://bugs.python.org/issue20164", "Fix it"),
         ("Fix it (bpo-20164)", "Fix it"),
         ("Fix it\n\nSigned-off-by: Bo\n\tDoe of there", "Fix it"),
         ("Fix it. Thanks to @bo-doe and @cy!", "Fix it."),
-        ("Fix the sum\r\n\r\nof lists  \r\n\r\n\r\n\r\nhere", "Fix the sum\n\nof lists\n\nhere"),
+        (
+            "Fix the sum\r\n\r\nof lists  \r\n\r\n\r\n\r\nhere",
+            "Fix the sum\n\nof lists\n\nhere",
+        ),
         ("Fix \x1b[31mit\x00 all", "Fix [31mit all"),
-        ("Fix it\n\n--HG--\nbranch : trunk\nrename : a.py => b.py\nextra : close : 1", "Fix it"),
+        (
+            "Fix it\n\n--HG--\nbranch : trunk\nrename : a.py => b.py\nextra : close : 1",
+            "Fix it",
+        ),
         ("Split it -- --HG-- is kept", "Split it -- --HG-- is kept"),
         ("Fix it\n\nHG: Enter commit message.\nHG: changed a.py", "Fix it"),
         ("Fix it\n\n# Conflicts:\n#\ta.py\n#\tb.py\n\nNow.", "Fix it\n\nNow."),
@@ -146,7 +167,10 @@ def test_the_rules_of_the_code(message: str, expected: str) -> None:
         ("Fix it\n\ngit-svn-id: https://svn.example.org/trunk@12 0123-45", "Fix it"),
         ("Fix it\n\nsvn path=/trunk/x/; revision=12", "Fix it"),
         ('Fix it\n\n[git-p4: depot-paths = "//a/": change = 12]', "Fix it"),
-        (f"Fix it\n\nFossilOrigin-Name: {HASH}\nFormer-commit-id: {HASH[:8]}", "Fix it"),
+        (
+            f"Fix it\n\nFossilOrigin-Name: {HASH}\nFormer-commit-id: {HASH[:8]}",
+            "Fix it",
+        ),
         ("Fix it\n\nby-product: two words", "Fix it\n\nby-product: two words"),
         (
             "Bump x\n\n---\nupdated-dependencies:\n- dependency-name: x\n  a: b\n...\n\nNow.",
@@ -161,7 +185,10 @@ def test_what_is_cleaned(message: str, cleaned: str) -> None:
 def test_names_of_the_author_go() -> None:
     names = ("Bo van Doe", "Update", "cy")
     message = "Update the sum by bo van doe, as Bo van Doers and @Update asked"
-    assert cleaned_message(message, names) == "Update the sum by, as Bo van Doers and asked"
+    assert (
+        cleaned_message(message, names)
+        == "Update the sum by, as Bo van Doers and asked"
+    )
 
 
 @given(st.text(st.sampled_from("ab @.#1/:<>()[]-\n,'IF"), max_size=80))
@@ -190,7 +217,16 @@ def test_the_initial_verb_is_one_of_the_list(message: str, verb: str) -> None:
 
 def test_our_verbs_are_imperatives() -> None:
     assert len(VERBS) >= 200
-    assert {"add", "fix", "remove", "use", "make", "refactor", "rename", "don't"} <= VERBS
+    assert {
+        "add",
+        "fix",
+        "remove",
+        "use",
+        "make",
+        "refactor",
+        "rename",
+        "don't",
+    } <= VERBS
     assert not {"fixed", "fixes", "adds", "added", "adding", "the", "new"} & VERBS
     for verb in VERBS:
         assert re.fullmatch(r"[a-z]+(-[a-z]+)?|don't", verb)
@@ -201,7 +237,9 @@ def test_our_verbs_are_imperatives() -> None:
 
 
 def test_a_file_replaces_the_verbs(tmp_path: Path) -> None:
-    (tmp_path / "verbs.txt").write_text("\ufeff# ours\nFrob  # odd\n\n", encoding="utf-8")
+    (tmp_path / "verbs.txt").write_text(
+        "\ufeff# ours\nFrob  # odd\n\n", encoding="utf-8"
+    )
     verbs = read_verbs(tmp_path / "verbs.txt")
     assert verbs == {"frob"}
     found = instruction_of("Fix the sum of lists", (), MessageStyle.PAPER, verbs)
@@ -234,6 +272,8 @@ def test_a_file_replaces_the_verbs(tmp_path: Path) -> None:
         "\n(from ",
     ],
 )
-def test_a_long_message_is_cleaned_in_a_number_of_steps_that_grows_with_it(unit: str) -> None:
+def test_a_long_message_is_cleaned_in_a_number_of_steps_that_grows_with_it(
+    unit: str,
+) -> None:
     # A quadratic pattern with these factors would not come to an end here.
     cleaned_message(unit * (20_000 // len(unit)), ("A Name",))

@@ -32,7 +32,9 @@ Capture = pytest.CaptureFixture[str]
 
 def mine(monkeypatch: pytest.MonkeyPatch, out: Path, *words: object) -> int:
     argv = ["editpack", "mine", *map(str, words), "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", [*argv, "--dropped", f"{out.parent}/dropped.jsonl"])
+    monkeypatch.setattr(
+        sys, "argv", [*argv, "--dropped", f"{out.parent}/dropped.jsonl"]
+    )
     return dispatch("exercises.editpack", COMMANDS)
 
 
@@ -56,7 +58,10 @@ EXPECTED = [
     ("Change two files at once", "b.py"),
     ("Change two files alike", "a.py"),
     ("Change the file that fits", "fits.py"),
-    *((f"Change the hostile name {number}", name) for number, name in enumerate(HOSTILE)),
+    *(
+        (f"Change the hostile name {number}", name)
+        for number, name in enumerate(HOSTILE)
+    ),
     ("Change many files at once", "many/0.py"),
     ("Write without a newline", "a.py"),
     ("Rename the café", "a.py"),
@@ -81,8 +86,9 @@ def test_a_hostile_history_gives_exactly_these_rows(
     assert report["rows"] == len(rows) + sum(DROPPED.values())
     dropped = lines_of(tmp_path / "dropped.jsonl")
     assert {row["new_file"] for row in dropped if row["rule"] == "symlink"} == {
-        "link.py", "typed.py",
-    }  # fmt: skip
+        "link.py",
+        "typed.py",
+    }
     assert (report["commits"], report["modify_python"]) == (35, 29)
 
 
@@ -100,10 +106,15 @@ def test_the_columns_of_a_row(
     )
     assert fixed[INSTRUCTION] == "Fix the sum\n\nBy, see."
     assert fixed["message"] == "[core] Fix the sum\n\nBy, see."
-    assert {k: fixed[k] for k in ("lang", "license", "repos", "old_file", "new_file")} == {
-        "lang": "Python", "license": "MIT", "repos": "hostile", "old_file": "a.py",
+    assert {
+        k: fixed[k] for k in ("lang", "license", "repos", "old_file", "new_file")
+    } == {
+        "lang": "Python",
+        "license": "MIT",
+        "repos": "hostile",
+        "old_file": "a.py",
         "new_file": "a.py",
-    }  # fmt: skip
+    }
     assert git("rev-parse", f"{fixed['commit']}:a.py", cwd=hostile)
     assert crlf["author_date"] == "2020-09-23T12:26:40Z"
     assert by_file["Set a date before all dates"]["author_date"] == ""
@@ -113,10 +124,17 @@ def test_the_columns_of_a_row(
 def test_nothing_is_run_fetched_or_changed(
     hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy, trace, out = tmp_path / "copy", tmp_path / "trace", tmp_path / "out" / "rows.jsonl"
+    copy, trace, out = (
+        tmp_path / "copy",
+        tmp_path / "trace",
+        tmp_path / "out" / "rows.jsonl",
+    )
     git("clone", "--quiet", "--mirror", hostile, copy, cwd=tmp_path)
     assert mine(monkeypatch, tmp_path / "plain" / "rows.jsonl", copy) == 0
-    old, new = (git("rev-parse", f"main:{n}", cwd=copy).decode().strip() for n in ("a.py", "b.py"))
+    old, new = (
+        git("rev-parse", f"main:{n}", cwd=copy).decode().strip()
+        for n in ("a.py", "b.py")
+    )
     git("replace", old, new, cwd=copy)
     tip = git("rev-parse", "main", cwd=copy).decode().strip()
     (copy / "info" / "grafts").write_text(f"{tip}\n")
@@ -130,7 +148,9 @@ def test_nothing_is_run_fetched_or_changed(
     assert not trace.exists()
     # The traps work: what git shows by default runs one of them, what it lacks another.
     for words in (("log", "-p", "-2"), ("cat-file", "-e", "1" * 40)):
-        shown = subprocess.run(["git", *words], cwd=copy, capture_output=True, timeout=60)
+        shown = subprocess.run(
+            ["git", *words], cwd=copy, capture_output=True, timeout=60
+        )
         assert trace.read_bytes(), shown.stderr
         trace.unlink()
 
@@ -148,7 +168,11 @@ def test_nothing_is_run_fetched_or_changed(
     ],
 )
 def test_options_choose_the_files(
-    words: str, files: list[str], hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: str,
+    files: list[str],
+    hostile: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "rows.jsonl"
     assert mine(monkeypatch, out, hostile, *words.split()) == 0
@@ -168,8 +192,14 @@ def test_several_repositories_take_a_pair_once_and_give_equal_bytes(
     assert mine(monkeypatch, out, one, two, three) == 0
     report = json.loads(report_of(out).read_text())
     assert edits(lines_of(out)) == [("Return two instead of one", "a.py")]
-    names = [(found["name"], found.get("left_out", "")) for found in report["repositories"]]
-    assert names == [("x/made", ""), ("y/made", "it has no commits"), ("owner/name", "")]
+    names = [
+        (found["name"], found.get("left_out", "")) for found in report["repositories"]
+    ]
+    assert names == [
+        ("x/made", ""),
+        ("y/made", "it has no commits"),
+        ("owner/name", ""),
+    ]
     assert report["repositories"][2]["dropped"] == {"repeated": 1}
     assert mine(monkeypatch, again, one, two, three) == 0
     assert again.read_bytes() == out.read_bytes()
@@ -227,7 +257,9 @@ def test_what_cannot_be_mined_is_named_in_one_line(
     inside = simple(tmp_path / "ordinary", bare=False) / "folder"
     inside.mkdir()
     closed = MadeHistory()
-    closed.commit("Begin with a module", {"COPYING": b"All rights reserved.\n", "a.py": b"x\n"})
+    closed.commit(
+        "Begin with a module", {"COPYING": b"All rights reserved.\n", "a.py": b"x\n"}
+    )
     closed_path = closed.write(tmp_path / "closed")
     (tmp_path / "verbs.txt").write_text("# none\n")
     for words, wrong in {
@@ -239,7 +271,11 @@ def test_what_cannot_be_mined_is_named_in_one_line(
         (hostile, "--ref=--output=x"): "has no commit",
         (hostile, "--since", "tomorrow"): "is not a date",
         (hostile, "--licenses", "MITT"): "--licenses MITT cannot be found",
-        (hostile, "--licenses", "ISC"): "no repository is left (hostile: MIT in LICENSE",
+        (
+            hostile,
+            "--licenses",
+            "ISC",
+        ): "no repository is left (hostile: MIT in LICENSE",
         (closed_path,): "NOASSERTION in COPYING",
         (hostile, "--verbs", tmp_path / "verbs.txt"): "has no verbs",
         (hostile, "--verbs", tmp_path): "cannot be read",

@@ -152,7 +152,9 @@ def test_a_process_that_reads_late_gets_all_texts(make_worker: MakeWorker) -> No
     assert SyntaxParser()(["x" * 1_000_000, "y"]) == ["1000000", "1"]
 
 
-def test_a_limit_that_came_of_earlier_texts_is_tried_again(make_worker: MakeWorker) -> None:
+def test_a_limit_that_came_of_earlier_texts_is_tried_again(
+    make_worker: MakeWorker,
+) -> None:
     """A process that served others has no memory left; a new one has."""
     make_worker("say('ready')\nask()\nsay('')\nask()\nsay('MemoryError')\nask()")
     assert SyntaxParser()(["a", "b"]) == ["", ""]
@@ -165,7 +167,9 @@ def test_memory_and_time_are_limited() -> None:
 
 
 @pytest.mark.parametrize("code", ["sys.exit(2)", "os.write(1, b'y\\n' * 10000)"])
-def test_a_parser_that_does_not_start_ends_the_command(make_worker: MakeWorker, code: str) -> None:
+def test_a_parser_that_does_not_start_ends_the_command(
+    make_worker: MakeWorker, code: str
+) -> None:
     script = make_worker(code)
     with pytest.raises(InfrastructureError, match="the parser does not start"):
         SyntaxParser()(["x"])
@@ -182,7 +186,9 @@ def test_a_parser_that_goes_away_ends_the_command(make_worker: MakeWorker) -> No
 
 def test_an_end_leaves_no_process(make_worker: MakeWorker) -> None:
     """Also where threads wait for processes that hang."""
-    script = make_worker("say('ready')\nask()\n(here.parent / 'hangs').touch()\nsignal.pause()")
+    script = make_worker(
+        "say('ready')\nask()\n(here.parent / 'hangs').touch()\nsignal.pause()"
+    )
     parser = SyntaxParser()
     with ThreadPoolExecutor(2) as threads:
         found = [threads.submit(parser, ["x"]) for _ in range(2)]

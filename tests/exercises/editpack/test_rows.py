@@ -12,13 +12,26 @@ import pytest
 
 from core.errors import UserError
 from exercises.editpack import rows as reading
-from exercises.editpack.rows import DroppedRow, EditRow, message_of, open_source, with_content
+from exercises.editpack.rows import (
+    DroppedRow,
+    EditRow,
+    message_of,
+    open_source,
+    with_content,
+)
 from tests.support.editpack import edit, editpack, read_rows, write_rows
 
 Capture = pytest.CaptureFixture[str]
 ROWS = [
     edit("a = 1\n", "a = 2\n", "Change a", stars=3, repos="own/thing", when=None),
-    edit("b = 1\r\n", "b = 2\r\n", "Änderung — 漢字", stars=4, repos="own/other", when=None),
+    edit(
+        "b = 1\r\n",
+        "b = 2\r\n",
+        "Änderung — 漢字",
+        stars=4,
+        repos="own/other",
+        when=None,
+    ),
 ]
 OVERSIZE = 1 << 16
 
@@ -43,7 +56,9 @@ KINDS = ("jsonl", "jsonl.gz", "parquet", "folder", "folder of parts")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_gives_the_same_rows_with_all_columns(kind: str, tmp_path: Path) -> None:
+def test_each_kind_gives_the_same_rows_with_all_columns(
+    kind: str, tmp_path: Path
+) -> None:
     place, out = write_kind(kind, tmp_path), tmp_path / "out.jsonl"
     assert editpack("format", place, "--out", out) == 0
     assert read_rows(out) == [with_content(row) for row in ROWS]
@@ -54,9 +69,13 @@ def test_each_kind_gives_the_same_rows_with_all_columns(kind: str, tmp_path: Pat
 
 
 def test_the_hash_of_a_folder_is_that_of_its_rows(tmp_path: Path) -> None:
-    first, second = (open_source(str(write_kind("folder", tmp_path / name))) for name in ("a", "b"))
+    first, second = (
+        open_source(str(write_kind("folder", tmp_path / name))) for name in ("a", "b")
+    )
     assert first.sha256 == second.sha256
-    whole = open_source(str(write_kind("folder of parts", tmp_path / "c")), split="test")
+    whole = open_source(
+        str(write_kind("folder of parts", tmp_path / "c")), split="test"
+    )
     assert whole.sha256 != first.sha256
 
 
@@ -78,20 +97,38 @@ def test_a_part_of_a_folder_is_chosen(tmp_path: Path, capsys: Capture) -> None:
         (b"[1]", "it is not a JSON object"),
         (b"null", "it is not a JSON object"),
         (b'{"old_contents": "a", "message": "m"}', "new_contents is missing"),
-        (b'{"old_contents": null, "new_contents": "b", "message": ""}', "old_contents is not text"),
-        (b'{"old_contents": "", "new_contents": ""}', "it has no instruction, message or subject"),
-        (b'{"old_contents": "a", "new_contents": "b", "message": 3}', "it has no instruction"),
+        (
+            b'{"old_contents": null, "new_contents": "b", "message": ""}',
+            "old_contents is not text",
+        ),
+        (
+            b'{"old_contents": "", "new_contents": ""}',
+            "it has no instruction, message or subject",
+        ),
+        (
+            b'{"old_contents": "a", "new_contents": "b", "message": 3}',
+            "it has no instruction",
+        ),
         (b"[" * 5000 + b"]" * 5000, "it is nested more than 100 levels deep"),
         (b"1" * 5000, "a number is too long"),
-        (b'{"old_contents": "' + b"a" * OVERSIZE + b'"}', "it has more than 65,536 bytes"),
+        (
+            b'{"old_contents": "' + b"a" * OVERSIZE + b'"}',
+            "it has more than 65,536 bytes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_row_is_named_with_its_number(
-    line: bytes, wrong: str, tmp_path: Path, capsys: Capture,
+    line: bytes,
+    wrong: str,
+    tmp_path: Path,
+    capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(reading, "_LONGEST_LINE", OVERSIZE)
-    rows, out = write_rows(tmp_path / "rows.jsonl", [ROWS[0], line, ROWS[1]]), tmp_path / "o.jsonl"
+    rows, out = (
+        write_rows(tmp_path / "rows.jsonl", [ROWS[0], line, ROWS[1]]),
+        tmp_path / "o.jsonl",
+    )
     assert editpack("format", rows, "--out", out) == 2
     [said] = capsys.readouterr().err.splitlines()
     assert said.startswith(f"error: {rows}, row 2: {wrong}")
@@ -111,7 +148,9 @@ def test_rows_of_a_table_are_checked_as_well(tmp_path: Path, capsys: Capture) ->
     Dataset.from_list([{"old_contents": "a", "message": "m"}]).to_parquet(
         str(tmp_path / "r.parquet")
     )
-    assert editpack("format", tmp_path / "r.parquet", "--out", tmp_path / "o.jsonl") == 2
+    assert (
+        editpack("format", tmp_path / "r.parquet", "--out", tmp_path / "o.jsonl") == 2
+    )
     assert "row 1: new_contents is missing" in capsys.readouterr().err
 
 
@@ -125,8 +164,16 @@ def test_rows_of_a_table_are_checked_as_well(tmp_path: Path, capsys: Capture) ->
         ("rows.txt", b"{}", "there are no rows in"),
         ("no@name/at/all", None, "there are no rows in"),
         ("not.jsonl.gz", b"{}\n", "cannot be read"),
-        ("cut.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)[:-12], "cannot be read"),
-        ("wrong.jsonl.gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 30, "cannot be read"),
+        (
+            "cut.jsonl.gz",
+            gzip.compress(b"{}\n" * 1000, mtime=0)[:-12],
+            "cannot be read",
+        ),
+        (
+            "wrong.jsonl.gz",
+            gzip.compress(b"", mtime=0)[:10] + b"\xff" * 30,
+            "cannot be read",
+        ),
         ("no.parquet", b"PAR1 it is not PAR1", "cannot be read"),
     ],
 )
@@ -135,7 +182,10 @@ def test_what_holds_no_rows_is_one_line(
 ) -> None:
     if data is not None:
         (tmp_path / name).write_bytes(data)
-    assert editpack("format", tmp_path / name, "--out", tmp_path / "o.jsonl", "--skip-bad") == 2
+    assert (
+        editpack("format", tmp_path / name, "--out", tmp_path / "o.jsonl", "--skip-bad")
+        == 2
+    )
     [line] = capsys.readouterr().err.splitlines()
     assert said in line
     assert not (tmp_path / "o.jsonl").exists()
@@ -144,7 +194,9 @@ def test_what_holds_no_rows_is_one_line(
 def test_a_folder_that_is_no_set_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     assert editpack("format", tmp_path, "--out", tmp_path / "o.jsonl") == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: {tmp_path} is not a folder saved by `datasets`; give")
+    assert line.startswith(
+        f"error: {tmp_path} is not a folder saved by `datasets`; give"
+    )
     (tmp_path / "state.json").write_text("{}")
     (tmp_path / "dataset_info.json").write_text('{"features": 5}')
     assert editpack("format", tmp_path, "--out", tmp_path / "o.jsonl") == 2
@@ -161,7 +213,12 @@ def test_a_set_on_a_hub_that_is_not_reached_is_one_line(
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     assert (
         editpack(
-            "format", "own/no-such-set", "--config-name", "python", "--out", tmp_path / "o.jsonl"
+            "format",
+            "own/no-such-set",
+            "--config-name",
+            "python",
+            "--out",
+            tmp_path / "o.jsonl",
         )
         == 1
     )
@@ -196,7 +253,10 @@ def test_the_first_message_that_says_something_is_the_instruction(
 def test_content_is_the_prompt_with_the_new_side() -> None:
     row = with_content(edit("a\r\n", "b\r\nc\r", "Do\r\nit", message_id=1))
     assert row["instruction"] == "Do\nit"
-    assert row["content"] == "## Code Before:\na\n\n## Instruction:\nDo\nit\n## Code After:\nb\nc\r"
+    assert (
+        row["content"]
+        == "## Code Before:\na\n\n## Instruction:\nDo\nit\n## Code After:\nb\nc\r"
+    )
     assert (row["old_contents"], row["new_contents"]) == ("a\r\n", "b\r\nc\r")
     assert with_content(row) == row
 

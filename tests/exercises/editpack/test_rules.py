@@ -76,10 +76,20 @@ TABLE = {
     "fix me": (OF, MORE + "# fix me\n", "words", ""),
     "fix  me": (OF, MORE + "# fix  me\n", "", ""),
     "TODO in the old side": (OF + "# TODO: g\n", MORE, "", ""),
-    "a licence": (f"# (c) 2011 A. N. Owner\n{OF}", f"# (c) 2012 Somebody\n{OF}", "small", "small"),
+    "a licence": (
+        f"# (c) 2011 A. N. Owner\n{OF}",
+        f"# (c) 2012 Somebody\n{OF}",
+        "small",
+        "small",
+    ),
     "a licence with TODO": (f"# TODO\n{OF}", f"# TODO\n{MORE}", "", ""),
     "a docstring of a line": (f'"""One."""\n{OF}', f'"""One."""\n{MORE}', "", ""),
-    "a docstring of a line that holds TODO": (OF, f'"""TODO."""\n{MORE}', "words", "words"),
+    "a docstring of a line that holds TODO": (
+        OF,
+        f'"""TODO."""\n{MORE}',
+        "words",
+        "words",
+    ),
     "a print statement": (OF, MORE + "print 'it'\n", "syntax", "syntax"),
     "a null byte": (OF, MORE + "\0", "syntax", "syntax"),
     "a lone surrogate": (OF, MORE + "x = '\ud800'\n", "syntax", "syntax"),
@@ -94,7 +104,7 @@ TABLE = {
     "words, syntax": (OF, MORE + "TODO (", "words", "words"),
     "small, syntax": (OF, OF + "(", "small", "syntax"),
     "an old side that does not parse": ("print 'it'\n", MORE, "", ""),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -106,7 +116,10 @@ def test_the_truth_table(name: str) -> None:
 
 
 def test_the_cleanups_decide_what_the_rules_see() -> None:
-    kept = [judged_row(edit(ASSIGNED + OF, ASSIGNED + MORE), RuleSet.CODE, c) for c in Cleanup]
+    kept = [
+        judged_row(edit(ASSIGNED + OF, ASSIGNED + MORE), RuleSet.CODE, c)
+        for c in Cleanup
+    ]
     assert [row[NEW] for row in kept if isinstance(row, dict)] == [
         MORE,
         ASSIGNED + MORE,
@@ -121,7 +134,9 @@ def test_the_cleanups_decide_what_the_rules_see() -> None:
 
 
 def test_the_details() -> None:
-    def detail(old: str, new: str, rules: RuleSet = RuleSet.CODE) -> tuple[str, str] | None:
+    def detail(
+        old: str, new: str, rules: RuleSet = RuleSet.CODE
+    ) -> tuple[str, str] | None:
         found = judged_row(edit(old, new), rules, Cleanup.NONE)
         return (found.rule, found.detail) if isinstance(found, DroppedRow) else None
 
@@ -141,7 +156,10 @@ def test_only_what_passes_the_other_rules_is_parsed() -> None:
         asked.extend(texts)
         return ["wrong"] * len(texts)
 
-    rows = [edit(*sides) for sides in (("", "("), (OF, "TODO ("), (OF, OF + "("), (OF, MORE))]
+    rows = [
+        edit(*sides)
+        for sides in (("", "("), (OF, "TODO ("), (OF, OF + "("), (OF, MORE))
+    ]
     found = judged(rows, RuleSet.CODE, Cleanup.REFERENCE, parse)
     assert all(isinstance(row, DroppedRow) for row in found)
     assert asked == [MORE]
@@ -158,7 +176,9 @@ def test_a_dropped_row_is_the_row_as_it_was() -> None:
 
 
 SIDES = st.lists(
-    st.sampled_from([OF, MORE, "# c\n", '"""a\nb"""\n', "TODO", "x = 1\n", "(", NINE, "\n", " "]),
+    st.sampled_from(
+        [OF, MORE, "# c\n", '"""a\nb"""\n', "TODO", "x = 1\n", "(", NINE, "\n", " "]
+    ),
     max_size=5,
 ).map("".join)
 ROWS = st.lists(st.builds(edit, SIDES, SIDES), max_size=8)
@@ -183,7 +203,9 @@ def test_the_order_of_rows_decides_nothing(
     mixed = list(numbered)
     random.shuffle(mixed)  # type: ignore[attr-defined]
     key = "commit"
-    assert sorted(kept(mixed, rules), key=lambda r: int(r[key])) == kept(numbered, rules)
+    assert sorted(kept(mixed, rules), key=lambda r: int(r[key])) == kept(
+        numbered, rules
+    )
 
 
 @settings(max_examples=200)

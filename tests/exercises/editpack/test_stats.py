@@ -25,10 +25,15 @@ SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.j
 @pytest.mark.parametrize("size", [1, 2, 3, 100, 101, 999])
 def test_a_distribution_is_that_of_the_values(size: int) -> None:
     chance = random.Random(size)
-    values = [chance.choice((chance.randrange(9), chance.randrange(10**5))) for _ in range(size)]
+    values = [
+        chance.choice((chance.randrange(9), chance.randrange(10**5)))
+        for _ in range(size)
+    ]
     found = Distribution.of(Counter(values))
     assert found.mean == pytest.approx(statistics.fmean(values))
-    assert found.deviation == pytest.approx(statistics.stdev(values) if size > 1 else 0.0)
+    assert found.deviation == pytest.approx(
+        statistics.stdev(values) if size > 1 else 0.0
+    )
     assert found.median == statistics.median(values)
     assert found.percentile_99 == sorted(values)[math.ceil(0.99 * size) - 1]
 
@@ -43,7 +48,11 @@ def row(old: str, new: str, message: str) -> dict[str, Any]:
 
 def test_rows_are_counted_as_they_are() -> None:
     tally = EditTally(lambda text: len(text.split()))
-    rows = [row("a\nb\n", "a\n", "Fix a thing"), row("", "xy", "[x] add two"), row("", "", "Hm")]
+    rows = [
+        row("a\nb\n", "a\n", "Fix a thing"),
+        row("", "xy", "[x] add two"),
+        row("", "", "Hm"),
+    ]
     for one in rows:
         tally.add(one)
     assert (tally.before, tally.after) == (Counter({2: 1, 0: 2}), Counter({1: 2, 0: 1}))
@@ -69,7 +78,9 @@ def test_the_documented_schema_is_that_of_the_code() -> None:
 def given(tmp_path: Path) -> Path:
     rows = [
         row("x = 1\n" * n, "x = 2\n" * (n + 1), f"{verb} the `{noun}` <of> $x$ & y")
-        for n, (verb, noun) in enumerate([("Fix", "bug"), ("Add", "tests"), ("Fix", "docs")] * 4)
+        for n, (verb, noun) in enumerate(
+            [("Fix", "bug"), ("Add", "tests"), ("Fix", "docs")] * 4
+        )
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in rows))
@@ -119,7 +130,10 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
     made.save(str(folder / "tokenizer.json"))
     count, name = TokenizerChoice(folder).counter()
     assert (count("a, b. c"), name) == (5, "tokens")
-    assert editpack("stats", given, "--out", tmp_path / "stats", "--tokenizer", folder) == 0
+    assert (
+        editpack("stats", given, "--out", tmp_path / "stats", "--tokenizer", folder)
+        == 0
+    )
     assert "tokens of tokens" in (tmp_path / "stats" / "table.txt").read_text()
 
 
@@ -134,7 +148,10 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
 def test_a_mistake_is_one_line(
     options: Sequence[str], said: str, given: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert editpack("stats", given, *(one.format(tmp=given.parent) for one in options)) == 2
+    assert (
+        editpack("stats", given, *(one.format(tmp=given.parent) for one in options))
+        == 2
+    )
     error = capsys.readouterr().err.strip()
     assert said in error
     assert "\n" not in error

@@ -26,7 +26,9 @@ CHARACTERS = "ab cd\n()=:é\t世🙂\x00'\"#"
 def random_texts(number: int = 200) -> list[str]:
     """Return texts of 0 to 400 characters."""
     rng = random.Random(7)
-    return ["".join(rng.choices(CHARACTERS, k=rng.randrange(400))) for _ in range(number)]
+    return [
+        "".join(rng.choices(CHARACTERS, k=rng.randrange(400))) for _ in range(number)
+    ]
 
 
 def bpe(texts: Sequence[str]) -> Any:
@@ -43,7 +45,10 @@ def unigram(texts: Sequence[str]) -> Any:
     made = Tokenizer(models.Unigram())
     made.pre_tokenizer = pre_tokenizers.Metaspace()
     made.train_from_iterator(
-        texts, trainers.UnigramTrainer(vocab_size=90, special_tokens=[END], show_progress=False)
+        texts,
+        trainers.UnigramTrainer(
+            vocab_size=90, special_tokens=[END], show_progress=False
+        ),
     )
     return made
 

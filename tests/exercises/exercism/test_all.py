@@ -20,7 +20,9 @@ def test_the_exercises_and_their_messages() -> None:
     assert len(every) == 133
     assert all(len(one.solution) == 1 and len(one.examples) == 1 for one in every)
     assert sum(".docs/introduction.md" in one.files for one in every) == 15
-    assert not any("hints" in first_message(one).split("####")[0][-30:] for one in every)
+    assert not any(
+        "hints" in first_message(one).split("####")[0][-30:] for one in every
+    )
     helped = {one.name for one in every if "test_utils.py" in one.tested_files({})}
     assert helped == {"error-handling", "paasio"}
 
@@ -39,7 +41,9 @@ def test_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
             failing.append(name)
         stub = exercise.tested_files({})
         folders = [tmp_path / name, tmp_path / "further" / "down" / name]
-        runs = [run_tests(stub, exercise, folder, unittest=unittest) for folder in folders]
+        runs = [
+            run_tests(stub, exercise, folder, unittest=unittest) for folder in folders
+        ]
         if is_solved(runs[0], counts_of(runs[0], stub), expected):
             stubs.append(name)
         texts = {

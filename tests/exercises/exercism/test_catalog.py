@@ -36,11 +36,15 @@ NAMES = [
 ]
 
 
-def archive(path: Path, members: dict[str, bytes], kind: bytes = tarfile.REGTYPE) -> Path:
+def archive(
+    path: Path, members: dict[str, bytes], kind: bytes = tarfile.REGTYPE
+) -> Path:
     with tarfile.open(path, "w:gz") as tar:
         for name, data in members.items():
             info = tarfile.TarInfo(name)
-            info.size, info.type = (len(data), kind) if kind == tarfile.REGTYPE else (0, kind)
+            info.size, info.type = (
+                (len(data), kind) if kind == tarfile.REGTYPE else (0, kind)
+            )
             info.linkname = "/etc/passwd" if kind != tarfile.REGTYPE else ""
             tar.addfile(info, io.BytesIO(data))
     return path
@@ -48,7 +52,10 @@ def archive(path: Path, members: dict[str, bytes], kind: bytes = tarfile.REGTYPE
 
 def members(prefix: str) -> dict[str, bytes]:
     files = [path for path in SIX.rglob("*") if path.is_file()]
-    return {f"{prefix}{path.relative_to(SIX).as_posix()}": path.read_bytes() for path in files}
+    return {
+        f"{prefix}{path.relative_to(SIX).as_posix()}": path.read_bytes()
+        for path in files
+    }
 
 
 def facts(catalog: Catalog) -> list[tuple[str, str]]:
@@ -57,19 +64,31 @@ def facts(catalog: Catalog) -> list[tuple[str, str]]:
 
 def test_our_exercises_are_read() -> None:
     catalog = read_catalog(SIX)
-    assert [exercise.key for exercise in catalog.exercises] == [f"python/{n}" for n in NAMES]
+    assert [exercise.key for exercise in catalog.exercises] == [
+        f"python/{n}" for n in NAMES
+    ]
     assert six()["garden-path"].solution == ("garden_path.py", "compass.py")
     assert "test_utils.py" in six()["lost-property"].tested_files({})
 
 
 @pytest.mark.parametrize(
     "prefix",
-    ["", "./", "exercises/practice/", "python/exercises/practice/", "x-7ae/exercises/practice/"],
+    [
+        "",
+        "./",
+        "exercises/practice/",
+        "python/exercises/practice/",
+        "x-7ae/exercises/practice/",
+    ],
 )
 def test_every_layout_and_order_gives_the_same(tmp_path: Path, prefix: str) -> None:
     files = members(prefix)
     backwards = dict(reversed(files.items()))
-    other = {f"{prefix}../concept/x/.meta/config.json": b"{}"} if "practice" in prefix else {}
+    other = (
+        {f"{prefix}../concept/x/.meta/config.json": b"{}"}
+        if "practice" in prefix
+        else {}
+    )
     concept = {os.path.normpath(path): data for path, data in other.items()}
     found = read_catalog(archive(tmp_path / "a.tar.gz", concept | files))
     assert facts(found) == facts(read_catalog(SIX))
@@ -88,7 +107,9 @@ def test_a_commit_is_fetched_once(tmp_path: Path) -> None:
     origin = tmp_path / "exercism" / "python"
     shutil.copytree(SIX, origin / "exercises" / "practice")
     (origin / "exercises" / ".gitattributes").write_text("* export-ignore\n")
-    (origin / "exercises" / "practice" / "name-tags" / "link.py").symlink_to("/etc/passwd")
+    (origin / "exercises" / "practice" / "name-tags" / "link.py").symlink_to(
+        "/etc/passwd"
+    )
     git("init", "-q", cwd=origin)
     git("add", "-A", cwd=origin)
     git("commit", "-q", "-m", "exercises", cwd=origin)
@@ -104,7 +125,9 @@ def test_a_commit_is_fetched_once(tmp_path: Path) -> None:
     assert fetched_catalog(cache, source, commit) == found
 
 
-@pytest.mark.parametrize("name", ["../evil.py", "/etc/evil.py", "a/../../evil.py", "a\\b", "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["../evil.py", "/etc/evil.py", "a/../../evil.py", "a\\b", "a\nb"]
+)
 def test_an_archive_with_unsafe_names_is_refused(tmp_path: Path, name: str) -> None:
     path = archive(tmp_path / "a.tar.gz", {**members(""), name: b""})
     with pytest.raises(UserError, match="not safe"):
@@ -115,7 +138,12 @@ def test_links_and_special_files_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         tar.add(SIX, "six")
-        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE):
+        for kind in (
+            tarfile.SYMTYPE,
+            tarfile.LNKTYPE,
+            tarfile.FIFOTYPE,
+            tarfile.CHRTYPE,
+        ):
             info = tarfile.TarInfo(f"six/name-tags/special{kind.decode()}")
             info.type, info.linkname = kind, "/etc/passwd"
             tar.addfile(info)
@@ -140,7 +168,10 @@ def zeros(path: Path, size: int) -> Path:
         (lambda p: zeros(p / "a", 10**6), "is not an archive"),
         (lambda p: archive(p / "a", {"x/y.py": b""}), "holds no exercises"),
         (lambda p: archive(p / "a", {"x/.meta/config.json": b"{"}), "is broken"),
-        (lambda p: archive(p / "a", {"x/.meta/config.json": b"[]"}), "names no solution"),
+        (
+            lambda p: archive(p / "a", {"x/.meta/config.json": b"[]"}),
+            "names no solution",
+        ),
         (lambda p: archive(p / "a", {**members("a/"), **members("b/")}), "twice"),
     ],
 )
@@ -176,7 +207,10 @@ def test_the_choice(options: dict[str, str], names: list[str]) -> None:
 
 def test_a_shuffle_depends_on_its_seed_alone() -> None:
     every = read_catalog(SIX).exercises
-    chosen = [built(ExerciseSelection, {"shuffle": True, "seed": n}).of(every) for n in (1, 1, 2)]
+    chosen = [
+        built(ExerciseSelection, {"shuffle": True, "seed": n}).of(every)
+        for n in (1, 1, 2)
+    ]
     assert chosen[0] == chosen[1] != chosen[2]
 
 
@@ -214,25 +248,40 @@ def test_files_that_are_listed_and_no_solutions() -> None:
         "tests/x.rs": b"#[ignore]",
     }
     exercise = exercise_of("x", files)
-    assert exercise and exercise.key == "rust/x" and exercise.solution == ("src/lib.rs",)
-    tested = exercise.tested_files({"src/lib.rs": b"new", "tests/x.rs": b"", "build.rs": b""})
+    assert (
+        exercise and exercise.key == "rust/x" and exercise.solution == ("src/lib.rs",)
+    )
+    tested = exercise.tested_files(
+        {"src/lib.rs": b"new", "tests/x.rs": b"", "build.rs": b""}
+    )
     assert tested == {
-        "Cargo.toml": b"with crates", "src/lib.rs": b"new", "tests/x.rs": b"#[ignore]",
-    }  # fmt: skip
+        "Cargo.toml": b"with crates",
+        "src/lib.rs": b"new",
+        "tests/x.rs": b"#[ignore]",
+    }
     assert exercise.example() == {"src/lib.rs": b"fn right() {}"}
 
 
 def test_examples_are_matched_by_name_and_suffix() -> None:
     files = {
         ".meta/config.json": config(
-            solution=["a.h", "a.cpp"], test=["a_test.cpp"],
+            solution=["a.h", "a.cpp"],
+            test=["a_test.cpp"],
             example=[".meta/example.cpp", ".meta/example.h", ".meta/more.h"],
         ),
-        "a.h": b"", "a.cpp": b"", "a_test.cpp": b"",
-        ".meta/example.cpp": b"C", ".meta/example.h": b"H", ".meta/more.h": b"M",
-    }  # fmt: skip
+        "a.h": b"",
+        "a.cpp": b"",
+        "a_test.cpp": b"",
+        ".meta/example.cpp": b"C",
+        ".meta/example.h": b"H",
+        ".meta/more.h": b"M",
+    }
     exercise = exercise_of("a", files)
-    assert exercise and exercise.example() == {"a.h": b"H", "a.cpp": b"C", "more.h": b"M"}
+    assert exercise and exercise.example() == {
+        "a.h": b"H",
+        "a.cpp": b"C",
+        "more.h": b"M",
+    }
     assert exercise.example_files()["more.h"] == b"M"
     assert six()["garden-path"].example()["compass.py"].startswith(b"STEPS")
 
@@ -247,7 +296,10 @@ def test_tests_are_switched_on() -> None:
 
 
 def test_an_unknown_language_is_left_out() -> None:
-    files = {".meta/config.json": config(solution=["a.zig"], test=["b.zig"]), "a.zig": b""}
+    files = {
+        ".meta/config.json": config(solution=["a.zig"], test=["b.zig"]),
+        "a.zig": b"",
+    }
     assert exercise_of("a", files | {"b.zig": b""}) is None
     tree = {f"a/{path}": data for path, data in (files | {"b.zig": b""}).items()}
     with pytest.raises(UserError, match="no exercises"):

@@ -9,7 +9,9 @@ import pytest
 from tests.support.exercism import main, result, write_run
 from tests.support.pages import missing_browser, open_browser
 
-pytestmark = pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "has one")
+pytestmark = pytest.mark.skipif(
+    bool(missing_browser()), reason=missing_browser() or "has one"
+)
 VISIBLE = """\
 return Array.from(document.querySelectorAll('#instances tbody tr'))
   .filter(row => row.offsetParent !== null).map(row => row.dataset.id)"""
@@ -20,18 +22,26 @@ box.value = arguments[1]; box.dispatchEvent(new Event('change', {bubbles: true})
 
 def test_filters_and_sorting(tmp_path: Path) -> None:
     first = [result("python/a"), result("python/b"), result("rust/c", (False,))]
-    second = [result("python/a"), result("python/b", (False,)), result("rust/c", (False,))]
+    second = [
+        result("python/a"),
+        result("python/b", (False,)),
+        result("rust/c", (False,)),
+    ]
     others = [one.model_copy(update={"edit_format": "whole"}) for one in second]
     run = write_run(tmp_path / "r", [*first, *others])
     assert main(["report", str(run)]) == 0
     with open_browser() as browser:
         browser.get((run / "report" / "report.html").as_uri())
         assert browser.execute_script(VISIBLE) == ["python/a", "python/b", "rust/c"]
-        browser.execute_script("document.querySelectorAll('#instances th button')[1].click()")
+        browser.execute_script(
+            "document.querySelectorAll('#instances th button')[1].click()"
+        )
         assert browser.execute_script(VISIBLE) == ["rust/c", "python/b", "python/a"]
         browser.execute_script(CHOOSE, "agreement", "some columns")
         assert browser.execute_script(VISIBLE) == ["python/b"]
-        said = browser.execute_script("return document.getElementById('shown').textContent")
+        said = browser.execute_script(
+            "return document.getElementById('shown').textContent"
+        )
         assert said == "1 of 3 exercises"
         browser.execute_script(CHOOSE, "agreement", "")
         browser.execute_script(CHOOSE, "language", "rust")
@@ -51,9 +61,13 @@ return Array.from(document.querySelectorAll('.scroll'))
   .map(one => one.scrollWidth - one.clientWidth)"""
 
 
-def test_tables_and_chart_of_many_rows_have_the_room_of_the_window(tmp_path: Path) -> None:
+def test_tables_and_chart_of_many_rows_have_the_room_of_the_window(
+    tmp_path: Path,
+) -> None:
     formats = ("whole", "diff", "diff-fenced", "udiff", "patch")
-    every = [result(f"python/e{n}", edit_format=name) for n in range(3) for name in formats]
+    every = [
+        result(f"python/e{n}", edit_format=name) for n in range(3) for name in formats
+    ]
     run, records = write_run(tmp_path / "r", every), tmp_path / "o.yml"
     records.write_text(
         "".join(
@@ -75,4 +89,6 @@ def test_tables_and_chart_of_many_rows_have_the_room_of_the_window(tmp_path: Pat
             "const root = document.documentElement, chart = document.querySelector('figure');"
             "return [root.scrollWidth - root.clientWidth, chart.scrollWidth - chart.clientWidth]"
         )
-        assert page == 0 and chart > 1000  # the chart scrolls, and keeps the size of its words
+        assert (
+            page == 0 and chart > 1000
+        )  # the chart scrolls, and keeps the size of its words

@@ -36,7 +36,9 @@ from tests.support.exercism import SIX, run_tests, six
 
 def test_the_first_message_byte_for_byte() -> None:
     docs = SIX / "cuckoo-clock" / ".docs"
-    shown = (docs / "introduction.md").read_text() + (docs / "instructions.md").read_text()
+    shown = (docs / "introduction.md").read_text() + (
+        docs / "instructions.md"
+    ).read_text()
     assert first_message(six()["cuckoo-clock"]) == (
         f"{shown}\n####\n\n"
         "Use the above instructions to modify the supplied files: cuckoo_clock.py\n"
@@ -44,9 +46,14 @@ def test_the_first_message_byte_for_byte() -> None:
         "tests.\nOnly use standard python libraries, don't suggest installing any packages.\n"
     )
     appended = first_message(six()["seed-packets"])
-    assert "so that their number is as small as possible.\n# Instructions append\n" in appended
+    assert (
+        "so that their number is as small as possible.\n# Instructions append\n"
+        in appended
+    )
     assert "Hints" not in first_message(six()["lost-property"])
-    assert "supplied files: garden_path.py compass.py\n" in first_message(six()["garden-path"])
+    assert "supplied files: garden_path.py compass.py\n" in first_message(
+        six()["garden-path"]
+    )
 
 
 def test_the_message_after_failing_tests_byte_for_byte() -> None:
@@ -85,10 +92,19 @@ def test_the_beginning_that_fits_a_window() -> None:
             "- <T at 0x7f1>\n?   ^\n+ <T at 0x7f2>\n?   ++-\n\n- b\n? ^",
             "- <T at 0x..>\n+ <T at 0x..>\n\n- b\n? ^",
         ),
-        ('File "/opt/py/lib/python3.11/json/a.py", line 3', 'File "lib/python/json/a.py", line ..'),
-        ("../v/lib/python3.12/site-packages/_pytest/a.py:3: E", "lib/python/_pytest/a.py:..: E"),
+        (
+            'File "/opt/py/lib/python3.11/json/a.py", line 3',
+            'File "lib/python/json/a.py", line ..',
+        ),
+        (
+            "../v/lib/python3.12/site-packages/_pytest/a.py:3: E",
+            "lib/python/_pytest/a.py:..: E",
+        ),
         ("'/usr/lib/python3/dist-packages/a.py'", "'lib/python/a.py'"),
-        ('File "<frozen runpy>", line 88, in r', 'File "<frozen runpy>", line .., in r'),
+        (
+            'File "<frozen runpy>", line 88, in r',
+            'File "<frozen runpy>", line .., in r',
+        ),
         ('File "/tmp/x1/w/a.py", line 3', 'File "clock/a.py", line 3'),
         ("x/.venv/bin/python3.11: No module", "python: No module"),
         ("platform linux -- Python 3.11.7, pytest-9.1.1\nrootdir", "rootdir"),
@@ -102,7 +118,8 @@ def test_what_is_cleaned(output: str, expected: str) -> None:
 
 # pytest takes long to start: unittest runs all of them.
 @pytest.mark.parametrize(
-    ("name", "unittest"), [*((name, True) for name in sorted(six())), ("name-tags", False)]
+    ("name", "unittest"),
+    [*((name, True) for name in sorted(six())), ("name-tags", False)],
 )
 def test_examples_pass_and_stubs_fail_with_equal_output(
     tmp_path: Path, name: str, unittest: bool
@@ -120,7 +137,9 @@ def test_examples_pass_and_stubs_fail_with_equal_output(
     solved = [is_solved(run, counts_of(run, stub, unittest), expected) for run in runs]
     assert solved == [name == "tidy-receipt"] * 2
     folders = [tmp_path / name, tmp_path / "deep" / "er" / name]
-    texts = [cleaned(r.output, name, [str(f)]) for r, f in zip(runs, folders, strict=True)]
+    texts = [
+        cleaned(r.output, name, [str(f)]) for r, f in zip(runs, folders, strict=True)
+    ]
     assert texts[0] == texts[1]
 
 
@@ -147,7 +166,10 @@ GOOD = FolderResult("5 passed", 0, 1.0)
     ],
 )
 def test_what_is_solved(
-    run: FolderResult, counts: TestCounts | None, expected: TestCounts | None, solved: bool
+    run: FolderResult,
+    counts: TestCounts | None,
+    expected: TestCounts | None,
+    solved: bool,
 ) -> None:
     assert is_solved(run, counts, expected) is solved
 
@@ -157,7 +179,13 @@ def test_counts_that_are_not_credible() -> None:
     assert unittest_counts(f"..\n{end}printed") == TestCounts(5, 0)
     failed = "FAILED (failures=1, errors=1, skipped=1, expected failures=1, unexpected successes=1)"
     assert unittest_counts(end.replace("OK", failed)) == TestCounts(0, 3, 2)
-    for output in ("", end * 2, "Ran 5 tests in 0.001s\n", f" {end}", end.replace("OK", "OK so")):
+    for output in (
+        "",
+        end * 2,
+        "Ran 5 tests in 0.001s\n",
+        f" {end}",
+        end.replace("OK", "OK so"),
+    ):
         assert unittest_counts(output) is None
     assert pytest_counts("<testsuites><testsuite><testcase", ["a_test.py"]) is None
     assert pytest_counts('<!DOCTYPE a [<!ENTITY b "c">]><testsuites/>', []) is None
@@ -190,23 +218,46 @@ def test_each_test_ends_with_a_comparison() -> None:
 def test_counters() -> None:
     reply = "# ... rest of the code ...\n  # add code ... here\n+ # x ... y\n# more ...\ncode\n"
     assert lazy_comments(Reply(reply)) == 3
-    edits = [{"path": "a.py", "updated": ["# ... more", "#"]}, {"content": "x\n# a ... b"}]
+    edits = [
+        {"path": "a.py", "updated": ["# ... more", "#"]},
+        {"content": "x\n# a ... b"},
+    ]
     called = ToolCall("replace_lines", json.dumps({"edits": edits, "n": 1, "x": None}))
-    assert lazy_comments(Reply("# ... a", tool_calls=(called, ToolCall("f", '{"# ... cut')))) == 3
+    assert (
+        lazy_comments(
+            Reply("# ... a", tool_calls=(called, ToolCall("f", '{"# ... cut')))
+        )
+        == 3
+    )
     # As unittest, Jest and pytest print them; a line of code is none.
     output = "SyntaxError: a\n    SyntaxError: b\nE   SyntaxError: c\nE     raise SyntaxError\n"
     output += "IndentationError: d\nE   IndentationError: e\n> assert SyntaxErrors\n"
     assert (raised("SyntaxError", output), raised("IndentationError", output)) == (3, 2)
-    first = ReplyCounts(edits=4, failed=3, foreign=1, unsafe=1, ambiguous=1, whole_file_blocks=2)
-    replies = [first, ReplyCounts(truncated=True, unknown_calls=1), ReplyCounts(malformed=True)]
+    first = ReplyCounts(
+        edits=4, failed=3, foreign=1, unsafe=1, ambiguous=1, whole_file_blocks=2
+    )
+    replies = [
+        first,
+        ReplyCounts(truncated=True, unknown_calls=1),
+        ReplyCounts(malformed=True),
+    ]
     column = RunColumn(ModelChoice("gpt-4o", "gpt-4o", "whole"), 1)
     attempt = ExerciseAttempt(
-        six()["name-tags"], column, ExerciseStatus.FAILED, "no tests ran", replies=tuple(replies)
+        six()["name-tags"],
+        column,
+        ExerciseStatus.FAILED,
+        "no tests ran",
+        replies=tuple(replies),
     )
     found = attempt.result(errors=0)
     assert found.num_malformed_responses == 2
     counts = found.extra.model_dump(exclude_defaults=True, exclude={"exercise_sha256"})
     assert counts == {
-        "status": ExerciseStatus.FAILED, "language": "python", "whole_file_blocks": 2,
-        "hallucinated_functions": 1, "foreign_edits": 2, "ambiguous_edits": 1, "truncated": 1,
-    }  # fmt: skip
+        "status": ExerciseStatus.FAILED,
+        "language": "python",
+        "whole_file_blocks": 2,
+        "hallucinated_functions": 1,
+        "foreign_edits": 2,
+        "ambiguous_edits": 1,
+        "truncated": 1,
+    }

@@ -43,14 +43,19 @@ GOOD = {"model": "m", "test_cases": 133, "pass_rate_2": 54.1, "pass_num_2": 72}
         ({"pass_interval_2": [45.7, 62.4]}, []),
         ({"pass_interval_2": [45.7, 63.4]}, ["pass_interval_2"]),
         ({"test_cases": None}, []),
-        ({"test_cases": "many", "pass_rate_2": [1], "percent_cases_well_formed": {}}, []),
+        (
+            {"test_cases": "many", "pass_rate_2": [1], "percent_cases_well_formed": {}},
+            [],
+        ),
     ],
 )
 def test_the_check_of_ratios(change: dict[str, object], faulty: list[str]) -> None:
     assert [fault.key for fault in ratio_faults({**GOOD, **change})] == faulty
 
 
-@pytest.mark.parametrize("text", ["- [", "a: b", "- 1", "- &a {model: x}\n- *a", "[" * 500])
+@pytest.mark.parametrize(
+    "text", ["- [", "a: b", "- 1", "- &a {model: x}\n- *a", "[" * 500]
+)
 def test_broken_records_are_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.yml").write_text(text)
     with pytest.raises(DamagedFileError, match=r"a\.yml"):
@@ -77,16 +82,25 @@ def test_the_published_leaderboards_have_seven_faulty_records() -> None:
 COUNTS = {
     "gpt-3.5-turbo-0301": {"whole": (72, 61), "diff": (40, 18)},
     "gpt-3.5-turbo-0613": {
-        "whole": (53.08, 52), "diff": (24, 22), "whole-func": (56, 49), "diff-func": (61, 41),
+        "whole": (53.08, 52),
+        "diff": (24, 22),
+        "whole-func": (56, 49),
+        "diff-func": (61, 41),
     },
     "gpt-3.5-turbo-16k-0613": {
-        "whole": (72, 53), "diff": (26, 24), "whole-func": (54, 45), "diff-func": (58, 39),
+        "whole": (72, 53),
+        "diff": (26, 24),
+        "whole-func": (54, 45),
+        "diff-func": (58, 39),
     },
     "gpt-4-0314": {"whole": (91, 70), "diff": (91, 68)},
     "gpt-4-0613": {
-        "whole": (90, 75), "diff": (86, 67), "whole-func": (77, 41), "diff-func": (79, 57),
+        "whole": (90, 75),
+        "diff": (86, 67),
+        "whole-func": (77, 41),
+        "diff-func": (79, 57),
     },
-}  # fmt: skip
+}
 # Ten runs with the published mean, minimum and maximum: 53.08 %, 51.13 %, 54.14 %.
 TEN = (68, 72, 71, 71, 71, 71, 71, 70, 70, 71)
 
@@ -96,7 +110,11 @@ def bars_of_2023() -> list[ChartBar]:
     for model, formats in COUNTS.items():
         for edit_format, (last, first) in formats.items():
             of = 132 if (model[-8:], edit_format) == ("16k-0613", "whole-func") else 133
-            counts = TEN if edit_format == "whole" and model.endswith("turbo-0613") else (last,)
+            counts = (
+                TEN
+                if edit_format == "whole" and model.endswith("turbo-0613")
+                else (last,)
+            )
             shares = tuple(100 * count / of for count in counts)
             made.append(ChartBar(model, edit_format, shares, (100 * first / of,)))
     return made
@@ -104,13 +122,17 @@ def bars_of_2023() -> list[ChartBar]:
 
 def heights(svg: str) -> dict[str, list[float]]:
     """Return the values of the marks with an id, by the scale of the axis in the picture."""
-    ticks = [float(y) for y in re.findall(r'id="ytick_\d+">.*?<use [^>]*? y="([\d.]+)"', svg, re.S)]
+    ticks = [
+        float(y)
+        for y in re.findall(r'id="ytick_\d+">.*?<use [^>]*? y="([\d.]+)"', svg, re.S)
+    ]
     zero, hundred = ticks[0], ticks[-1]
     assert len(ticks) == 6
     marks = re.findall(r'id="((?:bar|first|whisker)-[\d-]+)">\s*<path d="([^"]+)"', svg)
     return {
         name: [
-            100 * (zero - float(y)) / (zero - hundred) for y in re.findall(r"[\d.]+ ([\d.]+)", d)
+            100 * (zero - float(y)) / (zero - hundred)
+            for y in re.findall(r"[\d.]+ ([\d.]+)", d)
         ]
         for name, d in marks
     }
@@ -149,9 +171,22 @@ def test_the_chart_has_the_colours_and_the_words_of_2023() -> None:
 
 @pytest.mark.parametrize("others", [0, 90])
 def test_the_legend_covers_nothing(others: int) -> None:
-    formats = ("whole", "diff", "diff-fenced", "udiff", "patch", "whole-func", "diff-func")
-    bars = [ChartBar("a-model-with-a-long-name", name, (100.0,), (50.0,)) for name in formats]
-    bars += [ChartBar(f"m{n}", "diff", (100.0,), published=True) for n in range(others + 1)]
+    formats = (
+        "whole",
+        "diff",
+        "diff-fenced",
+        "udiff",
+        "patch",
+        "whole-func",
+        "diff-func",
+    )
+    bars = [
+        ChartBar("a-model-with-a-long-name", name, (100.0,), (50.0,))
+        for name in formats
+    ]
+    bars += [
+        ChartBar(f"m{n}", "diff", (100.0,), published=True) for n in range(others + 1)
+    ]
     with drawing(LIGHT):
         figure = draw_chart(bars, LIGHT)
         figure.draw_without_rendering()

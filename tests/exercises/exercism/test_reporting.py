@@ -46,7 +46,9 @@ date versions seconds_per_case total_cost""",
 )
 
 
-def column(outcomes: Sequence[tuple[bool, ...]], **values: object) -> list[ExerciseResult]:
+def column(
+    outcomes: Sequence[tuple[bool, ...]], **values: object
+) -> list[ExerciseResult]:
     return [result(key, one, **values) for key, one in zip(KEYS, outcomes, strict=True)]  # type: ignore[arg-type]
 
 
@@ -55,31 +57,47 @@ def run(tmp_path: Path) -> Path:
     """Two columns: 2 and 3 of 4 in the first, 1 and 1 in the second."""
     first = column([YES, YES, LATER, NO], num_malformed_responses=1, prompt_tokens=1000)
     second = column([NO, YES, NO, NO], edit_format="whole")
-    return write_run(tmp_path / "predictions" / "r", [*first, *second], started="2026-01-02")
+    return write_run(
+        tmp_path / "predictions" / "r", [*first, *second], started="2026-01-02"
+    )
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     one = result(
-        "rust/a", LATER, model="openai/o1", repeat=3, chat_hashes=(("a", "b"),),
-        tries=(TryResult(solved=False, output="x", tests_passed=1), TryResult(solved=True)),
-    )  # fmt: skip
+        "rust/a",
+        LATER,
+        model="openai/o1",
+        repeat=3,
+        chat_hashes=(("a", "b"),),
+        tries=(
+            TryResult(solved=False, output="x", tests_passed=1),
+            TryResult(solved=True),
+        ),
+    )
     path = write_result(tmp_path, one)
     assert path == tmp_path / "results/openai_o1.diff.3/rust/a.json"
     assert read_result(path) == one
     told = json.loads(path.read_text())
     assert told["cost"] == 0.25 and told["extra"]["status"] == "solved"
     assert told["chat_hashes"] == [["a", "b"]]
-    first = "testdir testcase model edit_format tests_outcomes cost duration test_timeouts"
+    first = (
+        "testdir testcase model edit_format tests_outcomes cost duration test_timeouts"
+    )
     assert [*told][:8] == first.split()
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"tests_outcomes": [False]}, {"tests_outcomes": [True, True]}, {"cost": -1},
-        {"prompt_tokens": "x"}, {"extra": {"status": "won"}}, {"testcase": "b"}, {"model": None},
+        {"tests_outcomes": [False]},
+        {"tests_outcomes": [True, True]},
+        {"cost": -1},
+        {"prompt_tokens": "x"},
+        {"extra": {"status": "won"}},
+        {"testcase": "b"},
+        {"model": None},
     ],
-)  # fmt: skip
+)
 def test_a_broken_result_is_named(tmp_path: Path, change: dict[str, object]) -> None:
     path = write_result(tmp_path, result("python/a"))
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
@@ -94,24 +112,38 @@ def test_a_column_in_numbers(run: Path) -> None:
     first, second = map(summary, read_columns([run], print))
     assert [(s.count, s.of) for s in first.solved] == [(2, 4), (3, 4)]
     assert [(s.count, s.of) for s in second.solved] == [(1, 4), (1, 4)]
-    assert (first.dollars, first.dollars_per_solved) == (Decimal("1.00"), Decimal(1) / 3)
+    assert (first.dollars, first.dollars_per_solved) == (
+        Decimal("1.00"),
+        Decimal(1) / 3,
+    )
     assert (first.seconds_each, first.sums["prompt_tokens"]) == (10, 4000)
     assert (first.well_formed.share, second.well_formed.share) == (0, 1)
 
 
-def test_a_record_has_the_keys_of_the_leaderboard_in_its_order(run: Path, tmp_path: Path) -> None:
+def test_a_record_has_the_keys_of_the_leaderboard_in_its_order(
+    run: Path, tmp_path: Path
+) -> None:
     record = record_of(read_columns([run], print)[0])
     assert [*record][: len(LEADERBOARD)] == LEADERBOARD
     assert (record["pass_rate_1"], record["pass_num_2"]) == (50.0, 3)
     assert (record["total_cost"], record["seconds_per_case"]) == (1.0, 10.0)
-    assert record["solved_of_total"] == "3 of 4" and record["pass_interval_2"] == [30.1, 95.4]
+    assert record["solved_of_total"] == "3 of 4" and record["pass_interval_2"] == [
+        30.1,
+        95.4,
+    ]
     write_records(tmp_path / "a.yml", [record, record])
     again = read_records(tmp_path / "a.yml")
-    assert again == tuple(yaml.safe_load((tmp_path / "a.yml").read_text())) == (record, record)
+    assert (
+        again
+        == tuple(yaml.safe_load((tmp_path / "a.yml").read_text()))
+        == (record, record)
+    )
     assert not [*ratio_faults(record)]
 
 
-def test_what_is_not_completed_is_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_completed_is_said(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_result(run, result(KEYS[0], (), status="infrastructure"))
     (run / "results/gpt-4o.diff.1" / f"{KEYS[1]}.json").unlink()
     assert main(["report", str(run)]) == 1
@@ -132,25 +164,44 @@ def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
     a = column([YES, YES, LATER, NO], repeat=1) + column([YES, NO, NO, NO], repeat=2)
     b = column([NO, NO, NO, YES], edit_format="whole")
     columns = read_columns([write_run(tmp_path / "r", [*a, *b])], print)
-    assert [c.label for c in columns] == ["gpt-4o@diff #1", "gpt-4o@diff #2", "gpt-4o@whole"]
+    assert [c.label for c in columns] == [
+        "gpt-4o@diff #1",
+        "gpt-4o@diff #2",
+        "gpt-4o@whole",
+    ]
     report = report_of(columns)
     pair, *others = report.pairs
-    assert not others and (pair.table.only_a, pair.table.only_b, pair.p_value) == (3, 1, 0.625)
+    assert not others and (pair.table.only_a, pair.table.only_b, pair.p_value) == (
+        3,
+        1,
+        0.625,
+    )
     assert pair.only_b == (KEYS[3],) and pair.interval and pair.interval.low <= -0.5
     assert [(r.tries, r.mean, r.least, r.greatest) for r in report.repeats] == [
-        (1, 0.375, 0.25, 0.5), (2, 0.5, 0.25, 0.75),
-    ]  # fmt: skip
-    assert [one.exercise for one in report.ranking] == [KEYS[1], KEYS[2], KEYS[3], KEYS[0]]
+        (1, 0.375, 0.25, 0.5),
+        (2, 0.5, 0.25, 0.75),
+    ]
+    assert [one.exercise for one in report.ranking] == [
+        KEYS[1],
+        KEYS[2],
+        KEYS[3],
+        KEYS[0],
+    ]
 
 
-def test_the_report_as_csv_and_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_as_csv_and_json(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", str(run), "--csv"]) == 0
     rows = [*csv.reader(StringIO(capsys.readouterr().out))]
     assert rows[0] == ["exercise", "gpt-4o@diff", "gpt-4o@whole"]
     assert rows[3] == [KEYS[2], "solved 2", "failed"]
     assert main(["report", str(run), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["columns"][0]["solved"][1]["count"] == 3 and told["columns"][0]["dollars"] == "1"
+    assert (
+        told["columns"][0]["solved"][1]["count"] == 3
+        and told["columns"][0]["dollars"] == "1"
+    )
 
 
 def test_published_rows_stand_beside_ours(
@@ -162,12 +213,18 @@ def test_published_rows_stand_beside_ours(
         " total_cost: 13.8395, seconds_per_case: 32.4, date: 2024-05-01}\n- {model: bare}\n"
     )
     chart = tmp_path / "c.svg"
-    assert main(["report", str(run), "--published", str(rows), "--chart", str(chart)]) == 0
+    assert (
+        main(["report", str(run), "--published", str(rows), "--chart", str(chart)]) == 0
+    )
     out = capsys.readouterr().out
-    assert re.search(r"opus@diff\*\s+133\s+53.4 %\s+–\s+68.4 %", out) and "bare@–*" in out
+    assert (
+        re.search(r"opus@diff\*\s+133\s+53.4 %\s+–\s+68.4 %", out) and "bare@–*" in out
+    )
     assert "68%*" in chart.read_text() and (tmp_path / "c-dark.svg").exists()
     # Seconds of both are of an exercise.
-    assert re.search(r"gpt-4o@diff .* 10.0 ", out) and re.search(r"opus@diff\* .* 32.4 ", out)
+    assert re.search(r"gpt-4o@diff .* 10.0 ", out) and re.search(
+        r"opus@diff\* .* 32.4 ", out
+    )
     assert main(["report", str(run), "--published", str(rows), "--json"]) == 0
 
 
@@ -188,15 +245,24 @@ def test_wrong_ratios_of_published_rows_are_named(
     ]
 
 
-def test_rows_are_chosen(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_chosen(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = tmp_path / "rows.yml"
     rows.write_text(
-        "".join(f"- {{model: {m}, edit_format: diff, pass_rate_2: 9}}\n" for m in ("opus", "GPT-4"))
+        "".join(
+            f"- {{model: {m}, edit_format: diff, pass_rate_2: 9}}\n"
+            for m in ("opus", "GPT-4")
+        )
     )
     chart = tmp_path / "c.svg"
     asked = ["report", str(run), "--published", str(rows), "--chart", str(chart)]
     assert main([*asked, "--only", "gpt-4*@diff"]) == 0
-    shown = capsys.readouterr().out + chart.read_text() + (run / "report/report.html").read_text()
+    shown = (
+        capsys.readouterr().out
+        + chart.read_text()
+        + (run / "report/report.html").read_text()
+    )
     assert "gpt-4o@diff" in shown and "GPT-4@diff*" in shown and ">GPT-4<" in shown
     assert "opus" not in shown and "gpt-4o@whole" not in shown
     assert len(yaml.safe_load((run / "record.yml").read_text())) == 2
@@ -214,22 +280,40 @@ def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) 
     assert "<script>alert" not in page and page.count('<tr role="row" data-id=') == 4
     link = '<a class="good" href="../results/gpt-4o.diff.1/python/e2.md">solved 2</a>'
     assert page.count("href=") == 2 + 1 and link in page
-    assert 'data-id="python/e3" data-language="python" data-agreement="some columns"' in page
+    assert (
+        'data-id="python/e3" data-language="python" data-agreement="some columns"'
+        in page
+    )
     assert '<option value="every column">' in page and "svg+xml;base64," in page
     assert (run / "report" / "figures" / "exercises.svg").exists()
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_leaves_costs_no_file(run: Path, tmp_path: Path, unbuffered: str) -> None:
+def test_a_reader_that_leaves_costs_no_file(
+    run: Path, tmp_path: Path, unbuffered: str
+) -> None:
     others = tmp_path / "o.yml"  # more than a buffer holds
-    others.write_text("".join(f"- {{model: m{n}, edit_format: diff}}\n" for n in range(200)))
+    others.write_text(
+        "".join(f"- {{model: m{n}, edit_format: diff}}\n" for n in range(200))
+    )
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "exercises.exercism", "report", run, "--published", others],
-        env={**os.environ, "PYTHONUNBUFFERED": unbuffered}, stdout=writing, check=False, text=True,
+        [
+            sys.executable,
+            "-m",
+            "exercises.exercism",
+            "report",
+            run,
+            "--published",
+            others,
+        ],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        stdout=writing,
+        check=False,
+        text=True,
         stderr=subprocess.PIPE,
-    )  # fmt: skip
+    )
     os.close(writing)
     assert done.returncode == 0 and "Broken pipe" not in done.stderr
     assert (run / "report" / "report.html").is_file()
@@ -238,12 +322,14 @@ def test_a_reader_that_leaves_costs_no_file(run: Path, tmp_path: Path, unbuffere
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no command given"), (["fly"], "no command 'fly'"), (["report"], "needs a run"),
+        ([], "no command given"),
+        (["fly"], "no command 'fly'"),
+        (["report"], "needs a run"),
         (["report", "gone"], "there is no run"),
         (["report", "gone", "--published", "gone.yml"], "is missing"),
         (["report", "gone", "--csv", "--json"], "exclude each other"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_command_is_one_line(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -263,12 +349,19 @@ def test_a_run_of_another_benchmark_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_tables_break_between_columns_alone(run: Path, width: int) -> None:
-    report = report_of(read_columns([run], print), [{"model": "m" * 20, "pass_rate_2": 50.5}])
+    report = report_of(
+        read_columns([run], print), [{"model": "m" * 20, "pass_rate_2": 50.5}]
+    )
     whole = " ".join(report_lines(report)).split()
     lines = [*report_lines(report, width)]
-    assert max(map(len, lines)) <= width < max(map(len, report_lines(report))) or width == 200
+    assert (
+        max(map(len, lines)) <= width < max(map(len, report_lines(report)))
+        or width == 200
+    )
     assert {*" ".join(lines).split()} == {*whole}  # no word and no number is cut
-    assert sum("gpt-4o@whole " in line for line in lines) >= {80: 4, 120: 3, 200: 2}[width]
+    assert (
+        sum("gpt-4o@whole " in line for line in lines) >= {80: 4, 120: 3, 200: 2}[width]
+    )
 
 
 AIDER = {"testdir": "d", "model": "o1", "edit_format": "diff", "reasoning_effort": None}
@@ -277,9 +370,23 @@ AIDER = {"testdir": "d", "model": "o1", "edit_format": "diff", "reasoning_effort
 def aider_run(run: Path, place: str) -> Path:
     """Write a run as aider's benchmark leaves it: solved, solved later, failed, crashed, left."""
     written: list[dict[str, object]] = [
-        {"tests_outcomes": [True], "cost": 0.5, "duration": 10.0, "chat_hashes": [["a", "b"]]},
-        {"tests_outcomes": [False, True], "cost": 0.25, "duration": 20.0, "num_user_asks": 2},
-        {"tests_outcomes": [False, False], "num_malformed_responses": 3, "duration": 30.5},
+        {
+            "tests_outcomes": [True],
+            "cost": 0.5,
+            "duration": 10.0,
+            "chat_hashes": [["a", "b"]],
+        },
+        {
+            "tests_outcomes": [False, True],
+            "cost": 0.25,
+            "duration": 20.0,
+            "num_user_asks": 2,
+        },
+        {
+            "tests_outcomes": [False, False],
+            "num_malformed_responses": 3,
+            "duration": 30.5,
+        },
         {"exception": "Traceback"},
     ]
     for number in range(5):
@@ -304,10 +411,18 @@ def test_folders_of_aiders_benchmark_are_read(
     assert [*record][: len(LEADERBOARD)] == LEADERBOARD and not [*ratio_faults(record)]
     # What aider's own summary prints of the same folder without the crash.
     wanted = {
-        "test_cases": 3, "pass_rate_1": 33.3, "pass_rate_2": 66.7, "pass_num_1": 1,
-        "pass_num_2": 2, "percent_cases_well_formed": 66.7, "user_asks": 2, "total_tests": 5,
-        "num_malformed_responses": 3, "seconds_per_case": 20.2, "date": "2025-01-02",
-    }  # fmt: skip
+        "test_cases": 3,
+        "pass_rate_1": 33.3,
+        "pass_rate_2": 66.7,
+        "pass_num_1": 1,
+        "pass_num_2": 2,
+        "percent_cases_well_formed": 66.7,
+        "user_asks": 2,
+        "total_tests": 5,
+        "num_malformed_responses": 3,
+        "seconds_per_case": 20.2,
+        "date": "2025-01-02",
+    }
     assert {key: record[key] for key in wanted} == wanted
     other = write_run(tmp_path / "r", [result("python/e0", model="o1")])
     assert main(["report", str(run), str(other), "--allow-partial"]) == 0
@@ -329,4 +444,7 @@ def test_a_folder_of_neither_kind_is_told_what_is_missing(
 
 
 def test_a_status_that_is_no_result_never_counts() -> None:
-    assert [s.value for s in ExerciseStatus if not s.is_result] == ["infrastructure", "interrupted"]
+    assert [s.value for s in ExerciseStatus if not s.is_result] == [
+        "infrastructure",
+        "interrupted",
+    ]

@@ -41,9 +41,22 @@ from tests.support.evaluated import Made, derived_of_run, make_evaluated
 # A value in JSON or YAML.
 _VALUE = re.compile(rb"(?<=[:\[,]) *(\"[^\"\n]*\"|-?\d[\d.e+-]*|true|false|null)")
 _OTHERS = (
-    b"null", b"true", b"5", b"-1", b"1e999", b"NaN", b"9" * 5000, b'""', b'"../../x"', b'"\\ud800"',
-    b"[]", b"{}", b"[5]", b'{"a": null}', b'"' + b"x" * 5000 + b'"',
-)  # fmt: skip
+    b"null",
+    b"true",
+    b"5",
+    b"-1",
+    b"1e999",
+    b"NaN",
+    b"9" * 5000,
+    b'""',
+    b'"../../x"',
+    b'"\\ud800"',
+    b"[]",
+    b"{}",
+    b"[5]",
+    b'{"a": null}',
+    b'"' + b"x" * 5000 + b'"',
+)
 
 
 @dataclass(frozen=True)
@@ -178,12 +191,16 @@ def _fault(outcome: Outcome, most: float) -> str:
     return ""
 
 
-def run_damages(made: Made, seed: int, numbers: Sequence[int], most: float = 5.0) -> Figures:
+def run_damages(
+    made: Made, seed: int, numbers: Sequence[int], most: float = 5.0
+) -> Figures:
     """Damage and verify the run once for each of ``numbers``."""
     files = [path for path in sorted(made.run_files()) if path.stat().st_size]
     arguments = [str(made.run), "--verify", "--cache", str(made.cache)]
     whole = derived_of_run(made)
-    return _damages(files, seed, numbers, most, arguments, lambda: derived_of_run(made) != whole)
+    return _damages(
+        files, seed, numbers, most, arguments, lambda: derived_of_run(made) != whole
+    )
 
 
 def _damages(
@@ -209,7 +226,9 @@ def _damages(
             started = time.perf_counter()
             code, said = _call(arguments)
             seconds = time.perf_counter() - started
-            figures.add(damage, Outcome(code, said, seconds, not code and changed()), most)
+            figures.add(
+                damage, Outcome(code, said, seconds, not code and changed()), most
+            )
         finally:
             file.write_bytes(before)
     return figures
@@ -219,7 +238,11 @@ def _groups(files: Sequence[Path]) -> Mapping[str, list[Path]]:
     """Return files by folder and extension, so that each group is damaged equally often."""
     groups: dict[str, list[Path]] = {}
     for file in files:
-        kind = file.suffix if file.parent.parent.name == "logs" else file.parent.name + file.suffix
+        kind = (
+            file.suffix
+            if file.parent.parent.name == "logs"
+            else file.parent.name + file.suffix
+        )
         single = file.name in ("run.json", "results.json", "stats.json")
         groups.setdefault(file.name if single else kind, []).append(file)
     return groups
@@ -238,7 +261,9 @@ def _call(arguments: Sequence[str]) -> tuple[int, str]:
 def lines(figures: Figures) -> Iterator[str]:
     """Yield the table of ``figures``."""
     columns = ("damages", "reported", "with line", "file named", "unchanged")
-    rows = [(kind, *(figures.counts[kind, c] for c in columns)) for kind in sorted(KINDS)]
+    rows = [
+        (kind, *(figures.counts[kind, c] for c in columns)) for kind in sorted(KINDS)
+    ]
     yield from table(("run", *columns), rows, numbers=range(1, 6))
     yield f"slowest: {figures.slowest[0]:.2f} s ({figures.slowest[1]})"
     yield from (f"no line: {said}" for said in figures.without_line)
@@ -292,12 +317,16 @@ def test_each_damage_is_reported_or_changes_nothing(made: Made, count: int) -> N
 
 
 def verify(run: Path, cache: Path) -> tuple[int, list[str]]:
-    options = ReportOptions(EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, verify=True)
+    options = ReportOptions(
+        EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, verify=True
+    )
     said: list[str] = []
     return report_command([run], options, said.append), said
 
 
-def test_all_broken_files_of_a_run_are_named_with_their_places(run: Path, cache: Path) -> None:
+def test_all_broken_files_of_a_run_are_named_with_their_places(
+    run: Path, cache: Path
+) -> None:
     broken = {
         "run.json": ('{"starts": 5}', "'starts': Input should be a valid list"),
         f"{ONE}.json": (
@@ -312,7 +341,11 @@ def test_all_broken_files_of_a_run_are_named_with_their_places(run: Path, cache:
     assert code == 1
     for name, (_, words) in broken.items():
         assert (
-            sum(text.startswith(f"predictions/r/{name}: ") and words in text for text in said) == 1
+            sum(
+                text.startswith(f"predictions/r/{name}: ") and words in text
+                for text in said
+            )
+            == 1
         )
 
 
@@ -325,7 +358,10 @@ def rename_within(path: Path, name: str) -> None:
     ("file", "words"),
     [
         (f"{ONE}.json", f"and {{run}}/{OTHER}.json are both predictions of {OTHER}"),
-        (f"trajectories/{ONE}.json", f"is the trajectory of '{OTHER}', and not of {ONE}"),
+        (
+            f"trajectories/{ONE}.json",
+            f"is the trajectory of '{OTHER}', and not of {ONE}",
+        ),
         (f"verdicts/{ONE}.json", f"is the verdict on '{OTHER}', and not on {ONE}"),
     ],
 )
@@ -336,17 +372,27 @@ def test_a_file_about_another_instance_is_refused(
     code, said = verify(run, cache)
     assert code == 1
     expected = words.format(run=run)
-    assert any(t.startswith(f"predictions/r/{file}: ") and expected in t for t in said), said
-    options = ReportOptions(EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, page=False)
+    assert any(
+        t.startswith(f"predictions/r/{file}: ") and expected in t for t in said
+    ), said
+    options = ReportOptions(
+        EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, page=False
+    )
     with pytest.raises(UserError, match=file.replace(".", r"\.")):
         report_command([run], options, said.append)
 
 
-def test_runs_with_such_files_are_not_combined(run: Path, cache: Path, tmp_path: Path) -> None:
+def test_runs_with_such_files_are_not_combined(
+    run: Path, cache: Path, tmp_path: Path
+) -> None:
     other = shutil.copytree(run, tmp_path / "out/predictions/s")
     rename_within(other / f"{ONE}.json", "../../x")
-    options = ReportOptions(EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, name="both")
-    with pytest.raises(UserError, match=rf"s/{ONE}\.json is not .*'\.\./\.\./x' cannot be an id"):
+    options = ReportOptions(
+        EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, name="both"
+    )
+    with pytest.raises(
+        UserError, match=rf"s/{ONE}\.json is not .*'\.\./\.\./x' cannot be an id"
+    ):
         report_command([run, other], options, lambda _: None)
     assert not (tmp_path / "out/predictions/both").exists()
 
@@ -355,16 +401,25 @@ def test_a_damaged_ledger_is_used_without_the_line(run: Path, cache: Path) -> No
     ledger = run / "ledger.jsonl"
     first, *rest = ledger.read_text().splitlines(keepends=True)
     ledger.write_text("".join(["[" * 100_000 + "\n", first, first, *rest]))
-    options = ReportOptions(EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, page=False)
+    options = ReportOptions(
+        EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, page=False
+    )
     said: list[str] = []
     report_command([run], options, said.append)
-    assert sum(line.startswith(f"note: {ledger}, line 1: it is nested") for line in said) == 1
-    assert sum(line.startswith(f"note: {ledger}, line 3: it is the same") for line in said) == 1
+    assert (
+        sum(line.startswith(f"note: {ledger}, line 1: it is nested") for line in said)
+        == 1
+    )
+    assert (
+        sum(line.startswith(f"note: {ledger}, line 3: it is the same") for line in said)
+        == 1
+    )
     code, said = verify(run, cache)
     assert code == 1
     assert [line.split(": ")[:2] for line in said[:2]] == [
-        ["predictions/r/ledger.jsonl", "line 1"], ["predictions/r/ledger.jsonl", "line 3"],
-    ]  # fmt: skip
+        ["predictions/r/ledger.jsonl", "line 1"],
+        ["predictions/r/ledger.jsonl", "line 3"],
+    ]
 
 
 if __name__ == "__main__":

@@ -14,5 +14,7 @@ print(*(name for name in {SLOW} if name in sys.modules))
 
 
 def test_the_commands_import_no_slow_library() -> None:
-    found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, check=True
+    )
     assert found.stdout.decode().split() == []

@@ -20,14 +20,20 @@ from tests.support import read_json, run_script
 from tests.support.evaluated import report_options
 
 ALL = [
-    "demo__bank-1", "demo__bank-2", "demo__textkit-1", "demo__textkit-2", "demo__units-1",
+    "demo__bank-1",
+    "demo__bank-2",
+    "demo__textkit-1",
+    "demo__textkit-2",
+    "demo__units-1",
     "demo__units-2",
-]  # fmt: skip
+]
 MakeRun = Callable[[dict[str, str | None]], Path]
 
 
 def gold() -> dict[str, str]:
-    return {row["instance_id"]: row["patch"] for row in load_dataset("demo", "test").rows}
+    return {
+        row["instance_id"]: row["patch"] for row in load_dataset("demo", "test").rows
+    }
 
 
 @pytest.fixture
@@ -38,9 +44,15 @@ def make_run(tmp_path: Path) -> MakeRun:
         folder = tmp_path / "predictions" / "r"
         folder.mkdir(parents=True)
         dataset = {"name": "demo", "split": "test"}
-        (folder / "run.json").write_text(json.dumps({"dataset": dataset, "selected": ALL}))
+        (folder / "run.json").write_text(
+            json.dumps({"dataset": dataset, "selected": ALL})
+        )
         for name, patch in patches.items():
-            content = {"instance_id": name, "model_name_or_path": "me/too", "model_patch": patch}
+            content = {
+                "instance_id": name,
+                "model_name_or_path": "me/too",
+                "model_patch": patch,
+            }
             (folder / f"{name}.json").write_text(json.dumps({**content, "cost": 0.25}))
         return folder
 
@@ -53,7 +65,10 @@ WRONG = (
 )
 
 
-KINDS = [EvaluatorKind.LOCAL, pytest.param(EvaluatorKind.DOCKER, marks=pytest.mark.docker)]
+KINDS = [
+    EvaluatorKind.LOCAL,
+    pytest.param(EvaluatorKind.DOCKER, marks=pytest.mark.docker),
+]
 
 
 # Four of the six are evaluated by the test below, the others locally by later ones.
@@ -69,13 +84,19 @@ def test_all_six_gold_patches_are_resolved(
     assert json.loads((folder / "results.json").read_text())["resolved"] == ALL
 
 
-@pytest.mark.parametrize("kind", [pytest.param(KINDS[0], marks=pytest.mark.long), *KINDS[1:]])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(KINDS[0], marks=pytest.mark.long), *KINDS[1:]]
+)
 def test_gold_patches_are_resolved_and_others_are_not(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
     if kind is EvaluatorKind.DOCKER and not engine_answers():
         pytest.skip("no Docker engine answers: the official evaluation is not run")
-    patches: dict[str, str | None] = {**gold(), "demo__textkit-1": WRONG, "demo__bank-1": None}
+    patches: dict[str, str | None] = {
+        **gold(),
+        "demo__textkit-1": WRONG,
+        "demo__bank-1": None,
+    }
     folder = make_run(patches)
     said: list[str] = []
     assert report_command([folder], report_options(cache, kind), said.append) == 0
@@ -85,7 +106,9 @@ def test_gold_patches_are_resolved_and_others_are_not(
         "no_logs": [],
         "resolved": resolved,
     }
-    assert read_json(folder / "verdicts/demo__units-1.json")["gold_files"] == ["units/parse.py"]
+    assert read_json(folder / "verdicts/demo__units-1.json")["gold_files"] == [
+        "units/parse.py"
+    ]
     assert read_json(folder / "verdicts/demo__units-1.json")["official"] is (
         kind is EvaluatorKind.DOCKER
     )
@@ -93,7 +116,9 @@ def test_gold_patches_are_resolved_and_others_are_not(
     assert "66.7 % of the selected" in text
     assert ("UNOFFICIAL" in text) is (kind is EvaluatorKind.LOCAL)
     assert (folder.parent.parent / "logs/r/demo__units-1.me__too.eval.log").exists()
-    report = json.loads((folder.parent.parent / "logs/r/demo__units-1.report.json").read_text())
+    report = json.loads(
+        (folder.parent.parent / "logs/r/demo__units-1.report.json").read_text()
+    )
     assert report["demo__units-1"]["resolved"] is True
 
 
@@ -104,7 +129,9 @@ def test_all_preds_has_three_keys_and_no_tests(make_run: MakeRun, cache: Path) -
     lines = (folder / "all_preds.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     assert [row["instance_id"] for row in rows] == ["demo__textkit-1", "demo__units-2"]
-    assert all(set(r) == {"instance_id", "model_name_or_path", "model_patch"} for r in rows)
+    assert all(
+        set(r) == {"instance_id", "model_name_or_path", "model_patch"} for r in rows
+    )
     assert rows[0]["model_patch"] == WRONG
 
 
@@ -115,7 +142,10 @@ def test_verdicts_that_are_there_are_used_for_the_same_patch_only(
     report_command([folder], report_options(cache, EvaluatorKind.LOCAL), lambda _: None)
     said: list[str] = []
     report_command([folder], report_options(cache, EvaluatorKind.NONE), said.append)
-    assert any(line.startswith("demo__textkit-1") and "resolved (local)" in line for line in said)
+    assert any(
+        line.startswith("demo__textkit-1") and "resolved (local)" in line
+        for line in said
+    )
     path = folder / "demo__textkit-1.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "model_patch": WRONG}))
     said.clear()
@@ -139,7 +169,9 @@ def test_what_cannot_be_evaluated_is_told_apart(
     )
     assert report_command([folder], chosen, said.append) == 1
     assert any("not evaluated" in line and "Python 2.9" in line for line in said)
-    assert json.loads((folder / "results.json").read_text())["no_logs"] == ["demo__bank-1"]
+    assert json.loads((folder / "results.json").read_text())["no_logs"] == [
+        "demo__bank-1"
+    ]
 
 
 @pytest.mark.docker
@@ -151,14 +183,21 @@ def test_a_missing_image_is_not_evaluated_and_never_unresolved(
     rows[0]["image"] = "127.0.0.1:9/no/such:image"
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
-    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"))
+    chosen = report_options(
+        cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json")
+    )
     assert report_command([folder], chosen, lambda _: None) == 1
     assert read_json(folder / "verdicts/demo__bank-1.json")["status"] == "not_evaluated"
 
 
 @pytest.mark.parametrize(
     "kind",
-    [KINDS[0], pytest.param(EvaluatorKind.DOCKER, marks=[pytest.mark.docker, pytest.mark.long])],
+    [
+        KINDS[0],
+        pytest.param(
+            EvaluatorKind.DOCKER, marks=[pytest.mark.docker, pytest.mark.long]
+        ),
+    ],
 )
 def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
@@ -169,29 +208,62 @@ def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
     assert hang != WRONG
     stale = WRONG.replace("Names for addresses", "Something else")
     folder = make_run(
-        {"demo__textkit-1": hang, "demo__bank-1": stale.replace("textkit/slug", "bank/account")}
+        {
+            "demo__textkit-1": hang,
+            "demo__bank-1": stale.replace("textkit/slug", "bank/account"),
+        }
     )
-    assert report_command([folder], report_options(cache, kind, timeout=5.0), lambda _: None) == 0
+    assert (
+        report_command(
+            [folder], report_options(cache, kind, timeout=5.0), lambda _: None
+        )
+        == 0
+    )
     for name in ("demo__textkit-1", "demo__bank-1"):
-        assert read_json(folder / f"verdicts/{name}.json")["status"] == "unresolved", name
+        assert read_json(folder / f"verdicts/{name}.json")["status"] == "unresolved", (
+            name
+        )
         assert read_json(folder / f"verdicts/{name}.json")["reason"], name
 
 
-def test_the_older_layout_is_read_with_its_verdicts(tmp_path: Path, cache: Path) -> None:
+def test_the_older_layout_is_read_with_its_verdicts(
+    tmp_path: Path, cache: Path
+) -> None:
     folder = tmp_path / "old"
     folder.mkdir()
-    base = {"model_name_or_path": "old", "cost": 1.5, "edit_outcome": True, "lint_outcome": True}
+    base = {
+        "model_name_or_path": "old",
+        "cost": 1.5,
+        "edit_outcome": True,
+        "lint_outcome": True,
+    }
     content: list[dict[str, Any]] = [
-        {"instance_id": "a__b-1", "model_patch": WRONG, "resolved": True, "test_outcome": True},
-        {"instance_id": "a__b-2", "model_patch": WRONG, "resolved": False, "test_outcome": False},
+        {
+            "instance_id": "a__b-1",
+            "model_patch": WRONG,
+            "resolved": True,
+            "test_outcome": True,
+        },
+        {
+            "instance_id": "a__b-2",
+            "model_patch": WRONG,
+            "resolved": False,
+            "test_outcome": False,
+        },
         {"instance_id": "a__b-3", "model_patch": None},
     ]
     for values in content:
-        (folder / f"{values['instance_id']}.json").write_text(json.dumps({**base, **values}))
+        (folder / f"{values['instance_id']}.json").write_text(
+            json.dumps({**base, **values})
+        )
     said: list[str] = []
     report_command([folder], report_options(cache, EvaluatorKind.NONE), said.append)
     text = "\n".join(said)
-    for line in ("generated          2", "no generation      1", "plausible          1"):
+    for line in (
+        "generated          2",
+        "no generation      1",
+        "plausible          1",
+    ):
         assert line in text
     assert "resolved           1  33.3 %" in text
     assert "$4.50" in text
@@ -199,7 +271,9 @@ def test_the_older_layout_is_read_with_its_verdicts(tmp_path: Path, cache: Path)
 
 def test_the_leaderboards_lists() -> None:
     patches = {"a": "p", "b": "", "c": "p"}
-    predictions = [Prediction(name, "m", patches[name], (), True, 1.0) for name in patches]
+    predictions = [
+        Prediction(name, "m", patches[name], (), True, 1.0) for name in patches
+    ]
     verdicts = {
         "a": Verdict("a", VerdictStatus.RESOLVED, "docker"),
         "b": Verdict("b", VerdictStatus.EMPTY, "none"),
@@ -219,14 +293,18 @@ def test_the_leaderboards_lists() -> None:
 def test_bad_input(tmp_path: Path, cache: Path, words: list[str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         report_command(
-            [Path(w) for w in words] or [tmp_path], report_options(cache, EvaluatorKind.NONE), print
+            [Path(w) for w in words] or [tmp_path],
+            report_options(cache, EvaluatorKind.NONE),
+            print,
         )
 
 
 def test_ids_that_are_not_in_the_dataset(make_run: MakeRun, cache: Path) -> None:
     with pytest.raises(UserError, match="not in the dataset"):
         report_command(
-            [make_run({"x__y-1": WRONG})], report_options(cache, EvaluatorKind.LOCAL), print
+            [make_run({"x__y-1": WRONG})],
+            report_options(cache, EvaluatorKind.LOCAL),
+            print,
         )
 
 
@@ -239,7 +317,9 @@ def test_a_dataset_without_what_the_evaluator_needs(
     row = dict(load_dataset("demo", "test").rows[0])
     row.pop("eval_script")
     (tmp_path / "rows.json").write_text(json.dumps([row]))
-    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"))
+    chosen = report_options(
+        cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json")
+    )
     with pytest.raises(UserError, match="lacks eval_script"):
         report_command([make_run({row["instance_id"]: WRONG})], chosen, print)
 
@@ -247,13 +327,17 @@ def test_a_dataset_without_what_the_evaluator_needs(
 def test_no_engine_is_told_and_exit_code_1(make_run: MakeRun, cache: Path) -> None:
     folder = make_run({"demo__bank-1": WRONG})
     nowhere = "tcp://127.0.0.1:9"
-    result = run_script(folder, "--evaluator", "docker", script="report.py", DOCKER_HOST=nowhere)
+    result = run_script(
+        folder, "--evaluator", "docker", script="report.py", DOCKER_HOST=nowhere
+    )
     assert result.returncode == 1
     assert "not evaluated (docker) no Docker engine answers: start one" in result.stdout
     assert not result.stderr
 
 
-def test_an_official_verdict_is_not_written_over(make_run: MakeRun, cache: Path) -> None:
+def test_an_official_verdict_is_not_written_over(
+    make_run: MakeRun, cache: Path
+) -> None:
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
     report_command([folder], report_options(cache, EvaluatorKind.LOCAL), lambda _: None)
     path = folder / "verdicts/demo__bank-1.json"
@@ -266,7 +350,9 @@ def test_an_official_verdict_is_not_written_over(make_run: MakeRun, cache: Path)
 
 
 @pytest.mark.parametrize("content", ["[]", "5", "{"])
-def test_a_broken_verdict_file_is_named(make_run: MakeRun, cache: Path, content: str) -> None:
+def test_a_broken_verdict_file_is_named(
+    make_run: MakeRun, cache: Path, content: str
+) -> None:
     folder = make_run({"demo__bank-1": WRONG})
     (folder / "verdicts").mkdir()
     (folder / "verdicts/demo__bank-1.json").write_text(content)
@@ -279,5 +365,7 @@ def test_all_runs_are_looked_at_before_the_first_is_evaluated(
 ) -> None:
     folder = make_run({"demo__bank-1": WRONG})
     with pytest.raises(UserError, match="there is no run"):
-        report_command([folder, folder / "typo"], report_options(cache, EvaluatorKind.NONE), print)
+        report_command(
+            [folder, folder / "typo"], report_options(cache, EvaluatorKind.NONE), print
+        )
     assert not (folder / "all_preds.jsonl").exists()

@@ -28,10 +28,19 @@ EMPTY: dict[str, Any] = {"model_patch": "", "status": "empty", "edit_outcome": N
 def a_result(name: str, patch: str = PATCH, **changes: Any) -> dict[str, Any]:
     """Return a prediction of one attempt, plausible by default."""
     values = {
-        "instance_id": name, "model_name_or_path": "me", "model_patch": patch, "model": "m",
-        "try": 1, "attempt": 1, "status": "plausible", "reason": "attempt 1 is plausible",
-        "edit_outcome": True, "lint_outcome": True, "test_outcome": True, "cost": 0.1,
-    }  # fmt: skip
+        "instance_id": name,
+        "model_name_or_path": "me",
+        "model_patch": patch,
+        "model": "m",
+        "try": 1,
+        "attempt": 1,
+        "status": "plausible",
+        "reason": "attempt 1 is plausible",
+        "edit_outcome": True,
+        "lint_outcome": True,
+        "test_outcome": True,
+        "cost": 0.1,
+    }
     result = {**values, **changes}
     status = "plausible" if result["status"] == "plausible" else "tests_failed"
     return {**result, "all_results": [{**result, "status": status}]}
@@ -82,10 +91,17 @@ def test_the_first_plausible_else_the_least_bad_over_all(tmp_path: Path) -> None
     assert run.name == "r1+r2"
     origins = {i.instance_id[-1]: (i.origin, i.patch) for i in run.instances}
     assert origins == {
-        "1": ("r2", patch(2)), "2": ("r1", patch(1)), "3": ("r2", patch(2)), "4": ("r1", patch(1)),
-        "5": ("r2", patch(2)), "6": ("r1", ""), "7": ("r2", patch(2)),
-    }  # fmt: skip
-    assert run.instances[0].reason.startswith("r2 is the first run with a plausible prediction")
+        "1": ("r2", patch(2)),
+        "2": ("r1", patch(1)),
+        "3": ("r2", patch(2)),
+        "4": ("r1", patch(1)),
+        "5": ("r2", patch(2)),
+        "6": ("r1", ""),
+        "7": ("r2", patch(2)),
+    }
+    assert run.instances[0].reason.startswith(
+        "r2 is the first run with a plausible prediction"
+    )
     assert "r1 is the least bad" in run.instances[3].reason
     # The later run's one attempt is the second of the whole.
     assert [i.attempt for i in run.instances] == [2, 1, 2, 1, 2, 1, 2]
@@ -116,7 +132,10 @@ def test_the_ranking_is_the_harness_own(
         [fallback("a__a-1", 2, edit_outcome=False, test_outcome=second)],
     )
     harness = choose(
-        [Candidate(1, "p", True, False, True, first), Candidate(2, "p", True, False, True, second)]
+        [
+            Candidate(1, "p", True, False, True, first),
+            Candidate(2, "p", True, False, True, second),
+        ]
     )
     assert harness.winner is not None
     (chosen,) = read_run(combine(stores, "both", quiet)).instances
@@ -126,7 +145,10 @@ def test_the_ranking_is_the_harness_own(
 def test_money_and_attempts_are_of_all_runs(tmp_path: Path) -> None:
     stores = runs(
         tmp_path,
-        [old_prediction("a__a-1", 4, resolved=False), old_prediction("a__a-2", 1, resolved=True)],
+        [
+            old_prediction("a__a-1", 4, resolved=False),
+            old_prediction("a__a-2", 1, resolved=True),
+        ],
         [a_result("a__a-1"), a_result("a__a-2", cost=None, model=OPUS)],
     )
     run = read_run(combine(stores, "both", quiet))
@@ -140,7 +162,9 @@ def test_money_and_attempts_are_of_all_runs(tmp_path: Path) -> None:
 
 
 def test_trajectories_ledgers_and_verdicts_come_along(tmp_path: Path) -> None:
-    stores = runs(tmp_path, [fallback("a__a-1", 1, test_outcome=False)], [a_result("a__a-1")])
+    stores = runs(
+        tmp_path, [fallback("a__a-1", 1, test_outcome=False)], [a_result("a__a-1")]
+    )
     for store in stores:
         trajectory = {"attempts": [{"attempt": 1, "model": "m", "edit_format": "diff"}]}
         store.trajectory("a__a-1").parent.mkdir()
@@ -155,12 +179,18 @@ def test_trajectories_ledgers_and_verdicts_come_along(tmp_path: Path) -> None:
         }
         store.ledger.write_text(json.dumps({**line, "cost": "0.2"}) + "\n")
     (prediction,) = read_predictions(stores[1])
-    verdict = Verdict("a__a-1", VerdictStatus.RESOLVED, "docker", log="passed", report={"a": 1})
+    verdict = Verdict(
+        "a__a-1", VerdictStatus.RESOLVED, "docker", log="passed", report={"a": 1}
+    )
     save_verdict(stores[1], prediction, verdict, None)
     target = combine(stores, "both", quiet)
     run = read_run(target)
     (instance,) = run.instances
-    assert (run.cost, instance.resolved, instance.origin) == (Decimal("0.4"), True, "r2")
+    assert (run.cost, instance.resolved, instance.origin) == (
+        Decimal("0.4"),
+        True,
+        "r2",
+    )
     written = json.loads(target.trajectory("a__a-1").read_text())
     assert [(a["attempt"], a["origin"]["run"]) for a in written["attempts"]] == [
         (1, "r1"),
@@ -173,13 +203,17 @@ def test_trajectories_ledgers_and_verdicts_come_along(tmp_path: Path) -> None:
     # Made again, it is the same to the byte.
     before = {p: p.read_bytes() for p in target.folder.rglob("*") if p.is_file()}
     combine(stores, "both", quiet)
-    assert {p: p.read_bytes() for p in target.folder.rglob("*") if p.is_file()} == before
+    assert {
+        p: p.read_bytes() for p in target.folder.rglob("*") if p.is_file()
+    } == before
 
 
 def test_a_verdict_on_another_patch_stays_behind(tmp_path: Path) -> None:
     stores = runs(tmp_path, [a_result("a__a-1", patch(1))], [a_result("a__a-2")])
     (prediction,) = read_predictions(stores[0])
-    save_verdict(stores[0], prediction, Verdict("a__a-1", VerdictStatus.RESOLVED, "docker"), None)
+    save_verdict(
+        stores[0], prediction, Verdict("a__a-1", VerdictStatus.RESOLVED, "docker"), None
+    )
     write_run(stores[0].folder, [a_result("a__a-1", patch(3))])
     target = combine(stores, "both", quiet)
     assert read_run(target).instances[0].resolved is None
@@ -188,16 +222,28 @@ def test_a_verdict_on_another_patch_stays_behind(tmp_path: Path) -> None:
 
 def test_a_ledger_of_one_run_is_not_the_money_of_both(tmp_path: Path) -> None:
     first, second = runs(tmp_path, [a_result("a__a-1")], [a_result("a__a-1")])
-    line = {"call": "c", "kind": "answered", "instance_id": "a__a-1", "attempt": 1, "model": "m"}
+    line = {
+        "call": "c",
+        "kind": "answered",
+        "instance_id": "a__a-1",
+        "attempt": 1,
+        "model": "m",
+    }
     first.ledger.write_text(json.dumps({**line, "cost": "0.2"}) + "\n")
-    assert float(read_run(combine([first, second], "both", quiet)).cost or 0) == pytest.approx(0.3)
+    assert float(
+        read_run(combine([first, second], "both", quiet)).cost or 0
+    ) == pytest.approx(0.3)
 
 
 def test_predictions_that_are_no_longer_offered_go(tmp_path: Path) -> None:
-    stores = runs(tmp_path, [a_result("a__a-1"), a_result("a__a-2")], [a_result("a__a-1")])
+    stores = runs(
+        tmp_path, [a_result("a__a-1"), a_result("a__a-2")], [a_result("a__a-1")]
+    )
     target = combine(stores, "both", quiet)
     stores[0].prediction("a__a-2").unlink()
-    assert [i.instance_id for i in read_run(combine(stores, "both", quiet)).instances] == ["a__a-1"]
+    assert [
+        i.instance_id for i in read_run(combine(stores, "both", quiet)).instances
+    ] == ["a__a-1"]
     assert not target.prediction("a__a-2").exists()
 
 
@@ -210,11 +256,17 @@ def test_the_report_on_two_runs_is_on_their_combination(tmp_path: Path) -> None:
     said: list[str] = []
     shown: list[str] = []
     chosen = report_options(tmp_path, name="both", table=True)
-    assert report_command([first.folder, second.folder], chosen, said.append, shown.append) == 0
+    assert (
+        report_command([first.folder, second.folder], chosen, said.append, shown.append)
+        == 0
+    )
     target = first.out / "predictions" / "both"
     assert said == [f"combined 2 runs: {target}"]
     assert "| Total |  | 2 | 100.0 % | 1 | 100.0 % | 50.0 % |" in shown
-    rows = [json.loads(line) for line in (target / "all_preds.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (target / "all_preds.jsonl").read_text().splitlines()
+    ]
     assert [row["instance_id"] for row in rows] == ["a__a-1", "a__a-2"]
     stats = json.loads((target / "stats.json").read_text())
     assert [group["name"] for group in stats["by_origin"]] == ["r1", "r2"]
@@ -267,7 +319,10 @@ def test_bad_input(tmp_path: Path) -> None:
         (store.folder / "run.json").unlink()
     with pytest.raises(UserError, match="choose another --name"):
         combine([first, second], "r2", quiet)
-    assert json.loads(second.prediction("a__a-1").read_text())["model_name_or_path"] == "me"
+    assert (
+        json.loads(second.prediction("a__a-1").read_text())["model_name_or_path"]
+        == "me"
+    )
     with pytest.raises(UserError, match="letters, digits"):
         combine([first, second], "../x", quiet)
     for folders, changes, words in (
@@ -278,7 +333,9 @@ def test_bad_input(tmp_path: Path) -> None:
         ([first], {"table": True, "as_json": True}, "exclude each other"),
     ):
         with pytest.raises(UserError, match=words):
-            report_command([s.folder for s in folders], report_options(tmp_path, **changes), quiet)
+            report_command(
+                [s.folder for s in folders], report_options(tmp_path, **changes), quiet
+            )
 
 
 def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:

@@ -43,9 +43,14 @@ def shown(run: RunData, of: InstanceData | None = None) -> dict[str, dict[str, s
 def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None:
     config = runs.config(environment=EnvironmentKind.NONE)
     for name in (ONE, TWO):
-        assert run_command(config, runs.options(tmp_path, cache, name), lambda _: None) == 0
+        assert (
+            run_command(config, runs.options(tmp_path, cache, name), lambda _: None)
+            == 0
+        )
     described = runs.read(tmp_path, "run")
-    assert [sorted(start) for start in described["starts"]] == [["ended", "started"]] * 2
+    assert [sorted(start) for start in described["starts"]] == [
+        ["ended", "started"]
+    ] * 2
     assert all(start["started"] <= start["ended"] for start in described["starts"])
     assert described["prices"] == {}
     assert described["dataset"]["revision"] == ""
@@ -60,7 +65,9 @@ def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None
     assert said["prices"] == {"prices": "none needed: no model was called"}
     assert said["images"] == {"images": "none: attempts were not tested in images"}
     assert said["parameters"]["tries"] == "3"
-    assert said["parameters"]["prompts_sha256"] == described["deciding"]["prompts_sha256"]
+    assert (
+        said["parameters"]["prompts_sha256"] == described["deciding"]["prompts_sha256"]
+    )
 
 
 def test_a_killed_start_has_no_end_and_changes_are_noted(tmp_path: Path) -> None:
@@ -92,8 +99,10 @@ def test_prices_are_those_that_calls_are_charged_with() -> None:
     assert prices["openai/gpt-4o"]["input_cost_per_token"] == shown
     assert prices["openai/unheard-of"] == {}
     assert prices["openai/mine"] == {
-        "source": "--price", "input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6,
-    }  # fmt: skip
+        "source": "--price",
+        "input_cost_per_token": 1e-6,
+        "output_cost_per_token": 2e-6,
+    }
 
 
 @pytest.mark.parametrize(
@@ -133,15 +142,26 @@ def test_images_are_noted_by_their_digests(tmp_path: Path) -> None:
 
 
 def test_what_providers_and_evaluators_said() -> None:
-    calls = [CallData(Usage(), None, 1.0, model) for model in ("b-2024", "a-2024", "a-2024", "")]
+    calls = [
+        CallData(Usage(), None, 1.0, model)
+        for model in ("b-2024", "a-2024", "a-2024", "")
+    ]
     attempt = an_attempt(calls=tuple(calls))
     verdicts = [
-        Verdict("x", VerdictStatus.RESOLVED, "docker", image="i@sha256:1", evaluated=when,
-                swebench="5.0.2")
+        Verdict(
+            "x",
+            VerdictStatus.RESOLVED,
+            "docker",
+            image="i@sha256:1",
+            evaluated=when,
+            swebench="5.0.2",
+        )
         for when in ("2026-02-02", "2026-01-01")
-    ]  # fmt: skip
+    ]
     unseen = Verdict("x", VerdictStatus.NOT_EVALUATED, "docker")
-    instances = [an_instance(attempts=(attempt,), verdict=v) for v in (*verdicts, unseen)]
+    instances = [
+        an_instance(attempts=(attempt,), verdict=v) for v in (*verdicts, unseen)
+    ]
     said = shown(a_run(*instances))
     returned = "a-2024 (6 replies), b-2024 (3 replies), no name (3 replies)"
     assert said["models"]["as returned"] == returned
@@ -156,7 +176,11 @@ def test_what_providers_and_evaluators_said() -> None:
 def test_older_runs_say_what_they_can(tmp_path: Path) -> None:
     folder = tmp_path / "old"
     folder.mkdir()
-    content = {"instance_id": "own__thing-1", "model_name_or_path": "old", "model_patch": "p"}
+    content = {
+        "instance_id": "own__thing-1",
+        "model_name_or_path": "old",
+        "model_patch": "p",
+    }
     (folder / "own__thing-1.json").write_text(json.dumps(content))
     said = shown(read_run(RunStore.of_folder(folder)))
     assert said["run"]["name"] == "old"
@@ -165,7 +189,10 @@ def test_older_runs_say_what_they_can(tmp_path: Path) -> None:
 
 
 def test_the_page_of_an_instance_names_what_concerns_it() -> None:
-    images = {f"swebench/sweb.eval.x86_64.own_1776_thing-{n}:latest": f"sha256:{n}" for n in "12"}
+    images = {
+        f"swebench/sweb.eval.x86_64.own_1776_thing-{n}:latest": f"sha256:{n}"
+        for n in "12"
+    }
     one, two = sorted(images)
     calls = [an_attempt(calls=(CallData(None, None, 1.0, f"m-{n}"),)) for n in "12"]
     verdicts = [
@@ -174,7 +201,9 @@ def test_the_page_of_an_instance_names_what_concerns_it() -> None:
     ]
     first, second = (
         an_instance(f"own__thing-{n}", attempts=(call,), verdict=verdict, image=image)
-        for n, call, verdict, image in zip("12", calls, verdicts, (one, two), strict=True)
+        for n, call, verdict, image in zip(
+            "12", calls, verdicts, (one, two), strict=True
+        )
     )
     run = a_run(first, second, described={"images": images})
     said = shown(run, first)
@@ -211,12 +240,19 @@ def test_a_run_notes_the_names_that_providers_answer_under(tmp_path: Path) -> No
     store.save_run({"selected": []})
     note_returned(store, [("n", "n-1"), ("m", "m-2")])
     note_returned(store, [("m", "m-1"), ("m", "m-2")])
-    assert (store.read_run() or {})["models_returned"] == {"m": ["m-1", "m-2"], "n": ["n-1"]}
+    assert (store.read_run() or {})["models_returned"] == {
+        "m": ["m-1", "m-2"],
+        "n": ["n-1"],
+    }
 
 
-def test_a_run_notes_its_evaluation_unless_a_process_works_on_it(tmp_path: Path) -> None:
+def test_a_run_notes_its_evaluation_unless_a_process_works_on_it(
+    tmp_path: Path,
+) -> None:
     store = RunStore(tmp_path, "r")
-    verdict = Verdict("x", VerdictStatus.RESOLVED, "docker", image="i@sha256:1", swebench="5.0.2")
+    verdict = Verdict(
+        "x", VerdictStatus.RESOLVED, "docker", image="i@sha256:1", swebench="5.0.2"
+    )
     told_of = evaluation([an_instance(verdict=verdict)])
     note_evaluation(store, told_of)
     assert store.read_run() is None

@@ -30,10 +30,18 @@ def test_the_older_layout(tmp_path: Path) -> None:
     first, second = run.instances
     assert run.models == (GPT, OPUS)
     assert [(a.attempt, a.try_, a.model) for a in first.attempts] == [
-        (1, 1, GPT), (2, 1, OPUS), (3, 2, GPT), (4, 2, OPUS),
-    ]  # fmt: skip
+        (1, 1, GPT),
+        (2, 1, OPUS),
+        (3, 2, GPT),
+        (4, 2, OPUS),
+    ]
     assert [a.status for a in first.attempts] == [*["tests_failed"] * 3, "plausible"]
-    assert (first.winner, first.model, first.resolved, first.cost) == (4, OPUS, True, Decimal(2))
+    assert (first.winner, first.model, first.resolved, first.cost) == (
+        4,
+        OPUS,
+        True,
+        Decimal(2),
+    )
     assert (first.repo, first.year, first.gold_files) == ("a/b", None, ("a.py",))
     assert (second.attempt, second.winner, second.resolved) == (2, None, False)
     assert second.chosen is not None
@@ -47,8 +55,10 @@ def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
         del one["model"]
     instance = read(write_run(tmp_path / LABEL, [content])).instances[0]
     assert [(a.attempt, a.model.rsplit("-")[0]) for a in instance.attempts] == [
-        (1, "gpt"), (2, "openrouter"), (3, "gpt"),
-    ]  # fmt: skip
+        (1, "gpt"),
+        (2, "openrouter"),
+        (3, "gpt"),
+    ]
     assert (instance.attempt, instance.model) == (3, GPT)
 
 
@@ -64,7 +74,9 @@ def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
         (["me"], [], ()),
     ],
 )
-def test_the_order_of_turns(names: list[str], seen: list[str], order: tuple[str, ...]) -> None:
+def test_the_order_of_turns(
+    names: list[str], seen: list[str], order: tuple[str, ...]
+) -> None:
     predictions = [{"all_results": [{"model": model} for model in seen]}]
     assert turn_order({}, names, predictions) == order
     told = {"config": {"models": [{"name": "b"}, {"name": "a"}]}}
@@ -84,34 +96,61 @@ def test_the_older_layouts_attempts_follow_from_tries_and_models() -> None:
 def new_run(folder: Path) -> Path:
     """Write a run of one instance with its trajectory and ledger."""
     result = {
-        "instance_id": "own__thing-1", "model_name_or_path": "me", "model_patch": PATCH,
-        "model": "m", "cost": 0.25, "try": 1, "attempt": 1, "status": "plausible_untested",
-        "edit_outcome": True, "lint_outcome": True, "test_outcome": None,
-        "added_files": ["a.py"], "edited_files": ["a.py"],
-    }  # fmt: skip
+        "instance_id": "own__thing-1",
+        "model_name_or_path": "me",
+        "model_patch": PATCH,
+        "model": "m",
+        "cost": 0.25,
+        "try": 1,
+        "attempt": 1,
+        "status": "plausible_untested",
+        "edit_outcome": True,
+        "lint_outcome": True,
+        "test_outcome": None,
+        "added_files": ["a.py"],
+        "edited_files": ["a.py"],
+    }
     usage = {"prompt_tokens": 10, "completion_tokens": 2, "cached_tokens": 4}
     shown = (
-        "Here is a part:\n\nsrc/a.py:\n def f\n   x:\nsrc/b.py:\n\n<issue>\nnot/a/map.py:\n</issue>"
+        "Here is a part:\n\nsrc/a.py:\n def f\n   x:\nsrc/b.py:\n\n<issue>\n"
+        "not/a/map.py:\n</issue>"
     )
     trajectory = {
         "attempts": [
             {
-                "attempt": 1, "model": "m", "edit_format": "diff", "reflections": 2, "seconds": 7.5,
+                "attempt": 1,
+                "model": "m",
+                "edit_format": "diff",
+                "reflections": 2,
+                "seconds": 7.5,
                 "messages": [{"role": "system"}, {"role": "user", "content": shown}],
-                "calls": [{"usage": usage, "cost": 0.25, "seconds": 3, "model": "m-2024"}],
+                "calls": [
+                    {"usage": usage, "cost": 0.25, "seconds": 3, "model": "m-2024"}
+                ],
                 "recorded": {"model_patch": PATCH},
             }
         ]
-    }  # fmt: skip
-    write_run(folder, [{**result, "status": "plausible", "reason": "why", "all_results": [result]}])
+    }
+    write_run(
+        folder,
+        [{**result, "status": "plausible", "reason": "why", "all_results": [result]}],
+    )
     (folder / "trajectories").mkdir()
     (folder / "trajectories/own__thing-1.json").write_text(json.dumps(trajectory))
     line = {
-        "call": "c", "kind": "answered", "instance_id": "own__thing-1", "attempt": 1, "model": "m",
-        "cost": "0.30", "usage": None,
-    }  # fmt: skip
+        "call": "c",
+        "kind": "answered",
+        "instance_id": "own__thing-1",
+        "attempt": 1,
+        "model": "m",
+        "cost": "0.30",
+        "usage": None,
+    }
     (folder / "ledger.jsonl").write_text(json.dumps(line) + "\n")
-    described = {"selected": ["own__thing-1", "own__thing-2"], "dataset": {"name": "lite"}}
+    described = {
+        "selected": ["own__thing-1", "own__thing-2"],
+        "dataset": {"name": "lite"},
+    }
     (folder / "run.json").write_text(json.dumps(described))
     return folder
 
@@ -120,15 +159,28 @@ def test_a_run_of_ours_with_its_trajectory_and_ledger(tmp_path: Path) -> None:
     folder = new_run(tmp_path / "predictions" / "r")
     logs = tmp_path / "logs" / "r"
     logs.mkdir(parents=True)
-    (logs / "own__thing-2.unfinished.json").write_text('{"status": "infra_error", "reason": "x"}')
-    row = {"instance_id": "own__thing-1", "repo": "Own/Thing", "created_at": "2019-03-01T00:00:00Z"}
+    (logs / "own__thing-2.unfinished.json").write_text(
+        '{"status": "infra_error", "reason": "x"}'
+    )
+    row = {
+        "instance_id": "own__thing-1",
+        "repo": "Own/Thing",
+        "created_at": "2019-03-01T00:00:00Z",
+    }
     run = read(folder, rows=[{**row, "patch": PATCH}])
     (instance,) = run.instances
     (attempt,) = instance.attempts
-    assert (attempt.edit_format, attempt.reflections, attempt.seconds) == ("diff", 2, 7.5)
+    assert (attempt.edit_format, attempt.reflections, attempt.seconds) == (
+        "diff",
+        2,
+        7.5,
+    )
     assert (attempt.status, attempt.plausible) == ("plausible_untested", True)
     assert attempt.calls[0].usage is not None
-    assert (attempt.calls[0].usage.cached_tokens, attempt.calls[0].model) == (4, "m-2024")
+    assert (attempt.calls[0].usage.cached_tokens, attempt.calls[0].model) == (
+        4,
+        "m-2024",
+    )
     assert (instance.cost, run.cost) == (Decimal("0.30"), Decimal("0.30"))
     assert (instance.repo, instance.year) == ("Own/Thing", 2019)
     assert instance.gold_files == ("a.py",)
@@ -136,18 +188,30 @@ def test_a_run_of_ours_with_its_trajectory_and_ledger(tmp_path: Path) -> None:
     assert {"src/a.py", "src/b.py"} <= {*instance.map_files}
     assert "not/a/map.py" not in instance.map_files
     assert run.selected == ("own__thing-1", "own__thing-2")
-    assert [(e.instance_id, e.status) for e in run.unfinished] == [("own__thing-2", "infra_error")]
+    assert [(e.instance_id, e.status) for e in run.unfinished] == [
+        ("own__thing-2", "infra_error")
+    ]
     assert (instance.resolved, instance.verdict) == (None, None)
 
 
 def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
     odd = {
-        "instance_id": "a__b-1", "model_patch": PATCH, "model": 5, "try": "x", "cost": float("nan"),
+        "instance_id": "a__b-1",
+        "model_patch": PATCH,
+        "model": 5,
+        "try": "x",
+        "cost": float("nan"),
         "all_results": [
-            {"edit_outcome": "yes", "cost": True, "added_files": 3, "calls": 1, "attempt": 9**400},
+            {
+                "edit_outcome": "yes",
+                "cost": True,
+                "added_files": 3,
+                "calls": 1,
+                "attempt": 9**400,
+            },
             {"attempt": 2, "cost": "", "model_patch": 0, "model_name_or_path": []},
         ],
-    }  # fmt: skip
+    }
     folder = write_run(tmp_path / "r", [odd])
     (folder / "trajectories").mkdir()
     (folder / "trajectories/a__b-1.json").write_text(
@@ -157,7 +221,12 @@ def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
     attempt, empty = sorted(instance.attempts, key=lambda one: one.attempt)
     assert (empty.cost, empty.patch) == (None, "")
     assert (instance.cost, instance.model, instance.map_files) == (None, None, None)
-    assert (attempt.edit, attempt.cost, attempt.added_files, attempt.calls) == (None, None, (), ())
+    assert (attempt.edit, attempt.cost, attempt.added_files, attempt.calls) == (
+        None,
+        None,
+        (),
+        (),
+    )
 
 
 @pytest.mark.parametrize("content", ["{", "[]"])
@@ -174,7 +243,9 @@ def test_a_trajectory_is_read_by_itself_where_there_is_one(tmp_path: Path) -> No
     assert store.read_trajectory("own__thing-2") == {}
 
 
-def test_predictions_of_several_models_are_refused_with_a_file_of_each(tmp_path: Path) -> None:
+def test_predictions_of_several_models_are_refused_with_a_file_of_each(
+    tmp_path: Path,
+) -> None:
     files = [old_prediction(f"a__b-{number}", 1, resolved=True) for number in (1, 2, 3)]
     files[1]["model_name_or_path"] = "other"
     store = RunStore.of_folder(write_run(tmp_path / "r", files))

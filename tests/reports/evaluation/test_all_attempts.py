@@ -65,8 +65,17 @@ def test_each_patch_is_evaluated_once(folder: Path) -> None:
     for found in every:
         assert len(set(ids(found))) == len(found)
     for instance in run.instances:
-        own = [p.patch for found in every for p in found if p.instance_id == instance.instance_id]
-        wanted = {a.submittable_patch for a in instance.attempts if a.submittable_patch.strip()}
+        own = [
+            p.patch
+            for found in every
+            for p in found
+            if p.instance_id == instance.instance_id
+        ]
+        wanted = {
+            a.submittable_patch
+            for a in instance.attempts
+            if a.submittable_patch.strip()
+        }
         assert len(own) == len(set(own))
         assert set(own) == wanted - {instance.patch}
 
@@ -75,7 +84,9 @@ def test_pass_at_k_by_verdict_needs_them_all(alone: Path, cache: Path) -> None:
     folder, store = alone, RunStore.of_folder(alone)
     write_verdicts(folder, ())
     report(folder, cache)
-    assert {row["resolved"] for row in read_json(folder / "stats.json")["pass_at_k"]} == {None}
+    assert {
+        row["resolved"] for row in read_json(folder / "stats.json")["pass_at_k"]
+    } == {None}
     assert any(row["lower_bound"] for row in read_json(folder / "stats.json")["bought"])
     write_other_verdicts(store)
     report(folder, cache)
@@ -83,9 +94,13 @@ def test_pass_at_k_by_verdict_needs_them_all(alone: Path, cache: Path) -> None:
     assert len(shares) == 6
     assert None not in shares
     assert shares == sorted(shares)
-    assert not any(row["lower_bound"] for row in read_json(folder / "stats.json")["bought"])
+    assert not any(
+        row["lower_bound"] for row in read_json(folder / "stats.json")["bought"]
+    )
     counts = read_json(folder / "stats.json")["counts"]
-    assert (counts["resolved"], counts["unresolved"]) == (0, 1), "of the prediction alone"
+    assert (counts["resolved"], counts["unresolved"]) == (0, 1), (
+        "of the prediction alone"
+    )
 
 
 def test_all_attempts_are_evaluated_when_asked_for(alone: Path, cache: Path) -> None:
@@ -96,8 +111,12 @@ def test_all_attempts_are_evaluated_when_asked_for(alone: Path, cache: Path) -> 
     every = [prediction for found in rounds(read_run(store)) for prediction in found]
     assert every
     assert all(verdict_path(store, prediction).is_file() for prediction in every)
-    assert all("test_" in eval_log(store, prediction).read_text() for prediction in every)
-    assert None not in [row["resolved"] for row in read_json(folder / "stats.json")["pass_at_k"]]
+    assert all(
+        "test_" in eval_log(store, prediction).read_text() for prediction in every
+    )
+    assert None not in [
+        row["resolved"] for row in read_json(folder / "stats.json")["pass_at_k"]
+    ]
     before = {path: path.read_bytes() for path in (folder / "verdicts").rglob("*.json")}
     assert len(before) == 1 + len(every)
     code, said = report(folder, cache, evaluator=EvaluatorKind.LOCAL, all_attempts=True)
@@ -110,13 +129,17 @@ def test_what_is_not_evaluated_makes_the_exit_code_1(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     assert report(folder, cache, evaluator=EvaluatorKind.DOCKER)[0] == 0
-    code, said = report(folder, cache, evaluator=EvaluatorKind.DOCKER, all_attempts=True)
+    code, said = report(
+        folder, cache, evaluator=EvaluatorKind.DOCKER, all_attempts=True
+    )
     assert code == 1
     count = sum(map(len, rounds(read_run(RunStore.of_folder(folder)))))
     assert f"attempts that are not predicted, not evaluated: {count} patches" in said
 
 
-def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(folder: Path, cache: Path) -> None:
+def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(
+    folder: Path, cache: Path
+) -> None:
     store = RunStore.of_folder(folder)
     write_other_verdicts(store)
     report(folder, cache)
@@ -140,9 +163,15 @@ def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(folder: Path, c
 def test_the_page_shows_the_verdict_of_each_attempt(folder: Path, cache: Path) -> None:
     write_other_verdicts(RunStore.of_folder(folder))
     report(folder, cache, page=True)
-    [instance] = [i for i in read_run(RunStore.of_folder(folder)).instances if i.instance_id == SIX]
+    [instance] = [
+        i
+        for i in read_run(RunStore.of_folder(folder)).instances
+        if i.instance_id == SIX
+    ]
     page = (folder / "report" / "instances" / f"{SIX}.html").read_text()
-    judged = sum(instance.resolved_by(attempt) is not None for attempt in instance.attempts)
+    judged = sum(
+        instance.resolved_by(attempt) is not None for attempt in instance.attempts
+    )
     assert judged == 6
     assert page.count("<dt>verdict</dt>") == 1 + judged
 
@@ -153,9 +182,13 @@ def test_a_combination_takes_what_is_known_of_attempts(
     other = tmp_path / "out" / "predictions" / "other"
     shutil.copytree(folder, other)
     write_other_verdicts(RunStore.of_folder(folder), VerdictStatus.UNRESOLVED)
-    target = combine([RunStore.of_folder(folder), RunStore.of_folder(other)], "both", print)
+    target = combine(
+        [RunStore.of_folder(folder), RunStore.of_folder(other)], "both", print
+    )
     run = read_run(target)
-    verdicts = [instance.resolved_by(a) for instance in run.instances for a in instance.attempts]
+    verdicts = [
+        instance.resolved_by(a) for instance in run.instances for a in instance.attempts
+    ]
     assert len(verdicts) == 72
     assert None not in verdicts
     report(target.folder, cache)

@@ -26,7 +26,8 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.long,
     pytest.mark.skipif(
-        os.geteuid() != 0 or not engine_answers(), reason="needs root and an engine with images"
+        os.geteuid() != 0 or not engine_answers(),
+        reason="needs root and an engine with images",
     ),
 ]
 EXPECTED = {BANK: "resolved", TEXTKIT: "unresolved"}
@@ -50,9 +51,13 @@ def engine(place: Path, dataset: str) -> Iterator[Engine]:
     try:
         made.start()
         if made.is_dead:
-            pytest.skip(f"no second engine can run: {(place / 'log').read_text()[-300:]}")
+            pytest.skip(
+                f"no second engine can run: {(place / 'log').read_text()[-300:]}"
+            )
         images = [row["image"] for row in json.loads(Path(dataset).read_text())]
-        with subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE) as saved:
+        with subprocess.Popen(
+            ["docker", "save", *images], stdout=subprocess.PIPE
+        ) as saved:
             words = ["docker", "-H", made.host, "load"]
             subprocess.run(words, stdin=saved.stdout, check=True, capture_output=True)
         yield made
@@ -62,22 +67,41 @@ def engine(place: Path, dataset: str) -> Iterator[Engine]:
 
 def start(store: RunStore, engine: Engine, dataset: str) -> subprocess.Popen[bytes]:
     argv = [
-        sys.executable, TOP / "report.py", store.folder, "--evaluator", "docker", "--dataset",
-        dataset, "--cache", engine.place / "cache", "--no-page", "--timeout", "60",
-    ]  # fmt: skip
+        sys.executable,
+        TOP / "report.py",
+        store.folder,
+        "--evaluator",
+        "docker",
+        "--dataset",
+        dataset,
+        "--cache",
+        engine.place / "cache",
+        "--no-page",
+        "--timeout",
+        "60",
+    ]
     with (store.out / "said").open("ab") as said:
         return subprocess.Popen(
-            argv, stdout=said, stderr=said, env={**os.environ, "DOCKER_HOST": engine.host}
+            argv,
+            stdout=said,
+            stderr=said,
+            env={**os.environ, "DOCKER_HOST": engine.host},
         )
 
 
 def pids(words: str) -> list[int]:
-    found = subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["pgrep", "-f", words], capture_output=True, text=True, check=False
+    )
     return [int(pid) for pid in found.stdout.split()]
 
 
 def send(
-    store: RunStore, engine: Engine, command: subprocess.Popen[bytes], number: int, target: str
+    store: RunStore,
+    engine: Engine,
+    command: subprocess.Popen[bytes],
+    number: int,
+    target: str,
 ) -> None:
     if target == "engine":
         assert engine.process is not None
@@ -90,15 +114,21 @@ def send(
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
     else:
-        word = {signal.SIGKILL: "kill", signal.SIGSTOP: "pause", signal.SIGCONT: "unpause"}[
-            signal.Signals(number)
-        ]
+        word = {
+            signal.SIGKILL: "kill",
+            signal.SIGSTOP: "pause",
+            signal.SIGCONT: "unpause",
+        }[signal.Signals(number)]
         for name in engine.containers():
             engine.docker(word, name)
 
 
 def disturb(
-    store: RunStore, engine: Engine, command: subprocess.Popen[bytes], target: str, paused: float
+    store: RunStore,
+    engine: Engine,
+    command: subprocess.Popen[bytes],
+    target: str,
+    paused: float,
 ) -> None:
     """Pause ``target`` for some seconds, or kill it for good; an engine is started again."""
     if paused:
@@ -119,7 +149,10 @@ def test_no_verdict_is_wrong_and_the_repeat_lacks_none(
     tmp_path: Path, engine: Engine, dataset: str, seed: int, target: str
 ) -> None:
     chance = random.Random(f"{seed} {target}")
-    point, paused = chance.uniform(0, 6.0), chance.choice([0.0, chance.uniform(0.5, 4.0)])
+    point, paused = (
+        chance.uniform(0, 6.0),
+        chance.choice([0.0, chance.uniform(0.5, 4.0)]),
+    )
     store = make_run(tmp_path, {**gold(BANK), TEXTKIT: WRONG})
     with start(store, engine, dataset) as command:
         # How long it takes to come to the containers depends on the machine's load.
@@ -127,9 +160,13 @@ def test_no_verdict_is_wrong_and_the_repeat_lacks_none(
         with suppress(subprocess.TimeoutExpired):
             command.wait(point)
         disturb(store, engine, command, target, paused)
-    found = {n: on_disk(store, n)["status"] for n in EXPECTED if store.verdict(n).exists()}
+    found = {
+        n: on_disk(store, n)["status"] for n in EXPECTED if store.verdict(n).exists()
+    }
     print(f"{target} {'paused' if paused else 'killed'} after {point:.1f} s: {found}")
-    assert all(status in (EXPECTED[n], "not_evaluated") for n, status in found.items()), found
+    assert all(
+        status in (EXPECTED[n], "not_evaluated") for n, status in found.items()
+    ), found
     if found != EXPECTED:
         assert command.returncode != 0
     with start(store, engine, dataset) as command:

@@ -21,10 +21,18 @@ from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from runs.storage.store import RunStore
 from tests.support import wait_until
-from tests.support.evaluated import BANK, TEXTKIT, make_run, on_disk, report_options, rows
+from tests.support.evaluated import (
+    BANK,
+    TEXTKIT,
+    make_run,
+    on_disk,
+    report_options,
+    rows,
+)
 
 STOPPED = (
-    "the Docker engine stopped answering during the evaluation; start it and repeat the command"
+    "the Docker engine stopped answering during the evaluation; start it and "
+    "repeat the command"
 )
 IMAGE = "swe-retry-harness/small:test"
 PATCH = (
@@ -53,11 +61,24 @@ class Engine:
             left.unlink(missing_ok=True)
         with (self.place / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                ["dockerd", "--data-root", self.place / "data", "--exec-root", self.place / "exec",
-                 "--pidfile", self.place / "pid", "-H", self.host, "--bridge=none",
-                 "--iptables=false", "--ip6tables=false", "--init"],
-                stdout=log, stderr=log,
-            )  # fmt: skip
+                [
+                    "dockerd",
+                    "--data-root",
+                    self.place / "data",
+                    "--exec-root",
+                    self.place / "exec",
+                    "--pidfile",
+                    self.place / "pid",
+                    "-H",
+                    self.host,
+                    "--bridge=none",
+                    "--iptables=false",
+                    "--ip6tables=false",
+                    "--init",
+                ],
+                stdout=log,
+                stderr=log,
+            )
         wait_until(lambda: self.is_dead or self.docker("info").returncode == 0)
 
     @property
@@ -70,7 +91,9 @@ class Engine:
         self.process.wait()
 
     def docker(self, *words: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(["docker", "-H", self.host, *words], capture_output=True, check=False)
+        return subprocess.run(
+            ["docker", "-H", self.host, *words], capture_output=True, check=False
+        )
 
     def end(self) -> None:
         """Stop it with its containers, which outlive a killed engine, and delete its files."""
@@ -79,7 +102,10 @@ class Engine:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
-        mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        mounts = [
+            line.split()[1]
+            for line in Path("/proc/self/mounts").read_text().splitlines()
+        ]
         for mount in reversed([m for m in mounts if m.startswith(f"{self.place}/")]):
             subprocess.run(["umount", mount], check=False)
         shutil.rmtree(self.place / "data", ignore_errors=True)
@@ -99,7 +125,9 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     try:
         made.start()
         if made.is_dead:
-            pytest.skip(f"no second engine can run: {(place / 'log').read_text()[-300:]}")
+            pytest.skip(
+                f"no second engine can run: {(place / 'log').read_text()[-300:]}"
+            )
         make_image(made, tmp_path / "root")
         monkeypatch.setenv("DOCKER_HOST", made.host)
         yield made
@@ -111,7 +139,9 @@ def make_image(engine: Engine, root: Path) -> None:
     """Import an image with little more than bash and git, to save time."""
     for program in map(shutil.which, ("bash", "git", "mkdir", "sleep", "tail")):
         assert program is not None
-        linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=True)
+        linked = subprocess.run(
+            ["ldd", program], capture_output=True, text=True, check=True
+        )
         copy_into(root, Path("/bin", Path(program).name), Path(program))
         for library in re.findall(r"(/\S+) \(0x", linked.stdout):
             copy_into(root, Path(library), Path(library))
@@ -157,7 +187,9 @@ def made_rows(place: Path) -> Path:
 def runs_tests(store: RunStore) -> bool:
     """Return whether one instance is evaluated and the tests of the other run."""
     evaluation = store.logs / "evaluation"
-    logs = [path.read_text() for path in evaluation.glob(f"**/{TEXTKIT}/run_instance.log")]
+    logs = [
+        path.read_text() for path in evaluation.glob(f"**/{TEXTKIT}/run_instance.log")
+    ]
     judged = any(evaluation.glob(f"**/{BANK}/report.json"))
     return judged and any("Eval script for" in text for text in logs)
 
@@ -189,9 +221,16 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
 
     engine.start()
     # swebench may not have come to remove the other one.
-    (left,) = (name for name in engine.containers() if name.startswith(f"sweb.eval.{TEXTKIT}.r-"))
+    (left,) = (
+        name
+        for name in engine.containers()
+        if name.startswith(f"sweb.eval.{TEXTKIT}.r-")
+    )
     # Of a run with the same name in another folder, and of another program.
-    others = [f"sweb.eval.{TEXTKIT}.r-0123456789ab", f"sweb.eval.{TEXTKIT}.x{left.split('.')[-1]}"]
+    others = [
+        f"sweb.eval.{TEXTKIT}.r-0123456789ab",
+        f"sweb.eval.{TEXTKIT}.x{left.split('.')[-1]}",
+    ]
     for name in others:
         assert engine.docker("create", "--name", name, IMAGE, "true").returncode == 0
 

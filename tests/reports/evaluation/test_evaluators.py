@@ -36,7 +36,9 @@ def test_no_engine_is_not_evaluated_and_exit_code_1(
     said: list[str] = []
     chosen = report_options(cache, EvaluatorKind.DOCKER)
     assert report_command([store.folder], chosen, said.append) == 1
-    assert any("not evaluated (docker) no Docker engine answers" in line for line in said)
+    assert any(
+        "not evaluated (docker) no Docker engine answers" in line for line in said
+    )
     results = json.loads((store.folder / "results.json").read_text())
     assert results == {"no_generation": [], "no_logs": [BANK], "resolved": []}
 
@@ -46,10 +48,16 @@ class Dying(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.rpartition("/")[2].partition("?")[0]
-        about = {"ApiVersion": "1.41", "ServerVersion": "1", "DockerRootDir": "/no/such"}
+        about = {
+            "ApiVersion": "1.41",
+            "ServerVersion": "1",
+            "DockerRootDir": "/no/such",
+        }
         absent = "/images/127." in self.path
         known = {"message": "No such image"} if absent else about
-        body = json.dumps(known if absent or path in ("version", "info", "_ping") else []).encode()
+        body = json.dumps(
+            known if absent or path in ("version", "info", "_ping") else []
+        ).encode()
         self.send_response(404 if absent else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -66,7 +74,9 @@ class Dying(BaseHTTPRequestHandler):
 def test_an_engine_that_dies_while_it_pulls_is_named(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = [{**rows()[name], "image": f"127.0.0.1:9/{name}:1"} for name in (BANK, TEXTKIT)]
+    data = [
+        {**rows()[name], "image": f"127.0.0.1:9/{name}:1"} for name in (BANK, TEXTKIT)
+    ]
     (tmp_path / "rows.json").write_text(json.dumps(data))
     store = make_run(tmp_path, {BANK: WRONG, TEXTKIT: WRONG})
     chosen = report_options(
@@ -90,7 +100,9 @@ def test_in_docker(tmp_path: Path, cache: Path) -> None:
     gold = {name: row["patch"] for name, row in rows().items()}
     store = make_run(tmp_path, {BANK: gold[BANK], TEXTKIT: WRONG, UNITS: gold[UNITS]})
     build_images([BANK, TEXTKIT])
-    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"))
+    chosen = report_options(
+        cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json")
+    )
     said: list[str] = []
     assert report_command([store.folder], chosen, said.append) == 1
     assert any(line.startswith("engine: version ") for line in said)

@@ -60,14 +60,22 @@ def runs_tests(store: RunStore, name: str) -> bool:
 
 
 def processes(run: str) -> list[str]:
-    found = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True)
-    return [line for line in found.stdout.splitlines() if "run_evaluation" in line and run in line]
+    found = subprocess.run(
+        ["ps", "-ewwo", "args"], capture_output=True, text=True, check=True
+    )
+    return [
+        line
+        for line in found.stdout.splitlines()
+        if "run_evaluation" in line and run in line
+    ]
 
 
 def command(out: Path, *words: object) -> subprocess.Popen[bytes]:
     argv = [sys.executable, TOP / "report.py", *words, "--evaluator", "docker"]
     with (out / "said").open("ab") as said:
-        return subprocess.Popen([*map(str, argv)], cwd=out, stdout=said, stderr=subprocess.STDOUT)
+        return subprocess.Popen(
+            [*map(str, argv)], cwd=out, stdout=said, stderr=subprocess.STDOUT
+        )
 
 
 def report(store: RunStore, cache: Path, dataset: str) -> subprocess.Popen[bytes]:
@@ -97,7 +105,10 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
     assert {one["status"] for one in found.values()} == {"not_evaluated"}, found
     assert "has no repository in /testbed" in found[TEXTKIT]["reason"]
     right = report_options(
-        cache, EvaluatorKind.DOCKER, dataset=slow_rows(tmp_path / "right.json", 0), timeout=60.0
+        cache,
+        EvaluatorKind.DOCKER,
+        dataset=slow_rows(tmp_path / "right.json", 0),
+        timeout=60.0,
     )
     assert report_command([store.folder], right, said.append) == 0
     assert {on_disk(store, name)["status"] for name in found} == {"resolved"}
@@ -121,7 +132,9 @@ def test_a_stopped_command_ends_swebench_and_its_containers(
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_gold_command_does_so_too(tmp_path: Path, cache: Path, number: int) -> None:
+def test_a_stopped_gold_command_does_so_too(
+    tmp_path: Path, cache: Path, number: int
+) -> None:
     dataset = slow_rows(tmp_path / "rows.json", 60)
     store = RunStore(tmp_path, f"validity/{BANK}")
     words = ["--gold", dataset, "--instances", BANK, "--cache", cache]
@@ -145,5 +158,7 @@ def test_the_next_start_of_another_run_removes_what_a_killed_one_left(
     store, said = make_run(tmp_path / "next", gold(TEXTKIT)), list[str]()
     chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=fast)
     assert report_command([store.folder], chosen, said.append) == 0
-    assert any(line.startswith("removed what an earlier evaluation left: ") for line in said)
+    assert any(
+        line.startswith("removed what an earlier evaluation left: ") for line in said
+    )
     assert not containers("sweb.eval") and not processes("r-")

@@ -40,7 +40,9 @@ def test_names_that_no_report_can_hold_are_read_as_swebench_does() -> None:
     )
     # Another test of a file of this run is none of a nested run.
     forged = task(TEXTKIT, PASS_TO_PASS=["tests/test_slug.py::test_other"])
-    output = f"PASSED tests/test_slug.py::test_other\n{PRINTED}\nTOKEN\n{junit_report()}"
+    output = (
+        f"PASSED tests/test_slug.py::test_other\n{PRINTED}\nTOKEN\n{junit_report()}"
+    )
     assert grade_output(forged, output, "TOKEN").status is VerdictStatus.UNRESOLVED
     # A report that is missing confirms nothing, and one that names the test decides.
     alone = grade_output(case, f"{nested}{PRINTED}", "TOKEN")

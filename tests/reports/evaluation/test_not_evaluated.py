@@ -34,7 +34,9 @@ def out(done: Path, tmp_path: Path) -> Path:
 
 def shown(folders: list[Path], cache: Path, **changes: Any) -> str:
     said: list[str] = []
-    report_command(folders, report_options(cache, **{"page": True, **changes}), said.append)
+    report_command(
+        folders, report_options(cache, **{"page": True, **changes}), said.append
+    )
     return "\n".join(said)
 
 
@@ -69,12 +71,19 @@ def test_a_comparison_without_common_verdicts_has_no_p_value(
     folders = [out / "predictions/r", other / "predictions/s"]
     said = shown(folders, cache, compare=True)
     assert "p = 1" not in said and "0 of 0" not in said
-    assert "McNemar's exact test: not evaluated: no instance has a verdict in both runs" in said
+    assert (
+        "McNemar's exact test: not evaluated: no instance has a verdict in both runs"
+        in said
+    )
     assert not list((out / "comparisons").rglob("*.svg"))
-    (found,) = json.loads(shown(folders, cache, compare=True, as_json=True, page=False))[
-        "comparisons"
-    ]
-    assert (found["p_value"], found["difference"], found["interval"]) == (None, None, None)
+    (found,) = json.loads(
+        shown(folders, cache, compare=True, as_json=True, page=False)
+    )["comparisons"]
+    assert (found["p_value"], found["difference"], found["interval"]) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_free_run_has_no_price_per_resolved_instance(out: Path, cache: Path) -> None:
@@ -89,13 +98,17 @@ def test_a_free_run_has_no_price_per_resolved_instance(out: Path, cache: Path) -
 @pytest.mark.parametrize("what", ["table", "as_json"])
 def test_tables_and_json_only_read_files(out: Path, cache: Path, what: str) -> None:
     before = files(out)
-    assert "evaluating" not in shown([out / "predictions/r"], cache, evaluator=None, **{what: True})
+    assert "evaluating" not in shown(
+        [out / "predictions/r"], cache, evaluator=None, **{what: True}
+    )
     assert files(out) == before
     shown([out / "predictions/r"], cache, evaluator=EvaluatorKind.LOCAL, **{what: True})
     assert (out / f"predictions/r/verdicts/{ONE}.json").exists()
 
 
-def test_a_comparison_evaluates_only_on_request(out: Path, cache: Path, tmp_path: Path) -> None:
+def test_a_comparison_evaluates_only_on_request(
+    out: Path, cache: Path, tmp_path: Path
+) -> None:
     config = runs.config(environment=EnvironmentKind.NONE, run="s")
     run_command(config, runs.options(tmp_path, cache, ONE, SIX), lambda _: None)
     folders = [out / "predictions/r", tmp_path / "predictions/s"]

@@ -46,11 +46,15 @@ class Fixed:
     def prepare(self, tasks: Sequence[EvaluationTask]) -> Mapping[str, str]:
         return self.missing
 
-    def evaluate(self, tasks: Sequence[EvaluationTask], run_id: str) -> Iterator[Verdict]:
+    def evaluate(
+        self, tasks: Sequence[EvaluationTask], run_id: str
+    ) -> Iterator[Verdict]:
         self.run_ids.append(run_id)
         for task in tasks:
             self.asked.append(task.instance.instance_id)
-            yield Verdict(task.instance.instance_id, self.status, self.name, log="out", report={})
+            yield Verdict(
+                task.instance.instance_id, self.status, self.name, log="out", report={}
+            )
 
 
 def evaluation(store: RunStore, say: Say = lambda _: None) -> RunEvaluation:
@@ -68,7 +72,10 @@ def test_only_changed_patches_are_evaluated_again(tmp_path: Path) -> None:
     assert first.asked == [BANK, TEXTKIT]
     assert verdicts[UNITS].status is VerdictStatus.EMPTY
     assert on_disk(store, UNITS)["gold_files"] == ["units/parse.py"]
-    assert evaluation(store).evaluate(second).verdicts[BANK].status is VerdictStatus.RESOLVED
+    assert (
+        evaluation(store).evaluate(second).verdicts[BANK].status
+        is VerdictStatus.RESOLVED
+    )
     assert second.asked == []
     make_run(tmp_path, {TEXTKIT: FORGED})
     said: list[str] = []
@@ -91,7 +98,9 @@ def test_none_takes_what_is_there_and_loads_nothing(tmp_path: Path) -> None:
     assert not store.verdict(BANK).exists()
 
 
-def test_what_cannot_be_evaluated_again_keeps_the_verdict_it_has(tmp_path: Path) -> None:
+def test_what_cannot_be_evaluated_again_keeps_the_verdict_it_has(
+    tmp_path: Path,
+) -> None:
     store = make_run(tmp_path, {BANK: WRONG, TEXTKIT: WRONG})
     evaluation(store).evaluate(Fixed(name="local", missing={TEXTKIT: "no image"}))
     said: list[str] = []
@@ -111,7 +120,10 @@ def test_what_cannot_be_evaluated_again_keeps_the_verdict_it_has(tmp_path: Path)
 def test_files_of_an_earlier_patch_do_not_stay(tmp_path: Path) -> None:
     store = make_run(tmp_path, {BANK: WRONG})
     evaluation(store).evaluate(Fixed())
-    log, report = store.logs / f"{BANK}.me__too.eval.log", store.logs / f"{BANK}.report.json"
+    log, report = (
+        store.logs / f"{BANK}.me__too.eval.log",
+        store.logs / f"{BANK}.report.json",
+    )
     assert log.read_text() == "out"
     assert report.exists()
     make_run(tmp_path, {BANK: FORGED})
@@ -129,7 +141,9 @@ def test_instances_outside_the_dataset_are_reported(tmp_path: Path) -> None:
     assert done.verdicts["own__thing-1"].reason.startswith("not in the dataset")
     assert any(line.startswith("1 instance: not in the dataset") for line in said)
     with pytest.raises(UserError, match="check --dataset"):
-        evaluation(make_run(tmp_path / "else", {"own__thing-1": WRONG})).evaluate(Fixed())
+        evaluation(make_run(tmp_path / "else", {"own__thing-1": WRONG})).evaluate(
+            Fixed()
+        )
 
 
 def test_the_id_of_a_combined_runs_evaluation_may_stand_in_a_containers_name(
@@ -139,5 +153,8 @@ def test_the_id_of_a_combined_runs_evaluation_may_stand_in_a_containers_name(
 
 
 def test_runs_of_one_name_in_two_folders_share_no_container(tmp_path: Path) -> None:
-    ids = {run_id(RunStore(tmp_path / folder, "demo"), []) for folder in ("one", "two", "two")}
+    ids = {
+        run_id(RunStore(tmp_path / folder, "demo"), [])
+        for folder in ("one", "two", "two")
+    }
     assert len(ids) == 2

@@ -47,9 +47,13 @@ def test_a_verdict_needs_swebenchs_report_and_a_whole_output(tmp_path: Path) -> 
     )
     verdict = swebench.verdict(task(TEXTKIT), "run-1", "")
     assert verdict.status is VerdictStatus.NOT_EVALUATED
-    assert verdict.reason.startswith("swebench could not evaluate it: Error response from daemon")
+    assert verdict.reason.startswith(
+        "swebench could not evaluate it: Error response from daemon"
+    )
     assert verdict.reason.endswith(f"gone; see {log}")
-    log.write_text("2026-01-01 10:00:00,123 - INFO - >>>>> Patch Apply Failed:\nerror: x\n")
+    log.write_text(
+        "2026-01-01 10:00:00,123 - INFO - >>>>> Patch Apply Failed:\nerror: x\n"
+    )
     verdict = swebench.verdict(task(TEXTKIT), "run-1", "")
     assert (verdict.status, verdict.reason) == (
         VerdictStatus.UNRESOLVED,
@@ -88,7 +92,9 @@ def test_what_does_not_show_that_the_tests_ended_is_no_verdict(
     assert "does not show that the tests ran" in verdict.reason
 
 
-def test_logs_are_found_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_are_found_in_linear_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scanned: list[str] = []
     real = os.scandir
 
@@ -96,8 +102,10 @@ def test_logs_are_found_in_linear_time(tmp_path: Path, monkeypatch: pytest.Monke
         scanned.append(str(values[0]))
         return real(*values)
 
-    tasks = [replace(task(TEXTKIT), instance=replace(one, instance_id=f"a-{n}"))
-             for n, one in enumerate([task(TEXTKIT).instance] * 40)]  # fmt: skip
+    tasks = [
+        replace(task(TEXTKIT), instance=replace(one, instance_id=f"a-{n}"))
+        for n, one in enumerate([task(TEXTKIT).instance] * 40)
+    ]
     for one in tasks:
         folder = place(tmp_path, name=one.instance.instance_id)
         (folder / "report.json").write_text(json.dumps({one.instance.instance_id: {}}))
@@ -115,13 +123,27 @@ def test_logs_are_found_in_linear_time(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        ("('Connection aborted.', ConnectionRefusedError(111, 'refused'))", "engine stopped answ"),
-        ("UnixHTTPConnectionPool(host='localhost'): Read timed out.", "engine stopped answering"),
-        ("409 Client Error: Conflict (container 4f is not running)", "its container stopped"),
-        ("'utf-8' codec can't decode", "swebench could not evaluate it: 'utf-8' codec can't"),
+        (
+            "('Connection aborted.', ConnectionRefusedError(111, 'refused'))",
+            "engine stopped answ",
+        ),
+        (
+            "UnixHTTPConnectionPool(host='localhost'): Read timed out.",
+            "engine stopped answering",
+        ),
+        (
+            "409 Client Error: Conflict (container 4f is not running)",
+            "its container stopped",
+        ),
+        (
+            "'utf-8' codec can't decode",
+            "swebench could not evaluate it: 'utf-8' codec can't",
+        ),
     ],
 )
-def test_what_ended_an_evaluation_is_one_clear_line(tmp_path: Path, error: str, words: str) -> None:
+def test_what_ended_an_evaluation_is_one_clear_line(
+    tmp_path: Path, error: str, words: str
+) -> None:
     folder = place(tmp_path)
     (folder / "run_instance.log").write_text(
         f"2026-01-01 10:00:01,123 - ERROR - Error in evaluating model for {TEXTKIT}: {error}\n"
@@ -135,7 +157,9 @@ def test_what_ended_an_evaluation_is_one_clear_line(tmp_path: Path, error: str, 
 
 def test_a_killed_swebench_is_reported(tmp_path: Path) -> None:
     folder = place(tmp_path)
-    (folder / "run_instance.log").write_text("2026-01-01 10:00:01,123 - INFO - Creating\n")
+    (folder / "run_instance.log").write_text(
+        "2026-01-01 10:00:01,123 - INFO - Creating\n"
+    )
     verdict = made(tmp_path).verdict(task(TEXTKIT), "run-1", "")
     assert verdict.reason == f"swebench ended early; see {folder / 'run_instance.log'}"
 
@@ -170,7 +194,8 @@ def test_a_row_that_lacks_something_holds_up_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "tool"), [("test_cmds", "live"), ("before_repo_set_cmd", "pro"), ("x", "none")]
+    ("column", "tool"),
+    [("test_cmds", "live"), ("before_repo_set_cmd", "pro"), ("x", "none")],
 )
 def test_rows_of_another_set_name_their_evaluator(column: str, tool: str) -> None:
     with pytest.raises(UserError, match=f"--evaluator {tool}"):

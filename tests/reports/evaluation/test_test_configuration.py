@@ -33,7 +33,9 @@ HOOK = (
     "def pytest_runtest_makereport(item, call):\n"
     "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
 )
-SETUP_CFG = "[metadata]\nname = textkit\nversion = 1.0\n\n[tool:pytest]\ntestpaths = tests\n"
+SETUP_CFG = (
+    "[metadata]\nname = textkit\nversion = 1.0\n\n[tool:pytest]\ntestpaths = tests\n"
+)
 CONFTEST = '"""What all tests share."""\n'
 ADDED = "addopts = -p textkit._plug"
 
@@ -45,10 +47,15 @@ def block(path: str, new: str, old: str = "") -> str:
 PLUGIN = block("textkit/_plug.py", HOOK)
 REMARK = block("textkit/slug.py", '"""Names."""\n', '"""Names for addresses."""\n')
 IN_CONFTEST = block("conftest.py", CONFTEST + HOOK, CONFTEST)
-IN_PYPROJECT = f"[tool.pytest.ini_options]\n{ADDED.replace('= ', '= ' + chr(34))}{chr(34)}\n"
+IN_PYPROJECT = (
+    f"[tool.pytest.ini_options]\n{ADDED.replace('= ', '= ' + chr(34))}{chr(34)}\n"
+)
 CANDIDATES = {
     "new pyproject.toml": block("pyproject.toml", IN_PYPROJECT) + PLUGIN,
-    "edited setup.cfg": block("setup.cfg", f"[tool:pytest]\n{ADDED}\n", "[tool:pytest]\n") + PLUGIN,
+    "edited setup.cfg": block(
+        "setup.cfg", f"[tool:pytest]\n{ADDED}\n", "[tool:pytest]\n"
+    )
+    + PLUGIN,
     "edited conftest.py": IN_CONFTEST,
     "edited conftest.py and a source": IN_CONFTEST + REMARK,
     "modules in place of the runner's": block("iniconfig.py", HOOK)
@@ -78,7 +85,9 @@ def dataset(tmp_path: Path, make_mirror: MakeMirror) -> Path:
     files["setup.py"] = "from setuptools import setup\n\nsetup(packages=['textkit'])\n"
     _, commit = make_mirror(files, "demo/textkit")
     rows = load_dataset("demo", "test").rows
-    row: Mapping[str, Any] = next(r for r in rows if r["instance_id"] == "demo__textkit-1")
+    row: Mapping[str, Any] = next(
+        r for r in rows if r["instance_id"] == "demo__textkit-1"
+    )
     place = tmp_path / "rows.json"
     place.write_text(json.dumps([{**row, "instance_id": ID, "base_commit": commit}]))
     return place
@@ -88,25 +97,37 @@ def test_no_candidate_that_leaves_the_bug_passes(
     tmp_path: Path, cache: Path, dataset: Path, provider: Provider
 ) -> None:
     mirrors = tmp_path / "mirrors"
-    models = tuple(ModelChoice.parse(f"gpt-4o{n}@diff", any_name=True) for n in ("", "-mini"))
+    models = tuple(
+        ModelChoice.parse(f"gpt-4o{n}@diff", any_name=True) for n in ("", "-mini")
+    )
     asked = options(tmp_path, cache, ID, dataset=str(dataset), repos=mirrors)
 
     def run(name: str) -> RunStore:
         provider.answers.clear()
         provider.will_answer(*CANDIDATES.values())
         chosen = live(
-            provider, models=models, tries=3, all_attempts=True, run=name,
+            provider,
+            models=models,
+            tries=3,
+            all_attempts=True,
+            run=name,
             environment=EnvironmentKind.LOCAL,
-        )  # fmt: skip
+        )
         assert run_command(chosen, asked, lambda _: None) == 0
         return RunStore(tmp_path, name)
 
     first = run("first")
     _check_run(first)
     report = ReportOptions(
-        evaluator=EvaluatorKind.LOCAL, dataset=str(dataset), split="", workers=1,
-        timeout=60.0, cache=cache, repos=mirrors, all_attempts=True,
-    )  # fmt: skip
+        evaluator=EvaluatorKind.LOCAL,
+        dataset=str(dataset),
+        split="",
+        workers=1,
+        timeout=60.0,
+        cache=cache,
+        repos=mirrors,
+        all_attempts=True,
+    )
     assert report_command([first.folder], report, lambda _: None) == 0
     _check_report(first)
     said: list[str] = []
@@ -120,8 +141,13 @@ def test_no_candidate_that_leaves_the_bug_passes(
 @pytest.mark.parametrize(
     "reply",
     [
-        block("evil-1.0.DIST-INFO/entry_points.txt", "[pytest11]\nevil = textkit._plug\n")
-        + block("evil-1.0.DIST-INFO/METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+        block(
+            "evil-1.0.DIST-INFO/entry_points.txt", "[pytest11]\nevil = textkit._plug\n"
+        )
+        + block(
+            "evil-1.0.DIST-INFO/METADATA",
+            "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n",
+        )
         + PLUGIN,
         block("textkit/_plug.py", HOOK)
         + block(
@@ -136,17 +162,27 @@ def test_no_plain_reply_forges_a_run(
     tmp_path: Path, cache: Path, dataset: Path, provider: Provider, reply: str
 ) -> None:
     provider.will_answer(reply)
-    asked = options(tmp_path, cache, ID, dataset=str(dataset), repos=tmp_path / "mirrors")
+    asked = options(
+        tmp_path, cache, ID, dataset=str(dataset), repos=tmp_path / "mirrors"
+    )
     model = (ModelChoice.parse("gpt-4o@diff", any_name=True),)
-    chosen = live(provider, models=model, tries=1, run="r", environment=EnvironmentKind.LOCAL)
+    chosen = live(
+        provider, models=model, tries=1, run="r", environment=EnvironmentKind.LOCAL
+    )
     assert run_command(chosen, asked, lambda _: None) == 0
     store = RunStore(tmp_path, "r")
     (result,) = json.loads(store.prediction(ID).read_text())["all_results"]
     assert result["status"] == "plausible_untested", result
     report = ReportOptions(
-        evaluator=EvaluatorKind.LOCAL, dataset=str(dataset), split="", workers=1,
-        timeout=60.0, cache=cache, repos=tmp_path / "mirrors", page=False,
-    )  # fmt: skip
+        evaluator=EvaluatorKind.LOCAL,
+        dataset=str(dataset),
+        split="",
+        workers=1,
+        timeout=60.0,
+        cache=cache,
+        repos=tmp_path / "mirrors",
+        page=False,
+    )
     assert report_command([store.folder], report, lambda _: None) == 0
     assert json.loads(store.verdict(ID).read_text())["status"] == "unresolved"
 
@@ -163,14 +199,18 @@ def _check_run(store: RunStore) -> None:
 
 
 def _check_report(store: RunStore) -> None:
-    verdicts = [json.loads(path.read_text()) for path in store.folder.glob("verdicts/**/*.json")]
+    verdicts = [
+        json.loads(path.read_text()) for path in store.folder.glob("verdicts/**/*.json")
+    ]
     assert len(verdicts) == 5
     assert {verdict["status"] for verdict in verdicts} == {"unresolved"}
     reasons = [verdict["reason"] for verdict in verdicts]
     without = "resolved only with its edits of test configuration in "
     assert sorted(filter(None, reasons)) == [
-        f"{without}'conftest.py'", f"{without}'conftest.py'", f"{without}'setup.cfg'",
-    ]  # fmt: skip
+        f"{without}'conftest.py'",
+        f"{without}'conftest.py'",
+        f"{without}'setup.cfg'",
+    ]
     (page,) = (store.folder / "report").glob(f"**/{ID}.html")
     assert "its tests ran without these edits" in page.read_text()
 
@@ -178,13 +218,21 @@ def _check_report(store: RunStore) -> None:
 def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
     files = [old_prediction(f"a__a-{n}", 1, resolved=False) for n in (1, 2)]
     files[0]["edits_test_configuration"] = True
-    files[1]["test_note"] = "left out, the baseline takes too long or dies: tests/test_a.py"
+    files[1]["test_note"] = (
+        "left out, the baseline takes too long or dies: tests/test_a.py"
+    )
     store = RunStore.of_folder(write_run(tmp_path / "predictions/r", files))
     said: list[str] = []
     shown = ReportOptions(
-        evaluator=EvaluatorKind.NONE, dataset="", split="", workers=1, timeout=9.0, cache=cache,
-        repos=None, page=False,
-    )  # fmt: skip
+        evaluator=EvaluatorKind.NONE,
+        dataset="",
+        split="",
+        workers=1,
+        timeout=9.0,
+        cache=cache,
+        repos=None,
+        page=False,
+    )
     report_command([store.folder], shown, said.append)
     (line,) = [line for line in said if "edits test configuration" in line]
     assert line.startswith("a__a-1")
@@ -192,4 +240,6 @@ def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
     assert line.startswith("a__a-2")
     run = read_run(store)
     notes = overview(run, collect(run, split_of("", "", 0)), "pages").notes
-    assert notes[-1].startswith("Edits of test configuration: in 1 prediction, marked below")
+    assert notes[-1].startswith(
+        "Edits of test configuration: in 1 prediction, marked below"
+    )

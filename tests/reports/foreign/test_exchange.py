@@ -43,7 +43,10 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture
 def report(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Report:
     """Run ``report.py`` in this process; return exit code, output and error output."""
 
@@ -74,12 +77,14 @@ def test_an_exported_run_comes_back_with_the_same_attempts(
     # As a run of ours again, it has the same predictions, costs and outcomes.
     store = import_run(tmp_path / "run", tmp_path / "out", "", said.append)
     first, second = (
-        read_run(RunStore.of_folder(folder), demo().rows) for folder in (ours, store.folder)
+        read_run(RunStore.of_folder(folder), demo().rows)
+        for folder in (ours, store.folder)
     )
     for a, b in zip(first.instances, second.instances, strict=True):
         assert (a.patch, a.plausible, a.status) == (b.patch, b.plausible, b.status)
         outcomes = [
-            [(t.edit, t.lint, t.test, t.status, t.cost) for t in i.attempts] for i in (a, b)
+            [(t.edit, t.lint, t.test, t.status, t.cost) for t in i.attempts]
+            for i in (a, b)
         ]
         assert outcomes[0] == outcomes[1]
     assert first.cost == second.cost
@@ -99,11 +104,16 @@ def test_counts_costs_and_patches_are_those_of_the_originals(
     code, out, _ = report(SAMPLES / "mini", "--evaluator", "none", "--no-page")
     assert code == 0
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert lines[0] == f"imported 3 instances of mini-swe-agent: {tmp_path}/out/predictions/mini"
+    assert (
+        lines[0]
+        == f"imported 3 instances of mini-swe-agent: {tmp_path}/out/predictions/mini"
+    )
     for expected in (
-        "generated 2", "no generation 1", "plausible – unknown: the other harness does not say",
+        "generated 2",
+        "no generation 1",
+        "plausible – unknown: the other harness does not say",
         "cost $0.0174",
-    ):  # fmt: skip
+    ):
         assert expected in lines
     path = tmp_path / "out/predictions/mini/all_preds.jsonl"
     written = [json.loads(line) for line in path.read_text().splitlines()]
@@ -113,7 +123,10 @@ def test_counts_costs_and_patches_are_those_of_the_originals(
     _, out, _ = report(SAMPLES / "mini", "--json")
     effort = json.loads(out)["effort"]
     assert (effort["calls"]["known"], effort["calls"]["complete"]) == (7, True)
-    assert (effort["cached_tokens"]["known"], effort["cached_tokens"]["complete"]) == (0, False)
+    assert (effort["cached_tokens"]["known"], effort["cached_tokens"]["complete"]) == (
+        0,
+        False,
+    )
 
 
 def test_nothing_is_dropped_from_a_patch_of_others(tmp_path: Path) -> None:
@@ -124,7 +137,9 @@ def test_nothing_is_dropped_from_a_patch_of_others(tmp_path: Path) -> None:
     assert instance.patch == instance.attempts[0].submittable_patch == PATCH + tests
 
 
-def test_an_import_is_kept_until_its_files_change(report: Report, tmp_path: Path) -> None:
+def test_an_import_is_kept_until_its_files_change(
+    report: Report, tmp_path: Path
+) -> None:
     folder = tmp_path / "theirs"
     shutil.copytree(SAMPLES / "mini", folder)
     store = import_run(folder, tmp_path / "out", "", lambda _: None)
@@ -140,8 +155,9 @@ def test_an_import_is_kept_until_its_files_change(report: Report, tmp_path: Path
     assert said == [f"imported 2 instances of mini-swe-agent: {store.folder}"]
     run = read_run(store)
     assert [(i.instance_id, i.resolved) for i in run.instances] == [
-        (RESOLVED, True), (CRASHED, False)
-    ]  # fmt: skip
+        (RESOLVED, True),
+        (CRASHED, False),
+    ]
     other = mini(TALK, tmp_path / "x/theirs")
     code, _, error = report(other, "--table")
     assert code == 2
@@ -149,11 +165,17 @@ def test_an_import_is_kept_until_its_files_change(report: Report, tmp_path: Path
     assert report(other, "--table", "--name", "again")[0] == 0
 
 
-def test_no_text_of_others_becomes_html_or_a_command(report: Report, tmp_path: Path) -> None:
+def test_no_text_of_others_becomes_html_or_a_command(
+    report: Report, tmp_path: Path
+) -> None:
     turn = Turn(HOSTILE, f"touch {tmp_path}/ran", HOSTILE)
-    folder = mini(Talk((turn,), prompt=HOSTILE, patch=PATCH + HOSTILE), tmp_path / "run")
+    folder = mini(
+        Talk((turn,), prompt=HOSTILE, patch=PATCH + HOSTILE), tmp_path / "run"
+    )
     assert report(folder, "--evaluator", "none")[0] == 0
-    pages = [p.read_text() for p in (tmp_path / "out/predictions/run/report").rglob("*.html")]
+    pages = [
+        p.read_text() for p in (tmp_path / "out/predictions/run/report").rglob("*.html")
+    ]
     assert len(pages) == 2
     assert any("alert(1)" in page for page in pages)
     assert not any(HOSTILE in page for page in pages)
@@ -186,7 +208,9 @@ def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) 
     assert "resolved 1 100.0 % of the selected" in lines
     run = read_run(RunStore.of_folder(tmp_path / "out/predictions/theirs"))
     assert run.instances[0].patch_known is False
-    assert (tmp_path / "out/predictions/theirs/all_preds.jsonl").read_text().strip() == ""
+    assert (
+        tmp_path / "out/predictions/theirs/all_preds.jsonl"
+    ).read_text().strip() == ""
     verdict = run.instances[0].verdict
     assert verdict is not None
     assert (verdict.status, verdict.official) == (VerdictStatus.RESOLVED, False)
@@ -199,10 +223,15 @@ def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:
     store = import_run(SAMPLES / "mini", tmp_path / "out", "", lambda _: None)
     write_verdicts(store.folder, [RESOLVED])
     meta = write_meta(tmp_path / "meta", {})
-    options = SubmissionOptions("lite", meta, dataset="demo", cache=cache, allow_partial=True)
+    options = SubmissionOptions(
+        "lite", meta, dataset="demo", cache=cache, allow_partial=True
+    )
     said: list[str] = []
     # Whether hints and test knowledge were used, only the authors can say.
-    assert submission_command([store.folder], tmp_path / "package", options, said.append) == 1
+    assert (
+        submission_command([store.folder], tmp_path / "package", options, said.append)
+        == 1
+    )
     assert [line.partition("README.md: ")[2] for line in said[3:-1]] == [
         "a box of the checklist is open; check it"
     ]

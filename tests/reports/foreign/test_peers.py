@@ -48,11 +48,19 @@ def venvs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def figures(folder: Path) -> list[Any]:
     """Return what must not differ between two runs of the same replies."""
     return [
-        (i.instance_id, i.winner, i.patch, i.cost, a.totals.calls, a.totals.completion_tokens,
-         a.exit_status, [(s.role, s.text) for s in a.steps or () if s.by_model])
+        (
+            i.instance_id,
+            i.winner,
+            i.patch,
+            i.cost,
+            a.totals.calls,
+            a.totals.completion_tokens,
+            a.exit_status,
+            [(s.role, s.text) for s in a.steps or () if s.by_model],
+        )
         for i in sorted(read_any(folder).instances, key=lambda one: one.instance_id)
         for a in i.attempts
-    ]  # fmt: skip
+    ]
 
 
 def with_lanes(run: Path, folder: Path) -> Path:
@@ -62,7 +70,9 @@ def with_lanes(run: Path, folder: Path) -> Path:
         raw = json.loads(path.read_text())
         for attempt in raw["attempts"]:
             said = attempt["messages"]
-            attempt["messages"] = said + [{**m, "lane": n} for n in (1, 2) for m in said]
+            attempt["messages"] = said + [
+                {**m, "lane": n} for n in (1, 2) for m in said
+            ]
         path.write_text(json.dumps(raw))
     return made
 
@@ -75,7 +85,9 @@ def test_exported_trajectories_pass_the_official_models(
     for name, run in runs.items():
         export_command(run, ExportLayout.ATIF, tmp_path / name, lambda _: None)
         command = [python, "-c", VALIDATE, tmp_path / name]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stdout
         subagents = 1 if name == "mini" else 6
         expected = [f"{one} {subagents}" for one in sorted(plain(run))]
         assert said.splitlines() == expected
@@ -92,7 +104,9 @@ def test_mini_swe_agent_for_real(venvs: Path, tmp_path: Path, cache: Path) -> No
     assert by_id[RESOLVED].cost == Decimal(repr(round(stats["instance_cost"], 10)))
     assert by_id[CRASHED].winner is None
     # The samples are what it writes.
-    assert [row[:5] for row in figures(run)] == [row[:5] for row in figures(SAMPLES / "mini")]
+    assert [row[:5] for row in figures(run)] == [
+        row[:5] for row in figures(SAMPLES / "mini")
+    ]
     store = import_run(run, tmp_path / "out", "", lambda _: None)
     local = ReportOptions(EvaluatorKind.LOCAL, dataset="demo", cache=cache, page=False)
     assert report_command([store.folder], local, lambda _: None) == 0

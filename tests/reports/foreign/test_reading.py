@@ -35,11 +35,25 @@ SAMPLES = Path(__file__).parents[2] / "data/foreign"
 """Made by mini-swe-agent 2.4.6 against a loopback model (``test_peers.py``)."""
 
 TALK = Talk((Turn("I look.", "ls", "a.py"), Turn("I edit.", "sed -i s/1/2/ a.py", "")))
-KNOWN: list[tuple[Callable[[Talk, Path], Path], RunLayout, StepTotals, str | None, bool | None]] = [
-    (mini, RunLayout.MINI, StepTotals(2, 20, None, 4, Decimal("0.5")), "Submitted", None),
-    (mini_text, RunLayout.MINI, StepTotals(2, 20, None, 4, Decimal("0.5")), "Submitted", None),
+KNOWN: list[
+    tuple[Callable[[Talk, Path], Path], RunLayout, StepTotals, str | None, bool | None]
+] = [
+    (
+        mini,
+        RunLayout.MINI,
+        StepTotals(2, 20, None, 4, Decimal("0.5")),
+        "Submitted",
+        None,
+    ),
+    (
+        mini_text,
+        RunLayout.MINI,
+        StepTotals(2, 20, None, 4, Decimal("0.5")),
+        "Submitted",
+        None,
+    ),
     (atif, RunLayout.ATIF, StepTotals(None, 20, None, 4, Decimal("0.5")), None, None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("layout", "kind", "totals", "status", "resolved"), KNOWN)
@@ -62,10 +76,13 @@ def test_each_layout_is_recognised_and_read(
     steps = [step for step in attempt.steps or () if step.by_model]
     assert [step.text for step in steps] == ["I look.", "I edit."]
     assert [action.arguments["command"] for s in steps for action in s.actions] == [
-        "ls", "sed -i s/1/2/ a.py"
-    ]  # fmt: skip
+        "ls",
+        "sed -i s/1/2/ a.py",
+    ]
     assert [seen.text for seen in steps[0].observations] == ["a.py"]
-    assert [s.text for s in attempt.steps or () if s.role == "user"] == ["Resolve the issue."]
+    assert [s.text for s in attempt.steps or () if s.role == "user"] == [
+        "Resolve the issue."
+    ]
 
 
 def _costs_to(value: Any, cost: bool) -> Any:
@@ -73,8 +90,10 @@ def _costs_to(value: Any, cost: bool) -> Any:
         return [_costs_to(part, cost) for part in value]
     if not isinstance(value, dict):
         return value
-    plain = {key: part if "cost" not in key or isinstance(part, (dict, list, str)) else cost
-             for key, part in value.items()}  # fmt: skip
+    plain = {
+        key: part if "cost" not in key or isinstance(part, (dict, list, str)) else cost
+        for key, part in value.items()
+    }
     return {key: _costs_to(part, cost) for key, part in plain.items()}
 
 
@@ -84,8 +103,14 @@ def test_true_and_false_are_not_costs(
     layout: Callable[[Talk, Path], Path], cost: bool, tmp_path: Path
 ) -> None:
     path = layout(TALK, tmp_path / "run")
-    for file in [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]:
-        lines = file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
+    for file in (
+        [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    ):
+        lines = (
+            file.read_text().splitlines()
+            if file.suffix == ".jsonl"
+            else [file.read_text()]
+        )
         changed = [json.dumps(_costs_to(json.loads(line), cost)) for line in lines]
         file.write_text("\n".join(changed))
     (instance,) = read_any(path).instances
@@ -129,15 +154,25 @@ ONE = {"instance_id": "a__b-1", "model_name_or_path": "m", "model_patch": PATCH}
         ("preds.json", {"a__b-1": ONE}),
         ("preds.json", [ONE]),
         ("all_preds.jsonl", json.dumps(ONE) + "\n\n"),
-        ("all_preds.jsonl", json.dumps(ONE) + "\\n" + json.dumps({**ONE, "instance_id": "a__b-2"})),
+        (
+            "all_preds.jsonl",
+            json.dumps(ONE) + "\\n" + json.dumps({**ONE, "instance_id": "a__b-2"}),
+        ),
     ],
 )
 def test_files_of_predictions_alone(name: str, value: object, tmp_path: Path) -> None:
     path = preds(tmp_path / "run", value, name)
-    (path / "m.r1.json").write_text(json.dumps({"resolved_ids": ["a__b-1"], "unresolved_ids": []}))
+    (path / "m.r1.json").write_text(
+        json.dumps({"resolved_ids": ["a__b-1"], "unresolved_ids": []})
+    )
     assert layout_of(path) is RunLayout.PREDICTIONS
     first, *_ = read_any(path).instances
-    assert (first.label, first.patch, first.resolved, first.cost) == ("m", PATCH, True, None)
+    assert (first.label, first.patch, first.resolved, first.cost) == (
+        "m",
+        PATCH,
+        True,
+        None,
+    )
     (attempt,) = first.attempts
     assert (attempt.steps, attempt.totals, attempt.model) == (None, StepTotals(), None)
 
@@ -145,7 +180,10 @@ def test_files_of_predictions_alone(name: str, value: object, tmp_path: Path) ->
 def test_the_file_of_predictions_decides_and_adds_instances(tmp_path: Path) -> None:
     folder = mini(TALK, tmp_path / "run")
     other = {**ONE, "model_patch": ""}
-    preds(folder, {NAME: {**ONE, "instance_id": NAME, "model_patch": "other"}, "a__b-1": other})
+    preds(
+        folder,
+        {NAME: {**ONE, "instance_id": NAME, "model_patch": "other"}, "a__b-1": other},
+    )
     known, bare = read_any(folder).instances
     assert (known.patch, known.label) == ("other", "m")
     assert (bare.instance_id, bare.patch, bare.winner) == ("a__b-1", "", None)
@@ -171,9 +209,17 @@ HOSTILE: list[tuple[str, str, Any]] = [
     ("x.traj.json", "[1]", "not a JSON object"),
     ("x.traj.json", nested(5000), "levels deep"),
     ("x.traj.json", '{"a": ' + "9" * 9000 + "}", "a number is too long"),
-    ("x.traj.json", '{"instance_id": "../../etc", "info": {}}', "cannot be an instance id"),
+    (
+        "x.traj.json",
+        '{"instance_id": "../../etc", "info": {}}',
+        "cannot be an instance id",
+    ),
     *(
-        ("x.traj.json", json.dumps({"instance_id": name, "info": {}}), "cannot be an instance id")
+        (
+            "x.traj.json",
+            json.dumps({"instance_id": name, "info": {}}),
+            "cannot be an instance id",
+        )
         for name in ("run", "stats", "results", "Run")
     ),
     ("x.traj.json", '{"info": {"submission": 7}}', "is not a text"),
@@ -181,8 +227,16 @@ HOSTILE: list[tuple[str, str, Any]] = [
     ("x.traj.json", "{", "line 1"),
     ("preds.json", '{"a": 1}', "`model_patch`"),
     ("preds.json", "[]", "no instance"),
-    ("all_preds.jsonl", '{"instance_id": "a", "model_patch": ""}\n' * 2, "two predictions of a"),
-    ("all_preds.jsonl", '{"instance_id": null, "model_patch": ""}\n', "cannot be an instance id"),
+    (
+        "all_preds.jsonl",
+        '{"instance_id": "a", "model_patch": ""}\n' * 2,
+        "two predictions of a",
+    ),
+    (
+        "all_preds.jsonl",
+        '{"instance_id": null, "model_patch": ""}\n',
+        "cannot be an instance id",
+    ),
     ("all_preds.jsonl", "\xff{", "line 1"),
     ("t.json", '{"schema_version": "ATIF-v1.8"}', "no `steps`"),
 ]
@@ -206,7 +260,10 @@ def test_wrong_types_and_numbers_count_as_unknown(tmp_path: Path) -> None:
     said = {"role": "assistant", "content": {"a": 1}, "tool_calls": 5, "extra": extra}
     odd = [said, 7, {"role": ["x"], "content": [None, {"text": 5}]}, {"role": "tool"}]
     stats = {"instance_cost": -1, "api_calls": 1e300}
-    data = {"info": {"model_stats": stats, "config": 3, "exit_status": {}}, "messages": odd}
+    data = {
+        "info": {"model_stats": stats, "config": 3, "exit_status": {}},
+        "messages": odd,
+    }
     (tmp_path / "a.traj.json").write_text(json.dumps(data))
     (instance,) = read_any(tmp_path).instances
     assert instance.attempts[0].totals == StepTotals()

@@ -36,7 +36,9 @@ Report = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Report:
+def report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Report:
     """Run the command in this process; return its code, its output and its errors."""
 
     def run(*words: object) -> tuple[int, str, str]:
@@ -51,9 +53,18 @@ def report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
     code, text, said = report(demo, "--no-page")
     assert (code, said) == (0, "")
-    assert text.startswith("# Lab: r\n\n6 instances, 13 attempts of 2 models, at most 6 of an ")
+    assert text.startswith(
+        "# Lab: r\n\n6 instances, 13 attempts of 2 models, at most 6 of an "
+    )
     assert "23 attempts were never made: a policy that asks for one ends." in text
-    for policy in ("recorded", "oracle", "only-scripted-b", "plausible-5", "random", "all"):
+    for policy in (
+        "recorded",
+        "oracle",
+        "only-scripted-b",
+        "plausible-5",
+        "random",
+        "all",
+    ):
         assert f"\n| {policy} | " in text
     assert "\n| evidence | " not in text, "the run has none"
     assert "from the run's own (5 %, Holm, 11 policies): none.\n" in text
@@ -122,28 +133,45 @@ value = 3
 """
 
 
-def test_a_policy_of_a_file_is_added(demo: Path, tmp_path: Path, report: Report) -> None:
+def test_a_policy_of_a_file_is_added(
+    demo: Path, tmp_path: Path, report: Report
+) -> None:
     path = tmp_path / "own.py"
     path.write_text(OWN)
-    words = ("--no-page", "--json", "--policy", f"{path}:plain", "--policy", "plausible")
+    words = (
+        "--no-page",
+        "--json",
+        "--policy",
+        f"{path}:plain",
+        "--policy",
+        "plausible",
+    )
     code, text, said = report(demo, *words)
     assert (code, said) == (0, "")
     found = {each["name"]: each for each in json.loads(text)["policies"]}
     assert [*found] == ["recorded", "oracle", "plausible", f"{path}:plain"]
     assert found["plausible"]["resolved"] == found[f"{path}:plain"]["resolved"]
     code, text, _ = report(demo, "--no-page", "--policy", f"{path}:plain")
-    assert code == 0 and "\n| plausible-2 | " in text, "a file alone is added to all others"
+    assert code == 0 and "\n| plausible-2 | " in text, (
+        "a file alone is added to all others"
+    )
     code, text, _ = report(demo, "--no-page", "--json", "--policy", f"{path}:for_ever")
     endless = json.loads(text)["policies"][-1]
     assert (endless["resolved"]["low"], endless["resolved"]["high"]) == (0, 1)
 
 
-def test_the_policy_of_the_document_works(demo: Path, tmp_path: Path, report: Report) -> None:
+def test_the_policy_of_the_document_works(
+    demo: Path, tmp_path: Path, report: Report
+) -> None:
     part = DOCUMENT.partition("## A policy of your own\n\n")[2].partition("\n\n`")[0]
     (tmp_path / "mine.py").write_text(dedent(part))
-    code, text, _ = report(demo, "--no-page", "--json", "--policy", tmp_path / "mine.py:cautious")
+    code, text, _ = report(
+        demo, "--no-page", "--json", "--policy", tmp_path / "mine.py:cautious"
+    )
     assert code == 0
-    assert json.loads(text)["policies"][-1]["attempts"]["value"] == 13, "no attempt was tested"
+    assert json.loads(text)["policies"][-1]["attempts"]["value"] == 13, (
+        "no attempt was tested"
+    )
 
 
 def test_the_document_names_all_policies() -> None:
@@ -209,14 +237,20 @@ def test_a_wrong_file_is_one_line(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--policy", "best"], "--policy 'best' is not known; give first, plausible, random,"),
+        (
+            ["--policy", "best"],
+            "--policy 'best' is not known; give first, plausible, random,",
+        ),
         (["--policy", "plausible-x"], "--policy 'plausible-x' is not known"),
         (["--policy", "budget-x"], "--policy 'budget-x' is not known"),
         (["--policy", "only-gpt-9"], "--policy 'only-gpt-9' is not known"),
         (["--compare"], "--lab takes runs, --policy, --samples and --json"),
         (["--table"], "--lab takes runs, --policy, --samples and --json"),
         (["--verify"], "--lab takes runs, --policy, --samples and --json"),
-        (["--all-attempts"], "--lab evaluates nothing: run report.py RUN --all-attempts first"),
+        (
+            ["--all-attempts"],
+            "--lab evaluates nothing: run report.py RUN --all-attempts first",
+        ),
         (["--evaluator", "none"], "--lab evaluates nothing"),
         (["--samples", "0"], "--samples"),
     ],
@@ -238,16 +272,22 @@ def test_one_run_twice_and_a_policy_without_the_lab(
     assert run_cli(main, "report.py") == 2
 
 
-def test_two_runs_and_a_run_with_evidence(demo: Path, tmp_path: Path, report: Report) -> None:
+def test_two_runs_and_a_run_with_evidence(
+    demo: Path, tmp_path: Path, report: Report
+) -> None:
     shutil.copytree(demo.parent.parent, tmp_path / "out")
     folder = tmp_path / "out/predictions/r"
     for path in folder.glob("demo__*.json"):
         content = json.loads(path.read_text())
-        content["evidence"] = {"scripts": [{"id": "s1", "source": "issue", "base": [2, 2]}]}
+        content["evidence"] = {
+            "scripts": [{"id": "s1", "source": "issue", "base": [2, 2]}]
+        }
         path.write_text(json.dumps(content))
     _, text, _ = report(folder, "--no-page")
     assert "\n| evidence | " in text
     code, text, _ = report(folder, demo, "--no-page", "--samples", "20")
     assert code == 0
-    assert text.startswith("# Lab: r + r\n\n6 instances, 26 attempts of 2 models, at most 12 of")
+    assert text.startswith(
+        "# Lab: r + r\n\n6 instances, 26 attempts of 2 models, at most 12 of"
+    )
     assert "\n| evidence | " not in text, "classes are those of one run"

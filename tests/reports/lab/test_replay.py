@@ -64,7 +64,10 @@ def test_no_policy_is_shown_a_verdict() -> None:
     plain, other = lab_data([run]), lab_data([without_verdicts(run, turned)])
     assert watched(plain) == watched(other)
     assert len(watched(plain)) > 20 * len(EVERY)
-    shares = [run_lab(data, policies_of(data, ["first"]), 1).policies for data in (plain, other)]
+    shares = [
+        run_lab(data, policies_of(data, ["first"]), 1).policies
+        for data in (plain, other)
+    ]
     assert shares[0][2].resolved != shares[1][2].resolved
 
 
@@ -80,7 +83,8 @@ def test_the_range_holds_the_truth(lost: str) -> None:
             attempts = attempts[: dice.randint(1, 6)]
         else:
             attempts = tuple(
-                replace(a, verdict=None if dice.random() < 0.4 else a.verdict) for a in attempts
+                replace(a, verdict=None if dice.random() < 0.4 else a.verdict)
+                for a in attempts
             )
         instances.append(replace(one, attempts=attempts))
     part = results(replace(run, instances=tuple(instances)), *EVERY)
@@ -103,13 +107,25 @@ def test_an_attempt_that_was_never_made_is_not_guessed() -> None:
         an_instance("own__thing-2", attempts=(rejected,), resolved=False),
     )
     found = results(run, "plausible", "first", "all")
-    assert (found["plausible"].resolved.low, found["plausible"].resolved.high) == (0.5, 1)
-    assert (found["plausible"].dollars.value, found["plausible"].dollars.complete) == (2, False)
+    assert (found["plausible"].resolved.low, found["plausible"].resolved.high) == (
+        0.5,
+        1,
+    )
+    assert (found["plausible"].dollars.value, found["plausible"].dollars.complete) == (
+        2,
+        False,
+    )
     assert (found["first"].resolved.low, found["first"].unknown) == (0.5, 0)
     assert found["all"].unknown == 1
     best = run_lab(lab_data([run]), (), SAMPLES).best
-    assert [(row.oracle.low, row.oracle.high) for row in best] == [(0.5, 0.75), (0.5, 1)]
-    assert [(row.least_bad.low, row.least_bad.high) for row in best] == [(0.5, 0.75), (0.5, 1)]
+    assert [(row.oracle.low, row.oracle.high) for row in best] == [
+        (0.5, 0.75),
+        (0.5, 1),
+    ]
+    assert [(row.least_bad.low, row.least_bad.high) for row in best] == [
+        (0.5, 0.75),
+        (0.5, 1),
+    ]
 
 
 def test_costs_are_a_bound_where_only_some_orders_ask_for_a_missing_attempt() -> None:
@@ -124,7 +140,10 @@ def test_costs_are_a_bound_where_only_some_orders_ask_for_a_missing_attempt() ->
 
 
 def test_unknown_dollars_may_end_the_work_before_any_instance() -> None:
-    free = [an_instance(f"own__thing-{n}", attempts=(an_attempt(cost=None),)) for n in (1, 2)]
+    free = [
+        an_instance(f"own__thing-{n}", attempts=(an_attempt(cost=None),))
+        for n in (1, 2)
+    ]
     found = results(a_run(*free), "total-5", "first")
     assert (found["total-5"].resolved.low, found["total-5"].resolved.high) == (0, 1)
     assert found["first"].resolved.low == 1
@@ -140,14 +159,20 @@ def test_an_attempt_that_infrastructure_ended_counts_as_never_made() -> None:
 def test_a_selected_instance_without_a_prediction_is_unknown() -> None:
     run = a_run(an_instance("own__thing-1"), selected=("own__thing-1", "own__thing-2"))
     found = results(run, "first")
-    assert [(each.resolved.low, each.resolved.high) for each in found.values()] == [(0.5, 1)] * 3
+    assert [(each.resolved.low, each.resolved.high) for each in found.values()] == [
+        (0.5, 1)
+    ] * 3
     assert not any(each.dollars.complete for each in found.values())
 
 
 def test_runs_together() -> None:
     """Attempts of a second run follow; its other instances share their turns with the first."""
-    one = a_run(an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2))))
-    again = an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, model="n")))
+    one = a_run(
+        an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2)))
+    )
+    again = an_instance(
+        "own__thing-1", attempts=(an_attempt(1), an_attempt(2, model="n"))
+    )
     two = a_run(again, an_instance("own__thing-2"), name="s")
     data = lab_data([one, two])
     assert data.turns == (
@@ -164,8 +189,12 @@ def test_runs_together() -> None:
 
 
 def test_equal_patches_are_those_with_the_same_lines() -> None:
-    text = "diff --git a/a b/a\nindex 1..2 100644\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n"
-    moved = text.replace("1..2", "3..4").replace("@@ -1 +1 @@", "@@ -9,2 +9,2 @@ def f():")
+    text = (
+        "diff --git a/a b/a\nindex 1..2 100644\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n"
+    )
+    moved = text.replace("1..2", "3..4").replace(
+        "@@ -1 +1 @@", "@@ -9,2 +9,2 @@ def f():"
+    )
     other = text.replace("+2", "+ 2")
     attempts = tuple(
         an_attempt(n, try_=n, patch=patch, submittable_patch=patch)
@@ -193,9 +222,12 @@ def test_classes_and_scripts_are_those_of_recorded_evidence() -> None:
         }
     )
     attempts = tuple(
-        an_attempt(n, try_=n, patch=f"p{n}", submittable_patch=f"p{n}") for n in (1, 2, 3)
+        an_attempt(n, try_=n, patch=f"p{n}", submittable_patch=f"p{n}")
+        for n in (1, 2, 3)
     )
-    (found,) = lab_data([a_run(an_instance(attempts=attempts, evidence=known))]).instances
+    (found,) = lab_data(
+        [a_run(an_instance(attempts=attempts, evidence=known))]
+    ).instances
     made = [one.tried for one in found.made.values()]
     assert [one.equals for one in made] == ["a", "b", "a"]
     assert [one.passed for one in made] == [{"s1"}, frozenset(), {"s1"}]
@@ -206,7 +238,9 @@ def test_classes_and_scripts_are_those_of_recorded_evidence() -> None:
 def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
     outcomes: tuple[bool | None, ...] = (True, None, False)
     every = [
-        Candidate(1, patch, True, *values, edits_test_configuration=marked, untested=why)
+        Candidate(
+            1, patch, True, *values, edits_test_configuration=marked, untested=why
+        )
         for patch in ("p", "")
         for marked in (False, True)
         for why in ("", "no test could tell")

@@ -40,13 +40,19 @@ def test_intervals_and_tests_are_right_as_often_as_they_say() -> None:
     for seed in range(worlds):
         data = lab_data([World(lambda *_: 0.4, tries=1).run(60, seed)])
         report = run_lab(data, policies_of(data, ["reversed"]), SAMPLES)
-        held += report.best[1].oracle.interval.low <= 0.64 <= report.best[1].oracle.interval.high
+        held += (
+            report.best[1].oracle.interval.low
+            <= 0.64
+            <= report.best[1].oracle.interval.high
+        )
         wrong += any((e.p_corrected or 1) < 0.05 for e in report.policies)
     assert 0.87 <= held / worlds < 1
     assert wrong / worlds <= 0.12
 
 
-@pytest.mark.parametrize("policy", ["plausible", "random", "reversed", "plausible-4", "first"])
+@pytest.mark.parametrize(
+    "policy", ["plausible", "random", "reversed", "plausible-4", "first"]
+)
 def test_stopping_at_the_first_accepted_attempt(policy: str) -> None:
     """Attempts are rejected with chance r; the work ends as a geometric series cut at n."""
     right, accepted = 0.3, 0.25
@@ -64,7 +70,12 @@ def test_stopping_at_the_first_accepted_attempt(policy: str) -> None:
 def test_each_model_alone_and_their_order() -> None:
     world = World(lambda model, number: {"a": 0.2, "b": 0.6}[model])
     found = results(world.run(MANY), "only-a", "only-b", "first", "reversed")
-    for policy, chance in (("only-a", 0.2), ("only-b", 0.6), ("first", 0.2), ("reversed", 0.6)):
+    for policy, chance in (
+        ("only-a", 0.2),
+        ("only-b", 0.6),
+        ("first", 0.2),
+        ("reversed", 0.6),
+    ):
         assert_near(found[policy].resolved, chance)
 
 
@@ -72,11 +83,15 @@ def test_each_model_alone_and_their_order() -> None:
 def test_scripts_decide_by_their_majority(chance: float) -> None:
     """One of two patches is right, and each of three scripts takes its side with ``chance``."""
     solves = {"a": 0.0, "b": 1.0}
-    world = World(lambda model, _: solves[model], tries=1, shared=1.0, scripts=(chance,) * 3)
+    world = World(
+        lambda model, _: solves[model], tries=1, shared=1.0, scripts=(chance,) * 3
+    )
     found = results(world.run(MANY), "evidence", "all")
     majority = sum(comb(3, n) * chance**n * (1 - chance) ** (3 - n) for n in (2, 3))
     assert_near(found["evidence"].resolved, majority)
-    assert found["all"].resolved.high == 0, "the first plausible attempt is the wrong one"
+    assert found["all"].resolved.high == 0, (
+        "the first plausible attempt is the wrong one"
+    )
 
 
 def test_all_candidates_and_all_scripts_may_be_wrong() -> None:
@@ -91,7 +106,9 @@ def test_a_shared_mistake_outvotes_a_right_patch() -> None:
     """Where models err together, the largest class is worse than any attempt."""
     together = World(lambda *_: 0.3, shared=1.0).run(MANY)
     apart = World(lambda *_: 0.3, shared=0.0).run(MANY)
-    all_six = [run_lab(lab_data([run]), (), SAMPLES).best[-1] for run in (together, apart)]
+    all_six = [
+        run_lab(lab_data([run]), (), SAMPLES).best[-1] for run in (together, apart)
+    ]
     assert all_six[0].most_agreed.high < all_six[0].least_bad.low
     assert all_six[1].most_agreed.low > all_six[1].least_bad.high
 

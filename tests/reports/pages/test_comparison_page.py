@@ -38,9 +38,17 @@ from tests.support.rundata import a_run, an_instance, old_prediction, write_run
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-in_browser = pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "has one")
+in_browser = pytest.mark.skipif(
+    bool(missing_browser()), reason=missing_browser() or "has one"
+)
 # What both resolved, only one, neither, and what one of them has no verdict on.
-A = {"own__a-1": True, "own__a-2": True, "own__b-1": False, "own__b-2": False, "own__c-1": True}
+A = {
+    "own__a-1": True,
+    "own__a-2": True,
+    "own__b-1": False,
+    "own__b-2": False,
+    "own__c-1": True,
+}
 B = {"own__a-1": True, "own__a-2": False, "own__b-1": True, "own__b-2": False}
 
 
@@ -81,7 +89,9 @@ def test_what_is_compared_stands_in_the_page(page: Path) -> None:
 
 def test_instances_that_differ_come_first() -> None:
     runs = [
-        a_run(*(an_instance(name, resolved=r) for name, r in verdicts.items()), name=name)
+        a_run(
+            *(an_instance(name, resolved=r) for name, r in verdicts.items()), name=name
+        )
         for name, verdicts in (("a", A), ("b", B))
     ]
     stats = [collect(run, split_of("", "", 0)) for run in runs]
@@ -93,13 +103,22 @@ def test_instances_that_differ_come_first() -> None:
     found = [(row.instance_id, row.agreement) for row in view.rows]
     differ, lack, same = (agreement.value for agreement in Agreement)
     assert found == [
-        ("own__a-2", differ), ("own__b-1", differ), ("own__c-1", lack), ("own__a-1", same),
+        ("own__a-2", differ),
+        ("own__b-1", differ),
+        ("own__c-1", lack),
+        ("own__a-1", same),
         ("own__b-2", same),
-    ]  # fmt: skip
+    ]
     [(table, _)] = view.pairs
     assert [row[1:] for row in table.rows] == [("1", "1"), ("1", "1")]
-    assert [cell.verdict.key for cell in view.rows[0].cells] == ["resolved", "not_resolved"]
-    assert [cell.verdict.key for cell in view.rows[2].cells] == ["resolved", "no_prediction"]
+    assert [cell.verdict.key for cell in view.rows[0].cells] == [
+        "resolved",
+        "not_resolved",
+    ]
+    assert [cell.verdict.key for cell in view.rows[2].cells] == [
+        "resolved",
+        "no_prediction",
+    ]
     assert [cell.link for cell in view.rows[2].cells] == ["0/x.html#own__c-1", ""]
 
 
@@ -111,7 +130,9 @@ def test_links_lead_to_pages_that_are_there(page: Path, tmp_path: Path) -> None:
         assert not path or (page.parent / unquote(path)).is_file()
         assert path or f'id="{fragment}"' in page.read_text()
     alone = make_comparison(tmp_path, write_runs(tmp_path))
-    assert not [link for link in Texts(alone.read_text()).links if "report.html" in link]
+    assert not [
+        link for link in Texts(alone.read_text()).links if "report.html" in link
+    ]
 
 
 def test_names_of_folders_stay_short() -> None:
@@ -124,7 +145,9 @@ def test_names_of_folders_stay_short() -> None:
 def test_hostile_texts_make_no_elements_and_secrets_are_removed(tmp_path: Path) -> None:
     run = write_hostile_run(tmp_path)
     names = [f"{ATTACK} very-secret", "other"]
-    report = make_comparison(tmp_path, [run, run], names, Redactor({"KEY": "very-secret"}))
+    report = make_comparison(
+        tmp_path, [run, run], names, Redactor({"KEY": "very-secret"})
+    )
     seen = Texts(report.read_text())
     assert seen.elements.count("script") == 1
     assert "svg" not in seen.elements
@@ -161,7 +184,10 @@ def test_sorting_and_filters(opened: WebDriver) -> None:
     find(opened, "input[name=words]").send_keys("b-1")
     assert cells(opened, 0) == ["own__b-1"]
     find(opened, "#filters button").click()
-    wait(opened, "return document.getElementById('shown').textContent.startsWith('5 of 5')")
+    wait(
+        opened,
+        "return document.getElementById('shown').textContent.startsWith('5 of 5')",
+    )
     assert len(cells(opened, 0)) == 5
 
 
@@ -182,7 +208,13 @@ def test_the_keyboard_reaches_everything(opened: WebDriver) -> None:
     for _ in range(40):
         ActionChains(opened).send_keys(Keys.TAB).perform()
         reached.append(str(run_js(opened, "return document.activeElement.outerHTML")))
-    for part in ('name="words"', 'name="agreement"', ">Verdicts</button>", "#own__b-2", "<summary"):
+    for part in (
+        'name="words"',
+        'name="agreement"',
+        ">Verdicts</button>",
+        "#own__b-2",
+        "<summary",
+    ):
         assert any(part in element for element in reached), part
 
 
@@ -200,7 +232,12 @@ def test_the_picture_is_drawn_in_both_themes(opened: WebDriver) -> None:
 @in_browser
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_nothing_is_wider_than_the_screen(opened: WebDriver, width: int) -> None:
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    metrics = {
+        "width": width,
+        "height": 800,
+        "deviceScaleFactor": 1,
+        "mobile": width < 500,
+    }
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
         assert run_js(opened, "return document.documentElement.scrollWidth") <= width
@@ -220,5 +257,8 @@ def test_hostile_texts_run_no_script(browser: WebDriver, tmp_path: Path) -> None
     assert browser.get_log("browser") == []
     [picture] = (report.parent / "figures").glob("*.svg")
     browser.get(picture.as_uri())
-    assert run_js(browser, "return document.querySelectorAll('script, [onload]').length") == 0
+    assert (
+        run_js(browser, "return document.querySelectorAll('script, [onload]').length")
+        == 0
+    )
     assert run_js(browser, "return document.querySelector('parsererror') === null")

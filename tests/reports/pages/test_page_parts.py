@@ -29,11 +29,20 @@ def html(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Some *words* and `code`.", "<p>Some <em>words</em> and <code>code</code>.</p>"),
+        (
+            "Some *words* and `code`.",
+            "<p>Some <em>words</em> and <code>code</code>.</p>",
+        ),
         ("# Big\n\n###### Small", "<h3>Big</h3><h6>Small</h6>"),
-        ("```python\na < b\n```", '<pre><code class="language-python">a &lt; b\n</code></pre>'),
+        (
+            "```python\na < b\n```",
+            '<pre><code class="language-python">a &lt; b\n</code></pre>',
+        ),
         ("| a | b |\n| - | - |\n| 1 | 2 |", "<td>1</td>"),
-        ("[here](http://x.org/a)", 'here <span class="address">(http://x.org/a)</span>'),
+        (
+            "[here](http://x.org/a)",
+            'here <span class="address">(http://x.org/a)</span>',
+        ),
         ("<http://x.org/>", "<p>http://x.org/</p>"),
     ],
 )
@@ -62,7 +71,9 @@ def test_nothing_in_an_issue_becomes_an_element_that_acts(text: str) -> None:
 
 def test_long_and_swelling_issues_stay_plain() -> None:
     assert rendered_issue("x" * 60_000) is None
-    assert rendered_issue("|a" * 200 + "\n" + "|-" * 200 + "\n" + "|\n" * 10_000) is None
+    assert (
+        rendered_issue("|a" * 200 + "\n" + "|-" * 200 + "\n" + "|\n" * 10_000) is None
+    )
 
 
 def test_a_secret_that_markdown_puts_together_is_redacted() -> None:
@@ -81,7 +92,9 @@ def test_headers_of_a_diff_are_no_changes() -> None:
     assert removed == ["--- a comment that goes", "-select &lt;2&gt;"]
     assert re.findall(r'<span class="gi">([^\n]*)</span>', marked) == ["+++ x"]
     assert "gi" in styles and "\n--- a/q.sql\n+++ b/q.sql\n" in marked
-    assert re.sub("<[^>]+>", "", marked).replace("&lt;", "<").replace("&gt;", ">") == patch
+    assert (
+        re.sub("<[^>]+>", "", marked).replace("&lt;", "<").replace("&gt;", ">") == patch
+    )
 
 
 def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
@@ -101,7 +114,10 @@ def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
     page = (folder / "report/instances" / f"{SIX}.html").read_text()
     summaries = re.findall(r"<summary>(Attempt .*?)</summary>", page)
     plain = [re.sub("<[^>]+>", "", summary) for summary in summaries]
-    assert plain[0] == "Attempt 1 · scripted-a, try 1 · ✗ edit failed · ✗ not resolved · $0.1683"
+    assert (
+        plain[0]
+        == "Attempt 1 · scripted-a, try 1 · ✗ edit failed · ✗ not resolved · $0.1683"
+    )
     assert plain[1] == "Attempt 2 · scripted-b, try 1 · ✗ lint failed · $0.0004"
     assert plain[-1].endswith("★ chosen")
     overview = (folder / "report/report.html").read_text()

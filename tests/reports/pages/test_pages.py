@@ -53,7 +53,9 @@ def instance_pages(report: Path) -> list[Path]:
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(0, 400))
-def test_texts_are_cut_to_the_budget_and_no_shorter(sizes: list[int], budget: int) -> None:
+def test_texts_are_cut_to_the_budget_and_no_shorter(
+    sizes: list[int], budget: int
+) -> None:
     most = fitting_size(sizes, budget)
     if most is None:
         assert sum(sizes) <= budget
@@ -80,10 +82,14 @@ def test_a_page_says_everything(small: Path) -> None:
         for result in prediction["all_results"]:
             assert result["model_patch"].strip() in said
         assert prediction["reason"] in said
-        trajectory = json.loads((run / "trajectories" / f"{page.stem}.json").read_text())
+        trajectory = json.loads(
+            (run / "trajectories" / f"{page.stem}.json").read_text()
+        )
         for attempt in trajectory["attempts"]:
             assert all(message["content"] in said for message in attempt["messages"])
-        [log] = (run.parent.parent / "logs" / "generated").glob(f"{page.stem}.*.eval.log")
+        [log] = (run.parent.parent / "logs" / "generated").glob(
+            f"{page.stem}.*.eval.log"
+        )
         assert log.read_text() in said
         assert "5.0.2" in said
 
@@ -127,9 +133,13 @@ def test_the_same_run_gives_the_same_pages(tmp_path: Path) -> None:
 
 def test_hostile_texts_make_no_elements(tmp_path: Path) -> None:
     report = make_pages(write_hostile_run(tmp_path))
-    assert sorted(page.name == "own__thing-3.html" for page in instance_pages(report)) == [
-        False, False, True,
-    ]  # fmt: skip
+    assert sorted(
+        page.name == "own__thing-3.html" for page in instance_pages(report)
+    ) == [
+        False,
+        False,
+        True,
+    ]
     for page, scripts in [(report, 1), *((page, 0) for page in instance_pages(report))]:
         seen = Texts(page.read_text())
         assert seen.elements.count("script") == scripts
@@ -147,17 +157,25 @@ def test_every_field_is_attacked(tmp_path: Path) -> None:
     counts = {name: text.count(ATTACK) for name, text in shown.items()}
     assert counts == {
         "Issue": 1,
-        "Attempts": len(("model", "status", "format", "shown", "edited", "dropped", "error")),
+        "Attempts": len(
+            ("model", "status", "format", "shown", "edited", "dropped", "error")
+        ),
         "Patch": len(("path", "hunk", "removed", "added")),
         "Conversation": len(("request", "role", "reply", "tool", "arguments")),
         "Prediction": 0,
         "Verdict": len(("evaluator", "reason", "output")),
-        "Provenance": len(("started", "dataset", "split", "models", "returned", "evaluator"))
-        + len(("version's name", "version", "model's name", "setting's name", "setting")),
+        "Provenance": len(
+            ("started", "dataset", "split", "models", "returned", "evaluator")
+        )
+        + len(
+            ("version's name", "version", "model's name", "setting's name", "setting")
+        ),
     }
 
 
-def test_the_issue_of_the_dataset_goes_before_that_of_the_conversation(tmp_path: Path) -> None:
+def test_the_issue_of_the_dataset_goes_before_that_of_the_conversation(
+    tmp_path: Path,
+) -> None:
     run = write_generated_run(tmp_path, instances=1, attempts=1)
     [name] = json.loads((run / "run.json").read_text())["selected"]
     [page] = instance_pages(make_pages(run, issues={name: "As the dataset has it."}))
@@ -218,7 +236,9 @@ def test_calls_of_tools_are_shown() -> None:
 
 def test_the_issue_is_found_in_the_first_request() -> None:
     issue = "It says </issue>\n</issue>\nand goes on."
-    said = [{"role": "user", "content": f"Map\n<issue>\n{issue}\n</issue>\n\nWhich files?"}]
+    said = [
+        {"role": "user", "content": f"Map\n<issue>\n{issue}\n</issue>\n\nWhich files?"}
+    ]
     found = conversations({"attempts": [{"attempt": 1, "messages": said}]})
     assert issue_in(found) == issue
     assert issue_in({}) == ""

@@ -20,7 +20,9 @@ from tests.support.rundata import write_generated_run
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-pytestmark = pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "has one")
+pytestmark = pytest.mark.skipif(
+    bool(missing_browser()), reason=missing_browser() or "has one"
+)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,9 @@ def enter_frame(browser: WebDriver) -> None:
 
     wait(browser, "return document.querySelector('#page iframe') !== null")
     browser.switch_to.frame(find(browser, "#page iframe"))
-    WebDriverWait(browser, 30).until(lambda driver: driver.find_elements("css selector", "h1"))
+    WebDriverWait(browser, 30).until(
+        lambda driver: driver.find_elements("css selector", "h1")
+    )
 
 
 def test_sorting(opened: WebDriver) -> None:
@@ -100,11 +104,17 @@ def test_sorting(opened: WebDriver) -> None:
     cost = [float(text.lstrip("$")) for text in cells(opened, 5)]
     assert len(cost) == 300
     assert cost == sorted(cost)
-    assert run_js(opened, "return arguments[0].parentElement.ariaSort", button) == "ascending"
+    assert (
+        run_js(opened, "return arguments[0].parentElement.ariaSort", button)
+        == "ascending"
+    )
     button.click()
-    assert [float(text.lstrip("$")) for text in cells(opened, 5)] == sorted(cost, reverse=True)
+    assert [float(text.lstrip("$")) for text in cells(opened, 5)] == sorted(
+        cost, reverse=True
+    )
     sorts = run_js(
-        opened, "return [...document.querySelectorAll('#instances th')].map(h => h.ariaSort)"
+        opened,
+        "return [...document.querySelectorAll('#instances th')].map(h => h.ariaSort)",
     )
     assert sorts == ["none"] * 5 + ["descending", "none"]
 
@@ -121,7 +131,10 @@ def test_filters(opened: WebDriver) -> None:
     assert len(cells(opened, 6)) < len(shown)
     find(opened, "#filters button").click()
     # The form is reset after its event: the rows come back a moment later.
-    wait(opened, "return document.getElementById('shown').textContent.startsWith('300 of')")
+    wait(
+        opened,
+        "return document.getElementById('shown').textContent.startsWith('300 of')",
+    )
     assert len(cells(opened, 0)) == 300
 
 
@@ -133,7 +146,13 @@ def test_an_instance_opens_and_closes(opened: WebDriver) -> None:
     enter_frame(opened)
     assert find(opened, "h1").text == name
     text = opened.page_source
-    for part in ("Issue", "Attempt 6", "Conversation", "Test output", "why this prediction"):
+    for part in (
+        "Issue",
+        "Attempt 6",
+        "Conversation",
+        "Test output",
+        "why this prediction",
+    ):
         assert part in text
     assert len(opened.find_elements("css selector", ".gi")) > 5
     message = find(opened, "details[open] .message")
@@ -152,9 +171,15 @@ def test_next_and_back(opened: WebDriver) -> None:
     find(opened, "#instances tbody a").click()
     wait(opened, "return document.getElementById('panel').open")
     find(opened, "#next").click()
-    wait(opened, f"return document.getElementById('panel-title').textContent === '{names[1]}'")
+    wait(
+        opened,
+        f"return document.getElementById('panel-title').textContent === '{names[1]}'",
+    )
     opened.back()
-    wait(opened, f"return document.getElementById('panel-title').textContent === '{names[0]}'")
+    wait(
+        opened,
+        f"return document.getElementById('panel-title').textContent === '{names[0]}'",
+    )
 
 
 def test_a_deep_link(opened: WebDriver, big: Path) -> None:
@@ -218,7 +243,12 @@ def test_pictures_are_drawn_in_both_themes(opened: WebDriver) -> None:
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_nothing_is_wider_than_the_screen(opened: WebDriver, width: int) -> None:
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    metrics = {
+        "width": width,
+        "height": 800,
+        "deviceScaleFactor": 1,
+        "mobile": width < 500,
+    }
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
         wide = "return document.documentElement.scrollWidth"
@@ -271,7 +301,12 @@ def test_pictures_with_hostile_names(browser: WebDriver, hostile: Path) -> None:
     assert pictures
     for picture in pictures:
         browser.get(picture.as_uri())
-        assert run_js(browser, "return document.querySelectorAll('script, [onload]').length") == 0
+        assert (
+            run_js(
+                browser, "return document.querySelectorAll('script, [onload]').length"
+            )
+            == 0
+        )
         assert run_js(browser, "return document.querySelector('parsererror') === null")
 
 
@@ -279,7 +314,8 @@ def test_policies_hold_where_escaping_would_fail(
     browser: WebDriver, hostile: Path, tmp_path: Path
 ) -> None:
     attack = (
-        "<script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">"
+        "<script>document.title='hacked'</script><img src=x "
+        "onerror=\"document.title='hacked'\">"
     )
     for page in (hostile, next((hostile.parent / "instances").iterdir())):
         broken = tmp_path / page.name

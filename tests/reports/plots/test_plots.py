@@ -43,9 +43,15 @@ def difference(a: str, b: str, value: float, interval: Interval) -> RunCompariso
 def everything(name: str = "gpt-4o") -> FigureData:
     score = Score(name, Share.made(79, 300), official=True)
     return FigureData(
-        attempts=(AttemptBar(1, 61, 140, 7, 61 / 300), AttemptBar(2, 18, 31, 0, 79 / 300)),
+        attempts=(
+            AttemptBar(1, 61, 140, 7, 61 / 300),
+            AttemptBar(2, 18, 31, 0, 79 / 300),
+        ),
         steps=(limited(1, "300.5", 61), limited(2, "909.25", 79)),
-        repositories=(RepositoryBar(name, name, 3, 12), RepositoryBar("b/b", "_opus", 1, 7)),
+        repositories=(
+            RepositoryBar(name, name, 3, 12),
+            RepositoryBar("b/b", "_opus", 1, 7),
+        ),
         confusion=Confusion(60, 120, 19, 101, 1 / 3, 60 / 79),
         scores=(score, Score("run2", Share.made(0, 0), official=False)),
         differences=(difference(name, "run2", -0.05, Interval(-0.1, 0.02)),),
@@ -70,7 +76,9 @@ def test_texts_are_texts() -> None:
     assert by_name.keys() == expected.keys()
     for name, wanted in expected.items():
         for svg in (by_name[name].light, by_name[name].dark):
-            assert set(wanted) <= {line for text in words(svg) for line in text.splitlines()}
+            assert set(wanted) <= {
+                line for text in words(svg) for line in text.splitlines()
+            }
 
 
 def test_names_of_any_kind_can_be_drawn() -> None:
@@ -90,7 +98,9 @@ def test_an_empty_part_gives_no_picture() -> None:
 
 def test_files_are_written_for_print(tmp_path: Path) -> None:
     pictures = write_figures(everything(), tmp_path)
-    names = {f"{picture.name}.{kind}" for picture in pictures for kind in ("svg", "png")}
+    names = {
+        f"{picture.name}.{kind}" for picture in pictures for kind in ("svg", "png")
+    }
     assert {path.name for path in tmp_path.iterdir()} == names
     for picture in pictures:
         assert (tmp_path / f"{picture.name}.svg").read_text() == picture.light
@@ -109,7 +119,9 @@ def test_secrets_in_names_are_removed(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("error")
 def test_runs_that_do_not_differ_can_be_compared() -> None:
     same = difference("a", "b", 0.0, Interval(0.0, 0.0))
-    [picture] = draw_figures(FigureData(scores=everything().scores, differences=(same,)))
+    [picture] = draw_figures(
+        FigureData(scores=everything().scores, differences=(same,))
+    )
     assert "+0.0 points" in words(picture.light)
 
 
@@ -124,7 +136,9 @@ def test_long_names_keep_their_ends() -> None:
 def luminance(colour: str) -> float:
     """Return the relative luminance (WCAG 2.2) of ``#rrggbb``."""
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    linear = [
+        p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

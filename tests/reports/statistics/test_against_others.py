@@ -27,7 +27,9 @@ from tests.support.rundata import an_instance
 
 CLOSE = {"rel": 1e-9, "abs": 1e-12}
 pairs = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
-shares = st.integers(1, 3000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of)))
+shares = st.integers(1, 3000).flatmap(
+    lambda of: st.tuples(st.integers(0, of), st.just(of))
+)
 
 
 @settings(deadline=None)
@@ -68,7 +70,9 @@ def test_mcnemar_of_many_instances() -> None:
 
 @settings(deadline=None)
 @given(st.integers(1, 60), st.data())
-def test_pass_at_k_is_the_hypergeometric_chance(attempts: int, data: st.DataObject) -> None:
+def test_pass_at_k_is_the_hypergeometric_chance(
+    attempts: int, data: st.DataObject
+) -> None:
     from scipy.stats import hypergeom
 
     good = data.draw(st.integers(0, attempts))
@@ -79,7 +83,9 @@ def test_pass_at_k_is_the_hypergeometric_chance(attempts: int, data: st.DataObje
 
 @settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
-def test_pass_at_k_is_the_mean_over_all_choices(outcomes: list[bool], data: st.DataObject) -> None:
+def test_pass_at_k_is_the_mean_over_all_choices(
+    outcomes: list[bool], data: st.DataObject
+) -> None:
     k = data.draw(st.integers(1, len(outcomes)))
     drawn = [any(choice) for choice in combinations(outcomes, k)]
     expected = sum(drawn) / len(drawn)
@@ -94,7 +100,9 @@ def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
     from sklearn.metrics import confusion_matrix
 
     table = PairedTable.of(some)
-    (neither, only_b), (only_a, both) = confusion_matrix(*zip(*some, strict=True), labels=[0, 1])
+    (neither, only_b), (only_a, both) = confusion_matrix(
+        *zip(*some, strict=True), labels=[0, 1]
+    )
     assert table == PairedTable(both, only_a, only_b, neither)
 
 
@@ -130,11 +138,18 @@ def test_the_bootstrap_agrees_with_scipys(seed: int) -> None:
     table = PairedTable.of(zip(a.tolist(), b.tolist(), strict=True))
     ours = bootstrap_difference(table)
     theirs = bootstrap(
-        (a.astype(float), b.astype(float)), lambda x, y, axis: y.mean(axis) - x.mean(axis),
-        paired=True, vectorized=True, n_resamples=10_000, method="percentile", rng=seed,
-    ).confidence_interval  # fmt: skip
+        (a.astype(float), b.astype(float)),
+        lambda x, y, axis: y.mean(axis) - x.mean(axis),
+        paired=True,
+        vectorized=True,
+        n_resamples=10_000,
+        method="percentile",
+        rng=seed,
+    ).confidence_interval
     assert ours is not None
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1.01 / 300)
+    assert (ours.low, ours.high) == pytest.approx(
+        (theirs.low, theirs.high), abs=1.01 / 300
+    )
     assert ours.low <= table.difference <= ours.high
     assert bootstrap_difference(table) == ours
     assert table.difference == pytest.approx(b.mean() - a.mean())
@@ -149,11 +164,18 @@ def test_the_bootstrap_of_means_agrees_with_scipys(seed: int) -> None:
     a = dice.binomial(20, dice.random(105)) / 20
     b = np.clip(a + dice.choice([-0.1, 0.0, 0.05, 0.2], 105), 0, 1)
     names = [f"problem-{number}" for number in range(105)]
-    ours = compare_means(dict(zip(names, a, strict=True)), dict(zip(names, b, strict=True)))
+    ours = compare_means(
+        dict(zip(names, a, strict=True)), dict(zip(names, b, strict=True))
+    )
     theirs = bootstrap(
-        (a, b), lambda x, y, axis: y.mean(axis) - x.mean(axis),
-        paired=True, vectorized=True, n_resamples=10_000, method="percentile", rng=seed,
-    ).confidence_interval  # fmt: skip
+        (a, b),
+        lambda x, y, axis: y.mean(axis) - x.mean(axis),
+        paired=True,
+        vectorized=True,
+        n_resamples=10_000,
+        method="percentile",
+        rng=seed,
+    ).confidence_interval
     assert ours.interval is not None
     assert (ours.interval.low, ours.interval.high) == pytest.approx(
         (theirs.low, theirs.high), abs=0.004
@@ -180,11 +202,18 @@ def test_the_bootstrap_of_means_is_that_of_verdicts_and_ignores_the_order() -> N
 
 def test_verdicts_are_compared_where_both_have_one() -> None:
     a = {"x": True, "y": True, "z": False, "only a": True}
-    found = compare_verdicts("first", a, "second", {"z": True, "y": True, "x": False, "w": True})
+    found = compare_verdicts(
+        "first", a, "second", {"z": True, "y": True, "x": False, "w": True}
+    )
     assert (found.a, found.b, found.left_out) == ("first", "second", 2)
     assert found.table == PairedTable(both=1, only_a=1, only_b=1, neither=0)
     assert (found.only_a, found.only_b) == (("x",), ("z",))
-    assert (found.difference, found.p_value, found.cost_a, found.cost_b) == (0, 1, None, None)
+    assert (found.difference, found.p_value, found.cost_a, found.cost_b) == (
+        0,
+        1,
+        None,
+        None,
+    )
     nothing = compare_verdicts("first", {}, "second", a)
     assert (nothing.p_value, nothing.difference, nothing.interval) == (None, None, None)
 

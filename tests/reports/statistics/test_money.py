@@ -36,10 +36,14 @@ def priced(tmp_path: Path, cache: Path, provider: Provider) -> Path:
     )
     config = live(provider)
     prices = {model.name: ODD for model in config.models}
-    run = options(tmp_path / "out", cache, "demo__textkit-1", money=Spending(prices=prices))
+    run = options(
+        tmp_path / "out", cache, "demo__textkit-1", money=Spending(prices=prices)
+    )
     assert run_command(config, run, lambda _: None) == 0
     report_command(
-        [tmp_path / "out/predictions/r"], report_options(cache, page=True), lambda _: None
+        [tmp_path / "out/predictions/r"],
+        report_options(cache, page=True),
+        lambda _: None,
     )
     return tmp_path / "out"
 
@@ -48,10 +52,14 @@ def rewritten(path: Path, change: Any) -> None:
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
 
-def test_an_untouched_run_verifies_and_prints_exact_sums(priced: Path, cache: Path) -> None:
+def test_an_untouched_run_verifies_and_prints_exact_sums(
+    priced: Path, cache: Path
+) -> None:
     folder = priced / "predictions/r"
     assert verify(priced, cache) == (0, [f"{folder}: nothing differs"])
-    lines = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()
+    ]
     each = money.dollars(ODD.input * 12_347 + ODD.output * 1_231)
     assert [line["cost"] for line in lines] == [as_text(each)] * 3
     stats = json.loads((folder / "stats.json").read_text())
@@ -71,7 +79,9 @@ def test_amounts_are_rounded_once(amount: Decimal) -> None:
     assert money.dollars(money.as_number(once) or 0) == once
 
 
-@pytest.mark.parametrize("amount", [-1, float("nan"), float("inf"), "x", "1e40", Decimal("-0.1")])
+@pytest.mark.parametrize(
+    "amount", [-1, float("nan"), float("inf"), "x", "1e40", Decimal("-0.1")]
+)
 def test_what_is_no_amount_is_named(amount: Any) -> None:
     with pytest.raises(ValueError, match="not an amount of dollars"):
         money.dollars(amount)

@@ -44,7 +44,9 @@ BY_MODEL = f"""\
 def published() -> list[dict[str, Any]]:
     """Return 300 predictions; ten have no patch, some lack their model or their attempts."""
     files = []
-    for attempt, (predictions, resolved) in enumerate(zip(PREDICTIONS, RESOLVED, strict=True), 1):
+    for attempt, (predictions, resolved) in enumerate(
+        zip(PREDICTIONS, RESOLVED, strict=True), 1
+    ):
         for number in range(predictions):
             name = f"own__thing-{attempt}{number:03d}"
             files.append(old_prediction(name, attempt, resolved=number < resolved))
@@ -77,10 +79,15 @@ def test_both_tables_to_the_digit(tmp_path: Path, name: str) -> None:
     assert text.startswith(f"{BY_ATTEMPT}\n{BY_MODEL}\n")
     assert "79 of 300, 26.3 % (95 % Wilson interval 21.7 % to 31.6 %)" in text
     assert "- Without a patch: 10 of the predictions" in text
-    assert "- Resolved of the whole split, SWE-bench/SWE-bench_Lite (test): 79 of 300" in text
+    assert (
+        "- Resolved of the whole split, SWE-bench/SWE-bench_Lite (test): 79 of 300"
+        in text
+    )
 
 
-def test_no_file_has_its_attempts_and_the_folder_alone_names_the_models(tmp_path: Path) -> None:
+def test_no_file_has_its_attempts_and_the_folder_alone_names_the_models(
+    tmp_path: Path,
+) -> None:
     files = published()
     for content in files:
         content.pop("all_results", None)
@@ -106,10 +113,14 @@ def test_a_part_of_the_run_names_its_denominators(tmp_path: Path) -> None:
     assert "Not evaluated: 3 patches; all shares are lower bounds" in text
 
 
-def test_json_stands_alone_on_standard_output_and_is_what_the_file_holds(tmp_path: Path) -> None:
+def test_json_stands_alone_on_standard_output_and_is_what_the_file_holds(
+    tmp_path: Path,
+) -> None:
     folder = write_run(tmp_path / LABEL, published())
     words = [str(TOP / "report.py"), str(folder), "--evaluator", "none", "--json"]
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=True
+    )
     stats = json.loads(done.stdout)
     assert stats == json.loads((folder / "stats.json").read_text())
     assert stats["counts"]["resolved"] == 79

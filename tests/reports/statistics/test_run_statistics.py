@@ -11,7 +11,13 @@ import pytest
 from llm.chat import Usage
 from reports.data.rundata import AttemptData, CallData
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.statistics.breakdown import by_attempt, by_model, by_origin, by_repository, by_year
+from reports.statistics.breakdown import (
+    by_attempt,
+    by_model,
+    by_origin,
+    by_repository,
+    by_year,
+)
 from reports.statistics.collect import (
     collect,
     effort,
@@ -50,7 +56,9 @@ def test_each_denominator_has_its_name() -> None:
 
 
 def test_sizes_of_splits() -> None:
-    assert split_of("lite", "test", 0) == DatasetSplit("SWE-bench/SWE-bench_Lite (test)", 300)
+    assert split_of("lite", "test", 0) == DatasetSplit(
+        "SWE-bench/SWE-bench_Lite (test)", 300
+    )
     assert split_of("SWE-bench/SWE-bench_Verified", "test", 0).size == 500
     assert split_of("demo", "test", 6) == DatasetSplit("demo (test)", 6)
     assert split_of("own/set", "test", 0).size is None
@@ -73,8 +81,9 @@ def test_models_and_attempts_without_a_prediction_have_rows() -> None:
     two = (an_attempt(1, model="x", **FAILED), an_attempt(2, model="y"))
     run = a_run(an_instance(attempt=2, model="y", attempts=two), models=("x", "y"))
     assert [(r.attempt, r.model, r.predictions.count) for r in by_attempt(run)] == [
-        (1, "x", 0), (2, "y", 1),
-    ]  # fmt: skip
+        (1, "x", 0),
+        (2, "y", 1),
+    ]
     assert [(g.name, g.predictions) for g in by_model(run)] == [("x", 0), ("y", 1)]
     assert by_origin(run) == ()
 
@@ -82,11 +91,19 @@ def test_models_and_attempts_without_a_prediction_have_rows() -> None:
 def test_what_each_further_attempt_buys() -> None:
     first = an_instance("a__a-1")
     dime = Decimal("0.1")
-    early = [an_attempt(n, cost=dime, submittable_patch=f"p{n}", **FAILED) for n in (1, 2)]
-    late = an_instance("a__a-2", attempt=3, winner=3, attempts=(*early, an_attempt(3, cost=dime)))
+    early = [
+        an_attempt(n, cost=dime, submittable_patch=f"p{n}", **FAILED) for n in (1, 2)
+    ]
+    late = an_instance(
+        "a__a-2", attempt=3, winner=3, attempts=(*early, an_attempt(3, cost=dime))
+    )
     rows = limited_runs(a_run(first, late, an_instance("a__a-3", resolved=False)))
     assert [row.resolved for row in rows] == [Share.made(n, 3) for n in (1, 1, 2)]
-    assert [row.dollars for row in rows] == [Decimal("2.1"), Decimal("2.2"), Decimal("2.3")]
+    assert [row.dollars for row in rows] == [
+        Decimal("2.1"),
+        Decimal("2.2"),
+        Decimal("2.3"),
+    ]
     assert [row.dollars_per_further for row in rows] == [2.1, None, 0.1]
     assert [row.lower_bound for row in rows] == [True, True, False]
 
@@ -94,7 +111,9 @@ def test_what_each_further_attempt_buys() -> None:
 def test_the_effect_of_attempts_is_exact_if_all_are_evaluated() -> None:
     def judged(number: int, given: VerdictStatus, **changes: Any) -> AttemptData:
         verdict = Verdict("a__a-1", given, "docker")
-        return an_attempt(number, submittable_patch=f"p{number}", verdict=verdict, **changes)
+        return an_attempt(
+            number, submittable_patch=f"p{number}", verdict=verdict, **changes
+        )
 
     # The second goes before the first, and the fourth, which is predicted, before both.
     attempts = (
@@ -117,7 +136,9 @@ def test_verdicts_of_another_kind_say_nothing_beside_official_ones() -> None:
     attempts = (an_attempt(1), an_attempt(2, submittable_patch="q", verdict=verdict))
     instance = an_instance(attempts=attempts)
     assert [instance.resolved_by(attempt) for attempt in attempts] == [True, None]
-    by_local = replace(instance, verdict=Verdict("a__a-1", VerdictStatus.UNRESOLVED, "local"))
+    by_local = replace(
+        instance, verdict=Verdict("a__a-1", VerdictStatus.UNRESOLVED, "local")
+    )
     assert by_local.resolved_by(attempts[1]) is True
     missing = replace(verdict, status=VerdictStatus.NOT_EVALUATED)
     assert by_local.resolved_by(replace(attempts[1], verdict=missing)) is None
@@ -131,10 +152,17 @@ def test_unknown_dollars_of_an_attempt_make_all_later_sums_unknown() -> None:
 
 
 def test_effort_per_instance_and_per_resolved_instance() -> None:
-    calls = (CallData(Usage(100, 10, 40), Decimal(1), 1.0), CallData(Usage(50, 5), None, 1.0))
-    attempts = (an_attempt(1, calls=calls, reflections=3, edit=False), an_attempt(2, seconds=4.0))
+    calls = (
+        CallData(Usage(100, 10, 40), Decimal(1), 1.0),
+        CallData(Usage(50, 5), None, 1.0),
+    )
+    attempts = (
+        an_attempt(1, calls=calls, reflections=3, edit=False),
+        an_attempt(2, seconds=4.0),
+    )
     run = a_run(
-        an_instance("a__a-1", attempts=attempts), an_instance("a__a-2", resolved=False, cost=None)
+        an_instance("a__a-1", attempts=attempts),
+        an_instance("a__a-2", resolved=False, cost=None),
     )
     found = effort(run)
     assert (found.attempts.known, found.edit_errors) == (3, Share.made(1, 3))
@@ -146,14 +174,17 @@ def test_effort_per_instance_and_per_resolved_instance() -> None:
 
 
 def test_without_trajectories_tokens_are_unknown_and_not_none() -> None:
-    found = effort(a_run(an_instance(attempts=(an_attempt(edit_format=None, seconds=None),))))
+    found = effort(
+        a_run(an_instance(attempts=(an_attempt(edit_format=None, seconds=None),)))
+    )
     for amount in (found.prompt_tokens, found.calls, found.seconds):
         assert (amount.complete, amount.per_instance) == (False, None)
 
 
 def test_money_is_the_ledgers() -> None:
     lines = [
-        LedgerLine(str(n), "answered", "own__thing-1", 1, "m", Decimal("0.1")) for n in range(3)
+        LedgerLine(str(n), "answered", "own__thing-1", 1, "m", Decimal("0.1"))
+        for n in range(3)
     ]
     run = a_run(an_instance(), ledger=tuple(lines))
     assert run.cost == Decimal("0.3")
@@ -166,14 +197,19 @@ def test_gold_files_count_when_all_are_there() -> None:
     first = an_attempt(1, added_files=("a", "b", "c"), edited_files=("a",), **FAILED)
     second = an_attempt(2, added_files=("a",), edited_files=("a", "b"))
     run = [
-        an_instance("a__a-1", gold_files=("a", "b"), attempt=2, attempts=(first, second)),
+        an_instance(
+            "a__a-1", gold_files=("a", "b"), attempt=2, attempts=(first, second)
+        ),
         an_instance("a__a-2", gold_files=("z",), map_files=("y", "z")),
         an_instance("a__a-3", gold_files=("z",), map_files=("y",)),
         an_instance("a__a-4", map_files=("y",)),
     ]
     found = gold_files(run)
     assert (found.in_map, found.added_by_any) == (Share.made(1, 2), Share.made(1, 3))
-    assert (found.added_by_winner, found.edited_by_winner) == (Share.made(0, 3), Share.made(1, 3))
+    assert (found.added_by_winner, found.edited_by_winner) == (
+        Share.made(0, 3),
+        Share.made(1, 3),
+    )
 
 
 def test_reasons_by_status() -> None:
@@ -181,13 +217,16 @@ def test_reasons_by_status() -> None:
     missing = Verdict("a__a-2", VerdictStatus.NOT_EVALUATED, "docker", "no image\nx")
     run = a_run(
         an_instance("a__a-1"),
-        an_instance("a__a-2", status="fallback", attempts=failed, resolved=None, verdict=missing),
+        an_instance(
+            "a__a-2", status="fallback", attempts=failed, resolved=None, verdict=missing
+        ),
         an_instance("a__a-3", status="fallback", attempts=failed, resolved=False),
         unfinished=(InstanceEntry("a__a-4", "infra_error", reason="no route to host"),),
     )
     found = failures(run)
     rows = {
-        r.status: (r.instances, [(x.reason, x.count) for x in r.reasons]) for r in found.instances
+        r.status: (r.instances, [(x.reason, x.count) for x in r.reasons])
+        for r in found.instances
     }
     assert rows == {
         "plausible": (1, [("plausible", 1)]),
@@ -195,7 +234,10 @@ def test_reasons_by_status() -> None:
         "infra_error": (1, [("no route to host", 1)]),
     }
     assert [(x.reason, x.count) for x in found.not_evaluated] == [("no image x", 1)]
-    assert [(x.reason, x.count) for x in found.attempts] == [("tests_failed", 2), ("plausible", 1)]
+    assert [(x.reason, x.count) for x in found.attempts] == [
+        ("tests_failed", 2),
+        ("plausible", 1),
+    ]
 
 
 def test_pass_at_k_needs_all_attempts_on_every_instance() -> None:
@@ -204,7 +246,10 @@ def test_pass_at_k_needs_all_attempts_on_every_instance() -> None:
     assert pass_at_ks([one, other]) == ()
     assert pass_at_ks([other]) == ()
     found = pass_at_ks([one, replace(one, instance_id="a__a-3")])
-    assert [(p.k, p.plausible, p.resolved) for p in found] == [(1, 0.5, None), (2, 1.0, None)]
+    assert [(p.k, p.plausible, p.resolved) for p in found] == [
+        (1, 0.5, None),
+        (2, 1.0, None),
+    ]
     lacking = replace(one, attempts=(good, replace(bad, status="not_recorded")))
     assert pass_at_ks([one, lacking]) == (), "that attempt was not made"
     empty = replace(bad, submittable_patch="")
@@ -217,14 +262,33 @@ def test_pass_at_k_needs_all_attempts_on_every_instance() -> None:
 
 def test_a_comparison_is_of_the_instances_that_both_have_a_verdict_on() -> None:
     def run(name: str, verdicts: dict[str, bool | None]) -> object:
-        return a_run(*(an_instance(i, resolved=r) for i, r in verdicts.items()), name=name)
+        return a_run(
+            *(an_instance(i, resolved=r) for i, r in verdicts.items()), name=name
+        )
 
     a = run("a", {"x__x-1": True, "x__x-2": True, "x__x-3": False, "x__x-4": True})
-    b = run("b", {"x__x-1": True, "x__x-2": False, "x__x-3": False, "x__x-4": None, "x__x-5": True})
+    b = run(
+        "b",
+        {
+            "x__x-1": True,
+            "x__x-2": False,
+            "x__x-3": False,
+            "x__x-4": None,
+            "x__x-5": True,
+        },
+    )
     found = compare(a, b)  # type: ignore[arg-type]
-    assert (found.table.both, found.table.only_a, found.table.only_b, found.table.neither) == (
-        1, 1, 0, 1,
-    )  # fmt: skip
+    assert (
+        found.table.both,
+        found.table.only_a,
+        found.table.only_b,
+        found.table.neither,
+    ) == (
+        1,
+        1,
+        0,
+        1,
+    )
     assert (found.left_out, found.only_a, found.only_b) == (2, ("x__x-2",), ())
     assert (found.resolved_a, found.resolved_b) == (Share.made(2, 3), Share.made(1, 3))
     assert found.difference == pytest.approx(-1 / 3)

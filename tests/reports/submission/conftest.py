@@ -59,9 +59,13 @@ def build(run: Path, tmp_path: Path, cache: Path) -> Build:
 
 
 @pytest.fixture(scope="session")
-def clean(played: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Package:
+def clean(
+    played: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path
+) -> Package:
     """The package of a real run with invented verdicts; one instance has no report."""
-    place = shutil.copytree(played.parent.parent, tmp_path_factory.mktemp("clean") / "out")
+    place = shutil.copytree(
+        played.parent.parent, tmp_path_factory.mktemp("clean") / "out"
+    )
     run = place / "predictions/r"
     write_verdicts(run, IDS[1:3])
     (place / f"logs/r/{IDS[5]}.report.json").unlink()

@@ -12,17 +12,27 @@ from tests.support.evidence import NAME, OTHER, by_evidence
 from tests.support.runs import options
 
 
-def test_scripts_matrix_groups_and_reason_are_in_the_package(tmp_path: Path, cache: Path) -> None:
+def test_scripts_matrix_groups_and_reason_are_in_the_package(
+    tmp_path: Path, cache: Path
+) -> None:
     assert run_command(by_evidence(), options(tmp_path, cache, NAME, OTHER), print) == 0
     run = tmp_path / "predictions/r"
     write_verdicts(run, (NAME, OTHER))
     meta = write_meta(tmp_path / "meta", {})
     package = SubmissionOptions("lite", meta, cache=cache, allow_partial=True)
     said: list[str] = []
-    assert submission_command([run], tmp_path / "package", package, said.append) == 0, said
+    assert submission_command([run], tmp_path / "package", package, said.append) == 0, (
+        said
+    )
     shown = (tmp_path / f"package/artifacts/trajs/{NAME}.md").read_text()
-    assert "- choice: attempt 2 is chosen by evidence: it passes 4 of 4 valid scripts" in shown
-    assert "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 32 |" in shown
+    assert (
+        "- choice: attempt 2 is chosen by evidence: it passes 4 of 4 valid scripts"
+        in shown
+    )
+    assert (
+        "| 2, 3 | scripted-b, scripted-a | solved | solved | solved | solved | 32 |"
+        in shown
+    )
     assert 'sys.exit(0 if slugify("Hello,  World!") == "hello-world" else 2)' in shown
     other = (tmp_path / f"package/artifacts/trajs/{OTHER}.md").read_text()
     assert "- choice: no evidence: no script shows the issue" in other
@@ -30,4 +40,6 @@ def test_scripts_matrix_groups_and_reason_are_in_the_package(tmp_path: Path, cac
     assert raw["evidence"]["outcomes"]["s1"] == {"c1": 2, "c2": 0, "c4": 2}
     (readme,) = (tmp_path / "package/entry").rglob("README.md")
     assert "select: evidence" in readme.read_text()
-    assert "by scripts that models wrote for the issue, without any" in readme.read_text()
+    assert (
+        "by scripts that models wrote for the issue, without any" in readme.read_text()
+    )

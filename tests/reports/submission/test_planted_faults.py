@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from reports.submission import validation
-from tests.support.evaluated import ID, KEY, ROW, Change, Package, append, change_json, diff
+from tests.support.evaluated import (
+    ID,
+    KEY,
+    ROW,
+    Change,
+    Package,
+    append,
+    change_json,
+    diff,
+)
 
 DOCUMENT = Path(__file__).parents[3] / "docs/submission.md"
 Plant = Callable[[Package], object]
@@ -19,7 +28,9 @@ Fault = tuple[Plant, str, str]
 
 
 def edit_patch(package: Package, text: str) -> None:
-    package.change_prediction(lambda row: row.update(model_patch=row["model_patch"] + text))
+    package.change_prediction(
+        lambda row: row.update(model_patch=row["model_patch"] + text)
+    )
 
 
 def huge(package: Package) -> None:
@@ -44,28 +55,43 @@ def in_prediction(change: Change) -> Plant:
 
 FAULTS: dict[str, Fault] = {
     "no test output": (
-        lambda p: (p.logs / "test_output.txt.gz").unlink(), "missing", "test_output.txt.gz",
+        lambda p: (p.logs / "test_output.txt.gz").unlink(),
+        "missing",
+        "test_output.txt.gz",
     ),
     "half a character": (
-        in_prediction(lambda row: row.update(model_patch="\udc80")), "unreadable", "not UTF-8",
+        in_prediction(lambda row: row.update(model_patch="\udc80")),
+        "unreadable",
+        "not UTF-8",
     ),
     "a huge file": (huge, "size", f"{ID}.md"),
     "much in all": (
-        lambda p: [(p.artifacts / f"x{n}").write_bytes(bytes(290_000)) for n in range(7)],
-        "size", "GitHub asks",
+        lambda p: [
+            (p.artifacts / f"x{n}").write_bytes(bytes(290_000)) for n in range(7)
+        ],
+        "size",
+        "GitHub asks",
     ),
     "a key in a trajectory": (lambda p: p.say(KEY), "secret", "a key of Anthropic"),
     "a key in a test output": (
-        log_with(b"x" * 65_499 + b" " + KEY.encode()), "secret", "test_output.txt.gz",
+        log_with(b"x" * 65_499 + b" " + KEY.encode()),
+        "secret",
+        "test_output.txt.gz",
     ),
     "a key in the readme": (
-        lambda p: append(p.entry / "README.md", "ghp_" + "a1" * 18), "secret", "GitHub",
+        lambda p: append(p.entry / "README.md", "ghp_" + "a1" * 18),
+        "secret",
+        "GitHub",
     ),
     "an edited test": (
-        lambda p: edit_patch(p, diff("tests/test_new.py")), "test edit", "tests/test_new.py",
+        lambda p: edit_patch(p, diff("tests/test_new.py")),
+        "test edit",
+        "tests/test_new.py",
     ),
     "new test configuration": (
-        lambda p: edit_patch(p, diff("bank/conftest.py")), "test edit", "bank/conftest.py",
+        lambda p: edit_patch(p, diff("bank/conftest.py")),
+        "test edit",
+        "bank/conftest.py",
     ),
     "an edited test in a plain diff": (
         in_prediction(
@@ -73,32 +99,51 @@ FAULTS: dict[str, Fault] = {
                 model_patch="--- a/tests/test_x.py\n+++ b/tests/test_x.py\n@@ -1 +1 @@\n-a\n+b\n"
             )
         ),
-        "test edit", "tests/test_x.py",
+        "test edit",
+        "tests/test_x.py",
     ),
     "a patch that does not apply": (
-        lambda p: edit_patch(p, diff("bank/account.py", "no such line")), "patch", "not apply",
+        lambda p: edit_patch(p, diff("bank/account.py", "no such line")),
+        "patch",
+        "not apply",
     ),
     "a patch of no file": (
-        in_prediction(lambda row: row.update(model_patch="fix it")), "patch", "names no file",
+        in_prediction(lambda row: row.update(model_patch="fix it")),
+        "patch",
+        "names no file",
     ),
     "an open box": (
-        lambda p: append(p.entry / "README.md", "- [ ] more\n"), "readme", "open",
+        lambda p: append(p.entry / "README.md", "- [ ] more\n"),
+        "readme",
+        "open",
     ),
     "the gold patch": (lambda p: p.say(ROW["patch"]), "trace", "the gold patch"),
-    "the hidden tests": (lambda p: p.say(ROW["test_patch"]), "trace", "the hidden tests"),
+    "the hidden tests": (
+        lambda p: p.say(ROW["test_patch"]),
+        "trace",
+        "the hidden tests",
+    ),
     "the name of a hidden test": (
-        lambda p: p.say(f"Make {ROW['FAIL_TO_PASS'][0]} pass."), "trace", "the hidden tests",
+        lambda p: p.say(f"Make {ROW['FAIL_TO_PASS'][0]} pass."),
+        "trace",
+        "the hidden tests",
     ),
     "the lists of tests": (
-        lambda p: p.say("FAIL_TO_PASS: see below"), "trace", "lists of tests",
+        lambda p: p.say("FAIL_TO_PASS: see below"),
+        "trace",
+        "lists of tests",
     ),
     "the hidden tests after the model's word": (
-        lambda p: p.say(ROW["test_patch"], place=3), "trace", "the hidden tests",
+        lambda p: p.say(ROW["test_patch"], place=3),
+        "trace",
+        "the hidden tests",
     ),
     "the hidden tests beside the messages": (
-        in_trajectory(lambda d: d.update(notes=ROW["test_patch"])), "trace", "hidden tests",
+        in_trajectory(lambda d: d.update(notes=ROW["test_patch"])),
+        "trace",
+        "hidden tests",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -21,10 +21,14 @@ from tests.support.evaluated import (
 )
 
 
-def test_the_checklist_says_how_many_attempts_were_made(build: Build, run: Path) -> None:
+def test_the_checklist_says_how_many_attempts_were_made(
+    build: Build, run: Path
+) -> None:
     text = (entry_of(build()[1]) / "README.md").read_text()
     assert "best@k with one prediction: up to 6 attempts" in text
-    assert "Resolved 3 of 6 instances (50.00%; 95 % Wilson interval 18.8 to 81.2)" in text
+    assert (
+        "Resolved 3 of 6 instances (50.00%; 95 % Wilson interval 18.8 to 81.2)" in text
+    )
     assert "only that one was evaluated" in text
     write_other_verdicts(RunStore.of_folder(run))
     judged = (entry_of(build(place="judged")[1]) / "README.md").read_text()
@@ -44,13 +48,17 @@ def only_the_winner(run: Path, name: str) -> None:
     """Remove all attempts of an instance except the winner."""
 
     def cut(data: dict[str, Any]) -> None:
-        data["attempts"] = [a for a in data["attempts"] if a["attempt"] == data["winner"]]
+        data["attempts"] = [
+            a for a in data["attempts"] if a["attempt"] == data["winner"]
+        ]
         data["attempts"][0]["attempt"] = data["winner"] = 1
 
     change_json(run / f"trajectories/{name}.json", cut)
 
     def cut_prediction(data: dict[str, Any]) -> None:
-        data["all_results"] = [a for a in data["all_results"] if a["attempt"] == data["attempt"]]
+        data["all_results"] = [
+            a for a in data["all_results"] if a["attempt"] == data["attempt"]
+        ]
         data["all_results"][0]["attempt"] = data["attempt"] = 1
 
     change_json(run / f"{name}.json", cut_prediction)
@@ -58,11 +66,17 @@ def only_the_winner(run: Path, name: str) -> None:
 
 def test_web_browsing_and_other_agents_are_declared(build: Build, run: Path) -> None:
     change_json(
-        run / "run.json", lambda data: data["config"].update(agent="command:x --key sesame")
+        run / "run.json",
+        lambda data: data["config"].update(agent="command:x --key sesame"),
     )
-    place = entry_of(build(web_browsing=True, web_measures="A proxy let nothing through.")[1])
+    place = entry_of(
+        build(web_browsing=True, web_measures="A proxy let nothing through.")[1]
+    )
     text = (place / "README.md").read_text()
-    assert "Can browse the web, and could not look solutions up: A proxy let nothing" in text
+    assert (
+        "Can browse the web, and could not look solutions up: A proxy let nothing"
+        in text
+    )
     assert "another agent than the harness's own (command)" in text
     assert "sesame" not in text
 
@@ -79,11 +93,19 @@ def test_the_restriction_is_said_before_anything_is_built(
     build: Build, split: str, run: Path
 ) -> None:
     said = build(split)[2]
-    assert said[0].startswith(f"note: since 2025-11-18 {split} accepts only academic and research")
-    assert "open methods with an arXiv preprint or technical report, and at least one" in said[0]
+    assert said[0].startswith(
+        f"note: since 2025-11-18 {split} accepts only academic and research"
+    )
+    assert (
+        "open methods with an arXiv preprint or technical report, and at least one"
+        in said[0]
+    )
     assert sum(line.startswith("note: ") for line in said) == 1
     said = build(split, place="closed", os_system=False, affiliations=[])[2]
-    assert f"note: metadata.yaml says os_system: false, and {split} asks for open methods" in said
+    assert (
+        f"note: metadata.yaml says os_system: false, and {split} asks for open methods"
+        in said
+    )
     assert f"note: README.md names no affiliation, and {split} asks for one" in said
     other = build("lite", place="other", os_system=False, affiliations=[])[2]
     assert not any(line.startswith("note") for line in other)
@@ -121,7 +143,10 @@ def test_the_readme_holds_what_the_checklist_asks_for(build: Build) -> None:
 
 def test_rates_are_rounded_as_the_leaderboards_script_does() -> None:
     lists = lists_of(["a"], ["a"], {"a": True})
-    repos = {"r/x": {"resolved": 3, "total": 17}, "r/y": {"resolved": 139, "total": 283}}
+    repos = {
+        "r/x": {"resolved": 3, "total": 17},
+        "r/y": {"resolved": 139, "total": 283},
+    }
     lines = summary_lines("n", "lite", lists, repos, {})
     assert "- r/x: 3/17 (17.65%)" in lines and "- r/y: 139/283 (49.12%)" in lines
     assert lines[2] == "Resolved 1 instances (0.33%)"

@@ -11,7 +11,14 @@ import pytest
 
 from core.errors import UserError
 from tests.support import run_script
-from tests.support.evaluated import IDS, RESOLVED, Build, change_json, entry_of, write_verdicts
+from tests.support.evaluated import (
+    IDS,
+    RESOLVED,
+    Build,
+    change_json,
+    entry_of,
+    write_verdicts,
+)
 
 
 def drop(run: Path, name: str) -> None:
@@ -22,10 +29,14 @@ def unjudge(run: Path, name: str) -> None:
     (run / f"verdicts/{name}.json").unlink()
 
 
-def test_an_incomplete_run_is_packaged_only_when_asked_for(build: Build, run: Path) -> None:
+def test_an_incomplete_run_is_packaged_only_when_asked_for(
+    build: Build, run: Path
+) -> None:
     drop(run, IDS[0])
     unjudge(run, IDS[1])
-    with pytest.raises(UserError, match=f"1 of the 6 .* no prediction, as {IDS[0]}.*partial"):
+    with pytest.raises(
+        UserError, match=f"1 of the 6 .* no prediction, as {IDS[0]}.*partial"
+    ):
         build()
     code, folder, said = build(partial=True)
     assert code == 0, said
@@ -72,7 +83,8 @@ def broken_report(run: Path) -> None:
 
 def other_dataset(run: Path) -> None:
     change_json(
-        run / "run.json", lambda data: data["dataset"].update(name="SWE-bench/SWE-bench_Verified")
+        run / "run.json",
+        lambda data: data["dataset"].update(name="SWE-bench/SWE-bench_Verified"),
     )
 
 
@@ -105,11 +117,15 @@ def test_a_package_that_is_there_is_not_written_over(build: Build) -> None:
         build(name="Other")
     path = entry_of(build(place="other")[1])
     assert (path.parents[4] / "package").is_dir()
-    assert (entry_of(path.parents[4] / "package") / "README.md").stat().st_mtime_ns == before
+    assert (
+        entry_of(path.parents[4] / "package") / "README.md"
+    ).stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("words", [["--submission", "d"], []])
-def test_the_command_line_names_what_is_missing(words: list[str], tmp_path: Path) -> None:
+def test_the_command_line_names_what_is_missing(
+    words: list[str], tmp_path: Path
+) -> None:
     result = run_script(*words, script="report.py", cwd=tmp_path)
     assert result.returncode == 2
     assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1

@@ -20,7 +20,9 @@ from runs.storage.store import RunStore
 from tests.support.evaluated import IDS, RESOLVED, Build, entry_of, whole_output
 
 
-def test_a_package_holds_everything_and_validates_clean(build: Build, run: Path) -> None:
+def test_a_package_holds_everything_and_validates_clean(
+    build: Build, run: Path
+) -> None:
     code, folder, said = build()
     assert code == 0, said
     assert said[-1].startswith("validated      0 faults")
@@ -39,7 +41,9 @@ def test_a_package_holds_everything_and_validates_clean(build: Build, run: Path)
     lines = (folder / "artifacts/all_preds.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     assert [row["instance_id"] for row in rows] == IDS
-    assert all(set(r) == {"instance_id", "model_name_or_path", "model_patch"} for r in rows)
+    assert all(
+        set(r) == {"instance_id", "model_name_or_path", "model_patch"} for r in rows
+    )
     log = folder / "artifacts/logs" / IDS[0]
     assert (log / "patch.diff").read_text() == rows[0]["model_patch"]
     output = gzip.decompress((log / "test_output.txt.gz").read_bytes()).decode()
@@ -96,14 +100,20 @@ def test_the_same_run_gives_the_same_bytes(build: Build) -> None:
     files = [p for p in first.rglob("*") if p.is_file()]
     assert files
     for path in files:
-        assert path.read_bytes() == (second / path.relative_to(first)).read_bytes(), path
+        assert path.read_bytes() == (second / path.relative_to(first)).read_bytes(), (
+            path
+        )
 
 
 @pytest.mark.parametrize("day", ["2026-01-31", "2025-11-18", "2025-11-17"])
 def test_building_warns_of_the_rule_for_research(build: Build, day: str) -> None:
     said = build("verified", date=day, os_system=False)[2]
-    assert said[0].startswith("note: since 2025-11-18 verified accepts only academic and research")
-    asks = "note: metadata.yaml says os_system: false, and verified asks for open methods"
+    assert said[0].startswith(
+        "note: since 2025-11-18 verified accepts only academic and research"
+    )
+    asks = (
+        "note: metadata.yaml says os_system: false, and verified asks for open methods"
+    )
     assert (asks in said) is (day != "2025-11-17")
     assert said[-1].startswith("validated      0 faults"), "a note is no fault"
 
@@ -117,7 +127,9 @@ def test_a_secret_of_the_environment_is_redacted(
     code, folder, said = build()
     assert code == 0, said
     name = log.name.split(".")[0]
-    output = gzip.decompress((folder / f"artifacts/logs/{name}/test_output.txt.gz").read_bytes())
+    output = gzip.decompress(
+        (folder / f"artifacts/logs/{name}/test_output.txt.gz").read_bytes()
+    )
     assert output == b"header [EXAMPLE_API_KEY]\n"
 
 
@@ -127,8 +139,13 @@ def test_the_files_of_swebench_are_copied(build: Build, run: Path) -> None:
     folder = run.parent.parent / "logs/r/evaluation/logs/run_evaluation/x/m" / name
     folder.mkdir(parents=True)
     report = next(run.parent.parent.glob(f"logs/r/{name}.report.json")).read_text()
-    texts = {"patch.diff": patch, "report.json": report, "test_output.txt": "PASSED a\n",
-             "eval.sh": "#!/bin/bash\npytest\n", "run_instance.log": "it ran\n"}  # fmt: skip
+    texts = {
+        "patch.diff": patch,
+        "report.json": report,
+        "test_output.txt": "PASSED a\n",
+        "eval.sh": "#!/bin/bash\npytest\n",
+        "run_instance.log": "it ran\n",
+    }
     for file, text in texts.items():
         (folder / file).write_text(text)
     code, made, said = build()
@@ -141,7 +158,11 @@ def test_the_files_of_swebench_are_copied(build: Build, run: Path) -> None:
 
 def test_the_evidence_is_of_the_patch_that_is_predicted(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
-    for run_id, patch, report in (("1", "old", "{}"), ("2", "new", ""), ("3", "new", "{}")):
+    for run_id, patch, report in (
+        ("1", "old", "{}"),
+        ("2", "new", ""),
+        ("3", "new", "{}"),
+    ):
         folder = store.logs / f"evaluation/logs/run_evaluation/{run_id}/m/a__b-1"
         folder.mkdir(parents=True)
         (folder / "patch.diff").write_text(patch)
@@ -160,7 +181,11 @@ def test_the_lists_count_the_whole_split() -> None:
     assert (lists.no_generation, lists.no_logs, lists.resolved) == (["c"], ["b"], ["d"])
     rows = [
         {"instance_id": name, "repo": repo, "created_at": when}
-        for name, repo, when in (("a", "r/y", "2020-01"), ("b", "r/x", "2019"), ("c", "r/y", 2020))
+        for name, repo, when in (
+            ("a", "r/y", "2020-01"),
+            ("b", "r/x", "2019"),
+            ("c", "r/y", 2020),
+        )
     ]
     assert by_repo(rows, ["a"]) == {
         "r/x": {"resolved": 0, "total": 1},
@@ -173,8 +198,12 @@ def test_the_lists_count_the_whole_split() -> None:
 
 
 def test_splits() -> None:
-    assert Split.of("full") is Split.TEST and Split.TEST.dataset == "SWE-bench/SWE-bench"
-    with pytest.raises(UserError, match="lite, verified, test, multilingual, multimodal"):
+    assert (
+        Split.of("full") is Split.TEST and Split.TEST.dataset == "SWE-bench/SWE-bench"
+    )
+    with pytest.raises(
+        UserError, match="lite, verified, test, multilingual, multimodal"
+    ):
         Split.of("light")
 
 
@@ -207,7 +236,9 @@ def test_a_mistake_in_the_meta_is_one_line(
     assert str(caught.value).startswith("--meta ") and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"\xff", b"[", b"a: &a [1]\nb: *a", b"5", b"d: 2024-99-99"])
+@pytest.mark.parametrize(
+    "content", [b"\xff", b"[", b"a: &a [1]\nb: *a", b"5", b"d: 2024-99-99"]
+)
 def test_a_broken_meta_file_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "meta.yaml"
     path.write_bytes(content)
@@ -222,7 +253,9 @@ def test_the_template_is_a_meta_file_once_it_is_filled_in(tmp_path: Path) -> Non
     with pytest.raises(UserError, match="a TODO is left"):
         read_meta(path)
     lines = [
-        line.replace("TODO", "https://a.example/b" if line.split(":")[0] in ADDRESSES else "some")
+        line.replace(
+            "TODO", "https://a.example/b" if line.split(":")[0] in ADDRESSES else "some"
+        )
         for line in template().splitlines()
     ]
     path.write_text("\n".join(lines))

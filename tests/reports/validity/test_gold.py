@@ -26,7 +26,14 @@ from reports.validity.command import (
 )
 from reports.validity.trials import Trial
 from tests.support.commands import Preloaded
-from tests.support.evaluated import BANK, TEXTKIT, UNITS, needs_engine, report_options, rows
+from tests.support.evaluated import (
+    BANK,
+    TEXTKIT,
+    UNITS,
+    needs_engine,
+    report_options,
+    rows,
+)
 
 FLAKY, INVALID = "planted__flaky-1", "planted__invalid-1"
 NOWHERE = "tests/test_parse.py::test_that_is_nowhere"
@@ -51,7 +58,9 @@ def planted(folder: Path) -> Path:
     """Write the dataset into ``folder`` and return its path."""
     every = rows()
     path = folder / "rows.json"
-    path.write_text(json.dumps([*every.values(), _flaky(every[TEXTKIT]), _invalid(every[UNITS])]))
+    path.write_text(
+        json.dumps([*every.values(), _flaky(every[TEXTKIT]), _invalid(every[UNITS])])
+    )
     return path
 
 
@@ -66,7 +75,10 @@ def _flaky(row: Mapping[str, Any]) -> dict[str, Any]:
         f"{row['test_patch']}diff --git a/{_LUCK} b/{_LUCK}\nnew file mode 100644\n"
         f"--- /dev/null\n+++ b/{_LUCK}\n@@ -0,0 +1,{_SOURCE.count(chr(10))} @@\n{added}"
     )
-    tests = [*_names(row, "PASS_TO_PASS"), *(f"{_LUCK}::test_luck[{n}]" for n in range(_TESTS))]
+    tests = [
+        *_names(row, "PASS_TO_PASS"),
+        *(f"{_LUCK}::test_luck[{n}]" for n in range(_TESTS)),
+    ]
     command = "no:cacheprovider tests/test_slug.py"
     script = row["eval_script"].replace(row["test_patch"], patch)
     return {
@@ -99,12 +111,20 @@ def states(path: Path) -> dict[str, str]:
 def check_planted(path: Path, valid: Sequence[str]) -> None:
     """Check that exactly the two planted instances are found, with their tests."""
     Draft202012Validator(json.loads(SCHEMA.read_text())).validate(content(path))
-    assert states(path) == {**dict.fromkeys(valid, "valid"), FLAKY: "flaky", INVALID: "invalid"}
+    assert states(path) == {
+        **dict.fromkeys(valid, "valid"),
+        FLAKY: "flaky",
+        INVALID: "invalid",
+    }
     every = content(path)["instances"]
     assert all(len(one["gold"]) == len(one["empty"]) == 3 for one in every.values())
-    assert all(one["seconds"] > 0 and one["versions"]["swebench"] for one in every.values())
+    assert all(
+        one["seconds"] > 0 and one["versions"]["swebench"] for one in every.values()
+    )
     lucky = every[FLAKY]["flaky_tests"]
-    assert len(lucky) > 1 and all(n.startswith("tests/test_luck.py::test_luck[") for n in lucky)
+    assert len(lucky) > 1 and all(
+        n.startswith("tests/test_luck.py::test_luck[") for n in lucky
+    )
     assert not any(one["flaky_tests"] for name, one in every.items() if name != FLAKY)
     assert every[INVALID]["reason"] == f"the gold patch does not resolve it: {NOWHERE}"
 
@@ -114,15 +134,27 @@ def test_the_schema_in_the_docs_is_the_codes_own() -> None:
     assert json.loads(SCHEMA.read_text()) == validity_schema()
 
 
-@pytest.mark.parametrize("valid", [[BANK], pytest.param([*rows()], marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "valid", [[BANK], pytest.param([*rows()], marks=pytest.mark.long)]
+)
 def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
     tmp_path: Path, cache: Path, preloaded: Preloaded, valid: list[str]
 ) -> None:
     mirrors = build_mirrors(cache / "demo-mirrors")
     words = [
-        "--gold", str(planted(tmp_path)), "--evaluator", "local", "--cache", str(cache),
-        "--repos", str(mirrors), "--repeat", "3", "--instances", ",".join([*valid, FLAKY, INVALID]),
-    ]  # fmt: skip
+        "--gold",
+        str(planted(tmp_path)),
+        "--evaluator",
+        "local",
+        "--cache",
+        str(cache),
+        "--repos",
+        str(mirrors),
+        "--repeat",
+        "3",
+        "--instances",
+        ",".join([*valid, FLAKY, INVALID]),
+    ]
     reading, output = os.pipe()
     process = preloaded.start(*words, script="report.py", cwd=tmp_path, output=output)
     os.close(output)
@@ -139,7 +171,10 @@ def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
     assert done.returncode == 0, done.stdout
     check_planted(path, valid)
     after = content(path)["instances"][first]
-    assert after["gold"][:2] == before["gold"][:2] and after["empty"][:2] == before["empty"][:2]
+    assert (
+        after["gold"][:2] == before["gold"][:2]
+        and after["empty"][:2] == before["empty"][:2]
+    )
     for line in (
         f"valid              {len(valid)}",
         "flaky              1",
@@ -147,7 +182,10 @@ def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
     ):
         assert line in done.stdout
     assert f"  {INVALID}: the gold patch does not resolve it: {NOWHERE}" in done.stdout
-    assert "tests/test_luck.py" in (tmp_path / f"logs/validity/{FLAKY}/gold.1.eval.log").read_text()
+    assert (
+        "tests/test_luck.py"
+        in (tmp_path / f"logs/validity/{FLAKY}/gold.1.eval.log").read_text()
+    )
 
     # Everything is known: a third start evaluates nothing.
     again = preloaded.run(*words, script="report.py", cwd=tmp_path)
@@ -157,7 +195,9 @@ def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
 @pytest.mark.long
 @pytest.mark.docker
 @needs_engine
-def test_in_docker_exactly_the_planted_ones_are_found(tmp_path: Path, cache: Path) -> None:
+def test_in_docker_exactly_the_planted_ones_are_found(
+    tmp_path: Path, cache: Path
+) -> None:
     build_images([*rows()])
     path = tmp_path / "v.json"
     chosen = report_options(
@@ -174,8 +214,14 @@ def test_in_docker_exactly_the_planted_ones_are_found(tmp_path: Path, cache: Pat
 def gold(tmp_path: Path, cache: Path) -> Gold:
     """Runs the command on one instance of the demo, with another file for each test."""
 
-    def run(*ids: str, say: Callable[[str], None] = print, repeat: int = 1, **changes: Any) -> int:
-        values: dict[str, Any] = {"dataset": "demo", "validity": tmp_path / "v.json", **changes}
+    def run(
+        *ids: str, say: Callable[[str], None] = print, repeat: int = 1, **changes: Any
+    ) -> int:
+        values: dict[str, Any] = {
+            "dataset": "demo",
+            "validity": tmp_path / "v.json",
+            **changes,
+        }
         chosen = report_options(cache, EvaluatorKind.LOCAL, **values)
         return gold_command(chosen, repeat, Selection(ids or (BANK,)), say)
 
@@ -188,7 +234,10 @@ def test_what_an_engine_could_not_evaluate_is_evaluated_later(
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     said: list[str] = []
     assert gold(evaluator=EvaluatorKind.DOCKER, say=said.append) == 1
-    assert f"  {BANK}: no Docker engine answers: start one, or use --evaluator local" in said
+    assert (
+        f"  {BANK}: no Docker engine answers: start one, or use --evaluator local"
+        in said
+    )
     assert states(tmp_path / "v.json") == {BANK: "not_evaluated"}
     other = tmp_path / "w.json"
     assert gold(validity=other) == 0
@@ -221,7 +270,9 @@ def unused(*_: object) -> Any:
     raise AssertionError("nothing is evaluated")
 
 
-def test_a_row_without_a_gold_patch_is_not_evaluated(gold: Gold, tmp_path: Path) -> None:
+def test_a_row_without_a_gold_patch_is_not_evaluated(
+    gold: Gold, tmp_path: Path
+) -> None:
     data = [{**rows()[BANK], "patch": ""}, rows()[TEXTKIT]]
     (tmp_path / "rows.json").write_text(json.dumps(data))
     with pytest.raises(UserError, match="the row has no gold patch"):
@@ -232,17 +283,33 @@ def test_a_row_without_a_gold_patch_is_not_evaluated(gold: Gold, tmp_path: Path)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"dataset": {"name": "x", "split": "test", "sha256": "", "revision": ""}}, "is about x"),
         (
-            {"dataset": {"name": "demo", "split": "test", "sha256": "5", "revision": ""}},
+            {"dataset": {"name": "x", "split": "test", "sha256": "", "revision": ""}},
+            "is about x",
+        ),
+        (
+            {
+                "dataset": {
+                    "name": "demo",
+                    "split": "test",
+                    "sha256": "5",
+                    "revision": "",
+                }
+            },
             "the rows of demo changed since",
         ),
         ({"evaluator": "docker"}, "was made with --evaluator docker"),
         ({"schema_version": 2}, "is not a validity file"),
         ({"repeat": "often"}, "is not a validity file: 'repeat'"),
-        ({"instances": {BANK: {"state": "good"}}}, f"instances.{BANK}.state': Input should be"),
+        (
+            {"instances": {BANK: {"state": "good"}}},
+            f"instances.{BANK}.state': Input should be",
+        ),
         ({"instances": {"../x": {"state": "valid"}}}, "'../x' cannot be an id"),
-        ({"instances": {BANK: {"state": "valid", "gold": [5]}}}, f"instances.{BANK}.gold[0]"),
+        (
+            {"instances": {BANK: {"state": "valid", "gold": [5]}}},
+            f"instances.{BANK}.gold[0]",
+        ),
     ],
 )
 def test_another_or_a_damaged_file_is_refused(
@@ -275,8 +342,14 @@ def _demo_sha256() -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--gold", "demo", "--evaluator", "none"], "give another --evaluator than none"),
-        (["--gold", "demo", "predictions/r"], "--gold names a dataset and takes no run"),
+        (
+            ["--gold", "demo", "--evaluator", "none"],
+            "give another --evaluator than none",
+        ),
+        (
+            ["--gold", "demo", "predictions/r"],
+            "--gold names a dataset and takes no run",
+        ),
         (["--gold", "demo", "--repeat", "0"], "'--repeat'"),
         (["--gold", "demo", "--instances", "x"], "not in the dataset: x"),
         (["predictions/r", "--instances", "x"], "are for --gold alone"),

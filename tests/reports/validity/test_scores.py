@@ -26,8 +26,12 @@ IDS = [f"a__a-{number}" for number in range(1, 6)]
 STATES = ["valid", "valid", "flaky", "invalid"]  # nothing is known of the fifth
 
 
-def run_stats(*, resolved: tuple[bool | None, ...] = (True, False, True, False, True)) -> RunStats:
-    run = a_run(*(an_instance(n, resolved=r) for n, r in zip(IDS, resolved, strict=True)))
+def run_stats(
+    *, resolved: tuple[bool | None, ...] = (True, False, True, False, True)
+) -> RunStats:
+    run = a_run(
+        *(an_instance(n, resolved=r) for n, r in zip(IDS, resolved, strict=True))
+    )
     return collect(run, DatasetSplit("", None), used())
 
 
@@ -37,9 +41,13 @@ def used() -> UsedValidity:
 
 
 def validity_file(folder: Path, **changes: Any) -> Path:
-    instances = {name: {"state": state} for name, state in zip(IDS, STATES, strict=False)}
+    instances = {
+        name: {"state": state} for name, state in zip(IDS, STATES, strict=False)
+    }
     path = folder / "v.json"
-    path.write_text(json.dumps({"schema_version": 1, "instances": instances, **changes}))
+    path.write_text(
+        json.dumps({"schema_version": 1, "instances": instances, **changes})
+    )
     return path
 
 
@@ -66,16 +74,26 @@ def test_the_page_has_both_scores_and_names_the_others() -> None:
     cards = {card.name: (card.value, card.note) for card in view.cards}
     assert cards["Resolved"][0] == "60.0 %"
     assert cards["Of the valid"] == ("50.0 %", "1 of 2 valid; 95 %: 9.5 % to 90.5 %")
-    assert "Not valid by v.json: 1 flaky, 1 invalid, 1 not evaluated, listed below." in view.notes
-    (table,) = (t for t in view.tables if t.title == "Instances that were not found to be valid")
+    assert (
+        "Not valid by v.json: 1 flaky, 1 invalid, 1 not evaluated, listed below."
+        in view.notes
+    )
+    (table,) = (
+        t for t in view.tables if t.title == "Instances that were not found to be valid"
+    )
     assert table.rows == (
-        ("a__a-3", "flaky"), ("a__a-4", "invalid"), ("a__a-5", "not evaluated"),
-    )  # fmt: skip
+        ("a__a-3", "flaky"),
+        ("a__a-4", "invalid"),
+        ("a__a-5", "not evaluated"),
+    )
 
 
 @pytest.mark.parametrize("left_out", [{"b__b-1": "flaky"}, {}, None, 5])
 def test_the_page_of_a_run_says_what_the_run_left_out(left_out: object) -> None:
-    run = a_run(an_instance(), described={"only_valid": {"file": "v.json", "left_out": left_out}})
+    run = a_run(
+        an_instance(),
+        described={"only_valid": {"file": "v.json", "left_out": left_out}},
+    )
     notes = overview(run, collect(run, DatasetSplit("", None)), "pages").notes
     words = "Left out of the run by --only-valid: 1 instance. The score is one of the others."
     assert (words in notes) is (left_out == {"b__b-1": "flaky"})
@@ -93,17 +111,24 @@ def test_without_a_file_there_is_one_score() -> None:
     assert "validity" not in plain and "valid" not in plain["scores"]
 
 
-def test_the_files_of_a_report_have_it_and_are_verified(tmp_path: Path, cache: Path) -> None:
+def test_the_files_of_a_report_have_it_and_are_verified(
+    tmp_path: Path, cache: Path
+) -> None:
     files = [old_prediction(name, 1, resolved=name in IDS[:3]) for name in IDS]
     run = write_run(tmp_path / "r", files)
     path = validity_file(tmp_path)
     said: list[str] = []
     report_command(
-        [run], report_options(cache, EvaluatorKind.NONE, validity=path, page=True), said.append
+        [run],
+        report_options(cache, EvaluatorKind.NONE, validity=path, page=True),
+        said.append,
     )
     stats = json.loads((run / "stats.json").read_text())
     Draft202012Validator(json.loads(SCHEMA.read_text())).validate(stats)
-    assert (stats["scores"]["selected"]["count"], stats["scores"]["valid"]["of"]) == (3, 2)
+    assert (stats["scores"]["selected"]["count"], stats["scores"]["valid"]["of"]) == (
+        3,
+        2,
+    )
     states = {"a__a-3": "flaky", "a__a-4": "invalid", "a__a-5": "not_evaluated"}
     assert stats["validity"] == {"file": "v.json", "not_valid": states}
     assert "2 of 2 valid; 95 %" in (run / "report/report.html").read_text()
@@ -126,8 +151,14 @@ def test_the_files_of_a_report_have_it_and_are_verified(tmp_path: Path, cache: P
             {"instances": {IDS[0]: {"state": ["valid"]}}},
             f"'instances.{IDS[0]}.state': Input should be 'valid', 'invalid', 'flaky' or",
         ),
-        ({"instances": {IDS[0]: 5}}, f"'instances.{IDS[0]}': Input should be a valid dictionary; "),
-        ({"instances": {"b__b-1": {"state": "valid"}}}, f"about other instances, not {IDS[0]}"),
+        (
+            {"instances": {IDS[0]: 5}},
+            f"'instances.{IDS[0]}': Input should be a valid dictionary; ",
+        ),
+        (
+            {"instances": {"b__b-1": {"state": "valid"}}},
+            f"about other instances, not {IDS[0]}",
+        ),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_before_anything_is_written(
@@ -136,6 +167,8 @@ def test_a_damaged_or_foreign_file_is_refused_before_anything_is_written(
     run = write_run(tmp_path / "r", [old_prediction(IDS[0], 1, resolved=True)])
     path = validity_file(tmp_path, **changes)
     with pytest.raises(UserError) as error:
-        report_command([run], report_options(cache, EvaluatorKind.NONE, validity=path), print)
+        report_command(
+            [run], report_options(cache, EvaluatorKind.NONE, validity=path), print
+        )
     assert words in str(error.value) and str(path) in str(error.value)
     assert not (run / "stats.json").exists()

@@ -25,8 +25,20 @@ EMPTY = (bad("t"), bad("t"))
         ((GOOD, GOOD), EMPTY, "valid", "", ()),
         # More trials than asked for, as after --repeat 3.
         ((GOOD, GOOD, GOOD), EMPTY, "valid", "", ()),
-        ((GOOD, GOOD), (bad("t"), GOOD), "invalid", "an empty patch resolves it", ("t",)),
-        ((GOOD, bad("u")), EMPTY, "flaky", "the gold patch resolves it 1 of 2 times: u", ("u",)),
+        (
+            (GOOD, GOOD),
+            (bad("t"), GOOD),
+            "invalid",
+            "an empty patch resolves it",
+            ("t",),
+        ),
+        (
+            (GOOD, bad("u")),
+            EMPTY,
+            "flaky",
+            "the gold patch resolves it 1 of 2 times: u",
+            ("u",),
+        ),
         (
             (GOOD, bad(reason="the tests did not end within 5 s")),
             EMPTY,
@@ -34,7 +46,13 @@ EMPTY = (bad("t"), bad("t"))
             "the gold patch resolves it 1 of 2 times: the tests did not end within 5 s",
             (),
         ),
-        ((bad("t"), bad("t")), EMPTY, "invalid", "the gold patch does not resolve it: t", ()),
+        (
+            (bad("t"), bad("t")),
+            EMPTY,
+            "invalid",
+            "the gold patch does not resolve it: t",
+            (),
+        ),
         (
             # One test changes, but another one fails always.
             (bad("t"), bad("t", "u")),
@@ -50,7 +68,13 @@ EMPTY = (bad("t"), bad("t"))
             "the gold patch never resolves it, but no test fails each time: u, v",
             ("u", "v"),
         ),
-        ((bad(), bad("t")), EMPTY, "invalid", f"the gold patch does not resolve it{NONE}", ()),
+        (
+            (bad(), bad("t")),
+            EMPTY,
+            "invalid",
+            f"the gold patch does not resolve it{NONE}",
+            (),
+        ),
         (
             (GOOD, GOOD),
             (bad("t"), bad("u")),
@@ -64,7 +88,7 @@ EMPTY = (bad("t"), bad("t"))
         # What one trial shows needs no more of them.
         ((), (GOOD,), "invalid", "an empty patch resolves it", ()),
     ],
-)  # fmt: skip
+)
 def test_the_state_of_an_instance(
     gold: tuple[Trial, ...],
     empty: tuple[Trial, ...],
@@ -73,7 +97,11 @@ def test_the_state_of_an_instance(
     tests: tuple[str, ...],
 ) -> None:
     found = judged(gold, empty, 2)
-    assert (found.state, found.reason, found.flaky_tests) == (Validity(state), reason, tests)
+    assert (found.state, found.reason, found.flaky_tests) == (
+        Validity(state),
+        reason,
+        tests,
+    )
 
 
 def test_long_lists_of_tests_are_cut_in_the_reason_alone() -> None:
@@ -89,8 +117,16 @@ def test_failed_tests_come_from_both_lists_of_the_report() -> None:
     lists |= {"FAIL_TO_FAIL": {"success": [], "failure": ["x"]}}
     report = {"i": {"resolved": False, "tests_status": lists}}
     verdict = Verdict("i", VerdictStatus.UNRESOLVED, "local", "why", report=report)
-    assert trial_of(verdict, 1.236, "now") == Trial(False, ("c", "d"), "why", 1.24, "now")
-    for other in (None, {}, {"i": 5}, {"i": {"tests_status": []}}, {"i": {"tests_status": {}}}):
+    assert trial_of(verdict, 1.236, "now") == Trial(
+        False, ("c", "d"), "why", 1.24, "now"
+    )
+    for other in (
+        None,
+        {},
+        {"i": 5},
+        {"i": {"tests_status": []}},
+        {"i": {"tests_status": {}}},
+    ):
         without = Verdict("i", VerdictStatus.UNRESOLVED, "local", report=other)
         assert failed_tests(without) is None
 

@@ -46,10 +46,16 @@ def test_the_first_line(found: str, expected: str, line: list[str]) -> None:
 SYSTEM, ASKED = Message("system", "Rules."), Message("user", "Fix it.")
 
 
-def conversation(messages: list[Message], *calls: tuple[list[Message], str]) -> AttemptRecord:
+def conversation(
+    messages: list[Message], *calls: tuple[list[Message], str]
+) -> AttemptRecord:
     """Return an attempt that sent each request of ``calls`` and received its reply."""
-    sent = tuple(Call(request_sha256(request), Reply(reply)) for request, reply in calls)
-    return AttemptRecord(Candidate(1), "m", "diff", 1, 0.0, messages=tuple(messages), calls=sent)
+    sent = tuple(
+        Call(request_sha256(request), Reply(reply)) for request, reply in calls
+    )
+    return AttemptRecord(
+        Candidate(1), "m", "diff", 1, 0.0, messages=tuple(messages), calls=sent
+    )
 
 
 def said(text: str) -> Message:
@@ -70,7 +76,9 @@ def test_requests_of_a_conversation_that_lost_its_oldest_rounds() -> None:
     last = [SYSTEM, ASKED, Message("user", "Earlier parts were left out.")]
     kept = conversation([*last, said("two")], (lost, "one"), (last, "two"))
     assert wrong_request(kept) == ""
-    assert "call 2" in wrong_request(conversation([*last, said("two")], (last, ""), (lost, "two")))
+    assert "call 2" in wrong_request(
+        conversation([*last, said("two")], (last, ""), (lost, "two"))
+    )
 
 
 def test_requests_that_go_on_with_a_reply() -> None:
@@ -79,7 +87,9 @@ def test_requests_that_go_on_with_a_reply() -> None:
     whole = [*first, said("a reply cut off")]
     good = conversation(whole, (first, "a reply cut "), (second, "off"))
     assert wrong_request(good) == ""
-    other = conversation(whole, (first, "a reply cut "), ([*first, said("a reply ")], "off"))
+    other = conversation(
+        whole, (first, "a reply cut "), ([*first, said("a reply ")], "off")
+    )
     assert "call 2" in wrong_request(other)
 
 
@@ -87,11 +97,15 @@ def test_a_patch_that_did_not_apply_is_no_difference() -> None:
     """It is not recorded for attempts with failed edits, so both winners are possible."""
     records = [
         AttemptRecord(
-            Candidate(number, "p", edit=False, lint=number == 1), "m", "diff", 1, 0.0,
+            Candidate(number, "p", edit=False, lint=number == 1),
+            "m",
+            "diff",
+            1,
+            0.0,
             status=AttemptStatus.EDIT_FAILED,
         )
         for number in (1, 2)
-    ]  # fmt: skip
+    ]
     for winner in (1, 2):
         choice = chosen_again(records, winner, None, require_tests=False)
         assert choice.winner

@@ -53,7 +53,11 @@ def start(chosen: Any, run: Any) -> tuple[int, str]:
 )
 @pytest.mark.parametrize("name", ["gpt-4o", "anthropic/claude-sonnet-4-5"])
 def test_an_unreachable_provider_costs_nothing(
-    tmp_path: Path, cache: Path, provider: Provider, address: Callable[[int], str], name: str
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    address: Callable[[int], str],
+    name: str,
 ) -> None:
     model = (ModelChoice.parse(f"{name}@diff", any_name=True),)
     chosen = live(provider, models=model, api_base=address(free_port()))
@@ -78,7 +82,9 @@ def test_a_server_without_tls_costs_nothing(
 ) -> None:
     chosen = live(provider, api_base=provider.url.replace("http:", "https:"))
     money = read_money(chosen.models, usd="0.9")
-    code, said = start(chosen, options(tmp_path, cache, ID, money=money, retries=RetryPolicy(1)))
+    code, said = start(
+        chosen, options(tmp_path, cache, ID, money=money, retries=RetryPolicy(1))
+    )
     assert (code, provider.requests) == (1, [])
     assert "1 infra_error; run so far: cost $0.00, 0 calls" in said
 
@@ -109,7 +115,11 @@ class Reset:
 
 @pytest.mark.parametrize("name", ["gpt-4o", "anthropic/claude-sonnet-4-5"])
 def test_a_request_that_was_lost_after_sending_keeps_its_reservation(
-    tmp_path: Path, cache: Path, provider: Provider, name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    provider: Provider,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It may be billed; and it is sent once, also by litellm's own handler of connections."""
     import threading
@@ -140,7 +150,9 @@ def test_an_instance_that_could_not_start_for_lack_of_budget_is_not_finished(
     code, said = start(chosen, small)
     assert code == 1
     assert not RunStore(tmp_path, "r").prediction(ID).exists()
-    assert "1 over budget (--budget-usd): raise the limit and repeat the command" in said
+    assert (
+        "1 over budget (--budget-usd): raise the limit and repeat the command" in said
+    )
     # The same limit again: no instance starts again, and the exit code still tells.
     code, said = start(chosen, small)
     assert (code, provider.requests) == (1, [])
@@ -152,9 +164,17 @@ def test_an_instance_that_could_not_start_for_lack_of_budget_is_not_finished(
 @pytest.mark.parametrize(
     ("low", "high", "option"),
     [
-        ({"usd_per_instance": "0.25"}, {"usd_per_instance": "9"}, "--budget-usd-per-instance"),
+        (
+            {"usd_per_instance": "0.25"},
+            {"usd_per_instance": "9"},
+            "--budget-usd-per-instance",
+        ),
         ({"usd_per_instance": "0.25"}, {}, "--budget-usd-per-instance"),
-        ({"usd_per_model": "gpt-4o=0.25"}, {"usd_per_model": "gpt-4o=9"}, "--budget-usd-per-model"),
+        (
+            {"usd_per_model": "gpt-4o=0.25"},
+            {"usd_per_model": "gpt-4o=9"},
+            "--budget-usd-per-model",
+        ),
         ({"calls": 1}, {"calls": 9}, "--max-calls"),
     ],
     ids=["instance", "no limit any more", "model", "calls"],
@@ -195,7 +215,9 @@ def test_the_summary_says_what_is_of_this_start_and_what_of_the_run(
 
 
 def test_a_broken_agent_is_not_a_weak_model(tmp_path: Path, cache: Path) -> None:
-    code = "import sys; print('out'); print('no module named x', file=sys.stderr); exit(4)"
+    code = (
+        "import sys; print('out'); print('no module named x', file=sys.stderr); exit(4)"
+    )
     broken = outside(code)
     run = options(tmp_path, cache, ID)
     code, said = start(broken, run)
@@ -215,17 +237,23 @@ def test_a_broken_agent_is_not_a_weak_model(tmp_path: Path, cache: Path) -> None
     assert (code, "1 to redo" in said) == (1, True)
 
 
-def test_an_agent_that_times_out_and_one_that_does_nothing(tmp_path: Path, cache: Path) -> None:
+def test_an_agent_that_times_out_and_one_that_does_nothing(
+    tmp_path: Path, cache: Path
+) -> None:
     hangs = outside("import time; time.sleep(99)", agent_timeout=2, tries=1)
     code, said = start(hangs, options(tmp_path / "one", cache, ID))
     assert (code, read(tmp_path / "one", ID)["status"]) == (1, "error")
     assert "the agent was stopped after 2 s" in said
-    assert {r["status"] for r in read(tmp_path / "one", ID)["all_results"]} == {"timeout"}
+    assert {r["status"] for r in read(tmp_path / "one", ID)["all_results"]} == {
+        "timeout"
+    }
     code, said = start(outside("pass"), options(tmp_path / "two", cache, ID))
     assert (code, read(tmp_path / "two", ID)["status"]) == (0, "empty")
 
 
-def test_one_normal_attempt_is_enough_to_judge_the_model(tmp_path: Path, cache: Path) -> None:
+def test_one_normal_attempt_is_enough_to_judge_the_model(
+    tmp_path: Path, cache: Path
+) -> None:
     code = "import sys; sys.exit(3 if sys.argv[1] == 'my-a' else 0)"
     exit_code, _ = start(outside(code, "{model}"), options(tmp_path, cache, ID))
     prediction = read(tmp_path, ID)
@@ -233,7 +261,9 @@ def test_one_normal_attempt_is_enough_to_judge_the_model(tmp_path: Path, cache: 
     assert [r["status"] for r in prediction["all_results"]] == ["error", "empty"]
 
 
-def test_an_instance_without_a_recording_is_an_error(tmp_path: Path, cache: Path) -> None:
+def test_an_instance_without_a_recording_is_an_error(
+    tmp_path: Path, cache: Path
+) -> None:
     folder = tmp_path / "recorded"
     folder.mkdir()
     (folder / f"{OTHER}.json").write_text(json.dumps({"attempts": []}))
@@ -245,7 +275,9 @@ def test_an_instance_without_a_recording_is_an_error(tmp_path: Path, cache: Path
 def test_calls_that_nobody_bills_leave_the_number_of_calls_alone(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
-    provider.will_answer(Answer(status=500), Answer(status=500), "textkit/slug.py", EDIT)
+    provider.will_answer(
+        Answer(status=500), Answer(status=500), "textkit/slug.py", EDIT
+    )
     chosen = live(provider)
     money = read_money(chosen.models, calls=2)
     run = options(tmp_path, cache, ID, money=money, retries=RetryPolicy(4, 0.01, 0.01))
@@ -262,9 +294,16 @@ BAD: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("answer", [*(Answer("textkit/slug.py", counts=bad) for bad in BAD),
-    Answer("textkit/slug.py", usage=False), Answer(body={"choices": 5}), Answer(body=[])], ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(Answer("textkit/slug.py", counts=bad) for bad in BAD),
+        Answer("textkit/slug.py", usage=False),
+        Answer(body={"choices": 5}),
+        Answer(body=[]),
+    ],
+    ids=str,
+)
 def test_every_answer_that_may_be_billed_counts(
     tmp_path: Path, cache: Path, provider: Provider, answer: Answer
 ) -> None:
@@ -291,7 +330,9 @@ def test_what_is_assumed_of_a_known_name_at_ones_own_server_is_said_first(
     run = options(tmp_path, cache, ID, money=read_money(chosen.models, usd="9"))
     _, said = start(chosen, run)
     _, first, second, *rest = said.splitlines()
-    assert first.startswith(f"gpt-4o at {provider.url}: assumed $2.50 in, $10.00 out per million")
+    assert first.startswith(
+        f"gpt-4o at {provider.url}: assumed $2.50 in, $10.00 out per million"
+    )
     assert "--price gpt-4o=0,0" in first and "--model-settings" in second
     assert "assumed a window of 128000 tokens" in second
     assert not any(": assumed " in line for line in rest)
@@ -333,5 +374,7 @@ def test_a_call_reaches_the_budget_through_at_most_four_classes(
 
     monkeypatch.setattr(Budget, "reserve", watched)
     provider.will_answer("textkit/slug.py", EDIT)
-    run_command(live(provider), options(tmp_path, cache, "demo__textkit-1"), lambda _: None)
+    run_command(
+        live(provider), options(tmp_path, cache, "demo__textkit-1"), lambda _: None
+    )
     assert ways and all(0 < len(way) <= MOST for way in ways), ways

@@ -7,7 +7,13 @@ from decimal import Decimal
 import pytest
 
 from core.errors import UserError
-from runs.calls.budget import PerModel, parse_per_model, parse_prices, parse_rates, parse_usd
+from runs.calls.budget import (
+    PerModel,
+    parse_per_model,
+    parse_prices,
+    parse_rates,
+    parse_usd,
+)
 
 ALIASES = {"opus": "anthropic/claude-opus-4"}
 
@@ -33,7 +39,9 @@ NO_SUMS = ["", "0", "-0", "0.00", "-1", "nan", "sNaN", "inf", "-Infinity", "12,5
 
 @pytest.mark.parametrize("text", NO_SUMS)
 def test_no_sums_of_dollars(text: str) -> None:
-    with pytest.raises(UserError, match=r"^--budget-usd '.*': give dollars above 0, as 12\.50$"):
+    with pytest.raises(
+        UserError, match=r"^--budget-usd '.*': give dollars above 0, as 12\.50$"
+    ):
         parse_usd("--budget-usd", text)
 
 
@@ -47,7 +55,10 @@ def test_no_sums_of_dollars(text: str) -> None:
         ("gpt-4o=50,", "give MODEL=VALUE"),
         ("gpt-4o=0", "--budget-usd-per-model gpt-4o '0': give dollars above 0"),
         ("gpt-4o=nan", "--budget-usd-per-model gpt-4o 'nan': give dollars above 0"),
-        ("opus=1,anthropic/claude-opus-4=2", r"anthropic/claude-opus-4 \(.*\) stands twice"),
+        (
+            "opus=1,anthropic/claude-opus-4=2",
+            r"anthropic/claude-opus-4 \(.*\) stands twice",
+        ),
         ("nobody=1", "unknown model 'nobody'"),
     ],
 )
@@ -103,9 +114,23 @@ def test_rates_for_all_and_for_one() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "0", "-5", "1.5", "many", "5,6", "gpt-4o=0", "gpt-4o=1e3", "gpt-4o=", "=5", "5,", "9" * 99,
-     "gpt-4o=5,gpt-4o=6", "gpt-4o=²"],
-)  # fmt: skip
+    [
+        "",
+        "0",
+        "-5",
+        "1.5",
+        "many",
+        "5,6",
+        "gpt-4o=0",
+        "gpt-4o=1e3",
+        "gpt-4o=",
+        "=5",
+        "5,",
+        "9" * 99,
+        "gpt-4o=5,gpt-4o=6",
+        "gpt-4o=²",
+    ],
+)
 def test_wrong_rates(text: str) -> None:
     with pytest.raises(UserError, match=r"^--rpm") as caught:
         parse_rates("--rpm", text, resolve)

@@ -7,7 +7,13 @@ from decimal import Decimal
 
 import pytest
 
-from runs.calls.budget import Budget, BudgetLimits, LimitScope, OverBudgetError, Reservation
+from runs.calls.budget import (
+    Budget,
+    BudgetLimits,
+    LimitScope,
+    OverBudgetError,
+    Reservation,
+)
 from tests.support.runs import spent_of
 
 D = Decimal
@@ -138,7 +144,9 @@ def test_a_model_without_a_price_counts_calls_only() -> None:
 
 
 @pytest.mark.parametrize("scope", ONE_DOLLAR)
-def test_an_excess_is_charged_and_stops_where_it_passes_a_limit(scope: LimitScope) -> None:
+def test_an_excess_is_charged_and_stops_where_it_passes_a_limit(
+    scope: LimitScope,
+) -> None:
     budget = Budget(ONE_DOLLAR[scope])
     assert budget.settle(held(budget, "0.3"), D("0.5")) == D("0.2")
     last = held(budget, "0.5")

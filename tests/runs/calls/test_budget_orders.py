@@ -14,7 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.calls.budget import Budget, BudgetLimits, LimitScope, OverBudgetError, Reservation
+from runs.calls.budget import (
+    Budget,
+    BudgetLimits,
+    LimitScope,
+    OverBudgetError,
+    Reservation,
+)
 from tests.support.runs import spent_of
 
 D = Decimal
@@ -54,13 +60,18 @@ def within(budget: Budget, limits: BudgetLimits) -> bool:
     dollars = [
         (spent.usd, limits.usd),
         *((usd, limits.usd_per_instance) for usd in spent.by_instance.values()),
-        *((usd, limits.usd_per_model.get(model)) for model, usd in spent.by_model.items()),
+        *(
+            (usd, limits.usd_per_model.get(model))
+            for model, usd in spent.by_model.items()
+        ),
     ]
     calls = limits.calls is None or spent.calls <= limits.calls
     return calls and all(limit is None or usd <= limit for usd, limit in dollars)
 
 
-@given(_LIMITS, st.lists(_CALLS, max_size=40), st.lists(st.integers(0, 99), max_size=40))
+@given(
+    _LIMITS, st.lists(_CALLS, max_size=40), st.lists(st.integers(0, 99), max_size=40)
+)
 def test_no_order_of_reserving_and_settling_passes_a_limit(
     limits: BudgetLimits, calls: Sequence[Call], order: Sequence[int]
 ) -> None:
@@ -139,7 +150,9 @@ def test_64_threads_do_not_pass_a_limit_together() -> None:
         while True:
             bound = D(random.randrange(1, 2000)) / 100_000
             try:
-                reservation = budget.reserve(random.choice(INSTANCES), random.choice(MODELS), bound)
+                reservation = budget.reserve(
+                    random.choice(INSTANCES), random.choice(MODELS), bound
+                )
             except OverBudgetError as error:
                 if error.scope in (LimitScope.RUN, LimitScope.CALLS):
                     return

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from llm.chat import Message, Reply, RequestRefusedError, WindowExceededError, request_sha256
+from llm.chat import (
+    Message,
+    Reply,
+    RequestRefusedError,
+    WindowExceededError,
+    request_sha256,
+)
 from llm.gate import PlannedCall
 from runs.calls.coordinator import AttemptGate, recorded_calls
 from runs.calls.journal import (
@@ -60,21 +66,29 @@ def test_a_kill_at_any_write_pays_for_no_completion_twice(
             words = [str(folder), server.url]
             assert command.run(words, kill_at=kill_at, torn=kill_at % 2 > 0).code == -9
             ended = command.run(words)
-            assert (ended.code, json.loads(ended.said.splitlines()[0])) == (0, SAID), ended.said
+            assert (ended.code, json.loads(ended.said.splitlines()[0])) == (0, SAID), (
+                ended.said
+            )
             _check(folder, Counter(request["seed"] for request in server.requests))
 
 
 def _check(folder: Path, sent: Counter[int]) -> None:
     """A seed was answered once; it was sent again only where its call was lost in the kill."""
     pairs = asked_and_ended(Journal(folder / "journals/job.jsonl").entries())
-    ends = Counter((asked.attempt, ended and ended.kind.value) for asked, ended in pairs)
+    ends = Counter(
+        (asked.attempt, ended and ended.kind.value) for asked, ended in pairs
+    )
     answered, lost = EntryKind.ANSWERED.value, EntryKind.LOST.value
     assert {kind for _, kind in ends} <= {answered, lost}, pairs
     assert [ends[seed, answered] for seed in sent] == [1] * COUNT
     assert all(1 <= sent[seed] <= 1 + ends[seed, lost] for seed in sent)
     lines = read_ledger(folder / "ledger.jsonl").whole
-    assert sorted(line.call for line in lines) == sorted(asked.call for asked, _ in pairs)
-    assert total(line for line in lines if line.kind == answered) == COUNT * Decimal("0.00035")
+    assert sorted(line.call for line in lines) == sorted(
+        asked.call for asked, _ in pairs
+    )
+    assert total(line for line in lines if line.kind == answered) == COUNT * Decimal(
+        "0.00035"
+    )
 
 
 def test_a_continued_run_asks_nothing_again(tmp_path: Path) -> None:
@@ -88,7 +102,8 @@ def test_a_continued_run_asks_nothing_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"), [(LONG, WindowExceededError), (Answer(status=400), RequestRefusedError)]
+    ("answer", "kind"),
+    [(LONG, WindowExceededError), (Answer(status=400), RequestRefusedError)],
 )
 def test_a_refusal_is_recorded_as_what_it_was(
     tmp_path: Path, provider: Provider, answer: Answer, kind: type[Exception]
@@ -108,7 +123,9 @@ def test_overload_is_retried_and_only_the_answer_is_paid(
     provider.will_answer(Answer(status=status), "hi")
     calls = coordinator(tmp_path)
     assert complete(calls, provider.url, 1).content == "hi"
-    ends = [ended and ended.kind.value for _, ended in asked_and_ended(calls.entries("job"))]
+    ends = [
+        ended and ended.kind.value for _, ended in asked_and_ended(calls.entries("job"))
+    ]
     assert ends == ["failed", "answered"]
     assert [line.kind for line in calls.ledger.lines()] == ["answered"]
 
@@ -138,7 +155,9 @@ def test_a_request_without_an_exchange_is_served_by_itself() -> None:
     assert gate(known).recorded("same") == Reply("one")
 
 
-def test_the_journal_shows_the_exchange_of_every_call(tmp_path: Path, provider: Provider) -> None:
+def test_the_journal_shows_the_exchange_of_every_call(
+    tmp_path: Path, provider: Provider
+) -> None:
     provider.will_answer("hi")
     calls = coordinator(tmp_path)
     reply = complete(calls, provider.url, 1)

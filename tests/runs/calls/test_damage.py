@@ -17,7 +17,11 @@ from tests.support.provider import Provider
 from tests.support.runs import EDIT, config, live, options, read
 
 ONE, OTHER = "demo__textkit-1", "demo__bank-1"
-HUGE = b'{"kind":"answered","call":"c","reply":{"content":"x","seconds":1' + b"0" * 400 + b"}}"
+HUGE = (
+    b'{"kind":"answered","call":"c","reply":{"content":"x","seconds":1'
+    + b"0" * 400
+    + b"}}"
+)
 DAMAGE = [b"[" * 100_000, b'{"kind":"\\u001b[31mx\\ny"}', HUGE, b"\xff\xfe"]
 
 
@@ -29,7 +33,10 @@ def test_a_run_goes_on_from_what_is_whole_of_its_journal_and_ledger(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT)
-    run, order = live(provider, environment=EnvironmentKind.NONE), options(tmp_path, cache, ONE)
+    run, order = (
+        live(provider, environment=EnvironmentKind.NONE),
+        options(tmp_path, cache, ONE),
+    )
     assert run_command(run, order, lambda _: None) == 0
     store, asked = RunStore(tmp_path, "r"), len(provider.requests)
     first, journal = read(tmp_path, ONE), store.journals / f"{ONE}.jsonl"
@@ -48,13 +55,18 @@ def test_a_run_goes_on_from_what_is_whole_of_its_journal_and_ledger(
 
     said.clear()
     assert run_command(run, order, said.append) == 0
-    assert len(provider.requests) == asked, "replies that were paid for are bought again"
+    assert len(provider.requests) == asked, (
+        "replies that were paid for are bought again"
+    )
     assert read(tmp_path, ONE) == first
     aside = b"".join(line + b"\n" for line in DAMAGE)
     for path, data in whole.items():
         assert path.with_name(path.name + ".damaged").read_bytes() == aside
         assert entries(path) == [json.loads(line) for line in data.splitlines()]
-        assert sum(f"{path}, line 1: " in line and "moved to" in line for line in said) == 1
+        assert (
+            sum(f"{path}, line 1: " in line and "moved to" in line for line in said)
+            == 1
+        )
 
     said.clear()
     assert status_command(store, said.append) == 0
@@ -65,7 +77,10 @@ def test_what_a_ledger_lost_comes_back_from_the_journals(
     tmp_path: Path, cache: Path, provider: Provider
 ) -> None:
     provider.will_answer("textkit/slug.py", EDIT, "textkit/slug.py", EDIT)
-    run, order = live(provider, environment=EnvironmentKind.NONE), options(tmp_path, cache, ONE)
+    run, order = (
+        live(provider, environment=EnvironmentKind.NONE),
+        options(tmp_path, cache, ONE),
+    )
     run_command(run, order, lambda _: None)
     # The first journal is retired.
     run_command(run, options(tmp_path, cache, ONE, redo=ONE), lambda _: None)
@@ -79,18 +94,27 @@ def test_what_a_ledger_lost_comes_back_from_the_journals(
     assert sorted(entries(store.ledger), key=str) == sorted(before, key=str)
 
 
-@pytest.mark.parametrize("content", [b'{"instance_id": "demo__t', b"[" * 100_000, b"{}"])
+@pytest.mark.parametrize(
+    "content", [b'{"instance_id": "demo__t', b"[" * 100_000, b"{}"]
+)
 def test_a_broken_prediction_is_left_alone_and_the_rest_is_worked_on(
     tmp_path: Path, cache: Path, content: bytes
 ) -> None:
-    run, order = config(environment=EnvironmentKind.NONE), options(tmp_path, cache, ONE, OTHER)
+    run, order = (
+        config(environment=EnvironmentKind.NONE),
+        options(tmp_path, cache, ONE, OTHER),
+    )
     assert run_command(run, order, lambda _: None) == 0
     store = RunStore(tmp_path, "r")
     store.prediction(ONE).write_bytes(content)
     store.prediction(OTHER).unlink()
     said: list[str] = []
     assert run_command(run, order, said.append) == 1
-    named = [line for line in said if line.startswith(f"left alone: {store.prediction(ONE)} is ")]
+    named = [
+        line
+        for line in said
+        if line.startswith(f"left alone: {store.prediction(ONE)} is ")
+    ]
     assert len(named) == 1 and "delete it to redo the instance" in named[0]
     assert store.prediction(ONE).read_bytes() == content
     assert read(tmp_path, OTHER)["instance_id"] == OTHER
@@ -107,8 +131,14 @@ def write(store: RunStore, name: str, instance_id: str) -> None:
 @pytest.mark.parametrize(
     ("instance_id", "words"),
     [
-        ("a__b-1", "b__c-2.json and {folder}/a__b-1.json are both predictions of a__b-1"),
-        ("c__d-3", "is the prediction of c__d-3 (at 'instance_id'); call it c__d-3.json"),
+        (
+            "a__b-1",
+            "b__c-2.json and {folder}/a__b-1.json are both predictions of a__b-1",
+        ),
+        (
+            "c__d-3",
+            "is the prediction of c__d-3 (at 'instance_id'); call it c__d-3.json",
+        ),
         ("../../x", "'../../x' cannot be an id"),
         ("b__c-2\n", "cannot be an id"),
         ("", "'' cannot be an id"),
@@ -126,7 +156,9 @@ def test_a_prediction_of_another_instance_is_refused(
     assert words.format(folder=store.folder) in str(raised.value)
 
 
-def test_an_earlier_run_with_such_a_prediction_is_refused(tmp_path: Path, cache: Path) -> None:
+def test_an_earlier_run_with_such_a_prediction_is_refused(
+    tmp_path: Path, cache: Path
+) -> None:
     store = RunStore(tmp_path / "old", "r")
     write(store, ONE, OTHER)
     order = options(tmp_path, cache, ONE, prior=(store.folder,))
@@ -143,10 +175,15 @@ def test_an_earlier_run_with_such_a_prediction_is_refused(tmp_path: Path, cache:
         ('{"versions": "1"}', "'versions': Input should be a valid dict"),
         ('{"dataset": {"name": []}}', "'dataset.name': Input should be a valid string"),
         ('{"selected": ["../../x"]}', "'selected[0]': '../../x' cannot be an id"),
-        ('{"models_returned": {"m": 5}}', "'models_returned.m': Input should be a valid list"),
+        (
+            '{"models_returned": {"m": 5}}',
+            "'models_returned.m': Input should be a valid list",
+        ),
     ],
 )
-def test_a_damaged_description_of_a_run_is_named(tmp_path: Path, content: str, words: str) -> None:
+def test_a_damaged_description_of_a_run_is_named(
+    tmp_path: Path, content: str, words: str
+) -> None:
     store = RunStore(tmp_path, "r")
     store.folder.mkdir(parents=True)
     (store.folder / "run.json").write_text(content)

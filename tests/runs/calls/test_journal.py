@@ -25,7 +25,14 @@ from runs.calls.journal import (
     RefusedEntry,
     asked_and_ended,
 )
-from runs.calls.ledger import LEDGER, Ledger, LedgerLine, by_instance, read_ledger, total
+from runs.calls.ledger import (
+    LEDGER,
+    Ledger,
+    LedgerLine,
+    by_instance,
+    read_ledger,
+    total,
+)
 from runs.storage.jsonlines import read_lines, set_aside
 
 
@@ -84,14 +91,23 @@ DAMAGED: list[tuple[bytes, str]] = [
         b'{"kind":"answered","call":"b","reply":[]}',
         "'answered.reply': is not a reply: list indices",
     ),
-    (b'{"kind":"answered","call":"b","reply":{"content":5}}', "`content` is not a text"),
+    (
+        b'{"kind":"answered","call":"b","reply":{"content":5}}',
+        "`content` is not a text",
+    ),
     (b'{"kind":"asled","call":"b"}', "'asled' found using 'kind' does not match"),
     (b'{"kind":"lost","call":"b","cost":-1}', "is not an amount of dollars"),
     (asked_line(attempt=True), "'asked.attempt': Input should be a valid integer"),
     (asked_line(model=None), "'asked.model': Input should be an instance of str"),
-    (asked_line(exchange_sha256=5), "'asked.exchange_sha256': Input should be an instance of str"),
+    (
+        asked_line(exchange_sha256=5),
+        "'asked.exchange_sha256': Input should be an instance of str",
+    ),
     (asked_line(bound=[]), "'asked.bound': [] is not an amount of dollars"),
-    (b'{"kind":"denied","model":"m","limit":"--tries","value":"1"}', "'denied.limit': Input"),
+    (
+        b'{"kind":"denied","model":"m","limit":"--tries","value":"1"}',
+        "'denied.limit': Input",
+    ),
     (asked_line(call="a"), "the same call as line 1"),
     (b'{"kind": "asked", \xff', "not UTF-8"),
     (b"7", "not a JSON object"),
@@ -99,7 +115,9 @@ DAMAGED: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("line", "words"), DAMAGED, ids=range(len(DAMAGED)))
-def test_a_damaged_line_is_named_and_set_aside(tmp_path: Path, line: bytes, words: str) -> None:
+def test_a_damaged_line_is_named_and_set_aside(
+    tmp_path: Path, line: bytes, words: str
+) -> None:
     journal = Journal(tmp_path / "j.jsonl")
     journal.append(asked("a"))
     with journal.path.open("ab") as stream:
@@ -144,7 +162,11 @@ def test_a_line_of_a_ledger_that_is_none(
     tmp_path: Path, change: dict[str, object], words: str
 ) -> None:
     path = tmp_path / "ledger.jsonl"
-    lines = [a_line("a").as_json(), {**a_line("b").as_json(), **change}, a_line("c").as_json()]
+    lines = [
+        a_line("a").as_json(),
+        {**a_line("b").as_json(), **change},
+        a_line("c").as_json(),
+    ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = read_ledger(path)
     assert [line.call for line in found.whole] == ["a", "c"]
@@ -199,5 +221,10 @@ def test_sums_are_exact(costs: list[Decimal]) -> None:
 
 
 def test_dollars_by_instance() -> None:
-    lines = [a_line("a"), a_line("b", "0.2"), a_line("c", None, "j"), a_line("d", "0.1", "j")]
+    lines = [
+        a_line("a"),
+        a_line("b", "0.2"),
+        a_line("c", None, "j"),
+        a_line("d", "0.1", "j"),
+    ]
     assert by_instance(lines) == {"i": Decimal("0.3"), "j": None}

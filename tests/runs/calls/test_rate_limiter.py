@@ -64,7 +64,11 @@ def test_each_model_has_its_own_rate() -> None:
     throttle = RateLimiter(rates, POLICY, clock, lambda: 0.5)
     assert ask_limiter(throttle, 100) == 0
     assert ask_limiter(throttle, 0) > 0
-    assert ask_limiter(throttle, 3, model="other") == ask_limiter(throttle, 2, model="other") == 0
+    assert (
+        ask_limiter(throttle, 3, model="other")
+        == ask_limiter(throttle, 2, model="other")
+        == 0
+    )
     assert ask_limiter(throttle, 1, model="other") > 0
 
 
@@ -153,7 +157,10 @@ def worst(found: Sequence[tuple[float, int, int]]) -> Mapping[str, int]:
         for i, (when, _, _) in enumerate(found)
     ]
     shared = [sum(window) for window in windows if len(window) > 1]
-    return {"requests": max(map(len, windows), default=0), "tokens": max(shared, default=0)}
+    return {
+        "requests": max(map(len, windows), default=0),
+        "tokens": max(shared, default=0),
+    }
 
 
 _DEMANDS = st.lists(st.lists(st.integers(0, 120), max_size=6), max_size=8)
@@ -165,7 +172,9 @@ def test_no_minute_exceeds_its_limits_and_no_worker_starves(
     rpm: int, tpm: int, demands: list[list[int]], seed: int
 ) -> None:
     clock = Clock()
-    throttle = RateLimiter(Rates(PerModel(rpm), PerModel(tpm)), POLICY, clock, Random(seed).random)
+    throttle = RateLimiter(
+        Rates(PerModel(rpm), PerModel(tpm)), POLICY, clock, Random(seed).random
+    )
     calls = sum(map(len, demands))
     found = admissions(throttle, clock, demands, clock.now + (calls + 1) * (60 + 10))
     assert len(found) == calls
@@ -176,8 +185,12 @@ def test_no_minute_exceeds_its_limits_and_no_worker_starves(
 
 def test_a_large_call_among_many_small_ones_starts_soon() -> None:
     clock = Clock()
-    throttle = RateLimiter(Rates(PerModel(), PerModel(100)), POLICY, clock, Random(1).random)
-    found = admissions(throttle, clock, [[5] * 60] * 20 + [[90] * 3], clock.now + 10_000)
+    throttle = RateLimiter(
+        Rates(PerModel(), PerModel(100)), POLICY, clock, Random(1).random
+    )
+    found = admissions(
+        throttle, clock, [[5] * 60] * 20 + [[90] * 3], clock.now + 10_000
+    )
     large = [when for when, worker, _ in found if worker == 20]
     # All calls take more than an hour; without a queue the large ones would come last.
     assert len(large) == 3

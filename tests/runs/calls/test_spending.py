@@ -38,7 +38,11 @@ def many(tmp_path: Path) -> Path:
     row = next(row for row in rows if row["instance_id"] == "demo__bank-1")
     path = tmp_path / "many.jsonl"
     lines = [
-        {**row, "instance_id": f"demo__bank-{n}", "problem_statement": f"Issue {n} of the bank."}
+        {
+            **row,
+            "instance_id": f"demo__bank-{n}",
+            "problem_statement": f"Issue {n} of the bank.",
+        }
         for n in range(1000, 1000 + COUNT)
     ]
     path.write_text("".join(json.dumps(line, default=str) + "\n" for line in lines))
@@ -54,14 +58,21 @@ class Spender:
     dataset: Path
     config: RunConfig
 
-    def run(self, redo: str = "", workers: int = WORKERS, **limits: Any) -> tuple[int, str]:
+    def run(
+        self, redo: str = "", workers: int = WORKERS, **limits: Any
+    ) -> tuple[int, str]:
         """Return the exit code, and what was said."""
         said: list[str] = []
         given = options(
-            self.place, self.cache, dataset=str(self.dataset), selection=Selection(),
-            repos=build_mirrors(self.cache / "demo-mirrors"), redo=redo,
-            scale=Scale(workers=workers, jobs=2), money=read_money(self.config.models, **limits),
-        )  # fmt: skip
+            self.place,
+            self.cache,
+            dataset=str(self.dataset),
+            selection=Selection(),
+            repos=build_mirrors(self.cache / "demo-mirrors"),
+            redo=redo,
+            scale=Scale(workers=workers, jobs=2),
+            money=read_money(self.config.models, **limits),
+        )
         return run_command(self.config, given, said.append), "\n".join(said)
 
     @property
@@ -72,7 +83,9 @@ class Spender:
         return list(read_ledger(self.store.ledger).whole)
 
     def predictions(self) -> list[dict[str, Any]]:
-        return [self.store.read_prediction(path) for path in self.store.prediction_paths()]
+        return [
+            self.store.read_prediction(path) for path in self.store.prediction_paths()
+        ]
 
 
 MakeSpender = Callable[..., Spender]
@@ -81,7 +94,9 @@ MakeSpender = Callable[..., Spender]
 @pytest.fixture
 def spender(tmp_path: Path, cache: Path, many: Path, provider: Provider) -> MakeSpender:
     def make(*names: str) -> Spender:
-        models = tuple(ModelChoice.parse(f"{name}@diff", any_name=True) for name in names)
+        models = tuple(
+            ModelChoice.parse(f"{name}@diff", any_name=True) for name in names
+        )
         config = live(provider, models=models, max_output_tokens=100, call_timeout=60)
         return Spender(tmp_path, cache, many, config)
 
@@ -160,9 +175,9 @@ def test_a_budget_per_model_leaves_the_other_model_its_money(
     assert "ended early" not in said
     first = [line for line in run.lines() if line.model == "gpt-4o"]
     assert 0 < sum_of(first) <= Decimal("0.05")
-    assert {line.instance_id for line in run.lines() if line.model == "gpt-4o-mini"} == {
-        p["instance_id"] for p in run.predictions()
-    }
+    assert {
+        line.instance_id for line in run.lines() if line.model == "gpt-4o-mini"
+    } == {p["instance_id"] for p in run.predictions()}
     assert len(run.predictions()) == COUNT
 
 

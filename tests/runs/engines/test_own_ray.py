@@ -41,11 +41,30 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     here, there = tmp_path / "here", tmp_path / "there"
     assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
     words = [
-        "harness.py", "--engine", "ray", "--workers", "2", "--jobs", "2", "--models",
-        "scripted-a,scripted-b", "--replay", "demo/replies", "--dataset", "demo", "--instances",
-        ",".join(ALL), "--environment", "none", "--run", "r",
-        "--out", str(there), "--cache", str(tmp_path / "cache"),
-    ]  # fmt: skip
+        "harness.py",
+        "--engine",
+        "ray",
+        "--workers",
+        "2",
+        "--jobs",
+        "2",
+        "--models",
+        "scripted-a,scripted-b",
+        "--replay",
+        "demo/replies",
+        "--dataset",
+        "demo",
+        "--instances",
+        ",".join(ALL),
+        "--environment",
+        "none",
+        "--run",
+        "r",
+        "--out",
+        str(there),
+        "--cache",
+        str(tmp_path / "cache"),
+    ]
     with started([sys.executable, *words]) as process:
         rays: set[psutil.Process] = set()
         while process.poll() is None:
@@ -71,10 +90,30 @@ def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     provider.will_answer(Answer(EDIT, hang=60))
     words = [
-        "harness.py", "--engine", "ray", "--workers", "2", "--jobs", "2", "--models", "gpt-4o@diff",
-        "--dataset", "demo", "--instances", ",".join(IDS), "--environment", "none", "--api-base",
-        provider.url, "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
-    ]  # fmt: skip
+        "harness.py",
+        "--engine",
+        "ray",
+        "--workers",
+        "2",
+        "--jobs",
+        "2",
+        "--models",
+        "gpt-4o@diff",
+        "--dataset",
+        "demo",
+        "--instances",
+        ",".join(IDS),
+        "--environment",
+        "none",
+        "--api-base",
+        provider.url,
+        "--run",
+        "r",
+        "--out",
+        str(tmp_path),
+        "--cache",
+        str(tmp_path / "cache"),
+    ]
     with started([sys.executable, *words]) as process:
         wait_for(2, provider)
         workers = workers_of(process.pid)
@@ -95,7 +134,10 @@ def test_an_instance_whose_workers_die_again_and_again_is_given_up(
     own = Scale(workers=2, jobs=2, engine=EngineKind.RAY)
     with ThreadPoolExecutor(1) as other:
         run = other.submit(
-            run_command, talkative(provider), options(tmp_path, cache, *IDS[:2], scale=own), print
+            run_command,
+            talkative(provider),
+            options(tmp_path, cache, *IDS[:2], scale=own),
+            print,
         )
         for count in range(4):
             wait_for(2 * (count + 1), provider, run)
@@ -104,5 +146,7 @@ def test_an_instance_whose_workers_die_again_and_again_is_given_up(
                     process.kill()
         assert run.result() == 1
     said = capsys.readouterr().out
-    assert said.count("infra_error; infrastructure failed: its worker died 4 times") == 2
+    assert (
+        said.count("infra_error; infrastructure failed: its worker died 4 times") == 2
+    )
     assert [line.kind for line in ledger(tmp_path)] == ["failed"] * 8

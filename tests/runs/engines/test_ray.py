@@ -38,7 +38,15 @@ from tests.support.killing import (
     wait_for,
 )
 from tests.support.provider import Answer, Provider
-from tests.support.runs import EDIT, IDS, config, ended_over_budget, options, read, started
+from tests.support.runs import (
+    EDIT,
+    IDS,
+    config,
+    ended_over_budget,
+    options,
+    read,
+    started,
+)
 
 QUIET = {"object_store_memory": 100_000_000, "include_dashboard": False}
 
@@ -63,7 +71,9 @@ class Nodes:
         # The driver has the code in the usual folder. Another node has one of its own, as on a
         # machine of its own: it removes what it finds there when it comes again.
         own = {"runtime_env_dir_name": f"code-{name}"} if self.nodes else {}
-        self.nodes[name] = self.cluster.add_node(num_cpus=1, env_vars=named, **own, **QUIET)
+        self.nodes[name] = self.cluster.add_node(
+            num_cpus=1, env_vars=named, **own, **QUIET
+        )
 
     def processes(self, name: str) -> list[psutil.Process]:
         """Return a node's process and its workers."""
@@ -126,7 +136,11 @@ with own_ray(1):
 @needs_ray
 def test_a_ray_of_this_machine_alone_listens_at_the_loopback_address_only() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LISTENING], cwd=TOP, capture_output=True, text=True, check=True
+        [sys.executable, "-c", LISTENING],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     heard = [line.split() for line in done.stdout.splitlines()]
     assert "gcs_server" in {name for name, _ in heard}
@@ -141,21 +155,32 @@ def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
         "assert not run_cli(main); assert 'ray' not in sys.modules"
     )
     replies = str(TOP / "demo/replies")
-    words = ["--dataset", "demo", "--models", "scripted-a,scripted-b", "--replay", replies]
+    words = [
+        "--dataset",
+        "demo",
+        "--models",
+        "scripted-a,scripted-b",
+        "--replay",
+        replies,
+    ]
     words += ["--environment", "none", "--instances", IDS[0], "--out", str(tmp_path)]
     words += ["--cache", str(tmp_path)]
     subprocess.run([sys.executable, "-c", code, *words], cwd=TOP, check=True)
 
 
 @needs_ray
-def test_without_a_cluster_the_user_is_told_to_start_one(tmp_path: Path, cache: Path) -> None:
+def test_without_a_cluster_the_user_is_told_to_start_one(
+    tmp_path: Path, cache: Path
+) -> None:
     for address, said in (
         ("ray://h:10001", "on a node of the cluster"),
         ("127.0.0.1:1", "ray start"),
     ):
         nowhere = Scale(engine=EngineKind.RAY, ray_address=address)
         with pytest.raises(UserError, match=said):
-            run_command(config(), options(tmp_path, cache, *IDS, scale=nowhere), lambda _: None)
+            run_command(
+                config(), options(tmp_path, cache, *IDS, scale=nowhere), lambda _: None
+            )
 
 
 @needs_ray
@@ -219,7 +244,10 @@ def test_nothing_is_paid_twice_when_a_node_is_killed(
 def test_nothing_is_paid_twice_when_nodes_come_and_go(
     tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
 ) -> None:
-    assert killed(tmp_path, cache, provider, nodes, ALL, [4, 9, 14], again=True, hang=1.5) > 1
+    assert (
+        killed(tmp_path, cache, provider, nodes, ALL, [4, 9, 14], again=True, hang=1.5)
+        > 1
+    )
 
 
 def killed(
@@ -240,9 +268,13 @@ def killed(
         if again:
             nodes.add("b")  # Ray wants to be in the main thread here
 
-    there = options(tmp_path / "there", tmp_path / "cache", *ids, scale=scale(nodes, len(ids) - 1))
+    there = options(
+        tmp_path / "there", tmp_path / "cache", *ids, scale=scale(nodes, len(ids) - 1)
+    )
     here = options(tmp_path / "here", cache, *ids)
-    died = kill_in_the_middle(provider, here, there, when, lambda: nodes.processes("b"), kill, hang)
+    died = kill_in_the_middle(
+        provider, here, there, when, lambda: nodes.processes("b"), kill, hang
+    )
     assert {path.name for path in (tmp_path / "cache/nodes").iterdir()} == {"a", "b"}
     return died
 
@@ -263,7 +295,9 @@ def test_a_budget_is_never_passed_by_several_workers(
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.1))
     money = Spending(limits)
-    far = options(tmp_path, tmp_path / "cache", *ALL, scale=scale(nodes, workers), money=money)
+    far = options(
+        tmp_path, tmp_path / "cache", *ALL, scale=scale(nodes, workers), money=money
+    )
     run_command(talkative(provider, max_output_tokens=100), far, lambda _: None)
     spent = total(ledger(tmp_path))
     assert spent is not None
@@ -280,16 +314,24 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-driver-alone")
     chosen = config(models=(ModelChoice.parse("gpt-4o"),), replay=None)
     far = options(tmp_path, tmp_path / "cache", IDS[0], scale=scale(nodes))
-    with pytest.raises(UserError, match=r"on the node [ab]: .* gpt-4o needs OPENAI_API_KEY"):
+    with pytest.raises(
+        UserError, match=r"on the node [ab]: .* gpt-4o needs OPENAI_API_KEY"
+    ):
         run_command(chosen, far, lambda _: None)
     assert not predictions(tmp_path)
 
 
 @needs_ray
-def test_more_processors_than_any_node_has_are_refused(tmp_path: Path, nodes: Nodes) -> None:
-    greedy = Scale(engine=EngineKind.RAY, ray_address=nodes.address, cpus_per_instance=64)
+def test_more_processors_than_any_node_has_are_refused(
+    tmp_path: Path, nodes: Nodes
+) -> None:
+    greedy = Scale(
+        engine=EngineKind.RAY, ray_address=nodes.address, cpus_per_instance=64
+    )
     with pytest.raises(UserError, match="--cpus-per-instance"):
-        run_command(config(), options(tmp_path, tmp_path, *IDS, scale=greedy), lambda _: None)
+        run_command(
+            config(), options(tmp_path, tmp_path, *IDS, scale=greedy), lambda _: None
+        )
 
 
 @needs_ray
@@ -298,10 +340,28 @@ def test_ctrl_c_keeps_every_reply_and_the_run_goes_on_anywhere(
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.5))
     words = [
-        "harness.py", "--models", "gpt-4o@diff", "--tries", "2", "--dataset", "demo", "--instances",
-        ",".join(IDS), "--environment", "none", "--api-base", provider.url, "--call-timeout", "30",
-        "--run", "r", "--out", str(tmp_path), "--cache", str(tmp_path / "cache"),
-    ]  # fmt: skip
+        "harness.py",
+        "--models",
+        "gpt-4o@diff",
+        "--tries",
+        "2",
+        "--dataset",
+        "demo",
+        "--instances",
+        ",".join(IDS),
+        "--environment",
+        "none",
+        "--api-base",
+        provider.url,
+        "--call-timeout",
+        "30",
+        "--run",
+        "r",
+        "--out",
+        str(tmp_path),
+        "--cache",
+        str(tmp_path / "cache"),
+    ]
     far = ["--engine", "ray", "--ray-address", nodes.address, "--workers", "1"]
     with started([sys.executable, *words, *far]) as process:
         wait_for(3, provider)
@@ -309,8 +369,12 @@ def test_ctrl_c_keeps_every_reply_and_the_run_goes_on_anywhere(
     assert process.returncode == 130
     before = len(provider.requests)
     assert len(predictions(tmp_path)) < len(IDS)
-    assert subprocess.run([sys.executable, *words], cwd=TOP, check=False).returncode == 0
-    assert [line.kind for line in ledger(tmp_path)] == ["answered"] * len(provider.requests)
+    assert (
+        subprocess.run([sys.executable, *words], cwd=TOP, check=False).returncode == 0
+    )
+    assert [line.kind for line in ledger(tmp_path)] == ["answered"] * len(
+        provider.requests
+    )
     used = [read(tmp_path, name, "trajectories")["attempts"] for name in IDS]
     calls = sum(len(attempt["calls"]) for attempts in used for attempt in attempts)
     assert before < len(provider.requests) == calls

@@ -85,22 +85,34 @@ class Screen:
         else:
             assert character.isprintable(), repr(character)
             line = self.lines[self.row].ljust(self.column)
-            self.lines[self.row] = line[: self.column] + character + line[self.column + 1 :]
+            self.lines[self.row] = (
+                line[: self.column] + character + line[self.column + 1 :]
+            )
             self.column += 1
 
     def shown(self) -> list[str]:
         return [line.rstrip() for line in self.lines if line.strip()]
 
 
-def on_a_terminal(script: str, rows: int = 24, columns: int = 100, **environ: str) -> str:
+def on_a_terminal(
+    script: str, rows: int = 24, columns: int = 100, **environ: str
+) -> str:
     """Return all that the child wrote to its terminal."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     child = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=TOP, stderr=slave, stdin=slave,
-        env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", "PYTHON_COLORS": "0",
-             **environ},
-    )  # fmt: skip
+        [sys.executable, "-c", script],
+        cwd=TOP,
+        stderr=slave,
+        stdin=slave,
+        env={
+            **os.environ,
+            "TERM": "xterm",
+            "PYTHONIOENCODING": "utf-8",
+            "PYTHON_COLORS": "0",
+            **environ,
+        },
+    )
     os.close(slave)
     written = b""
     try:
@@ -195,8 +207,10 @@ def test_terminals_of_other_encodings_get_what_they_can_show(encoding: str) -> N
 def test_with_a_pipe_a_plain_line_per_finished_instance() -> None:
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + WORK.replace("wait_for_a_draw()", "")],
-        cwd=TOP, capture_output=True, check=True,
-    )  # fmt: skip
+        cwd=TOP,
+        capture_output=True,
+        check=True,
+    )
     assert done.stderr.decode().split("\n") == [*PLAIN, ""]
     assert not done.stdout
 
@@ -212,7 +226,9 @@ def test_a_reader_that_is_gone_does_not_stop_the_run() -> None:
     after = "\nprint('the run went on')\n"
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + WORK.replace("wait_for_a_draw()", "") + after],
-        cwd=TOP, stdout=subprocess.PIPE, stderr=writer,
-    )  # fmt: skip
+        cwd=TOP,
+        stdout=subprocess.PIPE,
+        stderr=writer,
+    )
     os.close(writer)
     assert done.stdout == b"the run went on\n"

@@ -26,11 +26,19 @@ def store(tmp_path: Path) -> RunStore:
     """Six instances: three predicted, one of them redone; two unfinished; one not started."""
     store = RunStore(tmp_path, "r")
     store.save_run({"selected": [f"own__thing-{n}" for n in range(1, 7)]})
-    for number, status, attempts in ((1, "plausible", 1), (2, "plausible", 2), (3, "empty", 6)):
+    for number, status, attempts in (
+        (1, "plausible", 1),
+        (2, "plausible", 2),
+        (3, "empty", 6),
+    ):
         done(store, number, status=status, all_results=[{}] * attempts, cost=0.25)
     unfinished(store, 2, status="interrupted", reason="interrupted", attempts=[])
     unfinished(
-        store, 4, status="infra_error", reason="no \x1b[31mdisk\n" + "x" * 500, attempts=[{}]
+        store,
+        4,
+        status="infra_error",
+        reason="no \x1b[31mdisk\n" + "x" * 500,
+        attempts=[{}],
     )
     unfinished(store, 5, status="interrupted", reason="interrupted", attempts=[{}, {}])
     return store
@@ -38,14 +46,20 @@ def store(tmp_path: Path) -> RunStore:
 
 def done(store: RunStore, number: int, **content: Any) -> None:
     name = f"own__thing-{number}"
-    store.save_instance(name, {"instance_id": name, "model_patch": PATCH, **content}, {}, "")
+    store.save_instance(
+        name, {"instance_id": name, "model_patch": PATCH, **content}, {}, ""
+    )
 
 
 def unfinished(store: RunStore, number: int, **content: Any) -> None:
     store.save_unfinished(f"own__thing-{number}", content)
 
 
-SPENT = {"own__thing-1": Decimal("1.1"), "own__thing-4": Decimal("0.2"), "own__thing-5": Decimal(0)}
+SPENT = {
+    "own__thing-1": Decimal("1.1"),
+    "own__thing-4": Decimal("0.2"),
+    "own__thing-5": Decimal(0),
+}
 
 
 def test_the_table_by_status(store: RunStore) -> None:
@@ -68,7 +82,11 @@ def test_the_same_for_machines(store: RunStore) -> None:
     told = json.loads(json.dumps(overview(store, SPENT).as_json()))
     assert told["run"] == "r"
     assert told["folder"] == str(store.folder)
-    assert told["statuses"]["plausible"] == {"instances": 2, "attempts": 3, "dollars": "1.35"}
+    assert told["statuses"]["plausible"] == {
+        "instances": 2,
+        "attempts": 3,
+        "dollars": "1.35",
+    }
     assert told["total"] == {"instances": 6, "attempts": 12, "dollars": "1.8"}
     assert told["broken"] == []
     assert told["unfinished"][1] == {
@@ -87,7 +105,9 @@ def test_one_unknown_price_makes_the_sum_unknown(store: RunStore) -> None:
     assert seen.total.dollars is None
     assert "unknown" in list(lines(seen))[2]
     by_ledger = overview(store, {**SPENT, "own__thing-3": None})
-    assert [row.status for row in by_ledger.statuses if row.dollars is None] == ["empty"]
+    assert [row.status for row in by_ledger.statuses if row.dollars is None] == [
+        "empty"
+    ]
 
 
 def test_a_run_that_does_not_exist(tmp_path: Path) -> None:
@@ -119,7 +139,10 @@ def test_broken_files_are_named(store: RunStore, content: bytes) -> None:
 def test_what_was_selected_must_be_a_list(store: RunStore) -> None:
     store.save_run({"selected": {"a": 1}})
     (broken,) = overview(store, {}).broken
-    assert "run.json is not a run's description: 'selected': Input should be a valid list" in broken
+    assert (
+        "run.json is not a run's description: 'selected': Input should be a valid list"
+        in broken
+    )
 
 
 def test_files_of_the_older_layout_have_a_status_all_the_same(tmp_path: Path) -> None:
@@ -128,7 +151,9 @@ def test_files_of_the_older_layout_have_a_status_all_the_same(tmp_path: Path) ->
     done(store, 1, **clean)
     done(store, 2, edit_outcome=False)
     done(store, 3, model_patch=None)
-    assert {row.status: row.instances for row in overview(store, {}, (), status_of).statuses} == {
+    assert {
+        row.status: row.instances for row in overview(store, {}, (), status_of).statuses
+    } == {
         "plausible": 1,
         "fallback": 1,
         "empty": 1,
@@ -161,7 +186,8 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
     assert told == {
         "run": "r",
         "folder": str(tmp_path),
-        "counts": dict.fromkeys((*RESULTS, *COMMON_WORDS), 0) | {"plausible": 2, "infra_error": 1},
+        "counts": dict.fromkeys((*RESULTS, *COMMON_WORDS), 0)
+        | {"plausible": 2, "infra_error": 1},
         "dollars": "0.0000001",
         "calls": 12,
         "tokens": {"prompt_tokens": 5, "completion_tokens": 4, "cached_tokens": 3},

@@ -106,7 +106,9 @@ def test_time_left_is_shared_by_those_that_run_side_by_side(clock: Clock) -> Non
     progress.finished("j", JobStatus.FAILED)
     progress.finished("l", JobStatus.FAILED)
     mean = (4 * 100 + 4 * 40) / 10
-    assert progress.snapshot(None).seconds_left == pytest.approx(mean), "nobody shares the last one"
+    assert progress.snapshot(None).seconds_left == pytest.approx(mean), (
+        "nobody shares the last one"
+    )
 
 
 def test_the_headline_says_what_is_unknown(clock: Clock) -> None:
@@ -136,7 +138,9 @@ def test_running_lines_fit_the_height(clock: Clock, rows: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [0, 1, 10, 20, 38])
-def test_running_lines_fit_the_width_also_of_wide_letters(clock: Clock, columns: int) -> None:
+def test_running_lines_fit_the_width_also_of_wide_letters(
+    clock: Clock, columns: int
+) -> None:
     progress = ProgressState(1, clock)
     progress.started("a")
     progress.step("a", 1, "漢字" * 9, WorkStep.ASKING)
@@ -160,7 +164,13 @@ def test_further_lines_come_first_in_half_of_the_room(clock: Clock) -> None:
         progress.started(f"i-{number}")
     more = [f"column\t{number}" for number in range(9)]
     lines = running_lines(progress.snapshot(None), 12, 80, more)
-    assert [line.split()[0] for line in lines] == ["column"] * 5 + ["i-0", "i-1", "i-2", "i-3", "…"]
+    assert [line.split()[0] for line in lines] == ["column"] * 5 + [
+        "i-0",
+        "i-1",
+        "i-2",
+        "i-3",
+        "…",
+    ]
     assert lines[0] == "  column 0"
     assert running_lines(progress.snapshot(None), 2, 80, more) == []
 
@@ -193,5 +203,10 @@ def test_a_board_is_safe_among_threads() -> None:
 
 def test_durations_in_words() -> None:
     assert [duration(s) for s in (0, 59.9, 60, 3599, 3600, 90061)] == [
-        "0:00", "0:59", "1:00", "59:59", "1:00:00", "25:01:01",
-    ]  # fmt: skip
+        "0:00",
+        "0:59",
+        "1:00",
+        "59:59",
+        "1:00:00",
+        "25:01:01",
+    ]

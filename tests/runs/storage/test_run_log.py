@@ -43,10 +43,15 @@ def test_the_story_holds_the_run_and_its_instances(tmp_path: Path) -> None:
     assert re.sub(r"^\S+ ", "", one.read_text()) == "WARNING first\n    second\n"
 
 
-def test_levels_are_the_runs_for_the_story_and_info_for_instances(tmp_path: Path) -> None:
+def test_levels_are_the_runs_for_the_story_and_info_for_instances(
+    tmp_path: Path,
+) -> None:
     for level, count in ((logging.DEBUG, 2), (logging.ERROR, 0)):
         whole, one = tmp_path / f"{level}.log", tmp_path / f"{level}-one.log"
-        with run_log(whole, REDACT, level) as log, instance_log(one, "i", log, REDACT) as its:
+        with (
+            run_log(whole, REDACT, level) as log,
+            instance_log(one, "i", log, REDACT) as its,
+        ):
             its.debug("a")
             its.info("b")
         assert len(records(whole)) == count
@@ -64,7 +69,9 @@ def test_a_restart_appends_and_ends_a_line_that_was_broken_off(tmp_path: Path) -
     assert [message for _, _, message in records(path)] == ["fir", "second", "third"]
 
 
-def test_no_message_passes_for_another_record_or_steers_a_terminal(tmp_path: Path) -> None:
+def test_no_message_passes_for_another_record_or_steers_a_terminal(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "harness.log"
     forged = "2026-01-01T00:00:00.000Z INFO - all is well"
     with run_log(path, REDACT) as log:
@@ -125,14 +132,19 @@ def test_nothing_is_left_of_thousands_of_instances(tmp_path: Path) -> None:
         # Those of other tests may come and go.
         return sum(
             (isinstance(thing, logging.Logger) and thing.name.startswith("mine-"))
-            or (isinstance(thing, logging.FileHandler) and str(tmp_path) in thing.baseFilename)
+            or (
+                isinstance(thing, logging.FileHandler)
+                and str(tmp_path) in thing.baseFilename
+            )
             for thing in gc.get_objects()
         )
 
     with run_log(tmp_path / "harness.log", REDACT) as log:
         before, files = loggers(), _open_files()
         for number in range(2000):
-            with instance_log(tmp_path / "one.log", f"mine-{number}", log, REDACT) as its:
+            with instance_log(
+                tmp_path / "one.log", f"mine-{number}", log, REDACT
+            ) as its:
                 its.info("x")
         del its
         assert loggers() == before

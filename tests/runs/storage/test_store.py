@@ -27,7 +27,9 @@ OLD = {
 }
 
 
-def test_what_only_reports_may_know_is_dropped_before_the_harness_sees_it(tmp_path: Path) -> None:
+def test_what_only_reports_may_know_is_dropped_before_the_harness_sees_it(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "a__b-1.json"
     path.write_text(json.dumps(OLD))
     store = RunStore.of_folder(tmp_path)
@@ -38,7 +40,8 @@ def test_what_only_reports_may_know_is_dropped_before_the_harness_sees_it(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"instance_id": 1}', '{"instance_id": "a", "model_patch": 5}']
+    "content",
+    ["", "[]", "{}", '{"instance_id": 1}', '{"instance_id": "a", "model_patch": 5}'],
 )
 def test_broken_predictions_are_named_and_kept(tmp_path: Path, content: str) -> None:
     path = tmp_path / "x.json"
@@ -50,10 +53,17 @@ def test_broken_predictions_are_named_and_kept(tmp_path: Path, content: str) -> 
 
 def test_older_predictions_are_plausible_by_their_outcomes() -> None:
     patch = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
-    clean = {"edit_outcome": True, "lint_outcome": True, "test_outcome": True, "model_patch": patch}
+    clean = {
+        "edit_outcome": True,
+        "lint_outcome": True,
+        "test_outcome": True,
+        "model_patch": patch,
+    }
     assert is_plausible(clean)
     assert not is_plausible({**clean, "test_outcome": None})
-    assert not is_plausible({**clean, "model_patch": patch.replace("a.py", "tests/a.py")})
+    assert not is_plausible(
+        {**clean, "model_patch": patch.replace("a.py", "tests/a.py")}
+    )
 
 
 def test_differences_are_in_words() -> None:
@@ -78,7 +88,9 @@ def test_of_a_run_of_another_version_only_the_version_is_named(
     recorded: object, words: list[str]
 ) -> None:
     assert differences({"harness": recorded}, {"harness": "0.10.0"}) == words
-    other = differences({"harness": recorded, "tries": 1}, {"harness": "0.10.0", "tries": 2})
+    other = differences(
+        {"harness": recorded, "tries": 1}, {"harness": "0.10.0", "tries": 2}
+    )
     assert other == (words or ["--tries 1, now 2"])
 
 

@@ -14,7 +14,12 @@ from pathlib import Path
 from core.atomic import write_text_atomic
 from core.plaintext import Say
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import MODEL, Evaluator, Tasks, swebench_prediction
+from reports.evaluation.evaluators.base import (
+    MODEL,
+    Evaluator,
+    Tasks,
+    swebench_prediction,
+)
 from reports.evaluation.evaluators.official.tool import (
     row_id,
 )
@@ -32,7 +37,9 @@ def _live_predictions(tasks: Tasks) -> object:
 
 
 def _rebench_v2_predictions(tasks: Tasks) -> object:
-    return [{"instance_id": row_id(task), "patch": task.prediction.patch} for task in tasks]
+    return [
+        {"instance_id": row_id(task), "patch": task.prediction.patch} for task in tasks
+    ]
 
 
 def _swebench_predictions(tasks: Tasks) -> object:
@@ -122,7 +129,9 @@ class ManualEvaluator(Evaluator):
             run_id=run_id,
         )
         repository = self.program.repository
-        self.say(f"{self.name}: run in a checkout of {repository} (docs/evaluators.md): {command}")
+        self.say(
+            f"{self.name}: run in a checkout of {repository} (docs/evaluators.md): {command}"
+        )
         reason = f"run the program of {repository} on {file}"
         for task in tasks:
             yield Verdict(

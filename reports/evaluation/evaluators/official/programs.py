@@ -10,7 +10,11 @@ from dataclasses import replace
 from core.errors import UserError
 from reports.data.jsonvalues import mapping
 from reports.data.verdicts import OUTPUT_FILE, REPORT_FILE, RUN_LOG, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask, Tasks, swebench_prediction
+from reports.evaluation.evaluators.base import (
+    EvaluationTask,
+    Tasks,
+    swebench_prediction,
+)
 from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,
@@ -60,18 +64,27 @@ class MultiTool(OfficialTool):
     def _row(self, task: EvaluationTask) -> Mapping[str, object]:
         row = task.evaluation.row
         tests = {key: row.get(key) or {} for key in _TESTS}
-        kept = {key: {k: v for k, v in each.items() if v} for key, each in tests.items()}
+        kept = {
+            key: {k: v for k, v in each.items() if v} for key, each in tests.items()
+        }
         return {**row, **kept, "fix_patch": ""}
 
     def _prediction(self, task: EvaluationTask) -> Mapping[str, object]:
         org, repo, number = _pull_request(task)
-        return {"org": org, "repo": repo, "number": number, "fix_patch": task.prediction.patch}
+        return {
+            "org": org,
+            "repo": repo,
+            "number": number,
+            "fix_patch": task.prediction.patch,
+        }
 
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         for name in ("work", "logs", "report"):
             (folder.outputs / name).mkdir()
         write_values(folder.rows("jsonl"), [self._row(task) for task in tasks])
-        write_values(folder.predictions("jsonl"), [self._prediction(task) for task in tasks])
+        write_values(
+            folder.predictions("jsonl"), [self._prediction(task) for task in tasks]
+        )
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
         common = {
@@ -88,9 +101,12 @@ class MultiTool(OfficialTool):
             "--max_workers_run_instance": self.workers(tasks),
         }
         return [
-            self.command(["-m", "multi_swe_bench.harness.run_evaluation"], common | running),
             self.command(
-                ["-m", "multi_swe_bench.harness.gen_report"], common | {"--mode": "evaluation"}
+                ["-m", "multi_swe_bench.harness.run_evaluation"], common | running
+            ),
+            self.command(
+                ["-m", "multi_swe_bench.harness.gen_report"],
+                common | {"--mode": "evaluation"},
             ),
         ]
 
@@ -98,14 +114,20 @@ class MultiTool(OfficialTool):
         org, repo, number = _pull_request(task)
         name = self.identifier(task)
         own = folder.outputs / "work" / org / repo / "evals" / f"pr-{number}"
-        log, report = read_text(own / "fix-patch-run.log"), read_result(own / REPORT_FILE)
+        log, report = (
+            read_text(own / "fix-patch-run.log"),
+            read_result(own / REPORT_FILE),
+        )
         final = read_result(folder.outputs / "report" / "final_report.json") or {}
         if report is None or not any(
-            name in names_in(final.get(f"{key}_ids")) for key in ("resolved", "unresolved")
+            name in names_in(final.get(f"{key}_ids"))
+            for key in ("resolved", "unresolved")
         ):
             return unclear(log, "the report could not be made") if log.strip() else None
         result = mapping(report.get("fix_patch_result"))
-        if not any(result.get(key) for key in ("passed_count", "failed_count", "skipped_count")):
+        if not any(
+            result.get(key) for key in ("passed_count", "failed_count", "skipped_count")
+        ):
             return unclear(log)
         passed = {*names_in(result.get("passed_tests"))}
         outcome = resolved_if(
@@ -121,7 +143,10 @@ def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
     # Owner and repository become names of folders.
     row = task.evaluation.row
     org, repo, number = row.get("org"), row.get("repo"), row.get("number")
-    named = all(isinstance(name, str) and _REPOSITORY_NAME.fullmatch(name) for name in (org, repo))
+    named = all(
+        isinstance(name, str) and _REPOSITORY_NAME.fullmatch(name)
+        for name in (org, repo)
+    )
     if not named or not isinstance(number, int):
         name = task.instance_id
         words = "`org`, `repo` and `number` do not name a pull request"
@@ -137,7 +162,15 @@ class SmithTool(OfficialTool):
 
     name = "smith"
     package = "swesmith"
-    modules = ("swesmith", "swebench", "datasets", "docker", "dotenv", "ghapi", "unidiff")
+    modules = (
+        "swesmith",
+        "swebench",
+        "datasets",
+        "docker",
+        "dotenv",
+        "ghapi",
+        "unidiff",
+    )
     needed = ("repo", "FAIL_TO_PASS")
     # It derives the names of images itself, and they have changed since the set was published.
     names_images = True
@@ -151,7 +184,9 @@ class SmithTool(OfficialTool):
     def _row(self, task: EvaluationTask) -> Mapping[str, object]:
         # Its patch is not an answer: it makes the bug.
         row = task.evaluation.row
-        lists = {key: names_in(row.get(key)) for key in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+        lists = {
+            key: names_in(row.get(key)) for key in ("FAIL_TO_PASS", "PASS_TO_PASS")
+        }
         return {**row, **lists, "instance_id": row_id(task)}
 
     def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
@@ -253,7 +288,11 @@ class HostedTool(OfficialTool):
         for resolved, key in ((True, "resolved_ids"), (False, "unresolved_ids")):
             if name in names_in(report.get(key)):
                 return resolved_if(resolved, "")
-        named = [key for key in report if key.endswith("_ids") and name in names_in(report[key])]
+        named = [
+            key
+            for key in report
+            if key.endswith("_ids") and name in names_in(report[key])
+        ]
         where = f"under {', '.join(named)}" if named else "nowhere"
         return ToolResult(VerdictStatus.NOT_EVALUATED, f"the service lists it {where}")
 

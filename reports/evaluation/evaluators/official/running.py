@@ -36,7 +36,9 @@ class OfficialEvaluator(Evaluator):
     """Evaluates with an official tool, in a process group of its own."""
 
     tool: OfficialTool
-    folder: Path  # for the folders of evaluations, each with the tool's files and its log
+    folder: (
+        Path  # for the folders of evaluations, each with the tool's files and its log
+    )
     images: ImagePreparation  # before the tool starts
     say: Say
 
@@ -60,7 +62,11 @@ class OfficialEvaluator(Evaluator):
 
     def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         version = self.tool.check()
-        found = digests(task.instance.image for task in tasks) if self.tool.uses_engine else {}
+        found = (
+            digests(task.instance.image for task in tasks)
+            if self.tool.uses_engine
+            else {}
+        )
         for group in self.tool.groups(tasks):
             for verdict in self._group(group, run_id):
                 task = next(t for t in group if t.instance_id == verdict.instance_id)
@@ -122,7 +128,9 @@ class OfficialEvaluator(Evaluator):
     ) -> Verdict:
         outcome = self.tool.read(task, folder)
         if outcome is None:
-            outcome = ToolResult(VerdictStatus.NOT_EVALUATED, self._why(task, failure, log))
+            outcome = ToolResult(
+                VerdictStatus.NOT_EVALUATED, self._why(task, failure, log)
+            )
         name, resolved = task.instance_id, outcome.status is VerdictStatus.RESOLVED
         report = {name: {"resolved": resolved, "patch_exists": True, **outcome.details}}
         verdict = Verdict(name, outcome.status, self.name, outcome.reason, outcome.log)

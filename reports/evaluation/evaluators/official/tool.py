@@ -79,7 +79,9 @@ class ToolResult:
     status: VerdictStatus
     reason: str = ""
     log: str = ""
-    details: Mapping[str, object] = field(default_factory=dict)  # for the instance's report
+    details: Mapping[str, object] = field(
+        default_factory=dict
+    )  # for the instance's report
 
 
 class OfficialTool(ABC):
@@ -89,9 +91,13 @@ class OfficialTool(ABC):
     package: ClassVar[str] = ""  # on the package index
     modules: ClassVar[tuple[str, ...]] = ()  # that the interpreter needs
     needed: ClassVar[tuple[str, ...]] = ()  # keys of a row that may not be empty
-    allowance: ClassVar[float] = 0.0  # seconds that the commands may take beyond the tests
+    allowance: ClassVar[float] = (
+        0.0  # seconds that the commands may take beyond the tests
+    )
     uses_engine: ClassVar[bool] = True  # whether it runs containers on the local engine
-    names_images: ClassVar[bool] = False  # whether it may use other images than the rows name
+    names_images: ClassVar[bool] = (
+        False  # whether it may use other images than the rows name
+    )
 
     def __init__(self, settings: ToolSettings) -> None:
         self.settings = settings
@@ -118,7 +124,9 @@ class OfficialTool(ABC):
     def lacking(self, task: EvaluationTask) -> str:
         """Return what the row lacks for this tool, in words; empty if it lacks nothing."""
         row = task.evaluation.row
-        return ", ".join(key for key in self.needed if row.get(key) in (None, "", [], {}))
+        return ", ".join(
+            key for key in self.needed if row.get(key) in (None, "", [], {})
+        )
 
     def groups(self, tasks: Tasks) -> Sequence[Tasks]:
         """Return ``tasks`` in groups that one call of the tool may evaluate together."""
@@ -144,9 +152,13 @@ class OfficialTool(ABC):
         try:
             result = subprocess.run(
                 [python, "-c", _PROBE, self.package, *self.modules],
-                env=without_secrets(os.environ), stdin=subprocess.DEVNULL, capture_output=True,
-                check=True, timeout=_PROBE_SECONDS, cwd="/",
-            )  # fmt: skip
+                env=without_secrets(os.environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=True,
+                timeout=_PROBE_SECONDS,
+                cwd="/",
+            )
             lacks, version = json.loads(result.stdout)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             raise UserError(
@@ -157,14 +169,18 @@ class OfficialTool(ABC):
     def workers(self, tasks: Tasks) -> int:
         return max(min(self.settings.workers, len(tasks)), 1)
 
-    def command(self, start: Sequence[str | Path], options: Mapping[str, object]) -> list[str]:
+    def command(
+        self, start: Sequence[str | Path], options: Mapping[str, object]
+    ) -> list[str]:
         """Return a command of the tool's interpreter.
 
         An option may have several values in a list; None leaves it without any.
         """
         words = [self.settings.python, *map(str, start)]
         for name, value in options.items():
-            values = value if isinstance(value, list) else [] if value is None else [value]
+            values = (
+                value if isinstance(value, list) else [] if value is None else [value]
+            )
             words += [name, *map(str, values)]
         return words
 

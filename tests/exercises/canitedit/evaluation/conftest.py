@@ -33,7 +33,9 @@ def needs_bubblewrap() -> None:
 def folders(request: pytest.FixtureRequest) -> Iterator[Folders]:
     if request.param is EnvironmentKind.DOCKER and not engine_answers():
         pytest.skip("no Docker engine answers")
-    made = make_folders(request.param, PYTHON, IMAGE, limits=LIMITS, run_key="canitedit-tests")
+    made = make_folders(
+        request.param, PYTHON, IMAGE, limits=LIMITS, run_key="canitedit-tests"
+    )
     yield made
     made.stop()
 

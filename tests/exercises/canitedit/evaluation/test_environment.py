@@ -37,7 +37,9 @@ from tests.support.environments import IMAGE
 
 BASE = "swe-retry-harness/canitedit-base:test"
 LOCAL = EnvironmentSource(
-    EnvironmentKind.LOCAL, Path(sys.executable), Path(tempfile.gettempdir()) / "canitedit-tests"
+    EnvironmentKind.LOCAL,
+    Path(sys.executable),
+    Path(tempfile.gettempdir()) / "canitedit-tests",
 )
 
 
@@ -65,14 +67,18 @@ def test_it_is_identified_by_its_python_libraries_and_rules(
 def test_a_module_that_is_missing_or_fails_is_named(tmp_path: Path) -> None:
     with made(LOCAL, "json", "numpyy", "antigravityy.x") as (found, _):
         assert {*found.missing} == {"numpyy", "antigravityy.x"}
-        assert found.missing["numpyy"] == "ModuleNotFoundError: No module named 'numpyy'"
+        assert (
+            found.missing["numpyy"] == "ModuleNotFoundError: No module named 'numpyy'"
+        )
 
 
 def test_libraries_that_cannot_be_installed_are_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def refuse(*_: object) -> Path:
-        raise UnavailableError("cannot install the packages of canitedit: no torch for this Python")
+        raise UnavailableError(
+            "cannot install the packages of canitedit: no torch for this Python"
+        )
 
     monkeypatch.setattr(Venvs, "dependencies", refuse)
     source = replace(LOCAL, interpreter=None, cache=tmp_path)
@@ -98,14 +104,20 @@ def test_what_a_killed_evaluation_left_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.docker
-def test_a_container_that_was_left_is_removed(engine: Any, base: str, tmp_path: Path) -> None:
+def test_a_container_that_was_left_is_removed(
+    engine: Any, base: str, tmp_path: Path
+) -> None:
     source = replace(LOCAL, kind=EnvironmentKind.DOCKER, cache=tmp_path)
-    folders = make_folders(source.kind, None, base, limits=LIMITS, run_key=source.run_key)
+    folders = make_folders(
+        source.kind, None, base, limits=LIMITS, run_key=source.run_key
+    )
     assert folders.run(FolderCommand(("true",), {}, 20)).exit_code == 0
     [(name, value)] = label_of(source.run_key).items()
 
     def left() -> list[Any]:
-        found: list[Any] = engine.containers.list(all=True, filters={"label": f"{name}={value}"})
+        found: list[Any] = engine.containers.list(
+            all=True, filters={"label": f"{name}={value}"}
+        )
         return found
 
     assert len(left()) == 1
@@ -119,9 +131,16 @@ def test_requirements_are_pinned_and_named_in_the_image() -> None:
     assert all("==" in line.partition(";")[0] for line in lines)
     names = {line.partition("==")[0] for line in lines}
     assert names == {
-        "autograd", "coverage", "flask", "numpy", "pandas", "scikit-learn", "scipy", "torch",
+        "autograd",
+        "coverage",
+        "flask",
+        "numpy",
+        "pandas",
+        "scikit-learn",
+        "scipy",
+        "torch",
         "z3-solver",
-    }  # fmt: skip
+    }
     assert "COPY requirements.txt" in DOCKERFILE.read_text()
 
 
@@ -141,15 +160,18 @@ def base(engine: Any, tmp_path: Path) -> Iterator[str]:
 
     context = io.BytesIO()
     text = (
-        f"FROM {IMAGE}\nCOPY coverage /usr/local/lib/python3.11/dist-packages/coverage\n".encode()
-    )
+        f"FROM {IMAGE}\nCOPY coverage "
+        f"/usr/local/lib/python3.11/dist-packages/coverage\n"
+    ).encode()
     with tarfile.open(fileobj=context, mode="w") as archive:
         member = tarfile.TarInfo("Dockerfile")
         member.size = len(text)
         archive.addfile(member, io.BytesIO(text))
         archive.add(Path(coverage.__file__).parent, "coverage")
     context.seek(0)
-    engine.images.build(fileobj=context, custom_context=True, tag=BASE, rm=True, forcerm=True)
+    engine.images.build(
+        fileobj=context, custom_context=True, tag=BASE, rm=True, forcerm=True
+    )
     yield BASE
     engine.images.remove(BASE, force=True)
 
@@ -159,7 +181,9 @@ def test_an_image_is_built_once_and_runs_programs(
     engine: Any, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dockerfile = tmp_path / "Dockerfile"
-    dockerfile.write_text(f"FROM {base}\nARG PIP_INDEX_URL\nCOPY requirements.txt /was-there\n")
+    dockerfile.write_text(
+        f"FROM {base}\nARG PIP_INDEX_URL\nCOPY requirements.txt /was-there\n"
+    )
     monkeypatch.setattr(running, "DOCKERFILE", dockerfile)
     source = replace(LOCAL, kind=EnvironmentKind.DOCKER, interpreter=None)
     name = ""

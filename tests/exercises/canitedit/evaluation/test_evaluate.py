@@ -35,7 +35,9 @@ from tests.support.canitedit import ROWS, evaluated, passed, plain, problems
 LAZY = InstructionKind.LAZY
 
 
-def run_command(name: str, main: Callable[..., None], *words: object) -> tuple[int, str, str]:
+def run_command(
+    name: str, main: Callable[..., None], *words: object
+) -> tuple[int, str, str]:
     """Return exit code, output and messages of a command of this process: starting one is slow."""
     out, err = StringIO(), StringIO()
     argv = patch.object(sys, "argv", [name, *map(str, words)])
@@ -56,7 +58,9 @@ def completed(
     problem: Problem, programs: Sequence[str], kind: InstructionKind = LAZY
 ) -> ProblemFile:
     made = tuple(Completion(program=program, truncated=False) for program in programs)
-    return ProblemFile(problem, kind, Decoding(temperature=0.2, top_p=0.95, max_tokens=99), made)
+    return ProblemFile(
+        problem, kind, Decoding(temperature=0.2, top_p=0.95, max_tokens=99), made
+    )
 
 
 def changed(problem: Problem, **values: Any) -> Problem:
@@ -68,14 +72,18 @@ def gold(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with solution, ``before`` and solution again for each problem, evaluated."""
     folder = tmp_path_factory.mktemp("gold")
     for problem in problems():
-        write_file(folder, completed(problem, [problem.after, problem.before, problem.after]))
+        write_file(
+            folder, completed(problem, [problem.after, problem.before, problem.after])
+        )
     evaluate(folder, "--workers", 1, cache=folder / "cache")
     return folder
 
 
 def results(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the evaluated files without times."""
-    found = {path.name: plain(path) for path in sorted(folder.glob("*.results.json.gz"))}
+    found = {
+        path.name: plain(path) for path in sorted(folder.glob("*.results.json.gz"))
+    }
     for file in found.values():
         for result in file["results"]:
             assert result.pop("timestamp") > 1.7e9
@@ -121,7 +129,9 @@ def test_what_is_known_is_not_run_again(gold: Path, tmp_path: Path) -> None:
 def test_a_damaged_outcome_is_run_again(gold: Path, tmp_path: Path) -> None:
     first, second, *_ = sorted((gold / "cache" / "canitedit").rglob("*.json"))
     first.write_bytes(b"{")
-    second.write_text(second.read_text().replace('"status":"OK"', '"status":"Well"') + " ")
+    second.write_text(
+        second.read_text().replace('"status":"OK"', '"status":"Well"') + " "
+    )
     _, said = evaluate(gold, "--output", tmp_path, cache=gold / "cache")
     assert "10 known, 2 to run" in said or "11 known, 1 to run" in said
     assert results(tmp_path) == results(gold)
@@ -130,13 +140,18 @@ def test_a_damaged_outcome_is_run_again(gold: Path, tmp_path: Path) -> None:
 def test_an_evaluated_folder_of_others_is_evaluated_again(tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     problem = problems()[0]
-    file = replace(evaluated(problem), results=(passed(f"{problem.before}\n"),), completions=())
+    file = replace(
+        evaluated(problem), results=(passed(f"{problem.before}\n"),), completions=()
+    )
     write_file(theirs, file)
     _, refused = evaluate(theirs, cache=tmp_path, code=2)
     assert "evaluated files alone; --output DIR" in refused
     evaluate(theirs, "--output", ours, cache=tmp_path)
     [result] = read_file(ours / file.name).results
-    assert (result.status.value, result.program_no_test) == ("Exception", f"{problem.before}\n")
+    assert (result.status.value, result.program_no_test) == (
+        "Exception",
+        f"{problem.before}\n",
+    )
 
 
 def test_a_missing_library_is_named_before_anything_runs(tmp_path: Path) -> None:
@@ -159,9 +174,13 @@ def test_a_missing_library_is_named_before_anything_runs(tmp_path: Path) -> None
 def test_modules_that_a_problem_needs() -> None:
     problem = problems()[0]
     tests = "from vllm import LLM\nimport numpy.linalg as la, sys\nfrom .own import x"
-    assert needed_modules(changed(problem, after="def f(): import torch", tests=tests)) == {
-        "vllm", "numpy", "torch",
-    }  # fmt: skip
+    assert needed_modules(
+        changed(problem, after="def f(): import torch", tests=tests)
+    ) == {
+        "vllm",
+        "numpy",
+        "torch",
+    }
     assert needed_modules(changed(problem, after="def f(:")) == frozenset()
 
 
@@ -190,7 +209,10 @@ def test_wrong_input_is_one_line(tmp_path: Path) -> None:
         assert part in said and len(said.splitlines()) == 1, said
     other = completed(changed(problem, full_name="9_other", name="other"), ["x"])
     path.rename(wrong / other.name)
-    assert "holds what belongs into 1001_clamp" in evaluate(wrong, cache=tmp_path, code=2)[1]
+    assert (
+        "holds what belongs into 1001_clamp"
+        in evaluate(wrong, cache=tmp_path, code=2)[1]
+    )
     (wrong / other.name).write_bytes(b"\x1f\x8b")
     assert "is broken" in evaluate(wrong, cache=tmp_path, code=2)[1]
     (wrong / other.name).unlink()
@@ -200,7 +222,9 @@ def test_wrong_input_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_what_ended_is_kept(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_it_and_what_ended_is_kept(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     problem = problems()[0]
     write_file(tmp_path, completed(problem, [problem.after, "while True: pass"]))
     argv = [sys.executable, "-m", "exercises.canitedit", "evaluate", tmp_path]

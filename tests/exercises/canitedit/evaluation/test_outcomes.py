@@ -56,7 +56,9 @@ def pool(
     return partial(run_programs, folders, OutcomeCache(tmp_path), 2, stop or Shutdown())
 
 
-def test_programs_run_together_and_those_that_compare_times_alone(tmp_path: Path) -> None:
+def test_programs_run_together_and_those_that_compare_times_alone(
+    tmp_path: Path,
+) -> None:
     folders, done = Watched(), list[None]()
     programs = [TestedProgram("timed 1", alone=True), TestedProgram("meet 1")]
     programs += [TestedProgram("timed 2", alone=True), TestedProgram("meet 2")]

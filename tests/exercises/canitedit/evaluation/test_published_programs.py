@@ -35,17 +35,26 @@ BOTH = tuple(InstructionKind)
 def evaluate(*words: object, cache: Path) -> None:
     source = EnvironmentSource(EnvironmentKind.LOCAL, None, default_cache())
     python = _python(source, lambda: None, print)
-    code, out, err = run_command("e", main, *words, "--interpreter", python, "--cache", cache)
+    code, out, err = run_command(
+        "e", main, *words, "--interpreter", python, "--cache", cache
+    )
     assert code == 0, out + err
 
 
-def test_solutions_pass_with_full_coverage_and_what_was_before_fails(tmp_path: Path) -> None:
+def test_solutions_pass_with_full_coverage_and_what_was_before_fails(
+    tmp_path: Path,
+) -> None:
     problems = load_problems(str(from_environment("CANITEDIT_ROWS")))
     for problem in problems:
-        made = tuple(Completion(program=text) for text in (problem.after, problem.before))
+        made = tuple(
+            Completion(program=text) for text in (problem.after, problem.before)
+        )
         write_file(tmp_path, ProblemFile(problem, BOTH[0], Decoding(), made))
     evaluate(tmp_path, cache=tmp_path)
-    ended = [read_file(tmp_path / file_name(p, BOTH[0], evaluated=True)).results for p in problems]
+    ended = [
+        read_file(tmp_path / file_name(p, BOTH[0], evaluated=True)).results
+        for p in problems
+    ]
     assert len(ended) == 105
     assert all(after.passed and after.coverage == 100 for after, _ in ended)
     assert not any(before.passed for _, before in ended)
@@ -54,7 +63,9 @@ def test_solutions_pass_with_full_coverage_and_what_was_before_fails(tmp_path: P
 def alike(first: EvaluatedProgram, second: EvaluatedProgram) -> bool:
     """Return whether status and coverage are equal; an unknown coverage is like any other."""
     known = first.coverage is not None and second.coverage is not None
-    return first.status is second.status and (not known or first.coverage == second.coverage)
+    return first.status is second.status and (
+        not known or first.coverage == second.coverage
+    )
 
 
 def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> None:
@@ -67,7 +78,11 @@ def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> 
     differing = list[str]()
     for path in sorted(again.iterdir()):
         name = read_file(path).problem.full_name
-        pairs = zip(read_file(recorded / path.name).results, read_file(path).results, strict=True)
+        pairs = zip(
+            read_file(recorded / path.name).results,
+            read_file(path).results,
+            strict=True,
+        )
         for before, after in pairs:
             assert before.program_no_test == after.program_no_test
             distinct.add((name, before.program_no_test))

@@ -74,7 +74,9 @@ def test_it_is_the_main_module_with_its_own_names(run: RunProgram) -> None:
         "import os\nif os.fork():\n    os._exit(0)",
     ],
 )
-def test_who_leaves_before_the_tests_end_has_not_passed(run: RunProgram, leave: str) -> None:
+def test_who_leaves_before_the_tests_end_has_not_passed(
+    run: RunProgram, leave: str
+) -> None:
     found = run(f"{leave}\n{GOOD}{TESTS}")
     assert found.status is ProgramStatus.EXCEPTION
     assert not found.passed
@@ -137,7 +139,9 @@ def test_one_that_does_not_end_runs_out_of_time(
     assert found == EvaluatedProgram(status=ProgramStatus.TIMEOUT, exit_code=-1)
 
 
-def test_a_wait_for_a_processor_is_not_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_for_a_processor_is_not_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def status_with(used: float, waited: float, most: float = 60) -> int | None:
         monkeypatch.setattr(inside, "_processor_times", lambda: (used, waited))
         child = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "0.4")
@@ -178,9 +182,14 @@ def test_hostile_programs_fail_and_leave_nothing(
     if not isinstance(folders, LocalFolders):
         pytest.skip("small limits are set for the local environment alone")
     limits = ResourceLimits(
-        processes=30, memory=200 * MB, file_size=20 * MB, written=30 * MB, temporary=10 * MB,
-        output=100_000, collected=100_000,
-    )  # fmt: skip
+        processes=30,
+        memory=200 * MB,
+        file_size=20 * MB,
+        written=30 * MB,
+        temporary=10 * MB,
+        output=100_000,
+        collected=100_000,
+    )
     small = replace(folders, confined=replace(folders.confined, limits=limits))
     monkeypatch.setattr(running, "SECONDS", 1.0)
     found = outcome_of(small, TestedProgram(HOSTILE[name] + TESTS))
@@ -189,7 +198,9 @@ def test_hostile_programs_fail_and_leave_nothing(
 
 
 def test_a_process_that_stays_is_ended(run: RunProgram) -> None:
-    stays = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(3000)\n"
+    stays = (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(3000)\n"
+    )
     assert status(run(stays + GOOD + TESTS)) == ("OK", 0)
     assert not command_lines("sleep(3000)")
 
@@ -209,7 +220,9 @@ def test_coverage_is_that_of_the_program_without_its_tests(folders: Folders) -> 
 
 
 def test_a_stub_stands_for_vllm(folders: Folders) -> None:
-    code = "from vllm import LLM, SamplingParams\nassert LLM('model').args == ('model',)\n"
+    code = (
+        "from vllm import LLM, SamplingParams\nassert LLM('model').args == ('model',)\n"
+    )
     assert not outcome_of(folders, TestedProgram(code)).passed
     given = TestedProgram(code, ("vllm",))
     assert outcome_of(folders, given).passed
@@ -227,9 +240,12 @@ class Lucky:
         shown = command.stdin.decode() if passed else "-"
         report = f"ended {int(not passed)} {shown}".encode()
         coverage = (
-            b'{"totals": {"percent_covered_display": "100"}, "files": {"p": {"missing_lines": []}}}'
+            b'{"totals": {"percent_covered_display": "100"}, "files": {"p": '
+            b'{"missing_lines": []}}}'
         )
-        return FolderResult("", 0, 0.1, files={inside.REPORT: report, inside.COVERAGE: coverage})
+        return FolderResult(
+            "", 0, 0.1, files={inside.REPORT: report, inside.COVERAGE: coverage}
+        )
 
     def stop(self) -> None:
         """Nothing to release."""
@@ -246,7 +262,9 @@ class Lucky:
         ("PPFFP", True, ""),  # slower with coverage
     ],
 )
-def test_tests_that_compare_times_need_two_of_three(runs: str, passed: bool, left: str) -> None:
+def test_tests_that_compare_times_need_two_of_three(
+    runs: str, passed: bool, left: str
+) -> None:
     place = Lucky(runs)
     found = outcome_of(place, TestedProgram("", alone=True))
     assert (found.passed, "".join(place.runs)) == (passed, left)

@@ -12,7 +12,15 @@ import pytest
 from core.errors import UserError
 from exercises.canitedit.generation.config import READER
 from runs.storage.store import READ_WITH, RunStore
-from tests.support.canitedit import RUN, Solver, bytes_of, files, generate, problems, run_folder
+from tests.support.canitedit import (
+    RUN,
+    Solver,
+    bytes_of,
+    files,
+    generate,
+    problems,
+    run_folder,
+)
 from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider
 
@@ -35,7 +43,9 @@ def test_a_wrong_key_ends_the_run_without_results(
     assert names <= {"run.json", "ledger.jsonl", "harness.log"}
     provider.answers.clear()
     provider.will_answer("```py\nx = 1\n```")
-    assert generate(monkeypatch, tmp_path, provider.url) == 0, "with a right key it goes on"
+    assert generate(monkeypatch, tmp_path, provider.url) == 0, (
+        "with a right key it goes on"
+    )
     assert len(files(tmp_path)) == 12
 
 
@@ -43,11 +53,17 @@ def test_a_budget_ends_a_run_that_continues_without_paying_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Solver() as provider:
-        assert generate(monkeypatch, tmp_path, provider.url, *LAZY, "--max-calls", "5") == 1
+        assert (
+            generate(monkeypatch, tmp_path, provider.url, *LAZY, "--max-calls", "5")
+            == 1
+        )
         assert len(provider.requests) == 5
         assert "over budget (--max-calls)" in capsys.readouterr().out
         assert all(len(file.completions) == 2 for file in files(tmp_path).values())
-        assert generate(monkeypatch, tmp_path, provider.url, *LAZY, "--max-calls", "5") == 1
+        assert (
+            generate(monkeypatch, tmp_path, provider.url, *LAZY, "--max-calls", "5")
+            == 1
+        )
         assert len(provider.requests) == 5
         assert generate(monkeypatch, tmp_path, provider.url, *LAZY) == 0
         assert len(provider.requests) == 12
@@ -122,16 +138,31 @@ def test_other_commands_name_the_one_that_reads_the_run(
     for script, *argv in (
         ("report.py", str(folder)),
         ("harness.py", "--status", "--run", RUN, "--out", str(tmp_path)),
-        ("harness.py", "--dataset", "demo", "--models", "gpt-4o", "--run", RUN, "--out",
-         str(tmp_path), "--environment", "none", "--api-base", "http://127.0.0.1:1/v1"),
-    ):  # fmt: skip
+        (
+            "harness.py",
+            "--dataset",
+            "demo",
+            "--models",
+            "gpt-4o",
+            "--run",
+            RUN,
+            "--out",
+            str(tmp_path),
+            "--environment",
+            "none",
+            "--api-base",
+            "http://127.0.0.1:1/v1",
+        ),
+    ):
         ended = preloaded.run(*argv, script=script)
         assert ended.returncode == 2, ended.stdout
         assert READER in ended.stdout
         assert ended.stdout.count("\n") == 1
 
 
-REFUSED = Answer(status=400, error={"message": "max_tokens is too large", "type": "invalid"})
+REFUSED = Answer(
+    status=400, error={"message": "max_tokens is too large", "type": "invalid"}
+)
 TOO_LONG = Answer(
     status=400,
     error={
@@ -148,7 +179,9 @@ class Refusing(Solver):
     seeds = (2,)
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        return self.refusal if request["seed"] in self.seeds else super().answer(request)
+        return (
+            self.refusal if request["seed"] in self.seeds else super().answer(request)
+        )
 
 
 def test_refused_completions_are_empty_and_counted(
@@ -168,7 +201,10 @@ def test_refused_completions_are_empty_and_counted(
 
 @pytest.mark.parametrize("word", ["error", "not_generated"])
 def test_a_run_whose_requests_are_all_refused_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    word: str,
 ) -> None:
     with Refusing() as provider:
         provider.seeds = (1, 2)
@@ -197,7 +233,10 @@ def test_status_json_and_removal(
 ) -> None:
     with Solver() as provider:
         url = provider.url
-        assert generate(monkeypatch, tmp_path, url, *LAZY, "--max-calls", "5", "--json") == 1
+        assert (
+            generate(monkeypatch, tmp_path, url, *LAZY, "--max-calls", "5", "--json")
+            == 1
+        )
         *_, last = capsys.readouterr().out.splitlines()
         counts = json.loads(last)["counts"]
         assert counts["generated"] + counts["budget"] <= 6

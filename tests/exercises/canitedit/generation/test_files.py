@@ -62,9 +62,15 @@ def varied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_file_has_the_public_layout_with_replies_tokens_and_costs(varied: Path) -> None:
+def test_a_file_has_the_public_layout_with_replies_tokens_and_costs(
+    varied: Path,
+) -> None:
     folder = run_folder(varied) / "gpt-4o"
-    names = {f"{p.full_name}_{kind.key}.json.gz" for p in problems() for kind in InstructionKind}
+    names = {
+        f"{p.full_name}_{kind.key}.json.gz"
+        for p in problems()
+        for kind in InstructionKind
+    }
     assert {path.name for path in folder.iterdir()} == names
     found = json.loads(gzip.decompress((folder / LAZY).read_bytes()))
     ours = {"completions", "replies", "truncated", "tokens", "cost"}
@@ -72,21 +78,31 @@ def test_a_file_has_the_public_layout_with_replies_tokens_and_costs(varied: Path
     clamp = problems()[0]
     code = clamp.after.splitlines()
     assert found["completions"] == [
-        f"{clamp.after}\n", "", f"{code[0]}\n    return \n", f"{clamp.before}\n",
-    ]  # fmt: skip
+        f"{clamp.after}\n",
+        "",
+        f"{code[0]}\n    return \n",
+        f"{clamp.before}\n",
+    ]
     assert found["replies"][1] == clamp.after
     assert found["truncated"] == [False, False, True, False]
     assert found["tokens"][3] == {"prompt_tokens": 104, "completion_tokens": 10}
     assert found["cost"][0] == "0.0003525"
     assert found["script_args"] == {"model": "gpt-4o", "prompt": "chat"}
-    assert (found["temperature"], found["top_p"], found["max_tokens"]) == (0.2, 0.95, 8192)
+    assert (found["temperature"], found["top_p"], found["max_tokens"]) == (
+        0.2,
+        0.95,
+        8192,
+    )
     assert found["tests"] == clamp.tests
 
 
 def test_what_is_odd_is_counted(
     varied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert generate(monkeypatch, varied, "http://127.0.0.1:1/v1", "--completions", "4") == 0
+    assert (
+        generate(monkeypatch, varied, "http://127.0.0.1:1/v1", "--completions", "4")
+        == 0
+    )
     said = capsys.readouterr().out
     assert ", and is http://127.0.0.1:1/v1" in said, "the server moved"
     counts = "48 completions, 12 truncated, 12 empty, 12 unchanged"
@@ -106,7 +122,9 @@ def test_equal_completions_give_equal_files(
         options = ("--completions", "4", "--workers", "1")
         assert generate(monkeypatch, other, provider.url, *options) == 0
     for path in (run_folder(varied) / "gpt-4o").iterdir():
-        assert path.read_bytes() == (run_folder(other) / "gpt-4o" / path.name).read_bytes()
+        assert (
+            path.read_bytes() == (run_folder(other) / "gpt-4o" / path.name).read_bytes()
+        )
     for path in run_folder(varied).glob("gpt-4o-*.json"):
         assert path.read_bytes() == (run_folder(other) / path.name).read_bytes()
 
@@ -117,10 +135,20 @@ def test_the_report_reads_it_once_it_is_evaluated(
     folder = run_folder(varied) / "gpt-4o"
     for file in files(varied).values():
         first, *others = (one.program for one in file.completions)
-        results = (passed(f"{first}\n"), *(failed(f"{program}\n") for program in others))
+        results = (
+            passed(f"{first}\n"),
+            *(failed(f"{program}\n") for program in others),
+        )
         write_file(folder, replace(file, results=results))
     capsys.readouterr()
-    argv = ["exercises.canitedit", "report", str(run_folder(varied)), "--k", "1", "--json"]
+    argv = [
+        "exercises.canitedit",
+        "report",
+        str(run_folder(varied)),
+        "--k",
+        "1",
+        "--json",
+    ]
     monkeypatch.setattr(sys, "argv", argv)
     assert dispatch("exercises.canitedit", COMMANDS) == 0
     report = json.loads(capsys.readouterr().out)
@@ -129,7 +157,9 @@ def test_the_report_reads_it_once_it_is_evaluated(
         assert f'"{figure}": 0.25' in text, figure
 
 
-def test_each_model_has_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_model_has_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     models = "openai/m,azure/m,gpt-4o-mini"
     options = ("--models", models, "--allow-unpriced", "--instruction", "lazy")
     with Solver() as provider:
@@ -137,7 +167,9 @@ def test_each_model_has_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     folders = {path.name for path in run_folder(tmp_path).iterdir() if path.is_dir()}
     assert folders == {"openai-m", "azure-m", "gpt-4o-mini"}
     assert all(len(files(tmp_path, name)) == len(problems()) for name in folders)
-    record = json.loads((run_folder(tmp_path) / f"azure-m-{LAZY[:-8]}.json").read_text())
+    record = json.loads(
+        (run_folder(tmp_path) / f"azure-m-{LAZY[:-8]}.json").read_text()
+    )
     assert record["cost"] is None, "no price is known"
 
 

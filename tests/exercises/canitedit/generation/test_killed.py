@@ -25,13 +25,16 @@ from tests.support.provider import Answer, Provider
 SEED = 20231218
 LAZY = ("--instruction", "lazy")
 needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="Ray is not installed (requirements-ray.txt)"
+    importlib.util.find_spec("ray") is None,
+    reason="Ray is not installed (requirements-ray.txt)",
 )
 
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory, preloaded: Preloaded) -> Harness:
-    return Harness(preloaded, tmp_path_factory.mktemp("outputs"), script="canitedit-generate")
+    return Harness(
+        preloaded, tmp_path_factory.mktemp("outputs"), script="canitedit-generate"
+    )
 
 
 class Counting(Solver):
@@ -116,7 +119,9 @@ def _killed(
 
 
 @pytest.mark.long
-def test_a_run_that_is_killed_ends_as_one_undisturbed(tmp_path: Path, command: Harness) -> None:
+def test_a_run_that_is_killed_ends_as_one_undisturbed(
+    tmp_path: Path, command: Harness
+) -> None:
     with Solver() as provider:
         kill_and_continue(tmp_path, command, provider, 5, *LAZY)
 
@@ -133,7 +138,9 @@ def test_on_ray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Solver() as provider:
-        assert generate(monkeypatch, tmp_path, provider.url, *LAZY, "--engine", "ray") == 0
+        assert (
+            generate(monkeypatch, tmp_path, provider.url, *LAZY, "--engine", "ray") == 0
+        )
         assert generate(monkeypatch, tmp_path / "threads", provider.url, *LAZY) == 0
         assert bytes_of(tmp_path) == bytes_of(tmp_path / "threads")
     with Provider() as refusing:

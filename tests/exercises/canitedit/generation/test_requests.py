@@ -12,8 +12,12 @@ from tests.exercises.canitedit.test_prompts import ANSWER, ONE_SHOT, SYSTEM
 from tests.support.canitedit import Solver, by_seed, generate, problem_of, problems
 
 EDITCODER_STOPS = [
-    "## Code After:", "## Instruction:", "## Code Before:", "## Test Case:", "## Explanation:",
-]  # fmt: skip
+    "## Code After:",
+    "## Instruction:",
+    "## Code Before:",
+    "## Test Case:",
+    "## Explanation:",
+]
 COMMIT_STOPS = ["<commit_before>", "<commit_msg>", "<commit_after>"]
 
 
@@ -27,7 +31,13 @@ def expected(prompt: str, before: str, instruction: str) -> dict[str, Any]:
     example = {"role": "assistant", "content": ANSWER}
     if prompt == "chat":
         first = {"role": "user", "content": f"{SYSTEM}\n\n{ONE_SHOT}"}
-        return {"messages": [first, example, {"role": "user", "content": f"{SYSTEM}\n\n{asked}"}]}
+        return {
+            "messages": [
+                first,
+                example,
+                {"role": "user", "content": f"{SYSTEM}\n\n{asked}"},
+            ]
+        }
     if prompt == "commit":
         text = f"<commit_before>{before}<commit_msg>{instruction}<commit_after>"
         return {"prompt": text, "stop": COMMIT_STOPS}
@@ -37,25 +47,43 @@ def expected(prompt: str, before: str, instruction: str) -> dict[str, Any]:
     system = {"role": "system", "content": SYSTEM}
     if prompt == "chat-system":
         first = {"role": "user", "content": ONE_SHOT}
-        return {"messages": [system, first, example, {"role": "user", "content": asked}]}
-    zero = asked.replace("```\n## Instruction", "```\n\n## Instruction") + "\n\n## Code After"
+        return {
+            "messages": [system, first, example, {"role": "user", "content": asked}]
+        }
+    zero = (
+        asked.replace("```\n## Instruction", "```\n\n## Instruction")
+        + "\n\n## Code After"
+    )
     return {"messages": [system, {"role": "user", "content": zero}]}
 
 
-@pytest.mark.parametrize("prompt", ["chat", "chat-system", "commit", "editcoder", "zero-shot"])
+@pytest.mark.parametrize(
+    "prompt", ["chat", "chat-system", "commit", "editcoder", "zero-shot"]
+)
 def test_both_instructions_are_sent_in_each_prompt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prompt: str
 ) -> None:
     with Solver() as provider:
         assert generate(monkeypatch, tmp_path, provider.url, "--prompt", prompt) == 0
-    sampling = {"model": "gpt-4o", "temperature": 0.2, "top_p": 0.95, "max_tokens": 8192}
+    sampling = {
+        "model": "gpt-4o",
+        "temperature": 0.2,
+        "top_p": 0.95,
+        "max_tokens": 8192,
+    }
     wanted = [
-        {**sampling, "seed": seed, **expected(prompt, one.before, one.instruction(kind))}
+        {
+            **sampling,
+            "seed": seed,
+            **expected(prompt, one.before, one.instruction(kind)),
+        }
         for one in problems()
         for kind in InstructionKind
         for seed in (1, 2)
     ]
-    assert sorted(provider.requests, key=repr) == sorted(ordered(wanted, provider), key=repr)
+    assert sorted(provider.requests, key=repr) == sorted(
+        ordered(wanted, provider), key=repr
+    )
     text = prompt in ("commit", "editcoder")
     assert {*provider.paths} == {"/v1/completions" if text else "/v1/chat/completions"}
 
@@ -71,20 +99,32 @@ def test_options_choose_instruction_sampling_and_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = (
-        "--instruction", "lazy", "--completions", "3", "--temperature", "0.8", "--top-p", "1",
-        "--max-tokens", "100",
-    )  # fmt: skip
+        "--instruction",
+        "lazy",
+        "--completions",
+        "3",
+        "--temperature",
+        "0.8",
+        "--top-p",
+        "1",
+        "--max-tokens",
+        "100",
+    )
     with Solver() as provider:
         assert generate(monkeypatch, tmp_path, provider.url, *options) == 0
     assert by_seed(provider.requests) == sorted([1, 2, 3] * len(problems()))
-    values = {(r["temperature"], r["top_p"], r["max_tokens"]) for r in provider.requests}
+    values = {
+        (r["temperature"], r["top_p"], r["max_tokens"]) for r in provider.requests
+    }
     assert values == {(0.8, 1.0, 100)}
     assert all(_asks(problem_of(r), r).endswith("lazy") for r in provider.requests)
 
 
 def _asks(problem: Problem, request: dict[str, Any]) -> str:
     last = request["messages"][-1]["content"]
-    return next(kind.key for kind in InstructionKind if last.endswith(problem.instruction(kind)))
+    return next(
+        kind.key for kind in InstructionKind if last.endswith(problem.instruction(kind))
+    )
 
 
 def test_solutions_and_tests_are_never_sent(
@@ -105,16 +145,26 @@ WRONG = {
     ("--instruction", "rude"): "--instruction rude: there are descriptive, lazy",
     ("--top-p", "0"): "--top-p 0: must lie above 0 and up to 1",
     ("--temperature", "2.5"): "--temperature 2.5: must lie between 0 and 2",
-    ("--models", "gpt-4o@diff"): "--models gpt-4o@diff: completions have no edit format",
+    (
+        "--models",
+        "gpt-4o@diff",
+    ): "--models gpt-4o@diff: completions have no edit format",
     ("--models", "gpt-4o,gpt-4o"): "--models names a model twice",
     ("--problems", "gone.jsonl"): "gone.jsonl does not exist",
     ("--run", "../r"): "--run '../r': letters, digits and ._+- only",
     ("--prompt", "shout"): "Invalid value for '--prompt'",
     ("--completions", "0"): "Invalid value for '--completions'",
     ("--all",): "--all is for --clean",
-    ("--models", "claude-opus-4-20250514", "--allow-unpriced", "--api-base", "", "--prompt",
-     "commit"): "has no plain-text completions",
-}  # fmt: skip
+    (
+        "--models",
+        "claude-opus-4-20250514",
+        "--allow-unpriced",
+        "--api-base",
+        "",
+        "--prompt",
+        "commit",
+    ): "has no plain-text completions",
+}
 
 
 @pytest.mark.parametrize("options", WRONG, ids=" ".join)

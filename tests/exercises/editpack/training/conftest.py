@@ -44,7 +44,9 @@ def rows() -> list[EditRow]:
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory, rows: list[EditRow]) -> tuple[Path, Path]:
+def given(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[EditRow]
+) -> tuple[Path, Path]:
     """Return a file of rows and a folder with a model that is not trained."""
     folder = tmp_path_factory.mktemp("given")
     model = write_model(folder / "model", [row[CONTENT] for row in rows])

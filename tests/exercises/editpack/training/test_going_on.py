@@ -28,12 +28,17 @@ def start(words: Sequence[object], *program: object) -> subprocess.Popen[str]:
     begin = program or (sys.executable,)
     return subprocess.Popen(
         [*map(str, (*begin, "-m", "exercises.editpack", "train", *words))],
-        cwd=TOP, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        cwd=TOP,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
-def wait_for(seen: Callable[[], Iterable[Path]], process: subprocess.Popen[str]) -> None:
+def wait_for(
+    seen: Callable[[], Iterable[Path]], process: subprocess.Popen[str]
+) -> None:
     while not any(True for _ in seen()):
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.005)
@@ -53,14 +58,20 @@ def last_step(tuned: Path) -> int:
 
 
 def test_a_killed_training_goes_on_to_the_same_loss(
-    train: Train, tmp_path: Path, given: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     data, model = given
     common = (data, "--model", model, *SHORT, "--epochs", 4)
     assert train(*common, "--out", tmp_path / "whole") == 0
     killed = tmp_path / "killed"
     process = start([*common, "--out", killed])
-    wait_for(lambda: (killed / "checkpoints").glob("checkpoint-3/trainer_state.json"), process)
+    wait_for(
+        lambda: (killed / "checkpoints").glob("checkpoint-3/trainer_state.json"),
+        process,
+    )
     process.kill()
     process.communicate()
     assert not (killed / "train.json").exists()
@@ -85,7 +96,10 @@ def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
     common = (data, "--model", model, *SHORT, "--epochs", 40)
     stopped = tmp_path / "stopped"
     process = start([*common, "--out", stopped])
-    wait_for(lambda: (stopped / "checkpoints").glob("checkpoint-3/trainer_state.json"), process)
+    wait_for(
+        lambda: (stopped / "checkpoints").glob("checkpoint-3/trainer_state.json"),
+        process,
+    )
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate()
     assert process.returncode == 130, said
@@ -106,14 +120,20 @@ def test_two_processes_train_as_one_does_and_stop_at_one_step(
     train: Train, tmp_path: Path, given: tuple[Path, Path]
 ) -> None:
     data, model = given
-    torchrun = (Path(sys.executable).with_name("torchrun"), "--standalone", "--nproc-per-node", 2)
+    torchrun = (
+        Path(sys.executable).with_name("torchrun"),
+        "--standalone",
+        "--nproc-per-node",
+        2,
+    )
     # 16 windows are two for each process in each of four steps.
     common = (data, "--model", model, *SHORT, "--step-windows", 4, "--epochs", 40)
     assert train(*common, "--batch", 4, "--out", tmp_path / "one") == 0
     words = (*common, "--batch", 2, "--out", tmp_path / "two")
     process = start(words, *torchrun)
     wait_for(
-        lambda: (tmp_path / "two/checkpoints").glob("checkpoint-4/trainer_state.json"), process
+        lambda: (tmp_path / "two/checkpoints").glob("checkpoint-4/trainer_state.json"),
+        process,
     )
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate()

@@ -28,7 +28,9 @@ def exact(folder: Path, rows: Sequence[EditRow]) -> int:
     for row in rows:
         asked = tokenizer(row[CONTENT].removesuffix(row[NEW]), return_tensors="pt")
         whole = model.generate(**asked, max_new_tokens=120, do_sample=False)
-        text = tokenizer.decode(whole[0, asked["input_ids"].shape[1] :], skip_special_tokens=True)
+        text = tokenizer.decode(
+            whole[0, asked["input_ids"].shape[1] :], skip_special_tokens=True
+        )
         found += text == row[NEW]
     return found
 
@@ -41,14 +43,35 @@ def test_a_tiny_model_learns_32_edits_and_an_adapter_on_it_changes_no_file_of_it
     tuned = tmp_path / "tuned"
     # Each edit several times in an epoch: held-out loss and checkpoint come less often.
     repeated = write_training_rows(tmp_path / "repeated.jsonl", rows * 16)
-    words = ("--window", 128, "--batch", 16, "--step-windows", 16, "--lr", "3e-3", "--epochs", 100)
-    assert train(repeated, "--model", model, "--out", tuned, *words, "--max-steps", 400) == 0
+    words = (
+        "--window",
+        128,
+        "--batch",
+        16,
+        "--step-windows",
+        16,
+        "--lr",
+        "3e-3",
+        "--epochs",
+        100,
+    )
+    assert (
+        train(repeated, "--model", model, "--out", tuned, *words, "--max-steps", 400)
+        == 0
+    )
     assert record(tuned)["steps"] <= 400
     assert exact(tuned, rows) >= 28
     curve = [one["loss"] for one in record(tuned)["held_out_loss"]]
     assert curve[-1] < curve[0]
     before = hashes(tuned)
     adapter = tmp_path / "adapter"
-    assert train(data, "--model", tuned, "--out", adapter, *SHORT, "--max-steps", 3, "--lora") == 0
+    assert (
+        train(
+            data, "--model", tuned, "--out", adapter, *SHORT, "--max-steps", 3, "--lora"
+        )
+        == 0
+    )
     assert hashes(tuned) == before
-    assert {path.name for path in adapter.glob("*.safetensors")} == {"adapter_model.safetensors"}
+    assert {path.name for path in adapter.glob("*.safetensors")} == {
+        "adapter_model.safetensors"
+    }

@@ -17,9 +17,14 @@ from tests.support.editpack import edits, write_training_rows
 
 Train = Callable[..., int]
 OPTIONS = {
-    "lora": False, "lr": 2e-5, "warmup": 10, "weight_decay": 0.05, "window": 8192,
-    "step_windows": 32, "epochs": 8,
-}  # fmt: skip
+    "lora": False,
+    "lr": 2e-5,
+    "warmup": 10,
+    "weight_decay": 0.05,
+    "window": 8192,
+    "step_windows": 32,
+    "epochs": 8,
+}
 
 
 @pytest.fixture
@@ -30,7 +35,11 @@ def record() -> dict[str, Any]:
         "parameters": 365_472,
         "options": OPTIONS,
         "data": {"name": "clean.jsonl", "sha256": "ab12", "decontaminated": True},
-        "corpus": {"documents": 32, "held_out_documents": 1, "licences": {"MIT": 30, "ISC": 2}},
+        "corpus": {
+            "documents": 32,
+            "held_out_documents": 1,
+            "licences": {"MIT": 30, "ISC": 2},
+        },
         "steps": 2,
         "tokens_seen": 960,
         "device": "cpu",
@@ -74,9 +83,13 @@ def tuned(tmp_path: Path, record: dict[str, Any]) -> Path:
     return folder
 
 
-def test_measured_scores_go_into_card_and_record(train: Train, tmp_path: Path, tuned: Path) -> None:
+def test_measured_scores_go_into_card_and_record(
+    train: Train, tmp_path: Path, tuned: Path
+) -> None:
     scored = read_folder(
-        write_folder(tmp_path / "edits", [2, 1, 0, 0, 0, 0]), v1=False, allow_partial=False
+        write_folder(tmp_path / "edits", [2, 1, 0, 0, 0, 0]),
+        v1=False,
+        allow_partial=False,
     )
     scores = tmp_path / "scores.json"
     scores.write_text(printed(editing_report([scored], (1,), ()), OutputForm.JSON))
@@ -89,7 +102,9 @@ def test_measured_scores_go_into_card_and_record(train: Train, tmp_path: Path, t
     assert [row["instruction"] for row in found["rows"]] == ["descriptive", "lazy"]
 
 
-@pytest.mark.parametrize("text", ["{}", '{"models": []}', '{"models": [{"figures": 3}]}', "[", ""])
+@pytest.mark.parametrize(
+    "text", ["{}", '{"models": []}', '{"models": [{"figures": 3}]}', "[", ""]
+)
 def test_a_file_without_scores_is_refused(
     train: Train,
     tmp_path: Path,

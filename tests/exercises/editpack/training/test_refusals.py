@@ -18,7 +18,9 @@ Train = Callable[..., int]
 
 @pytest.fixture(autouse=True)
 def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "torch" else name)
+    monkeypatch.setattr(
+        module, "find_spec", lambda name: None if name == "torch" else name
+    )
 
 
 def refused(capsys: pytest.CaptureFixture[str]) -> str:
@@ -32,15 +34,28 @@ def refused(capsys: pytest.CaptureFixture[str]) -> str:
     [
         (["--model", "m"], "no --out given"),
         (["--out", "{tmp}/t"], "no --model given"),
-        (["--model", "m", "--out", "{tmp}/t", "--held-out", "1"], "--held-out 1: must lie"),
+        (
+            ["--model", "m", "--out", "{tmp}/t", "--held-out", "1"],
+            "--held-out 1: must lie",
+        ),
         (["--model", "m", "--out", "{tmp}/t", "--seed", "-1"], "--seed -1: must lie"),
         (["--model", "m", "--out", "{tmp}/t", "--window", "1"], "--window"),
-        (["--model", "m", "--out", "{tmp}/t", "--scores", "s.json"], "is not trained yet"),
-        (["--model", "m", "--out", "{tmp}/t"], "train needs torch, which is not installed; run"),
+        (
+            ["--model", "m", "--out", "{tmp}/t", "--scores", "s.json"],
+            "is not trained yet",
+        ),
+        (
+            ["--model", "m", "--out", "{tmp}/t"],
+            "train needs torch, which is not installed; run",
+        ),
     ],
 )
 def test_options_that_do_not_do(
-    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    train: Train,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
 ) -> None:
     rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
     assert train(rows, *(word.format(tmp=tmp_path) for word in words)) == 2
@@ -87,7 +102,17 @@ def test_windows_a_step_that_do_not_fit_are_refused_with_values_that_do(
 ) -> None:
     monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
     rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
-    words = (rows, "--model", "m", "--out", tmp_path / "t", "--batch", 5, "--accumulate", 3)
+    words = (
+        rows,
+        "--model",
+        "m",
+        "--out",
+        tmp_path / "t",
+        "--batch",
+        5,
+        "--accumulate",
+        3,
+    )
     assert train(*words) == 2
     assert refused(capsys) == (
         "error: --batch 5 x --accumulate 3 x 2 devices is 30 windows a step, not 32; give "
@@ -105,7 +130,11 @@ def test_windows_a_step_that_do_not_fit_are_refused_with_values_that_do(
     ],
 )
 def test_what_is_not_given_follows_from_the_windows_a_step(
-    batch: int, accumulate: int | None, devices: int, asked: int, shape: tuple[int, int, int]
+    batch: int,
+    accumulate: int | None,
+    devices: int,
+    asked: int,
+    shape: tuple[int, int, int],
 ) -> None:
     recipe = Recipe(batch=batch, accumulate=accumulate, step_windows=asked)
     found = step_shape(recipe, devices)
@@ -113,7 +142,9 @@ def test_what_is_not_given_follows_from_the_windows_a_step(
     assert found.windows == asked
 
 
-@pytest.mark.parametrize(("batch", "devices", "asked"), [(64, 1, 32), (1, 64, 32), (3, 3, 32)])
+@pytest.mark.parametrize(
+    ("batch", "devices", "asked"), [(64, 1, 32), (1, 64, 32), (3, 3, 32)]
+)
 def test_shapes_that_cannot_be(batch: int, devices: int, asked: int) -> None:
     with pytest.raises(UserError, match=f"not {asked}; give"):
         step_shape(Recipe(batch=batch, step_windows=asked), devices)
@@ -122,13 +153,23 @@ def test_shapes_that_cannot_be(batch: int, devices: int, asked: int) -> None:
 def test_steps_and_windows_of_epochs_with_a_short_last_step() -> None:
     recipe = Recipe(step_windows=8, epochs=3)
     assert (recipe.steps_of(18), recipe.steps(18)) == (3, 9)
-    assert [recipe.windows_seen(18, step) for step in (0, 1, 3, 4, 9)] == [0, 8, 18, 26, 54]
+    assert [recipe.windows_seen(18, step) for step in (0, 1, 3, 4, 9)] == [
+        0,
+        8,
+        18,
+        26,
+        54,
+    ]
     assert Recipe(step_windows=8, epochs=3, max_steps=4).steps(18) == 4
     assert Recipe(step_windows=8, epochs=3, max_steps=40).steps(18) == 9
 
 
-def test_deepspeed_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "deepspeed" else name)
+def test_deepspeed_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        module, "find_spec", lambda name: None if name == "deepspeed" else name
+    )
     module.require_packages()
     with pytest.raises(UserError, match="deepspeed, which is not installed"):
         module.require_packages(deepspeed=True)

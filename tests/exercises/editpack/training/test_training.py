@@ -51,7 +51,10 @@ def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> No
 
 
 def test_a_kill_at_the_very_end_leaves_the_last_checkpoint(
-    train: Train, tmp_path: Path, given: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     data, model = given
     tuned = tmp_path / "tuned"
@@ -63,7 +66,9 @@ def test_a_kill_at_the_very_end_leaves_the_last_checkpoint(
     weights.unlink()
     (tuned / "train.json").unlink()
     assert train(*words) == 2
-    assert "holds a training; give --resume, or another --out" in capsys.readouterr().err
+    assert (
+        "holds a training; give --resume, or another --out" in capsys.readouterr().err
+    )
     assert train(*words, "--resume") == 0
     assert "goes on from checkpoint-3" in capsys.readouterr().out
     assert sha256_of(weights) == digest
@@ -96,7 +101,10 @@ def test_an_adapter_leaves_the_model_as_it_is(
         (["--window", "1024"], "takes at most 512; give a shorter one"),
         (["--window", "500", "--held-out", "0.9"], "less than a window of 500"),
         (["--model", "{tmp}"], "no tokenizer could be loaded"),
-        (["--batch", "3"], "--batch 3 x --accumulate 10 x 1 device is 30 windows a step, not 32"),
+        (
+            ["--batch", "3"],
+            "--batch 3 x --accumulate 10 x 1 device is 30 windows a step, not 32",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_line(
@@ -136,7 +144,10 @@ def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
     trace = tmp_path / "trace"
     config = json.loads((own / "config.json").read_text())
     config |= {"model_type": "other", "architectures": ["Other"]}
-    config["auto_map"] = {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Other"}
+    config["auto_map"] = {
+        "AutoConfig": "code.Config",
+        "AutoModelForCausalLM": "code.Other",
+    }
     (own / "config.json").write_text(json.dumps(config))
     (own / "code.py").write_text(f"open({str(trace)!r}, 'w').close()\n")
     assert train(data, "--model", own, "--out", tmp_path / "t2", *SHORT) == 2
@@ -145,7 +156,10 @@ def test_weights_that_are_no_safetensors_and_code_of_a_model_are_refused(
 
 
 def test_the_trainer_reads_the_windows_of_each_epoch(
-    train: Train, tmp_path: Path, given: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    train: Train,
+    tmp_path: Path,
+    given: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from exercises.editpack.training import command as module
     from exercises.editpack.training import trainer
@@ -158,7 +172,9 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
     def noted(*words: Any) -> Any:
         made.append(packed(*words))
         windows, _ = made[-1]
-        every = [[*map(list, windows.of_epoch(epoch))] for epoch in range(windows.epochs)]
+        every = [
+            [*map(list, windows.of_epoch(epoch))] for epoch in range(windows.epochs)
+        ]
         made.append([*map(list, windows.held_out)])
         made.append(every)
         return made[0]
@@ -171,7 +187,10 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
 
     monkeypatch.setattr(module, "_packed", noted)
     monkeypatch.setattr(trainer, "collate", counted)
-    assert train(data, "--model", model, "--out", tmp_path / "t", *SHORT, "--epochs", 3) == 0
+    assert (
+        train(data, "--model", model, "--out", tmp_path / "t", *SHORT, "--epochs", 3)
+        == 0
+    )
     _, held_out, epochs = made
     (piece,) = held_out
     assert 1 < len(piece) < 80

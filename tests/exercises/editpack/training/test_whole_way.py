@@ -29,13 +29,20 @@ pytestmark = pytest.mark.long
 REPOSITORIES, EDITS, PROBLEMS = 3, 420, 12
 LICENSE = "MIT License\n\nCopyright (c) 2026 The authors\n\nPermission is hereby granted, free of "
 LICENSE += "charge, to any person obtaining a copy of this software.\n"
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": "-"}
+ENVIRONMENT = {
+    **os.environ,
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "OPENAI_API_KEY": "-",
+}
 
 
 def run(module: str, *words: object) -> str:
     """Run a command of a module and return what it prints."""
     command = [sys.executable, "-m", module, *map(str, words)]
-    done = subprocess.run(command, cwd=TOP, env=ENVIRONMENT, text=True, capture_output=True)
+    done = subprocess.run(
+        command, cwd=TOP, env=ENVIRONMENT, text=True, capture_output=True
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -46,16 +53,23 @@ def make_repository(folder: Path, rows: Sequence[EditRow]) -> Path:
     added = {"LICENSE": LICENSE, **{name: row[OLD] for name, row in files.items()}}
     stream = commit("Add numbers", added)
     for name, row in files.items():
-        stream += commit(f"{row['message']}\n\nSigned-off-by: A <a@b.c>", {name: row[NEW]})
+        stream += commit(
+            f"{row['message']}\n\nSigned-off-by: A <a@b.c>", {name: row[NEW]}
+        )
     subprocess.run(["git", "init", "-q", "-b", "main", folder], check=True)
-    subprocess.run(["git", "fast-import", "--quiet"], cwd=folder, input=stream.encode(), check=True)
+    subprocess.run(
+        ["git", "fast-import", "--quiet"], cwd=folder, input=stream.encode(), check=True
+    )
     return folder
 
 
 def commit(message: str, files: dict[str, str]) -> str:
     """Return a commit on main as ``git fast-import`` reads it."""
     head = f"commit refs/heads/main\ncommitter A <a@b.c> 1700000000 +0000\ndata {len(message)}\n"
-    blobs = (f"M 644 inline {name}\ndata {len(text)}\n{text}\n" for name, text in files.items())
+    blobs = (
+        f"M 644 inline {name}\ndata {len(text)}\n{text}\n"
+        for name, text in files.items()
+    )
     return f"{head}{message}\n{''.join(blobs)}\n"
 
 
@@ -83,11 +97,22 @@ def served(model: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     program = Path(sys.executable).with_name("transformers")
     # The server takes requests for the name alone under which it was started.
-    words = [str(program), "serve", model.name, "--device", "cpu", "--host", "127.0.0.1"]
+    words = [
+        str(program),
+        "serve",
+        model.name,
+        "--device",
+        "cpu",
+        "--host",
+        "127.0.0.1",
+    ]
     process = subprocess.Popen(
-        [*words, "--port", str(port)], cwd=model.parent, env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [*words, "--port", str(port)],
+        cwd=model.parent,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         while not answers(f"http://127.0.0.1:{port}/health"):
             assert process.poll() is None
@@ -111,19 +136,57 @@ def pass_at_1(model: Path, problems: Path, home: Path) -> tuple[float, Path]:
     name = model.name
     with served(model) as url:
         run(
-            "exercises.canitedit", "generate", "--models", name, "--api-base", url,
-            "--prompt", "editcoder", "--instruction", "descriptive", "--completions", 1,
-            "--temperature", 0, "--max-tokens", 80, "--problems", problems, "--run", name,
-            "--out", home, "--cache", home / "cache", "--workers", 1, "--allow-unpriced",
-        )  # fmt: skip
+            "exercises.canitedit",
+            "generate",
+            "--models",
+            name,
+            "--api-base",
+            url,
+            "--prompt",
+            "editcoder",
+            "--instruction",
+            "descriptive",
+            "--completions",
+            1,
+            "--temperature",
+            0,
+            "--max-tokens",
+            80,
+            "--problems",
+            problems,
+            "--run",
+            name,
+            "--out",
+            home,
+            "--cache",
+            home / "cache",
+            "--workers",
+            1,
+            "--allow-unpriced",
+        )
     folder = home / "predictions" / name / name
     run(
-        "exercises.canitedit", "evaluate", folder, "--interpreter", sys.executable,
-        "--workers", 2, "--cache", home / "cache",
-    )  # fmt: skip
+        "exercises.canitedit",
+        "evaluate",
+        folder,
+        "--interpreter",
+        sys.executable,
+        "--workers",
+        2,
+        "--cache",
+        home / "cache",
+    )
     report = home / f"{name}.json"
     report.write_text(
-        run("exercises.canitedit", "report", folder, "--k", 1, "--json", "--allow-partial")
+        run(
+            "exercises.canitedit",
+            "report",
+            folder,
+            "--k",
+            1,
+            "--json",
+            "--allow-partial",
+        )
     )
     (found,) = json.loads(report.read_text())["models"]
     figures = found["figures"]["descriptive"][0]
@@ -140,7 +203,9 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
         for n in range(REPOSITORIES)
     ]
     problems = tmp_path / "problems.jsonl"
-    problems.write_text("".join(json.dumps(problem(n, row)) + "\n" for n, row in enumerate(aside)))
+    problems.write_text(
+        "".join(json.dumps(problem(n, row)) + "\n" for n, row in enumerate(aside))
+    )
 
     mined, kept, data, clean = (
         tmp_path / f"{name}.jsonl" for name in ("mined", "kept", "data", "clean")
@@ -170,11 +235,27 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     tuned = tmp_path / "tuned"
     print(
         run(
-            "exercises.editpack", "train", clean, "--model", model, "--out", tuned,
-            "--window", 256, "--batch", 8, "--step-windows", 8, "--lr", "4e-3",
-            "--epochs", 200, "--max-steps", 700,
+            "exercises.editpack",
+            "train",
+            clean,
+            "--model",
+            model,
+            "--out",
+            tuned,
+            "--window",
+            256,
+            "--batch",
+            8,
+            "--step-windows",
+            8,
+            "--lr",
+            "4e-3",
+            "--epochs",
+            200,
+            "--max-steps",
+            700,
         )
-    )  # fmt: skip
+    )
     record = json.loads((tuned / "train.json").read_text())
     assert record["data"]["sha256"] == sha256_of(clean)
     inputs, commands = [record["data"]], []
@@ -187,5 +268,13 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     after, report_file = pass_at_1(tuned, problems, tmp_path)
     print(before, after)
     assert before < after
-    run("exercises.editpack", "train", "--out", tuned, "--resume", "--scores", report_file)
+    run(
+        "exercises.editpack",
+        "train",
+        "--out",
+        tuned,
+        "--resume",
+        "--scores",
+        report_file,
+    )
     assert f"| {100 * after:.2f} |" in (tuned / "README.md").read_text()

@@ -25,10 +25,16 @@ from tests.support.exercism import (
 pytestmark = [
     needs_bubblewrap,
     pytest.mark.long,
-    pytest.mark.skipif("EXERCISM" not in os.environ, reason="EXERCISM names no exercises"),
+    pytest.mark.skipif(
+        "EXERCISM" not in os.environ, reason="EXERCISM names no exercises"
+    ),
 ]
 NOTATIONS = {"current": Notation.CURRENT, "2023": Notation.OF_2023}
-CASES = [(profile, name) for profile in NOTATIONS for name in format_names(NOTATIONS[profile])]
+CASES = [
+    (profile, name)
+    for profile in NOTATIONS
+    for name in format_names(NOTATIONS[profile])
+]
 
 
 @pytest.fixture(scope="module")
@@ -53,28 +59,46 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("profile", "form"), CASES)
 def test_examples_as_replies_solve_all(
-    tmp_path: Path, place: Path, every: tuple[Exercise, ...], cache: Path, profile: str, form: str
+    tmp_path: Path,
+    place: Path,
+    every: tuple[Exercise, ...],
+    cache: Path,
+    profile: str,
+    form: str,
 ) -> None:
     run = ExerciseRun(tmp_path, cache, ("--profile", profile, "--formats", form))
     with ExerciseProvider(every, examples, NOTATIONS[profile]) as provider:
         assert run.run(provider, exercises=place) == 0
     record = run.records()[form]
-    assert (record["pass_num_1"], record["pass_num_2"], record["total_tests"]) == (133, 133, 133)
+    assert (record["pass_num_1"], record["pass_num_2"], record["total_tests"]) == (
+        133,
+        133,
+        133,
+    )
     assert (record["percent_cases_well_formed"], len(provider.requests)) == (100.0, 133)
 
 
 @pytest.mark.parametrize(("profile", "form"), [("current", "diff"), ("2023", "whole")])
 def test_stubs_first_and_examples_then(
-    tmp_path: Path, place: Path, every: tuple[Exercise, ...], cache: Path, profile: str, form: str
+    tmp_path: Path,
+    place: Path,
+    every: tuple[Exercise, ...],
+    cache: Path,
+    profile: str,
+    form: str,
 ) -> None:
     """Twice, in folders of another depth and another order of files, and replayed."""
     options = ("--profile", profile, "--formats", form)
     runs = [
         ExerciseRun(tmp_path / "one", cache, options),
-        ExerciseRun(tmp_path / "a" / "deeper" / "one", tmp_path / "b" / "cache", options),
+        ExerciseRun(
+            tmp_path / "a" / "deeper" / "one", tmp_path / "b" / "cache", options
+        ),
     ]
     sent = []
-    for run, exercises in zip(runs, (place, reordered(place, every, tmp_path)), strict=True):
+    for run, exercises in zip(
+        runs, (place, reordered(place, every, tmp_path)), strict=True
+    ):
         with ExerciseProvider(every, late_examples, NOTATIONS[profile]) as provider:
             assert run.run(provider, exercises=exercises) == 0
         sent.append(requests(provider))

@@ -13,7 +13,11 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.results import ColumnName, ExerciseStatus, TryResult
 from exercises.exercism.running.config import ExercismConfig, RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation, patch_of
-from exercises.exercism.running.outcome import ExerciseAttempt, attempt_of, transcript_lines
+from exercises.exercism.running.outcome import (
+    ExerciseAttempt,
+    attempt_of,
+    transcript_lines,
+)
 from llm.chat import Reply, ToolCall, Traits
 from llm.options import ModelChoice
 from runs.modelsource import Turn
@@ -38,9 +42,13 @@ class Tests:
         solved = dict(solution) == exercise.example()
         passed, failed = (2, 0) if solved else (1, 1)
         return TryResult(
-            solved=solved, output=self.output, tests_passed=passed, tests_failed=failed,
-            tests_skipped=0, seconds=0.25,
-        )  # fmt: skip
+            solved=solved,
+            output=self.output,
+            tests_passed=passed,
+            tests_failed=failed,
+            tests_skipped=0,
+            seconds=0.25,
+        )
 
     def close(self) -> None:
         pass
@@ -99,10 +107,14 @@ def test_lines_of_output(tmp_path: Path, lines: int | None, count: int) -> None:
     assert len(model.asked(1).partition("\n####\n")[0].splitlines()) == count
 
 
-def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(tmp_path: Path) -> None:
+def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(
+    tmp_path: Path,
+) -> None:
     exercise = six()["garden-path"]
     found, model, tests = converse(tmp_path, reply("whole", exercise))
-    assert model.asked(0).index("garden_path.py\n```") < model.asked(0).index("compass.py\n```")
+    assert model.asked(0).index("garden_path.py\n```") < model.asked(0).index(
+        "compass.py\n```"
+    )
     assert dict(tests.seen[0]) == exercise.example()
     assert (found.status, found.reason) == (ExerciseStatus.SOLVED, "solved in try 1")
     gone = "*** Begin Patch\n*** Delete File: compass.py\n*** End Patch\n"
@@ -124,7 +136,11 @@ def test_a_result_has_the_counters_of_all_tries(tmp_path: Path) -> None:
     )
     one = found.result(errors=1)
     assert (one.lazy_comments, one.syntax_errors, one.indentation_errors) == (1, 2, 2)
-    assert (one.num_error_outputs, one.duration, one.key) == (1, 0.0, "python/garden-path")
+    assert (one.num_error_outputs, one.duration, one.key) == (
+        1,
+        0.0,
+        "python/garden-path",
+    )
     assert one.extra.tries[0].tests_failed == 1
     assert [bool(asked) for asked, _ in one.chat_hashes] == [False, False]
 

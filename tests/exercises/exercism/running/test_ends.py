@@ -26,7 +26,12 @@ from tests.support.provider import Answer, Provider
 pytestmark = needs_bubblewrap
 FAST = ("--profile", "2023", "--formats", "diff")
 CLOCK = ("--ids", "cuckoo-clock")
-FOUR = ("os._exit at import, both", "prints OK", "kills the parent", "replaces the result")
+FOUR = (
+    "os._exit at import, both",
+    "prints OK",
+    "kills the parent",
+    "replaces the result",
+)
 CLOSED = Answer(status=400, error={"message": "this model is closed"})
 
 
@@ -84,13 +89,19 @@ def test_a_provider_that_refuses_all_calls_ends_the_run(
     assert (record["pass_num_1"], "not_completed" in record) == (6, False)
 
 
-def test_a_refused_exercise_is_a_result_where_others_are_answered(run: ExerciseRun) -> None:
+def test_a_refused_exercise_is_a_result_where_others_are_answered(
+    run: ExerciseRun,
+) -> None:
     with Failing(CLOSED, lambda request: "cuckoo" in str(request)) as provider:
         assert run.run(provider) == 0
         assert run.run(provider) == 0, "nothing is left to do"
     assert len(provider.requests) == 6
     record = run.records()["diff"]
-    assert (record["test_cases"], record["pass_num_2"], record["error_outputs"]) == (6, 5, 1)
+    assert (record["test_cases"], record["pass_num_2"], record["error_outputs"]) == (
+        6,
+        5,
+        1,
+    )
     refused = run.one("diff", "cuckoo-clock")
     assert (refused["extra"]["status"], refused["tests_outcomes"]) == ("refused", [])
     assert "this model is closed" in refused["extra"]["error"]
@@ -99,7 +110,9 @@ def test_a_refused_exercise_is_a_result_where_others_are_answered(run: ExerciseR
 def test_a_full_window_is_a_result(run: ExerciseRun, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("models: {gpt-4o: {context: 400}}")
-    too_long = "This model's maximum context length is 400 tokens. However, you requested 500."
+    too_long = (
+        "This model's maximum context length is 400 tokens. However, you requested 500."
+    )
     error = {"message": too_long, "code": "context_length_exceeded"}
     with Failing(Answer(status=400, error=error), lambda _: True) as provider:
         assert run.run(provider, *CLOCK, "--model-settings", str(settings)) == 0
@@ -108,16 +121,24 @@ def test_a_full_window_is_a_result(run: ExerciseRun, tmp_path: Path) -> None:
         assert known.run(provider, *CLOCK) == 0
     for one in (run, known):
         ended = one.one("diff", "cuckoo-clock")
-        assert (ended["extra"]["status"], ended["num_exhausted_context_windows"]) == ("context", 1)
+        assert (ended["extra"]["status"], ended["num_exhausted_context_windows"]) == (
+            "context",
+            1,
+        )
 
 
 def test_a_budget_ends_an_exercise_and_a_higher_one_continues_it(
     run: ExerciseRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with ExerciseProvider([*six().values()], late_examples, Notation.OF_2023) as provider:
+    with ExerciseProvider(
+        [*six().values()], late_examples, Notation.OF_2023
+    ) as provider:
         assert run.run(provider, *CLOCK, "--max-calls", "1") == 1
         ended = run.one("diff", "cuckoo-clock")
-        assert (ended["extra"]["status"], ended["tests_outcomes"]) == ("budget", [False])
+        assert (ended["extra"]["status"], ended["tests_outcomes"]) == (
+            "budget",
+            [False],
+        )
         assert run.records()["diff"]["test_cases"] == 1
         assert run.run(provider, *CLOCK, "--max-calls", "1") == 1
         assert "over budget (--max-calls)" in capsys.readouterr().out
@@ -131,9 +152,13 @@ def block(path: str, original: str, updated: str) -> str:
     return f"```\n{path}\n<<<<<<< ORIGINAL\n{original}=======\n{updated}>>>>>>> UPDATED\n```\n"
 
 
-def test_bad_edits_get_one_round_in_each_try(run: ExerciseRun, provider: Provider) -> None:
+def test_bad_edits_get_one_round_in_each_try(
+    run: ExerciseRun, provider: Provider
+) -> None:
     clock = six()["cuckoo-clock"]
-    stub, good = (files["cuckoo_clock.py"].decode() for files in (clock.stubs(), clock.example()))
+    stub, good = (
+        files["cuckoo_clock.py"].decode() for files in (clock.stubs(), clock.example())
+    )
     replies = [
         block("cuckoo_clock_test.py", "import unittest\n", "import os\nos._exit(0)\n")
         + block("conftest.py", "", "import os\nos._exit(0)\n"),
@@ -146,7 +171,9 @@ def test_bad_edits_get_one_round_in_each_try(run: ExerciseRun, provider: Provide
     assert run.run(provider, *CLOCK) == 0
     asked = [request["messages"][-1]["content"] for request in provider.requests]
     assert "may not be edited, only: cuckoo_clock.py" in asked[1]
-    assert "See the testing errors above." in asked[2] and "no such line" not in asked[2]
+    assert (
+        "See the testing errors above." in asked[2] and "no such line" not in asked[2]
+    )
     assert "nor this one" in asked[3] and len(asked) == 4
     found = run.one("diff", "cuckoo-clock")
     extra = found["extra"]
@@ -169,12 +196,18 @@ def test_cheats_of_a_model_solve_nothing(run: ExerciseRun, provider: Provider) -
     for cheat in cheats:
         assert sum(f"+{cheat.splitlines()[0]}" in patch for patch in patches) >= 1
     assert {result["extra"]["status"] for result in results.values()} == {"failed"}
-    assert [record["pass_num_1"] for record in read_records(run.folder / RECORD)] == [0] * 4
+    assert [record["pass_num_1"] for record in read_records(run.folder / RECORD)] == [
+        0
+    ] * 4
 
 
-def test_tests_that_do_not_end_are_a_failure(run: ExerciseRun, provider: Provider) -> None:
+def test_tests_that_do_not_end_are_a_failure(
+    run: ExerciseRun, provider: Provider
+) -> None:
     stub = six()["cuckoo-clock"].stubs()["cuckoo_clock.py"].decode()
-    provider.will_answer(block("cuckoo_clock.py", stub, "while True: pass\n"), "I do not know.")
+    provider.will_answer(
+        block("cuckoo_clock.py", stub, "while True: pass\n"), "I do not know."
+    )
     assert run.run(provider, *CLOCK, "--timeout", "2") == 0
     found = run.one("diff", "cuckoo-clock")
     assert (found["extra"]["status"], found["test_timeouts"]) == ("failed", 2)
@@ -187,7 +220,9 @@ def test_tests_that_do_not_end_are_a_failure(run: ExerciseRun, provider: Provide
 def test_a_broken_server_gives_no_result(
     run: ExerciseRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Failing(Answer(status=500), lambda request: "cuckoo" in str(request)) as provider:
+    with Failing(
+        Answer(status=500), lambda request: "cuckoo" in str(request)
+    ) as provider:
         words = ("--ids", "cuckoo-clock,tidy-receipt", "--call-retries", "0")
         assert run.run(provider, *words) == 1
         assert [*run.results()] == ["results/gpt-4o.diff.1/python/tidy-receipt.json"]
@@ -212,7 +247,11 @@ def test_exercises_and_repeats_may_be_added(
         assert (first["test_cases"], first["total_tests"]) == (2, 2)
         assert second["not_completed"] == ["python/cuckoo-clock"]
         assert run.run(provider, *CLOCK, "--repeats", "2") == 0
-        for words in (("--tries", "3"), ("--test-lines", "0"), ("--profile", "current")):
+        for words in (
+            ("--tries", "3"),
+            ("--test-lines", "0"),
+            ("--profile", "current"),
+        ):
             assert run.run(provider, *words) == 2
             assert f"different options: {words[0]}" in capsys.readouterr().err
     names = sorted(path.name for path in (run.folder / "results").iterdir())

@@ -44,7 +44,9 @@ class Killed:
     rng: random.Random
 
     def __post_init__(self) -> None:
-        self.undisturbed = ExerciseRun(self.place / "one", self.place / "cache", self.options)
+        self.undisturbed = ExerciseRun(
+            self.place / "one", self.place / "cache", self.options
+        )
         # What is measured once is in the cache before writes are counted.
         first = ExerciseRun(self.place / "first", self.place / "cache", self.options)
         for run in (first, self.undisturbed):
@@ -55,7 +57,9 @@ class Killed:
 
     def disturb(self, kills: int) -> int:
         """Kill a run up to ``kills`` times, let it end, compare; return how often it was killed."""
-        run = ExerciseRun(self.place / f"kill-{kills}", self.place / "cache", self.options)
+        run = ExerciseRun(
+            self.place / f"kill-{kills}", self.place / "cache", self.options
+        )
         self.provider.requests.clear()
         killed, finished = 0, set[tuple[str, int]]()
         while killed < kills:
@@ -65,7 +69,9 @@ class Killed:
             if ended.code != -9:
                 break
             killed += 1
-            now = {(str(p), p.stat().st_ino) for p in run.folder.glob("results/*/*/*.json")}
+            now = {
+                (str(p), p.stat().st_ino) for p in run.folder.glob("results/*/*/*.json")
+            }
             assert finished <= now, "a finished exercise was written again"
             finished = now
         ended = self.harness.run(run.words(self.provider))
@@ -88,7 +94,9 @@ class Killed:
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory, preloaded: Preloaded) -> Harness:
     environ = {"OPENAI_API_KEY": "none"}
-    return Harness(preloaded, tmp_path_factory.mktemp("outputs"), environ, script=EXERCISM)
+    return Harness(
+        preloaded, tmp_path_factory.mktemp("outputs"), environ, script=EXERCISM
+    )
 
 
 @pytest.fixture
@@ -100,7 +108,9 @@ def server() -> Iterator[ExerciseProvider]:
 
 
 @pytest.mark.long
-def test_a_few_kills(tmp_path: Path, harness: Harness, server: ExerciseProvider) -> None:
+def test_a_few_kills(
+    tmp_path: Path, harness: Harness, server: ExerciseProvider
+) -> None:
     options = (*FAST, "--ids", THREE, "--formats", "diff")
     trial = Killed(harness, server, tmp_path, options, random.Random(SEED))
     assert trial.disturb(3) > 0
@@ -110,7 +120,9 @@ class Watched(ExerciseProvider):
     """Tells when it is asked, and answers a moment later."""
 
     def __init__(self) -> None:
-        super().__init__([*six().values()], late_examples, Notation.OF_2023, latency=1.0)
+        super().__init__(
+            [*six().values()], late_examples, Notation.OF_2023, latency=1.0
+        )
         self.asked = threading.Event()
 
     def answer(self, request: dict[str, Any]) -> Answer:
@@ -119,7 +131,9 @@ class Watched(ExerciseProvider):
 
 
 def test_an_interrupt_keeps_what_is_paid_for(tmp_path: Path, harness: Harness) -> None:
-    run = ExerciseRun(tmp_path, tmp_path / "cache", (*FAST, "--ids", THREE, "--formats", "diff"))
+    run = ExerciseRun(
+        tmp_path, tmp_path / "cache", (*FAST, "--ids", THREE, "--formats", "diff")
+    )
     with Watched() as provider:
         started = harness.start(run.words(provider))
         assert provider.asked.wait(120)

@@ -27,7 +27,10 @@ COLUMN = ColumnName(model="openai/gpt-4.1", edit_format="diff-func", repeat=2)
     [
         (["--profile", "2024"], "--profile 2024: there are 2023, current"),
         (["--formats", "whole,fast"], "--formats fast: there are diff"),
-        (["--profile", "2023", "--formats", "udiff"], "has the formats whole, diff, whole-func"),
+        (
+            ["--profile", "2023", "--formats", "udiff"],
+            "has the formats whole, diff, whole-func",
+        ),
         (["--environment", "none"], "--environment none runs no tests"),
         (["--exercises", "gone"], "there is no gone"),
         (["--ids", "gone"], "no exercise is called gone"),
@@ -36,15 +39,30 @@ COLUMN = ColumnName(model="openai/gpt-4.1", edit_format="diff-func", repeat=2)
         (["--timeout", "0"], "--timeout"),
         (["--run", "../r"], "--run '../r'"),
         (["--models", "gpt-4o,"], "--models has an empty name"),
-        (["--models", "openai/a/b,openai/a_b"], "would have one folder, openai_a_b.whole.1"),
+        (
+            ["--models", "openai/a/b,openai/a_b"],
+            "would have one folder, openai_a_b.whole.1",
+        ),
         (["--replay", "gone"], "--replay gone: no trajectories there"),
-        (["--replay", str(DEMO_DATASET / "replies")], "replies has no recording of gpt-4o."),
+        (
+            ["--replay", str(DEMO_DATASET / "replies")],
+            "replies has no recording of gpt-4o.",
+        ),
     ],
 )
 def test_a_wrong_option_is_one_line(
     tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    usual = ["--exercises", SIX, "--environment", "local", "--run", "r", "--out", tmp_path]
+    usual = [
+        "--exercises",
+        SIX,
+        "--environment",
+        "local",
+        "--run",
+        "r",
+        "--out",
+        tmp_path,
+    ]
     usual += ["--cache", tmp_path / "cache", "--api-base", "http://127.0.0.1:1/v1"]
     assert main(["run", *usual, "--allow-unpriced", *words]) == 2
     shown = capsys.readouterr().err
@@ -55,7 +73,16 @@ def test_without_a_sandbox_one_line_names_bubblewrap(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folders, "bubblewrap_works", lambda: False)
-    usual = ["--exercises", SIX, "--environment", "local", "--run", "r", "--out", tmp_path]
+    usual = [
+        "--exercises",
+        SIX,
+        "--environment",
+        "local",
+        "--run",
+        "r",
+        "--out",
+        tmp_path,
+    ]
     usual += ["--cache", tmp_path / "cache", "--api-base", "http://127.0.0.1:1/v1"]
     assert main(["run", *usual, "--allow-unpriced"]) == 2
     shown = capsys.readouterr()
@@ -68,8 +95,10 @@ def test_each_model_in_each_format_unless_one_is_fixed() -> None:
     models = [ModelChoice.parse(text, formats=format_names()) for text in typed]
     made = in_formats(models, typed, ["whole", "udiff"])
     assert [f"{model.given}@{model.edit_format}" for model in made] == [
-        "gpt-4o@whole", "gpt-4o@udiff", "gpt-4o-mini@diff",
-    ]  # fmt: skip
+        "gpt-4o@whole",
+        "gpt-4o@udiff",
+        "gpt-4o-mini@diff",
+    ]
     own = in_formats(models[:2], typed[:2], [])
     assert [model.edit_format for model in own] == [models[0].edit_format, "diff"]
 
@@ -79,7 +108,9 @@ def test_where_files_lie(tmp_path: Path) -> None:
     key = job_key(COLUMN, "cpp/two-fer_2")
     assert key == "openai_gpt-4.1.diff-func.2.cpp.two-fer_2"
     path = store.prediction(key)
-    assert path == store.folder / "results/openai_gpt-4.1.diff-func.2/cpp/two-fer_2.json"
+    assert (
+        path == store.folder / "results/openai_gpt-4.1.diff-func.2/cpp/two-fer_2.json"
+    )
     assert store.name_of(path) == key
     assert store.transcript(key) == path.with_suffix(".md")
     assert store.trajectory(key) == store.folder / "trajectories" / f"{key}.json"
@@ -118,7 +149,9 @@ def test_how_far_a_run_is() -> None:
         "b@diff: 1 of 4 done, 0 solved (0 in the first try), $0.00",
         "cost: $4.00 of about $8.00, at most $15.72 (95 %)",
     ]
-    assert projected([*RunProgress.of([one], 2, results).columns.values()]) is None, "all is done"
+    assert projected([*RunProgress.of([one], 2, results).columns.values()]) is None, (
+        "all is done"
+    )
     unknown = RunProgress.of([two], 4, [result("python/a", model="b", cost=None)])
     assert unknown.lines()[-1] == "cost: $0.00 and what is unknown"
     assert RunProgress.of([two], 4).lines() == [

@@ -74,15 +74,23 @@ def test_a_pair_plans_edits_and_is_counted(
 ) -> None:
     run = ExerciseRun(tmp_path / "one", tmp_path / "cache", FAST)
     assert run.run(provider) == 0
-    asked = [(r["model"], [m["role"] for m in r["messages"]]) for r in provider.requests]
+    asked = [
+        (r["model"], [m["role"] for m in r["messages"]]) for r in provider.requests
+    ]
     first = ["system", "user"]
     later = [*first, "assistant", "user"]
     assert asked == [
-        ("o1", first), ("gpt-4o", first), ("o1", later), ("gpt-4o", first), ("gpt-4o", later),
-    ]  # fmt: skip
+        ("o1", first),
+        ("gpt-4o", first),
+        ("o1", later),
+        ("gpt-4o", first),
+        ("gpt-4o", later),
+    ]
     plans, edits = provider.requests[2]["messages"], provider.requests[3]["messages"]
     assert "ORIGINAL" not in plans[0]["content"] and "ORIGINAL" in edits[0]["content"]
-    assert plans[2]["content"] == BAD_PLAN and "FAIL: test_silence" in plans[3]["content"]
+    assert (
+        plans[2]["content"] == BAD_PLAN and "FAIL: test_silence" in plans[3]["content"]
+    )
     assert edits[1]["content"].endswith(f"```\n\n{PLAN}")
     for said in (plans[3], edits[1]):
         assert BAD["cuckoo_clock.py"].decode() in said["content"]
@@ -91,7 +99,9 @@ def test_a_pair_plans_edits_and_is_counted(
     assert (found["editor_model"], found["editor_edit_format"]) == ("gpt-4o", "diff")
     assert found["tests_outcomes"] == [False, True]
     assert (found["num_malformed_responses"], len(found["chat_hashes"])) == (1, 5)
-    ledger = [json.loads(li) for li in (run.folder / "ledger.jsonl").read_text().splitlines()]
+    ledger = [
+        json.loads(li) for li in (run.folder / "ledger.jsonl").read_text().splitlines()
+    ]
     costs = [Decimal(str(li["cost"])) for li in ledger if li.get("cost")]
     models = [li["model"] for li in ledger if li.get("cost")]
     assert sorted(models) == ["gpt-4o"] * 3 + ["o1"] * 2
@@ -100,8 +110,12 @@ def test_a_pair_plans_edits_and_is_counted(
     assert found["prompt_tokens"] == sum(one["prompt_tokens"] for one in usage)
     record = run.records()["architect"]
     assert [*record][2:7] == [
-        "model", "edit_format", "commit_hash", "editor_model", "editor_edit_format",
-    ]  # fmt: skip
+        "model",
+        "edit_format",
+        "commit_hash",
+        "editor_model",
+        "editor_edit_format",
+    ]
     assert (record["model"], record["editor_edit_format"]) == ("o1 + gpt-4o", "diff")
     assert main(["report", run.folder, "--no-page"]) == 0
     assert "o1 + gpt-4o@architect" in " ".join(capsys.readouterr().out.split())
@@ -122,7 +136,9 @@ def calls(run: ExerciseRun) -> list[dict[str, Any]]:
     (path,) = (run.folder / "trajectories").glob("*.json")
     assert path.stem == "o1_+_gpt-4o.architect.1.python.cuckoo-clock"
     (attempt,) = json.loads(path.read_text())["attempts"]
-    return [{k: v for k, v in call.items() if k != "seconds"} for call in attempt["calls"]]
+    return [
+        {k: v for k, v in call.items() if k != "seconds"} for call in attempt["calls"]
+    ]
 
 
 @needs_bubblewrap
@@ -135,7 +151,10 @@ def test_what_either_cannot_do_ends_the_exercise(
     assert run.run(provider) == (0 if made else 1)
     if made:
         found = read(run)
-        assert (found["extra"]["status"], len(found["chat_hashes"])) == ("refused", made)
+        assert (found["extra"]["status"], len(found["chat_hashes"])) == (
+            "refused",
+            made,
+        )
 
 
 @needs_bubblewrap
@@ -154,12 +173,19 @@ def test_which_names_are_pairs() -> None:
     def one(text: str) -> ModelChoice:
         if not text:
             raise UserError("empty")
-        return ModelChoice(text.partition("@")[0], f"p/{text.partition('@')[0]}", "diff")
+        return ModelChoice(
+            text.partition("@")[0], f"p/{text.partition('@')[0]}", "diff"
+        )
 
     pair = model_or_pair("a+b", one)
     assert (pair.given, pair.label, [part.given for part in pair.parts]) == (
-        "a+b", "p/a + p/b", ["a", "b"],
-    )  # fmt: skip
+        "a+b",
+        "p/a + p/b",
+        ["a", "b"],
+    )
     for text in ("a", "command-r+", "command-r+@diff"):
         assert model_or_pair(text, one).architect is None
-    assert main(["run", "--models", "o1+gpt-4o,o1+gpt-4o@whole", "--environment", "local"]) == 2
+    assert (
+        main(["run", "--models", "o1+gpt-4o,o1+gpt-4o@whole", "--environment", "local"])
+        == 2
+    )

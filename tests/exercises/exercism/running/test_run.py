@@ -47,7 +47,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def late(place: Path) -> Iterator[tuple[ExerciseRun, ExerciseProvider]]:
     """A run whose model writes the stub first, and the example then."""
-    with ExerciseProvider([*six().values()], late_examples, Notation.OF_2023) as provider:
+    with ExerciseProvider(
+        [*six().values()], late_examples, Notation.OF_2023
+    ) as provider:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_API_KEY", "none")
             run = ExerciseRun(place / "late", place / "cache", FAST)
@@ -69,7 +71,14 @@ def test_examples_as_replies_solve_all_in_each_format(
 ) -> None:
     notation = Notation.OF_2023 if profile == "2023" else Notation.CURRENT
     names = format_names(notation)
-    options = ("--profile", profile, "--formats", ",".join(names), "--ids", ",".join(ids))
+    options = (
+        "--profile",
+        profile,
+        "--formats",
+        ",".join(names),
+        "--ids",
+        ",".join(ids),
+    )
     run = ExerciseRun(place / f"{profile}-{len(ids)}", place / "cache", options)
     with ExerciseProvider([*six().values()], examples, notation) as provider:
         assert run.run(provider) == 0
@@ -86,14 +95,20 @@ def test_the_second_try_sees_the_failures_of_the_first(
     run, provider = late
     record = run.records()["diff"]
     assert (record["pass_rate_1"], record["pass_rate_2"]) == (33.3, 100.0)
-    assert (record["pass_num_1"], record["pass_num_2"], record["test_cases"]) == (1, 3, 3)
+    assert (record["pass_num_1"], record["pass_num_2"], record["test_cases"]) == (
+        1,
+        3,
+        3,
+    )
     assert (record["profile"], record["tries"], record["timeout"]) == ("2023", 2, 60.0)
     first = run.one("diff", "cuckoo-clock")
     assert first["tests_outcomes"] == [False, True]
     assert [one["patch"] == "" for one in first["extra"]["tries"]] == [True, False]
     assert first["extra"]["tries"][0]["tests_failed"] > 0
     assert [len(pair) for pair in first["chat_hashes"]] == [2, 2]
-    (asked,) = (r for r in provider.requests if len(r["messages"]) == 4 and "clock" in str(r))
+    (asked,) = (
+        r for r in provider.requests if len(r["messages"]) == 4 and "clock" in str(r)
+    )
     system, opening, reply, failures = (m["content"] for m in asked["messages"])
     assert "<<<<<<< ORIGINAL" in system and reply == NOTHING
     stub = (SIX / "cuckoo-clock" / "cuckoo_clock.py").read_text()
@@ -118,7 +133,9 @@ def test_requests_and_results_are_equal_in_other_folders(
                 to = copied / path.relative_to(SIX)
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, to)
-    again = ExerciseRun(place / "a" / "deeper" / "place", place / "other" / "cache", FAST)
+    again = ExerciseRun(
+        place / "a" / "deeper" / "place", place / "other" / "cache", FAST
+    )
     with ExerciseProvider([*six().values()], late_examples, Notation.OF_2023) as other:
         assert again.run(other, exercises=copied) == 0
     assert requests(other) == requests(provider)
@@ -135,8 +152,13 @@ def test_a_replay_gives_the_results_again(
     assert replayed.results() == run.results()
     assert len(provider.requests) == before
     # An exercise without a recording is no result.
-    more = ExerciseRun(place / "more", place / "cache", (*FAST[:2], "--formats", "diff"))
-    assert more.run(None, "--replay", str(run.folder), "--ids", "cuckoo-clock,name-tags") == 1
+    more = ExerciseRun(
+        place / "more", place / "cache", (*FAST[:2], "--formats", "diff")
+    )
+    assert (
+        more.run(None, "--replay", str(run.folder), "--ids", "cuckoo-clock,name-tags")
+        == 1
+    )
     assert len(more.results()) == 1
     assert more.records()["diff"]["not_completed"] == ["python/name-tags"]
 
@@ -146,7 +168,11 @@ def test_transcript_and_trajectory(late: tuple[ExerciseRun, ExerciseProvider]) -
     (path,) = (run.folder / "trajectories").glob("*cuckoo-clock.json")
     assert path.stem == "gpt-4o.diff.1.python.cuckoo-clock"
     (attempt,) = read_trajectory(path).values()
-    assert (attempt.model, attempt.edit_format, len(attempt.calls)) == ("gpt-4o", "diff", 2)
+    assert (attempt.model, attempt.edit_format, len(attempt.calls)) == (
+        "gpt-4o",
+        "diff",
+        2,
+    )
     text = (run.folder / "results/gpt-4o.diff.1/python/cuckoo-clock.md").read_text()
     assert "- solved: solved in try 2" in text
     assert "| 1 | failed | 0 |" in text and "## 5. ASSISTANT" in text
@@ -171,7 +197,10 @@ def test_status_and_report_read_the_run(
     ("command", "words"),
     [
         (report, ["{run}"]),
-        (harness, ["--dataset", "demo", "--models", "gpt-4o", "--run", "r", "--out", "{out}"]),
+        (
+            harness,
+            ["--dataset", "demo", "--models", "gpt-4o", "--run", "r", "--out", "{out}"],
+        ),
         (harness, ["--status", "--run", "r", "--out", "{out}"]),
         (harness, ["--continue", "{run}"]),
     ],

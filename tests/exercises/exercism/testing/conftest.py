@@ -14,9 +14,14 @@ from tests.support.exercism import make_tester
 
 MB = 1 << 20
 LIMITS = ResourceLimits(
-    processes=60, memory=200 * MB, file_size=20 * MB, written=30 * MB, temporary=10 * MB,
-    output=100_000, collected=MB,
-)  # fmt: skip
+    processes=60,
+    memory=200 * MB,
+    file_size=20 * MB,
+    written=30 * MB,
+    temporary=10 * MB,
+    output=100_000,
+    collected=MB,
+)
 MakeTester = Callable[..., ExerciseTester]
 
 
@@ -27,11 +32,19 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeTester]:
         pytest.skip("bubblewrap is not installed")
     cache, made = tmp_path_factory.mktemp("tester"), list[ExerciseTester]()
 
-    def make(unittest: bool, timeout: float = 60.0, cache: Path = cache) -> ExerciseTester:
+    def make(
+        unittest: bool, timeout: float = 60.0, cache: Path = cache
+    ) -> ExerciseTester:
         settings = TestSettings(unittest, timeout)
         made.append(
             make_tester(
-                EnvironmentKind.LOCAL, settings, cache, "test", lambda: None, print, limits=LIMITS
+                EnvironmentKind.LOCAL,
+                settings,
+                cache,
+                "test",
+                lambda: None,
+                print,
+                limits=LIMITS,
             )
         )
         return made[-1]

@@ -171,22 +171,46 @@ def test_a_cheat_solves_nothing(local: MakeTester, name: str, unittest: bool) ->
     assert not tried.timed_out
 
 
-def test_the_cheats_are_judged_with_what_the_right_solution_passes(local: MakeTester) -> None:
+def test_the_cheats_are_judged_with_what_the_right_solution_passes(
+    local: MakeTester,
+) -> None:
     for unittest in (True, False):
-        tried = local(unittest).test(six()["cuckoo-clock"], {"cuckoo_clock.py": RIGHT.encode()})
+        tried = local(unittest).test(
+            six()["cuckoo-clock"], {"cuckoo_clock.py": RIGHT.encode()}
+        )
         assert tried.solved, tried.output
         assert tried.tests_passed == 5
 
 
 def test_files_that_are_no_solution_files_are_not_there(local: MakeTester) -> None:
-    names = ("conftest.py", "unittest.py", "sitecustomize.py", "pytest.py", "pytest.ini", "json.py")
+    names = (
+        "conftest.py",
+        "unittest.py",
+        "sitecustomize.py",
+        "pytest.py",
+        "pytest.ini",
+        "json.py",
+    )
     given = dict.fromkeys(names, b"import os\nos._exit(0)\n")
     exercise = six()["cuckoo-clock"]
-    assert local(True).test(exercise, {"cuckoo_clock.py": RIGHT.encode(), **given}).solved
-    assert not local(True).test(exercise, {"cuckoo_clock.py": WRONG.encode(), **given}).solved
+    assert (
+        local(True).test(exercise, {"cuckoo_clock.py": RIGHT.encode(), **given}).solved
+    )
+    assert (
+        not local(True)
+        .test(exercise, {"cuckoo_clock.py": WRONG.encode(), **given})
+        .solved
+    )
 
 
-NAMES = ["conftest.py", "unittest.py", "sitecustomize.py", "pytest.py", "json.py", "select.py"]
+NAMES = [
+    "conftest.py",
+    "unittest.py",
+    "sitecustomize.py",
+    "pytest.py",
+    "json.py",
+    "select.py",
+]
 
 
 @pytest.mark.parametrize("unittest", [True, False])

@@ -24,19 +24,28 @@ def failing_and_solved(
 ) -> tuple[list[str], list[str]]:
     """Return the names of the exercises whose example fails, and whose stub is solved."""
     tester = make_tester(
-        EnvironmentKind.LOCAL, TestSettings(unittest, 600), cache, "all", lambda: None, print
+        EnvironmentKind.LOCAL,
+        TestSettings(unittest, 600),
+        cache,
+        "all",
+        lambda: None,
+        print,
     )
 
     def outcome(exercise: Exercise) -> tuple[bool, bool]:
         try:
             solved = tester.test(exercise, exercise.stubs()).solved
-        except InfrastructureError:  # the example, which may have further files, was tested first
+        except (
+            InfrastructureError
+        ):  # the example, which may have further files, was tested first
             return False, False
         one_file = {*exercise.example_files()} == {*exercise.tested_files({})}
         return not one_file or tester.test(exercise, exercise.example()).solved, solved
 
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip([one.name for one in chosen], pool.map(outcome, chosen), strict=True))
+        found = dict(
+            zip([one.name for one in chosen], pool.map(outcome, chosen), strict=True)
+        )
     tester.close()
     return (
         [name for name, (good, _) in found.items() if not good],
@@ -49,7 +58,10 @@ def failing_and_solved(
 def test_all_133_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
     chosen = read_catalog(from_environment("EXERCISM")).exercises
     assert len(chosen) == 133
-    assert failing_and_solved(chosen, tmp_path, unittest) == ([], ["ledger", "markdown"])
+    assert failing_and_solved(chosen, tmp_path, unittest) == (
+        [],
+        ["ledger", "markdown"],
+    )
 
 
 @pytest.mark.long

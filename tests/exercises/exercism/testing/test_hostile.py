@@ -80,7 +80,9 @@ def test_what_a_right_solution_does_besides_touches_nothing_else(
     assert not outcome_of(local, "import os\nassert os.path.exists('left')").solved
 
 
-def test_there_is_no_network_and_no_file_of_the_machine(local: MakeTester, tmp_path: Path) -> None:
+def test_there_is_no_network_and_no_file_of_the_machine(
+    local: MakeTester, tmp_path: Path
+) -> None:
     secret = tmp_path / "secret"
     secret.write_text("sentinel")
     with socket.create_server(("127.0.0.1", 0)) as server:

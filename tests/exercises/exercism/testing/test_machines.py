@@ -21,9 +21,13 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.testing.tester import ExerciseTester, TestSettings
 from tests.support.exercism import make_tester, six
 
-pytestmark = pytest.mark.skipif(not bubblewrap_works(), reason="bubblewrap is not installed")
+pytestmark = pytest.mark.skipif(
+    not bubblewrap_works(), reason="bubblewrap is not installed"
+)
 OF_PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
-_MACHINE = re.compile(r"""(?<![\w.])/(?:usr|root|home|opt|var|work|tmp/(?!tmp\.\.))[\w./+-]*""")
+_MACHINE = re.compile(
+    r"""(?<![\w.])/(?:usr|root|home|opt|var|work|tmp/(?!tmp\.\.))[\w./+-]*"""
+)
 # Each reaches frames or paths in another way.
 WRONG = {
     "raises": "def __getattr__(name): return lambda *_, **__: 1 / 0\n",
@@ -48,9 +52,12 @@ WRONG = {
 }
 # One after the other: each of the exercise's tests meets another.
 _IN_TURN = (
-    "raises", "raises in a module of Python", "returns a wrong value", "prints its stack",
+    "raises",
+    "raises in a module of Python",
+    "returns a wrong value",
+    "prints its stack",
     "recurses",
-)  # fmt: skip
+)
 SHORT = {
     "in turn": (
         f"ways = []\nfor code in {[WRONG[name] for name in _IN_TURN]!r}:\n"
@@ -72,7 +79,9 @@ def interpreters(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Path]:
     (site,) = venv.glob("lib/python3*/site-packages")
     for name in OF_PYTEST:
         found = distribution(name)
-        for top in {file.parts[0] for file in found.files or () if file.parts[0] != ".."}:
+        for top in {
+            file.parts[0] for file in found.files or () if file.parts[0] != ".."
+        }:
             place = Path(str(found.locate_file(top)))
             copy = shutil.copytree if place.is_dir() else shutil.copyfile
             copy(place, site / top)
@@ -102,7 +111,13 @@ def testers(
     settings = TestSettings(unittest, 60)
     made = [
         make_tester(
-            EnvironmentKind.LOCAL, settings, tmp_path, "m", lambda: None, lambda _: None, python
+            EnvironmentKind.LOCAL,
+            settings,
+            tmp_path,
+            "m",
+            lambda: None,
+            lambda _: None,
+            python,
         )
         for python in places
     ]
@@ -111,14 +126,20 @@ def testers(
         one.close()
 
 
-def outputs(tester: ExerciseTester, exercise: Exercise, codes: Sequence[str]) -> list[str]:
-    solutions = [{**exercise.stubs(), exercise.solution[0]: code.encode()} for code in codes]
+def outputs(
+    tester: ExerciseTester, exercise: Exercise, codes: Sequence[str]
+) -> list[str]:
+    solutions = [
+        {**exercise.stubs(), exercise.solution[0]: code.encode()} for code in codes
+    ]
     tried = [tester.test(exercise, one) for one in [*solutions, exercise.stubs()]]
     assert not any(one.solved for one in tried[:-1])
     return [one.output for one in tried]
 
 
-def faults(testers: Sequence[ExerciseTester], exercise: Exercise, codes: Sequence[str]) -> str:
+def faults(
+    testers: Sequence[ExerciseTester], exercise: Exercise, codes: Sequence[str]
+) -> str:
     """Return what is wrong with what a model reads of ``exercise``, empty for nothing."""
     first, *others = (outputs(tester, exercise, codes) for tester in testers)
     for texts in zip(first, *others, strict=True):
@@ -148,8 +169,13 @@ def test_messages_are_equal_in_each_way(testers: Sequence[ExerciseTester]) -> No
 @pytest.mark.skipif("EXERCISM" not in os.environ, reason="EXERCISM names no exercises")
 def test_messages_of_all_exercises_are_equal(testers: Sequence[ExerciseTester]) -> None:
     every = read_catalog(Path(os.environ["EXERCISM"])).exercises
-    codes = [WRONG[name] for name in ("raises in a module of Python", "returns a wrong value")]
+    codes = [
+        WRONG[name]
+        for name in ("raises in a module of Python", "returns a wrong value")
+    ]
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda one: faults(testers, one, codes), every))
-    differing = {one.name: fault for one, fault in zip(every, found, strict=True) if fault}
+    differing = {
+        one.name: fault for one, fault in zip(every, found, strict=True) if fault
+    }
     assert not differing

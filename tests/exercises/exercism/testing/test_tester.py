@@ -46,7 +46,9 @@ def test_the_same_under_pytest(local: MakeTester) -> None:
 
 
 @pytest.mark.parametrize("unittest", [True, False])
-@pytest.mark.parametrize(("code", "counts"), [("def f(:\n", (1, 0)), ("if 1:\nx = 1\n", (0, 1))])
+@pytest.mark.parametrize(
+    ("code", "counts"), [("def f(:\n", (1, 0)), ("if 1:\nx = 1\n", (0, 1))]
+)
 def test_errors_of_syntax_are_counted_under_both_runners(
     local: MakeTester, unittest: bool, code: str, counts: tuple[int, int]
 ) -> None:
@@ -71,12 +73,16 @@ def test_many_threads_test_at_once_and_the_example_is_counted_once(
     monkeypatch.setattr(type(folders), "run", counted)
     solutions = [exercise.example(), exercise.stubs(), exercise.example()]
     with ThreadPoolExecutor(3) as pool:
-        tried = list(pool.map(lambda solution: tester.test(exercise, solution), solutions))
+        tried = list(
+            pool.map(lambda solution: tester.test(exercise, solution), solutions)
+        )
     assert [one.solved for one in tried] == [True, False, True]
     # Three, tests that must fail for one or both, the example, and the versions.
     assert 3 + 2 + 1 + 1 <= len(ran) <= 3 + 2 * 2 + 1 + 1
     [kept] = (tmp_path / "exercism" / "expected").glob("*.json")
-    assert json.loads(kept.read_text()) == {"counts": {"passed": 4, "failed": 0, "skipped": 0}}
+    assert json.loads(kept.read_text()) == {
+        "counts": {"passed": 4, "failed": 0, "skipped": 0}
+    }
     ran.clear()
     assert local(True, cache=tmp_path).test(exercise, exercise.example()).solved
     # The versions; for a solution that was seen to be right no tests must fail.
@@ -99,7 +105,9 @@ def test_an_example_that_fails_is_no_verdict(local: MakeTester, tmp_path: Path) 
     files = {**exercise.files, exercise.examples[0]: b"def strikes(*_): return 1"}
     tester = local(True, cache=tmp_path)
     for _ in range(2):
-        with pytest.raises(InfrastructureError, match="example of python/cuckoo-clock does not"):
+        with pytest.raises(
+            InfrastructureError, match="example of python/cuckoo-clock does not"
+        ):
             tester.test(replace(exercise, files=files), exercise.stubs())
     assert not (tmp_path / "exercism" / "expected").exists()
 
@@ -120,14 +128,19 @@ def test_a_language_without_its_tools_is_named(
     names = ("python", "go", "cobol")
     found, reasons = usable(names[:1], UNITTEST, EnvironmentKind.LOCAL)
     assert found["python"].startswith("Python 3.") and not reasons
-    monkeypatch.setattr("exercises.exercism.testing.toolchains.shutil.which", lambda _: None)
+    monkeypatch.setattr(
+        "exercises.exercism.testing.toolchains.shutil.which", lambda _: None
+    )
     find_toolchain.cache_clear()  # another test may have found the tools
     try:
         found, reasons = usable(names, UNITTEST, EnvironmentKind.LOCAL)
     finally:
         find_toolchain.cache_clear()
     assert [*found] == ["python"]
-    assert reasons == {"go": "go not found; install it", "cobol": "there is no language cobol"}
+    assert reasons == {
+        "go": "go not found; install it",
+        "cobol": "there is no language cobol",
+    }
     _, reasons = usable(["python"], UNITTEST, EnvironmentKind.NONE)
     assert "use local or docker" in reasons["python"]
     broken = Path("/usr/bin/false")
@@ -137,7 +150,9 @@ def test_a_language_without_its_tools_is_named(
 
 def test_without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("environments.local.folders.bubblewrap_works", lambda: False)
-    tester = make_tester(EnvironmentKind.LOCAL, UNITTEST, tmp_path, "", lambda: None, print)
+    tester = make_tester(
+        EnvironmentKind.LOCAL, UNITTEST, tmp_path, "", lambda: None, print
+    )
     with pytest.raises(UserError, match="bubblewrap is not installed"):
         tester.test(six()["cuckoo-clock"], {})
 
@@ -146,7 +161,9 @@ def test_without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_in_docker(tmp_path: Path) -> None:
     if not engine_answers():
         pytest.skip("no Docker engine answers")
-    tester = make_tester(EnvironmentKind.DOCKER, UNITTEST, tmp_path, "t", lambda: None, print)
+    tester = make_tester(
+        EnvironmentKind.DOCKER, UNITTEST, tmp_path, "t", lambda: None, print
+    )
     exercise = six()["cuckoo-clock"]
     try:
         good = tester.test(exercise, exercise.example())
@@ -163,15 +180,27 @@ def test_in_docker(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("language", "output", "expected"),
     [
-        ("rust", "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\n" * 2, (6, 0, 2)),
+        (
+            "rust",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\n" * 2,
+            (6, 0, 2),
+        ),
         ("rust", "test result: FAILED. 3 passed; 2 failed; 0 ignored\n", (3, 2, 0)),
         ("rust", "error: could not compile\n", None),
         ("go", "ok  \tzebra\t0.003s\n", (1, 0, 0)),
         ("go", "--- FAIL: TestA (0.00s)\nFAIL\nFAIL\tzebra\t0.003s\nFAIL\n", (0, 1, 0)),
         ("cpp", "All tests passed (21 assertions in 20 test cases)\n", (20, 0, 0)),
-        ("cpp", "test cases: 3 | 1 passed | 2 failed\nassertions: 9 | 9 failed\n", (1, 2, 0)),
+        (
+            "cpp",
+            "test cases: 3 | 1 passed | 2 failed\nassertions: 9 | 9 failed\n",
+            (1, 2, 0),
+        ),
         ("cpp", "test cases: 1 | 1 failed\n", (0, 1, 0)),
-        ("javascript", "Tests:       2 failed, 1 skipped, 9 passed, 12 total\n", (9, 2, 1)),
+        (
+            "javascript",
+            "Tests:       2 failed, 1 skipped, 9 passed, 12 total\n",
+            (9, 2, 1),
+        ),
         ("javascript", "Tests:       16 passed, 16 total\n", (16, 0, 0)),
         ("java", "ATest > a PASSED\n\nATest > b FAILED\nATest > c PASSED\n", (2, 1, 0)),
     ],

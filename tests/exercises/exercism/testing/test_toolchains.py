@@ -27,7 +27,9 @@ def fetching(monkeypatch: pytest.MonkeyPatch) -> Fetching:
 
     def by(line: str) -> None:
         packages = ("cuckoo_clock.py", r"^def \w+")
-        rules = replace(LANGUAGES["python"], packages=packages, prepare=(("sh", "-c", line),))
+        rules = replace(
+            LANGUAGES["python"], packages=packages, prepare=(("sh", "-c", line),)
+        )
         monkeypatch.setitem(LANGUAGES, "python", rules)
 
     return by
@@ -48,7 +50,9 @@ def test_packages_are_fetched_once_into_a_folder_of_their_own(
     assert prepared_folder(tmp_path, six()["name-tags"]) is None
 
 
-def test_packages_that_cannot_be_had_are_named(fetching: Fetching, tmp_path: Path) -> None:
+def test_packages_that_cannot_be_had_are_named(
+    fetching: Fetching, tmp_path: Path
+) -> None:
     fetching("echo no registry; echo answers; exit 3")
     reasons = prepare(six().values(), tmp_path)
     assert list(reasons) == ["python/cuckoo-clock"]

@@ -108,8 +108,12 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
 def test_what_is_missing_is_said_before_anything_is_sent(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool = official.evaluator("sb-cli", official.settings("python3", dataset="x/y"), Path(), print)
-    with pytest.raises(UserError, match="does not know the dataset x/y; it evaluates lite"):
+    tool = official.evaluator(
+        "sb-cli", official.settings("python3", dataset="x/y"), Path(), print
+    )
+    with pytest.raises(
+        UserError, match="does not know the dataset x/y; it evaluates lite"
+    ):
         tool.prepare([])
     monkeypatch.delenv("SWEBENCH_API_KEY")
     with pytest.raises(UserError, match="needs a key: set SWEBENCH_API_KEY"):

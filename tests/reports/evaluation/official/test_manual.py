@@ -13,12 +13,24 @@ from reports.command_line import report_command
 from reports.data.verdicts import MANUAL_TOOLS, Verdict, VerdictStatus
 from reports.evaluation.evaluators.official.manual import PROGRAMS, ManualEvaluator
 from tests.support import official
-from tests.support.evaluated import BANK, TEXTKIT, UNITS, WRONG, make_run, on_disk, report_options
+from tests.support.evaluated import (
+    BANK,
+    TEXTKIT,
+    UNITS,
+    WRONG,
+    make_run,
+    on_disk,
+    report_options,
+)
 from tests.support.official import GOLD
 
 PATCH = GOLD.replace("+", "*")
 NAME = "Own__calc-1"
-SWEBENCH = {"instance_id": NAME, "model_name_or_path": "candidate", "model_patch": PATCH}
+SWEBENCH = {
+    "instance_id": NAME,
+    "model_name_or_path": "candidate",
+    "model_patch": PATCH,
+}
 LAYOUTS: dict[str, Any] = {
     "pro": [{"instance_id": NAME, "patch": PATCH, "prefix": "candidate"}],
     "live": {NAME: {"model_patch": PATCH}},
@@ -29,7 +41,9 @@ LAYOUTS: dict[str, Any] = {
 }
 
 
-def evaluate(name: str, place: Path, instance_id: str = NAME) -> tuple[Verdict, list[str]]:
+def evaluate(
+    name: str, place: Path, instance_id: str = NAME
+) -> tuple[Verdict, list[str]]:
     said: list[str] = []
     evaluator = ManualEvaluator(PROGRAMS[name], place / "my runs", said.append)
     task = official.task({"instance_id": instance_id}, PATCH, "neutral-1", "")
@@ -42,16 +56,22 @@ def test_the_tools_are_those_that_the_user_can_name() -> None:
     assert tuple(PROGRAMS) == MANUAL_TOOLS
     assert LAYOUTS.keys() == PROGRAMS.keys()
     for name in MANUAL_TOOLS:
-        assert Verdict("x", VerdictStatus.RESOLVED, name).final, "as version 0.12 wrote it"
+        assert Verdict("x", VerdictStatus.RESOLVED, name).final, (
+            "as version 0.12 wrote it"
+        )
 
 
 @pytest.mark.parametrize("name", MANUAL_TOOLS)
-def test_the_predictions_are_written_and_the_command_is_named(name: str, tmp_path: Path) -> None:
+def test_the_predictions_are_written_and_the_command_is_named(
+    name: str, tmp_path: Path
+) -> None:
     verdict, (line,) = evaluate(name, tmp_path)
     (file,) = (tmp_path / "my runs").iterdir()
     assert json.loads(file.read_text()) == LAYOUTS[name]
     repository = PROGRAMS[name].repository
-    assert line.startswith(f"{name}: run in a checkout of {repository} (docs/evaluators.md): ")
+    assert line.startswith(
+        f"{name}: run in a checkout of {repository} (docs/evaluators.md): "
+    )
     assert f"'{file}'" in line and "{" not in line and "\n" not in line
     assert (verdict.instance_id, verdict.evaluator) == ("neutral-1", name)
     assert verdict.status is VerdictStatus.NOT_EVALUATED
@@ -64,7 +84,9 @@ def test_a_program_that_evaluates_every_row_gets_the_ids(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("instance_id", ["../../x", "a/b", "-x y"])
-def test_an_id_that_is_no_name_of_a_file_is_refused(instance_id: str, tmp_path: Path) -> None:
+def test_an_id_that_is_no_name_of_a_file_is_refused(
+    instance_id: str, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match="an id holds only"):
         evaluate("pro", tmp_path, instance_id)
 
@@ -81,14 +103,21 @@ def test_a_report_names_the_command_and_keeps_verdicts_of_the_program(
     predictions = json.loads(file.read_text())
     assert [prediction["instance_id"] for prediction in predictions] == [BANK, TEXTKIT]
     assert on_disk(store, BANK)["status"] == "not_evaluated"
-    resolved = {**on_disk(store, BANK), "status": "resolved", "resolved": True, "official": True}
+    resolved = {
+        **on_disk(store, BANK),
+        "status": "resolved",
+        "resolved": True,
+        "official": True,
+    }
     store.verdict(BANK).write_text(json.dumps(resolved))
     assert report_command([store.folder], chosen, said.append) == 1
     assert on_disk(store, BANK) == resolved
     assert "resolved           1  33.3 % of the selected" in said
 
 
-def test_the_option_of_installed_programs_is_refused(tmp_path: Path, cache: Path) -> None:
+def test_the_option_of_installed_programs_is_refused(
+    tmp_path: Path, cache: Path
+) -> None:
     store = make_run(tmp_path, {BANK: WRONG})
     chosen = report_options(cache, "pro", evaluator_python="python3")
     with pytest.raises(UserError, match="is not for --evaluator pro"):

@@ -33,22 +33,30 @@ Rows = dict[str, dict[str, Any]]
 
 def check(name: str, place: Path, rows: Rows, images: dict[str, str]) -> None:
     """Evaluate all patches, and compare the verdicts."""
-    tasks = [official.task(rows[k], patch, k, images[k]) for k, patch in PATCHES.items()]
+    tasks = [
+        official.task(rows[k], patch, k, images[k]) for k, patch in PATCHES.items()
+    ]
     verdicts = official.evaluated(name, program(name), place, tasks)
     for kind, verdict in verdicts.items():
         print(kind, verdict.status.value, verdict.reason, verdict.tool)
     assert official.statuses(verdicts) == official.STATUSES
     assert all(v.official and v.tool and v.image for v in verdicts.values())
-    kept = "".join(p.read_text("utf-8", "replace") for p in place.rglob("*") if p.is_file())
+    kept = "".join(
+        p.read_text("utf-8", "replace") for p in place.rglob("*") if p.is_file()
+    )
     assert "test_zero" in kept
     assert str(rows[official.MISSING].get("instance_id", official.MISSING)) not in kept
 
 
 def counted(passed: list[str], failed: list[str]) -> dict[str, Any]:
     return {
-        "passed_count": len(passed), "failed_count": len(failed), "skipped_count": 0,
-        "passed_tests": passed, "failed_tests": failed, "skipped_tests": [],
-    }  # fmt: skip
+        "passed_count": len(passed),
+        "failed_count": len(failed),
+        "skipped_count": 0,
+        "passed_tests": passed,
+        "failed_tests": failed,
+        "skipped_tests": [],
+    }
 
 
 def test_multi_swe_bench(tmp_path: Path) -> None:
@@ -67,27 +75,46 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
 
     def row(org: str, repo: str, number: int) -> dict[str, Any]:
         return {
-            "org": org, "repo": repo, "number": number, "state": "closed", "title": "t",
-            "body": "b", "base": {"label": "l", "ref": "r", "sha": "0" * 40},
+            "org": org,
+            "repo": repo,
+            "number": number,
+            "state": "closed",
+            "title": "t",
+            "body": "b",
+            "base": {"label": "l", "ref": "r", "sha": "0" * 40},
             "resolved_issues": [{"number": 1, "title": "It is wrong.", "body": "add"}],
-            "fix_patch": official.GOLD, "test_patch": TEST_PATCH, "fixed_tests": {F2P: new},
-            "p2p_tests": {P2P: ok, "of another row": None}, "f2p_tests": {F2P: new},
-            "s2p_tests": {}, "n2p_tests": {}, "run_result": counted([P2P], []),
+            "fix_patch": official.GOLD,
+            "test_patch": TEST_PATCH,
+            "fixed_tests": {F2P: new},
+            "p2p_tests": {P2P: ok, "of another row": None},
+            "f2p_tests": {F2P: new},
+            "s2p_tests": {},
+            "n2p_tests": {},
+            "run_result": counted([P2P], []),
             "test_patch_result": counted([P2P], [F2P]),
             "fix_patch_result": counted([P2P, F2P], []),
-        }  # fmt: skip
+        }
 
     jq = {k: row("jqlang", "jq", n) for n, k in enumerate(kinds)}
     nix = "mswebench/nix_swe:v1.0"
     try:
-        with official.image([*images.values(), *others.values(), nix], "/home/jq", copies, files):
+        with official.image(
+            [*images.values(), *others.values(), nix], "/home/jq", copies, files
+        ):
             check("multi-swe-bench", tmp_path / "out", jq, images)
             both = [
-                official.task(row(org, repo, 0), official.GOLD, f"{org}__{repo}-0", names["right"])
-                for org, repo, names in (("jqlang", "jq", images), ("facebook", "zstd", others))
+                official.task(
+                    row(org, repo, 0), official.GOLD, f"{org}__{repo}-0", names["right"]
+                )
+                for org, repo, names in (
+                    ("jqlang", "jq", images),
+                    ("facebook", "zstd", others),
+                )
             ]
             place = tmp_path / "both"
-            found = official.evaluated("multi-swe-bench", program("multi-swe-bench"), place, both)
+            found = official.evaluated(
+                "multi-swe-bench", program("multi-swe-bench"), place, both
+            )
     finally:
         official.remove_container("nix_swe")
     assert len([*place.iterdir()]) == 2
@@ -113,12 +140,18 @@ def test_smith(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     more = f"COPY full_test.py /full_test.py\nRUN git branch -M master && {branches}"
-    with official.image([image], "/testbed", more, {"full_test.py": official.FULL_TEST}):
+    with official.image(
+        [image], "/testbed", more, {"full_test.py": official.FULL_TEST}
+    ):
         rows: Rows = {
             k: {
-                "instance_id": f"{repo}.{k}", "repo": f"swesmith/{repo}", "image_name": image,
-                "patch": "diff", "FAIL_TO_PASS": [F2P], "PASS_TO_PASS": [P2P],
+                "instance_id": f"{repo}.{k}",
+                "repo": f"swesmith/{repo}",
+                "image_name": image,
+                "patch": "diff",
+                "FAIL_TO_PASS": [F2P],
+                "PASS_TO_PASS": [P2P],
             }
             for k in kinds
-        }  # fmt: skip
+        }
         check("smith", tmp_path / "out", rows, dict.fromkeys(kinds, image))

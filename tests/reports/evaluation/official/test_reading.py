@@ -30,7 +30,11 @@ STATUS = {"tests_status": {"FAIL_TO_PASS": {}}}
 
 
 def multi(kind: str, count: int = 1, message: str = "") -> dict[str, Any]:
-    report = {"valid": False, "error_msg": message, "fix_patch_result": {"passed_count": count}}
+    report = {
+        "valid": False,
+        "error_msg": message,
+        "fix_patch_result": {"passed_count": count},
+    }
     return {
         f"{MULTI}/report.json": report,
         f"{MULTI}/fix-patch-run.log": "log",
@@ -51,17 +55,28 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "It fails",
     ),
     ("multi-swe-bench", multi("unresolved", 0), "not_evaluated", "no test result"),
-    ("multi-swe-bench", multi("error"), "not_evaluated", "the report could not be made"),
+    (
+        "multi-swe-bench",
+        multi("error"),
+        "not_evaluated",
+        "the report could not be made",
+    ),
     ("multi-swe-bench", {}, "", ""),
     (
         "smith",
-        {f"{SMITH}/report.json": {"resolved": True, **STATUS}, f"{SMITH}/test_output.txt": OUTPUT},
+        {
+            f"{SMITH}/report.json": {"resolved": True, **STATUS},
+            f"{SMITH}/test_output.txt": OUTPUT,
+        },
         "resolved",
         "",
     ),
     (
         "smith",
-        {f"{SMITH}/report.json": {"resolved": False, **STATUS}, f"{SMITH}/test_output.txt": "no"},
+        {
+            f"{SMITH}/report.json": {"resolved": False, **STATUS},
+            f"{SMITH}/test_output.txt": "no",
+        },
         "not_evaluated",
         "no test result",
     ),
@@ -86,7 +101,11 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "sb-cli",
-        {"reports/swe-bench_lite__test__run-1.json": {"unresolved_ids": ["own__calc-1"]}},
+        {
+            "reports/swe-bench_lite__test__run-1.json": {
+                "unresolved_ids": ["own__calc-1"]
+            }
+        },
         "unresolved",
         "",
     ),
@@ -98,7 +117,11 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "sb-cli",
-        {"reports/swe-bench_lite__test__run-1-1.json": {"resolved_ids": ["own__calc-1"]}},
+        {
+            "reports/swe-bench_lite__test__run-1-1.json": {
+                "resolved_ids": ["own__calc-1"]
+            }
+        },
         "",
         "",
     ),
@@ -108,12 +131,22 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
 # A patch that occurs nowhere else: gold must not reach a tool.
 SECRET_GOLD = GOLD.replace("calc", "secret_gold")
 ROW: dict[str, Any] = {
-    "instance_id": "own__calc-1", "repo": "own/calc", "base_commit": "0" * 40, "version": "1",
-    "patch": SECRET_GOLD, "test_patch": TEST_PATCH, "org": "own",
-    "FAIL_TO_PASS": json.dumps([F2P]), "PASS_TO_PASS": [P2P], "image_name": "own/calc",
-    "number": 7, "base": {"sha": "0" * 40}, "run_result": {"passed_count": 1},
-    "test_patch_result": {"passed_count": 1}, "p2p_tests": {P2P: {"run": "PASS"}, "other": None},
-}  # fmt: skip
+    "instance_id": "own__calc-1",
+    "repo": "own/calc",
+    "base_commit": "0" * 40,
+    "version": "1",
+    "patch": SECRET_GOLD,
+    "test_patch": TEST_PATCH,
+    "org": "own",
+    "FAIL_TO_PASS": json.dumps([F2P]),
+    "PASS_TO_PASS": [P2P],
+    "image_name": "own/calc",
+    "number": 7,
+    "base": {"sha": "0" * 40},
+    "run_result": {"passed_count": 1},
+    "test_patch_result": {"passed_count": 1},
+    "p2p_tests": {P2P: {"run": "PASS"}, "other": None},
+}
 
 
 def row_of(name: str) -> dict[str, Any]:
@@ -123,7 +156,9 @@ def row_of(name: str) -> dict[str, Any]:
     return {**ROW, "patch": "the bug"} if name == "smith" else ROW
 
 
-def made(name: str, tmp_path: Path) -> tuple[OfficialTool, EvaluationTask, EvaluationFolder]:
+def made(
+    name: str, tmp_path: Path
+) -> tuple[OfficialTool, EvaluationTask, EvaluationFolder]:
     chosen = official.settings("python3", dataset="x/SWE-bench_Lite")
     folder = EvaluationFolder(tmp_path / "in", tmp_path / "out", "run-1-x", "run-1")
     folder.inputs.mkdir(parents=True)
@@ -156,7 +191,9 @@ def test_a_result_is_read(
 
 
 @pytest.mark.parametrize("name", OFFICIAL_TOOLS)
-def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(name: str, tmp_path: Path) -> None:
+def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(
+    name: str, tmp_path: Path
+) -> None:
     tool, task, folder = made(name, tmp_path)
     assert tool.lacking(task) == ""
     ((only,),) = tool.groups([task])
@@ -167,7 +204,9 @@ def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(name: str, tmp_
     text = "".join(path.read_text() for path in files)
     assert "return a + b" in text and "secret_gold" not in text
     assert all(isinstance(word, str) for word in words)
-    assert {str(folder.inputs / f"predictions.{e}") for e in ("json", "jsonl")} & {*words}
+    assert {str(folder.inputs / f"predictions.{e}") for e in ("json", "jsonl")} & {
+        *words
+    }
     assert "neutral-1" not in text and "neutral-1" not in words
 
 
@@ -189,13 +228,19 @@ def test_an_id_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
         made("multi-swe-bench", tmp_path / "m")[0].groups([multi_task])
 
 
-def test_pull_requests_of_several_repositories_are_evaluated_apart(tmp_path: Path) -> None:
+def test_pull_requests_of_several_repositories_are_evaluated_apart(
+    tmp_path: Path,
+) -> None:
     tool, _, _ = made("multi-swe-bench", tmp_path)
     tasks = [
-        official.task({**ROW, "repo": repo, "number": number}, GOLD, f"{repo}-{number}", "")
+        official.task(
+            {**ROW, "repo": repo, "number": number}, GOLD, f"{repo}-{number}", ""
+        )
         for repo, number in (("a", 1), ("b", 1), ("a", 2))
     ]
-    names = [[task.instance.instance_id for task in group] for group in tool.groups(tasks)]
+    names = [
+        [task.instance.instance_id for task in group] for group in tool.groups(tasks)
+    ]
     assert names == [["a-1", "a-2"], ["b-1"]]
 
 
@@ -241,8 +286,12 @@ def test_ids_are_those_that_the_tool_prints(tmp_path: Path) -> None:
         assert tool.identifier(task) == words
 
 
-@pytest.mark.parametrize(("name", "expected"), [("sb-cli", "run-1"), ("smith", "run-1-x")])
-def test_only_the_service_knows_patches_again(name: str, expected: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "expected"), [("sb-cli", "run-1"), ("smith", "run-1-x")]
+)
+def test_only_the_service_knows_patches_again(
+    name: str, expected: str, tmp_path: Path
+) -> None:
     tool, task, folder = made(name, tmp_path)
     ((*words,),) = tool.commands([task], folder)
     assert words[words.index("--run_id") + 1] == expected
@@ -250,7 +299,9 @@ def test_only_the_service_knows_patches_again(name: str, expected: str, tmp_path
 
 def test_the_deciding_tests_are_told_as_in_swebenchs_report(tmp_path: Path) -> None:
     files = {
-        f"{MULTI}/report.json": {"fix_patch_result": {"passed_count": 1, "passed_tests": [P2P]}},
+        f"{MULTI}/report.json": {
+            "fix_patch_result": {"passed_count": 1, "passed_tests": [P2P]}
+        },
         "report/final_report.json": {"unresolved_ids": ["own/calc:pr-7"]},
     }
     outcome = read("multi-swe-bench", tmp_path, files)

@@ -106,10 +106,15 @@ def patch(word: str) -> str:
 
 
 def tasks(*words: str) -> list[Any]:
-    return [official.task({**ROW, "instance_id": f"own__calc-{w}"}, patch(w), w, "") for w in words]
+    return [
+        official.task({**ROW, "instance_id": f"own__calc-{w}"}, patch(w), w, "")
+        for w in words
+    ]
 
 
-def evaluate(place: Path, *words: str, **changes: Any) -> tuple[dict[str, Verdict], list[str]]:
+def evaluate(
+    place: Path, *words: str, **changes: Any
+) -> tuple[dict[str, Verdict], list[str]]:
     said: list[str] = []
     chosen = official.settings(sys.executable, **changes)
     images = official.preparation(place, said.append)
@@ -123,9 +128,11 @@ def test_each_prediction_has_a_verdict_or_a_reason(tmp_path: Path) -> None:
     (folder,) = tmp_path.iterdir()
     log = folder / "console.log"
     assert official.statuses(found) == {
-        "RIGHT": "resolved", "WRONG": "unresolved", "CRASH": "not_evaluated",
+        "RIGHT": "resolved",
+        "WRONG": "unresolved",
+        "CRASH": "not_evaluated",
         "LOST": "not_evaluated",
-    }  # fmt: skip
+    }
     assert found["CRASH"].reason == (
         f"standin: Error evaluating own__calc-CRASH: it crashed; see {log}"
     )
@@ -161,7 +168,9 @@ def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
     assert found["RIGHT"].status is VerdictStatus.RESOLVED, "its result was there"
     assert found["LOST+HANG"].reason.startswith("standin was ended after 15 s; see ")
     (child,) = [line.split()[-1] for line in said if line.startswith("standin: child")]
-    state = subprocess.run(["ps", "-o", "stat=", child], capture_output=True, check=False).stdout
+    state = subprocess.run(
+        ["ps", "-o", "stat=", child], capture_output=True, check=False
+    ).stdout
     assert not state.strip() or state.startswith(b"Z")
 
 
@@ -176,9 +185,17 @@ def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
     made = OfficialEvaluator(tool, tmp_path, images, said.append)
     row = {**ROW, "instance_id": "own__calc-hanging"}
     with official.image([IMAGE], "/calc"):
-        (verdict,) = made.evaluate([official.task(row, official.GOLD, "hanging", IMAGE)], "run-1")
+        (verdict,) = made.evaluate(
+            [official.task(row, official.GOLD, "hanging", IMAGE)], "run-1"
+        )
     assert verdict.reason.startswith("standin was ended after 17 s; see ")
-    assert sum(line.startswith("removed what the evaluation left: container") for line in said) == 1
+    assert (
+        sum(
+            line.startswith("removed what the evaluation left: container")
+            for line in said
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -211,7 +228,9 @@ def test_official_verdicts_are_those_of_the_official_tools() -> None:
     for name in OFFICIAL_TOOLS:
         assert TOOLS[name](official.settings("python3")).name == name
         assert Verdict("x", VerdictStatus.RESOLVED, name).final
-    assert Verdict("x", VerdictStatus.RESOLVED, "modal").final, "as version 0.12 wrote it"
+    assert Verdict("x", VerdictStatus.RESOLVED, "modal").final, (
+        "as version 0.12 wrote it"
+    )
     assert not Verdict("x", VerdictStatus.RESOLVED, "local").final
 
 
@@ -222,7 +241,9 @@ def test_a_tool_evaluates_a_run(
     tools = (*OFFICIAL_TOOLS, "standin")
     monkeypatch.setattr("reports.evaluation.evaluators.choice.OFFICIAL_TOOLS", tools)
     monkeypatch.setattr("reports.verification.verify.OFFICIAL_TOOLS", tools)
-    store = make_run(tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""})
+    store = make_run(
+        tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""}
+    )
     said: list[str] = []
     chosen = report_options(cache, "standin", page=False)
     assert report_command([store.folder], chosen, said.append) == 0
@@ -230,13 +251,18 @@ def test_a_tool_evaluates_a_run(
     assert (verdict["status"], verdict["evaluator"]) == ("resolved", "standin")
     assert (verdict["official"], verdict["swebench"]) == (False, "")
     assert re.fullmatch(r"pytest [\d.]+", verdict["tool"])
-    evaluators = json.loads((store.folder / "run.json").read_text())["evaluation"]["evaluators"]
+    evaluators = json.loads((store.folder / "run.json").read_text())["evaluation"][
+        "evaluators"
+    ]
     assert evaluators == {f"standin, {verdict['tool']}": 2}
     said.clear()
     report_command([store.folder], chosen, said.append)
     assert not any("evaluating" in line for line in said), "its own verdicts stand"
     assert (
-        report_command([store.folder], report_options(cache, "none", verify=True), said.append) == 0
+        report_command(
+            [store.folder], report_options(cache, "none", verify=True), said.append
+        )
+        == 0
     )
     with pytest.raises(UserError, match="sb-cli, standin"):
         report_command([store.folder], report_options(cache, "nobody"), said.append)
