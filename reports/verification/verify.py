@@ -38,6 +38,8 @@ from reports.data.rundata import RunData, read_run, rounds
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
+    MANUAL_TOOLS,
+    OFFICIAL_TOOLS,
     OTHERS,
     Verdict,
     VerdictFile,
@@ -195,7 +197,12 @@ class _Verification:
         if words := first_difference(read_object(path, FIX), expected.model_dump()):
             yield Difference(path, words)
         kinds = [kind.value for kind in EvaluatorKind]
-        if not verdict.official and saved.evaluator not in kinds:
+        if saved.evaluator not in (
+            *kinds,
+            *BY_SWEBENCH,
+            *OFFICIAL_TOOLS,
+            *MANUAL_TOOLS,
+        ):
             yield Difference(
                 path, f"evaluator is {saved.evaluator!r}, which is unknown"
             )
