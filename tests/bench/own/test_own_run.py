@@ -14,12 +14,10 @@ from bench.own.issues import Issue
 from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository, open_repository
 from tests.support import wait_until
-from tests.support.commands import Preloaded
 from tests.support.environments import IMAGE
 from tests.support.evaluated import needs_engine
 from tests.support.ownworld import (
     FILES,
-    ISSUE,
     LOOK,
     RIGHT,
     SOURCE,
@@ -35,16 +33,6 @@ from tests.support.provider import Answer, Provider
 PYTEST = ("--environment", "local", "--setup-cmd", "true", "--test-cmd", "pytest")
 UNTESTED = ("--environment", "none")
 FIXED = SOURCE.replace("a - b", "a + b")
-
-
-@pytest.fixture
-def world(tmp_path: Path, cache: Path, preloaded: Preloaded) -> World:
-    return World(tmp_path, cache, preloaded)
-
-
-@pytest.fixture
-def calc(tmp_path: Path) -> Path:
-    return make_repository(tmp_path / "calc")
 
 
 def test_tests_decide_between_the_models_and_the_tree_stays(
@@ -462,88 +450,3 @@ def test_what_is_staged_and_ignored_is_part_of_the_base(
     assert state(calc) == before
     found = open_repository(str(calc), "", world.cache, include_changes=True)
     assert {".gitignore", "x.cfg"} <= {*found.files}
-
-
-WRONG_STARTS = [
-    (("--repo", "{calc}"), "give both --repo and --issue"),
-    (("--repo", "{folder}/none", "--issue", "x y"), "does not exist"),
-    (("--repo", "{folder}", "--issue", "x y"), "is not in a git repository"),
-    (
-        ("--repo", "{calc}", "--issue", "x y", "--base", "nothing"),
-        "it has no commit 'nothing'",
-    ),
-    (
-        ("--repo", "{calc}", "--issue", "x y", "--base", "--all"),
-        "it has no commit '--all'",
-    ),
-    (
-        ("--repo", "{calc}", "--issue", "x y", "--dataset", "demo"),
-        "leave --dataset out",
-    ),
-    (("--repo", "{calc}", "--issue", "{folder}/none.md"), "none.md"),
-    (
-        ("--repo", "{calc}", "--issue", "x y", "--branch", "a..b"),
-        "is not a name for a branch",
-    ),
-    (
-        ("--repo", "{calc}", "--issue", "x y", "--branch", "main"),
-        "there is main; choose another",
-    ),
-    (
-        ("--repo", "{calc}", "--issue", "x y", "--branch", "main/x"),
-        "there is main; choose another",
-    ),
-    (
-        ("--repo", "{calc}", "--issue", "x y", "--patch", "{folder}"),
-        "a file cannot be written",
-    ),
-    (
-        ("--repo", "{calc}", "--issue", "x y", "--patch", "/proc/x/y"),
-        "a file cannot be written",
-    ),
-    (("--repo", "~nobody-here/calc", "--issue", "~x is broken"), "does not exist"),
-    (
-        (
-            "--repo",
-            "{calc}",
-            "--issue",
-            "x y",
-            "--image",
-            "i",
-            "--environment",
-            "local",
-        ),
-        "--image",
-    ),
-    (("--repo", "{calc}", "--issue", "x y", "--environment", "docker"), "--image"),
-    (("--repo", "ext::sh -c true", "--issue", "x y"), "--repo"),
-]
-
-
-@pytest.mark.parametrize(("words", "said"), WRONG_STARTS)
-def test_wrong_starts_are_one_line(
-    world: World, calc: Path, words: tuple[str, ...], said: str
-) -> None:
-    given = [word.format(calc=calc, folder=world.folder) for word in words]
-    places = ("--cache", str(world.cache), "--out", str(world.folder))
-    done = world.preloaded.run(*given, *places, "--models", "gpt-4o")
-    lines = done.stdout.strip().splitlines()
-    assert (done.returncode, len(lines)) == (2, 1) and said in lines[0], done.stdout
-
-
-def test_an_address_that_is_not_reached_is_one_line(world: World, calc: Path) -> None:
-    address = "http://127.0.0.1:9/me/calc"
-    for given in (
-        (calc, "--issue", f"{address}/issues/5"),
-        (address, "--issue", ISSUE),
-    ):
-        done = world.preloaded.run(
-            "--repo",
-            *map(str, given),
-            "--models",
-            "gpt-4o",
-            "--cache",
-            str(world.cache),
-        )
-        assert done.returncode == 1 and "127.0.0.1:9" in done.stdout, done.stdout
-        assert len(done.stdout.strip().splitlines()) == 1

@@ -12,19 +12,8 @@ import pytest
 from bench.cli.own import own_files
 from core.errors import UserError
 from tests.support import wait_until, write_files
-from tests.support.commands import Preloaded
-from tests.support.ownworld import ISSUE, RIGHT, World, make_repository, run_git
+from tests.support.ownworld import ISSUE, RIGHT, World, run_git
 from tests.support.provider import Answer, Provider
-
-
-@pytest.fixture
-def world(tmp_path: Path, cache: Path, preloaded: Preloaded) -> World:
-    return World(tmp_path, cache, preloaded)
-
-
-@pytest.fixture
-def calc(tmp_path: Path) -> Path:
-    return make_repository(tmp_path / "calc")
 
 
 def words(world: World, *more: str) -> tuple[str, ...]:
