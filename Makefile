@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
 # uv installs several times faster; pip knows indexes that uv is not configured for.
 install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r $(1) || \
 	$(BIN)/python -m pip install --quiet -r $(1)
@@ -9,7 +10,7 @@ install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/pytho
 # A run and its tests start hundreds of interpreters: none should compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-dev demo test test-long test-agents check clean
+.PHONY: setup setup-dev demo test-quick test test-system test-long test-agents check clean
 
 setup: $(VENV)/.run-ready
 setup-dev: $(VENV)/.dev-ready
@@ -31,9 +32,18 @@ $(VENV)/.dev-ready: requirements-dev.txt requirements-ray.txt requirements-trace
 demo: setup
 	$(BIN)/python -m demo
 
-# Four workers on two cores: tests of Ray, of the engine and of signals mostly wait.
+# Pure parts and a few whole runs: what a developer repeats.
+test-quick: setup-dev
+	$(PYTEST) -n 2 -m "not long and not agents and not system and (quick or not run)"
+
+# Three workers on two cores: tests of signals and of servers mostly wait.
 test: setup-dev
-	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
+	$(PYTEST) -n 3 -m "not long and not agents and not system"
+
+# The wheel, pages in a browser, collectors of traces, Ray, and the Docker engine; what is missing
+# here is skipped.
+test-system: setup-dev
+	$(PYTEST) -n 3 -m "system and not long and not agents"
 
 test-long: setup-dev
 	$(BIN)/python -m pytest -m long

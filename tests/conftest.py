@@ -18,6 +18,7 @@ from demo.setup import commit_all
 from tests.support import write_files
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider
+from tests.support.requirements import MISSING
 
 MakeMirror = Callable[..., tuple[Path, str]]
 MakeCheckout = Callable[[dict[str, bytes | str]], Checkout]
@@ -44,7 +45,7 @@ _SLOWEST = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups and -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests of a file in one worker, all tests with the engine in another; long ones first.
 
@@ -52,15 +53,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     slowest = [Path(__file__).parent / name for name in _SLOWEST]
 
-    def place(item: pytest.Item) -> int:
+    def order(item: pytest.Item) -> int:
         if item.get_closest_marker("docker"):
             return -1
         return slowest.index(item.path) if item.path in slowest else len(slowest)
 
     for item in items:
-        group = "engine" if place(item) < 0 else str(item.path)
+        group = "engine" if order(item) < 0 else str(item.path)
         item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=place)
+        if _requirements(item):
+            item.add_marker("system")
+    items.sort(key=order)
+
+
+def _requirements(item: pytest.Item) -> list[str]:
+    return [name for name in MISSING if item.get_closest_marker(name)]
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures that need what is missing
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for name in _requirements(item):
+        reason = MISSING[name]()
+        if reason:
+            pytest.skip(reason)
 
 
 def pytest_collection_finish() -> None:

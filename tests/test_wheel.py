@@ -15,6 +15,7 @@ from runs.storage.versions import HARNESS_VERSION
 from tests.architecture import ROOMS, SCRIPTS
 from tests.support import TOP, read_json, run_script
 
+pytestmark = pytest.mark.system
 ID = "demo__textkit-1"
 
 

@@ -23,10 +23,10 @@ from llm.tracing import make_tracing
 from tests.support import TOP, wait_until
 from tests.support.collector import Collector, values
 from tests.support.commands import Preloaded
-from tests.support.killing import needs_ray
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT
 
+pytestmark = pytest.mark.system
 ID = "demo__textkit-1"
 KEY = "sk-sentinel-0123456789abcdef"
 # Of the issue, the reply, and what the provider says of an error.
@@ -251,7 +251,7 @@ def test_the_standard_variables_give_path_and_headers(
         assert part in received
 
 
-@needs_ray
+@pytest.mark.ray
 @pytest.mark.long
 def test_spans_of_ray_workers_arrive_before_their_processes_end(
     collector: Collector,

@@ -20,7 +20,7 @@ from demo.images import build_images
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
 from environments.choice import make_folders
-from environments.docker.engine import connect, engine_answers
+from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
 from environments.folders import Folders
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
@@ -71,8 +71,6 @@ def local(
 
 @pytest.fixture(scope="module")
 def in_docker(demo: tuple[Instance, Checkout]) -> Iterator[Place]:
-    if not engine_answers():
-        pytest.skip("no Docker engine answers")
     build_images([demo[0].instance_id])
     session = DockerEnvironment(connect(), "hostile", LIMITS).start(project_of(*demo))
     with session.prepare({}) as prepared:
@@ -105,8 +103,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 def folders(request: pytest.FixtureRequest) -> Iterator[Folders]:
     if request.param is EnvironmentKind.LOCAL and not bubblewrap_works():
         pytest.skip("bubblewrap is not installed")
-    if request.param is EnvironmentKind.DOCKER and not engine_answers():
-        pytest.skip("no Docker engine answers")
     made = make_folders(
         request.param, PYTHON, IMAGE, limits=FOLDER_LIMITS, run_key="folders"
     )

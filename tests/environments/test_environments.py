@@ -33,9 +33,6 @@ from environments.local.environment import LocalEnvironment, LocalSession
 from tests.conftest import ShareVenvs, an_instance
 from tests.support import command_lines
 
-needs_engine = pytest.mark.skipif(
-    not engine_answers(), reason="no Docker engine answers"
-)
 needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"
 )
@@ -51,8 +48,6 @@ def session(
     """A session on the demo's first instance, in each environment."""
     environment: Any
     if request.param == "docker":
-        if not engine_answers():
-            pytest.skip("no Docker engine answers")
         build_images([demo[0].instance_id])
         environment = DockerEnvironment(connect())
     else:
@@ -236,7 +231,6 @@ def test_what_ran_without_a_sandbox_has_folders_of_its_own(
 
 
 @pytest.mark.docker
-@needs_engine
 def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
     client = connect()
     assert client is not None
@@ -252,7 +246,6 @@ def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
 
 
 @pytest.mark.docker
-@needs_engine
 def test_setup_output_is_no_test_result(demo: tuple[Instance, Checkout]) -> None:
     build_images([demo[0].instance_id])
     made: Any = DockerEnvironment(connect()).start(project_of(*demo))

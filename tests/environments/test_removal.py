@@ -15,7 +15,7 @@ from bench.instances.instance import Instance
 from bench.instances.project import project_of
 from bench.repos.checkout import Checkout
 from demo.images import build_images
-from environments.docker.engine import connect, engine_answers
+from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
 from environments.leftovers import remove_containers, remove_mounted
 from environments.local.confinement import cgroups_work, limited_group, remove_groups
@@ -32,7 +32,6 @@ def test_groups_of_one_run_alone_are_removed() -> None:
 
 
 @pytest.mark.docker
-@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 def test_containers_of_one_run_alone_are_removed(
     demo: tuple[Instance, Checkout],
 ) -> None:
@@ -68,7 +67,6 @@ def test_containers_of_one_run_alone_are_removed(
 
 
 @pytest.mark.docker
-@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 def test_the_next_container_is_started_meanwhile_and_none_stays(
     demo: tuple[Instance, Checkout],
 ) -> None:
@@ -90,7 +88,6 @@ def test_the_next_container_is_started_meanwhile_and_none_stays(
 
 
 @pytest.mark.docker
-@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 def test_containers_with_a_mounted_folder_alone_are_removed(tmp_path: Path) -> None:
     client: Any = connect()
     own, other = tmp_path / "own", tmp_path / "own-b"

@@ -18,7 +18,7 @@ from runs.jobs import check_keys
 from runs.leftovers import kill_processes, run_key
 from runs.storage.store import RunStore
 from tests.support import TOP, wait_until
-from tests.support.killing import alive, needs_ray, workers_of
+from tests.support.killing import alive, workers_of
 from tests.support.own_jobs import RUN, Question
 from tests.support.provider import Answer, Provider
 
@@ -51,7 +51,9 @@ def test_keys_that_cannot_name_the_files_of_one_job_are_refused(
         check_keys([Named(1, "", name) for name in names])
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=needs_ray)])
+@pytest.mark.parametrize(
+    "engine", ["local", pytest.param("ray", marks=pytest.mark.ray)]
+)
 def test_jobs_of_another_kind_are_killed_and_continued(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from demo.images import build_images
 from demo.setup import DEMO_DATASET
-from environments.docker.engine import engine_answers
 from runs.calls.journal import EntryKind
 from tests.support.commands import Preloaded
 from tests.support.killing import (
@@ -26,9 +25,6 @@ from tests.support.killing import (
     hashes,
 )
 
-needs_engine = pytest.mark.skipif(
-    not engine_answers(), reason="no Docker engine answers"
-)
 WORKERS = 4
 SEED = 20240523
 
@@ -193,7 +189,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_undisturbed(
             ("--environment", "docker", "--tries", "3"),
             12,
             True,
-            marks=[pytest.mark.docker, needs_engine],
+            marks=[pytest.mark.docker],
         ),
     ],
     ids=["none", "local", "docker"],

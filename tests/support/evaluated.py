@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 import yaml
 
 from bench.cli.commands import run_command
@@ -23,7 +22,6 @@ from core.errors import UserError
 from core.redaction import Redactor
 from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind
-from environments.docker.engine import engine_answers
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_command
 from reports.data.predictions import Prediction, all_preds, read_predictions
@@ -214,9 +212,6 @@ def _computed_package(made: Made) -> Mapping[str, bytes]:
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-needs_engine = pytest.mark.skipif(
-    not engine_answers(), reason="no Docker engine answers"
-)
 BANK, TEXTKIT, UNITS = "demo__bank-1", "demo__textkit-1", "demo__units-1"
 WRONG = (
     "diff --git a/textkit/slug.py b/textkit/slug.py\n--- a/textkit/slug.py\n+++ b/textkit/slug.py\n"

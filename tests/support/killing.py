@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
@@ -253,10 +251,6 @@ def check_ledger(measure: Left, left: Left) -> None:
     assert all(line.cost == bounds[line.call] for line in lost)
 
 
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None,
-    reason="Ray is not installed (requirements-ray.txt)",
-)
 ALL = (
     "demo__bank-1",
     "demo__bank-2",

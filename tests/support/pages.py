@@ -20,6 +20,7 @@ from reports.statistics.collect import collect
 from reports.statistics.comparing import compare
 from reports.statistics.denominators import split_of
 from runs.storage.store import RunStore
+from tests.support.requirements import BROWSERS
 
 # One text with the ways out of an element, an attribute, a style, a comment and a script.
 ATTACK = (
@@ -170,17 +171,6 @@ def make_comparison(
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-
-
-def missing_browser() -> str:
-    """Return the missing requirement of browser tests; empty if there is none."""
-    if not any(map(shutil.which, _BROWSERS)):
-        return "no Chromium is installed (Debian: chromium)"
-    if not shutil.which("chromedriver"):
-        return "no chromedriver is installed (Debian: chromium-driver)"
-    return ""
-
 
 @contextmanager
 def open_browser() -> Iterator[WebDriver]:
@@ -190,7 +180,7 @@ def open_browser() -> Iterator[WebDriver]:
 
     options = ChromeOptions()
     options.binary_location = next(
-        path for name in _BROWSERS if (path := shutil.which(name))
+        path for name in BROWSERS if (path := shutil.which(name))
     )
     # Containers have no user namespaces and little shared memory.
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):

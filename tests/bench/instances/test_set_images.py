@@ -20,7 +20,7 @@ from bench.repos.mirrors import Mirrors
 from core.errors import InfrastructureError
 from core.git import git
 from environments.base import UnavailableError
-from environments.docker.engine import connect, engine_answers
+from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
 from tests.support import write_files
 from tests.support.task_sets import (
@@ -34,10 +34,6 @@ from tests.support.task_sets import (
     mirror_of,
 )
 
-pytestmark = pytest.mark.docker
-needs_engine = pytest.mark.skipif(
-    not engine_answers(), reason="no Docker engine answers"
-)
 DOUBLE = "tests/test_core.py::test_double"
 PYTEST = "python -m pytest -rA -p no:cacheprovider"
 # Commands and parsers that run in the tiny images, in place of other languages' tools.
@@ -115,7 +111,7 @@ def regression_of(
     )
 
 
-@needs_engine
+@pytest.mark.docker
 @pytest.mark.long
 @pytest.mark.parametrize("laid_out", SETS, indirect=True)
 def test_candidates_of_every_set_in_its_image(
@@ -169,7 +165,7 @@ def hides_what_it_must(prepared: Any, instance: Instance) -> None:
     assert "v1" in output or instance.place.fresh_tree
 
 
-@needs_engine
+@pytest.mark.docker
 @pytest.mark.long
 @pytest.mark.parametrize("laid_out", ["live"], indirect=True)
 def test_users_and_images_without_a_repository(
@@ -191,7 +187,6 @@ def test_users_and_images_without_a_repository(
         DockerEnvironment(connect(), "sets").start(project_of(elsewhere, checkout))
 
 
-@needs_engine
 def test_a_pull_that_fails_names_the_image_as_it_is_shown(tmp_path: Path) -> None:
     """A name of SWE-bench Pro's images holds the gold commit, and this ends in a log."""
     base, _ = history(tmp_path / "repository")

@@ -16,7 +16,6 @@ from bench.options import Options
 from core.git import git
 from environments.base import EnvironmentKind
 from environments.docker.containers import Container
-from environments.docker.engine import engine_answers
 from llm.chat import request_sha256
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_on
@@ -106,7 +105,6 @@ def test_no_sentinel_of_any_set(
 
 
 @pytest.mark.docker
-@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 def test_pro_in_its_image_under_a_neutral_id(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from environments.docker.engine import engine_answers
 from tests.support import TOP
 from tests.support.action import TOKEN, Runner, run_action
 from tests.support.ownworld import FILES, RIGHT, SOURCE, WRONG, make_repository, run_git
@@ -25,7 +24,6 @@ from tests.support.provider import Provider
 pytestmark = [
     pytest.mark.long,
     pytest.mark.docker,
-    pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers"),
 ]
 KEY = "sk-sentinel-0123456789abcdef"
 ISSUE = "::error::add subtracts $(touch /tmp/pwned)\n\nadd(2, 3) is -1, should be 5."

@@ -15,7 +15,6 @@ from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository, open_repository
 from tests.support import wait_until
 from tests.support.environments import IMAGE
-from tests.support.evaluated import needs_engine
 from tests.support.ownworld import (
     FILES,
     LOOK,
@@ -335,7 +334,6 @@ def test_submodules_stay_and_are_there_for_tests(
 
 
 @pytest.mark.docker
-@needs_engine
 def test_containers_of_an_image(world: World, calc: Path) -> None:
     """The image with the installation stays for the next start."""
     world.record("local/calc", WRONG, RIGHT)

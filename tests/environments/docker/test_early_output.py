@@ -10,11 +10,10 @@ import pytest
 
 from environments.base import ResourceLimits
 from environments.docker.containers import Containers, Sinks, run_exec
-from environments.docker.engine import connect, engine_answers
+from environments.docker.engine import connect
 
 pytestmark = [
     pytest.mark.docker,
-    pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers"),
 ]
 _WORDS = ["-c", "echo first; sleep 1; echo last"]
 

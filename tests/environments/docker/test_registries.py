@@ -13,13 +13,9 @@ import pytest
 
 from environments.docker import images as images_module
 from environments.docker import registries
-from environments.docker.engine import connect, engine_answers
+from environments.docker.engine import connect
 from environments.docker.registries import packed_sizes, split_name
 from tests.environments.docker.test_images import Registry, a_store
-
-needs_engine = pytest.mark.skipif(
-    not engine_answers(), reason="no Docker engine answers"
-)
 
 
 class CallCoordinator(Registry):
@@ -62,7 +58,6 @@ def test_sizes_are_known_where_registries_give_them(
 
 
 @pytest.mark.docker
-@needs_engine
 def test_a_registry_that_is_not_reached_is_not_asked_again(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

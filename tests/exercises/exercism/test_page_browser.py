@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.exercism import main, result, write_run
-from tests.support.pages import missing_browser, open_browser
+from tests.support.pages import open_browser
 
-pytestmark = pytest.mark.skipif(
-    bool(missing_browser()), reason=missing_browser() or "has one"
-)
+pytestmark = pytest.mark.browser
 VISIBLE = """\
 return Array.from(document.querySelectorAll('#instances tbody tr'))
   .filter(row => row.offsetParent !== null).map(row => row.dataset.id)"""

@@ -11,7 +11,6 @@ import pytest
 
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
-from environments.docker.engine import engine_answers
 from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from reports.data.predictions import Prediction
@@ -77,8 +76,6 @@ KINDS = [
 def test_all_six_gold_patches_are_resolved(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
-    if kind is EvaluatorKind.DOCKER and not engine_answers():
-        pytest.skip("no Docker engine answers: the official evaluation is not run")
     folder = make_run(dict(gold()))
     assert report_command([folder], report_options(cache, kind), lambda _: None) == 0
     assert json.loads((folder / "results.json").read_text())["resolved"] == ALL
@@ -90,8 +87,6 @@ def test_all_six_gold_patches_are_resolved(
 def test_gold_patches_are_resolved_and_others_are_not(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
-    if kind is EvaluatorKind.DOCKER and not engine_answers():
-        pytest.skip("no Docker engine answers: the official evaluation is not run")
     patches: dict[str, str | None] = {
         **gold(),
         "demo__textkit-1": WRONG,
@@ -175,7 +170,6 @@ def test_what_cannot_be_evaluated_is_told_apart(
 
 
 @pytest.mark.docker
-@pytest.mark.skipif(not engine_answers(), reason="no Docker engine answers")
 def test_a_missing_image_is_not_evaluated_and_never_unresolved(
     make_run: MakeRun, cache: Path, tmp_path: Path
 ) -> None:
@@ -202,8 +196,6 @@ def test_a_missing_image_is_not_evaluated_and_never_unresolved(
 def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
-    if kind is EvaluatorKind.DOCKER and not engine_answers():
-        pytest.skip("no Docker engine answers")
     hang = WRONG.replace('+"""Names."""', "+while True: pass")
     assert hang != WRONG
     stale = WRONG.replace("Names for addresses", "Something else")
@@ -312,8 +304,6 @@ def test_ids_that_are_not_in_the_dataset(make_run: MakeRun, cache: Path) -> None
 def test_a_dataset_without_what_the_evaluator_needs(
     make_run: MakeRun, cache: Path, tmp_path: Path
 ) -> None:
-    if not engine_answers():
-        pytest.skip("no Docker engine answers")
     row = dict(load_dataset("demo", "test").rows[0])
     row.pop("eval_script")
     (tmp_path / "rows.json").write_text(json.dumps([row]))

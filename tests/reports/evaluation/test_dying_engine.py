@@ -39,7 +39,7 @@ PATCH = (
     "diff --git a/new.py b/new.py\nnew file mode 100644\n--- /dev/null\n+++ b/new.py\n"
     "@@ -0,0 +1 @@\n+pass\n"
 )
-needs_engine = pytest.mark.skipif(
+needs_dockerd = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("dockerd"), reason="needs root and dockerd"
 )
 
@@ -196,7 +196,7 @@ def runs_tests(store: RunStore) -> bool:
 
 @pytest.mark.docker
 @pytest.mark.long
-@needs_engine
+@needs_dockerd
 def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
     engine: Engine, tmp_path: Path, cache: Path
 ) -> None:

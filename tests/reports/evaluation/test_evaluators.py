@@ -21,7 +21,6 @@ from tests.support.evaluated import (
     UNITS,
     WRONG,
     make_run,
-    needs_engine,
     on_disk,
     report_options,
     rows,
@@ -92,7 +91,6 @@ def test_an_engine_that_dies_while_it_pulls_is_named(
 
 
 @pytest.mark.docker
-@needs_engine
 def test_in_docker(tmp_path: Path, cache: Path) -> None:
     image = "127.0.0.1:9/no/such:image"
     data = [{**rows()[BANK]}, {**rows()[TEXTKIT]}, {**rows()[UNITS], "image": image}]

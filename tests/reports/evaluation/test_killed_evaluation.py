@@ -22,13 +22,12 @@ from tests.support.evaluated import (
     BANK,
     TEXTKIT,
     make_run,
-    needs_engine,
     on_disk,
     report_options,
     rows,
 )
 
-pytestmark = [pytest.mark.docker, needs_engine]
+pytestmark = pytest.mark.docker
 
 
 def slow_rows(place: Path, seconds: float, **images: str) -> str:

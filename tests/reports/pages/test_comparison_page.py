@@ -29,7 +29,6 @@ from tests.support.pages import (
     ATTACK,
     make_comparison,
     make_pages,
-    missing_browser,
     open_browser,
     write_hostile_run,
 )
@@ -38,9 +37,6 @@ from tests.support.rundata import a_run, an_instance, old_prediction, write_run
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-in_browser = pytest.mark.skipif(
-    bool(missing_browser()), reason=missing_browser() or "has one"
-)
 # What both resolved, only one, neither, and what one of them has no verdict on.
 A = {
     "own__a-1": True,
@@ -172,7 +168,7 @@ def opened(browser: WebDriver, page: Path) -> Iterator[WebDriver]:
     assert browser.get_log("browser") == []
 
 
-@in_browser
+@pytest.mark.browser
 def test_sorting_and_filters(opened: WebDriver) -> None:
     assert cells(opened, 0)[:2] == ["own__a-2", "own__b-1"]
     find(opened, "#instances th:nth-child(3) button").click()
@@ -191,7 +187,7 @@ def test_sorting_and_filters(opened: WebDriver) -> None:
     assert len(cells(opened, 0)) == 5
 
 
-@in_browser
+@pytest.mark.browser
 def test_a_verdict_opens_the_instance_in_the_page_of_its_run(opened: WebDriver) -> None:
     find(opened, "tr[data-id='own__b-1'] td:nth-child(4) a").click()
     enter_frame(opened)
@@ -200,7 +196,7 @@ def test_a_verdict_opens_the_instance_in_the_page_of_its_run(opened: WebDriver) 
     assert "run%23b/report/report.html#own__b-1" in opened.current_url
 
 
-@in_browser
+@pytest.mark.browser
 def test_the_keyboard_reaches_everything(opened: WebDriver) -> None:
     from selenium.webdriver import ActionChains, Keys
 
@@ -218,7 +214,7 @@ def test_the_keyboard_reaches_everything(opened: WebDriver) -> None:
         assert any(part in element for element in reached), part
 
 
-@in_browser
+@pytest.mark.browser
 def test_the_picture_is_drawn_in_both_themes(opened: WebDriver) -> None:
     seen = set()
     for theme in ("light", "dark"):
@@ -229,7 +225,7 @@ def test_the_picture_is_drawn_in_both_themes(opened: WebDriver) -> None:
     assert len(seen) == 2
 
 
-@in_browser
+@pytest.mark.browser
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_nothing_is_wider_than_the_screen(opened: WebDriver, width: int) -> None:
     metrics = {
@@ -245,7 +241,7 @@ def test_nothing_is_wider_than_the_screen(opened: WebDriver, width: int) -> None
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-@in_browser
+@pytest.mark.browser
 def test_hostile_texts_run_no_script(browser: WebDriver, tmp_path: Path) -> None:
     run = write_hostile_run(tmp_path)
     make_pages(run)

@@ -11,7 +11,6 @@ import pytest
 from tests.support.pages import (
     HOSTILE_IDS,
     make_pages,
-    missing_browser,
     open_browser,
     write_hostile_run,
 )
@@ -20,9 +19,7 @@ from tests.support.rundata import write_generated_run
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-pytestmark = pytest.mark.skipif(
-    bool(missing_browser()), reason=missing_browser() or "has one"
-)
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")

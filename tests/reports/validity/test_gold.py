@@ -30,7 +30,6 @@ from tests.support.evaluated import (
     BANK,
     TEXTKIT,
     UNITS,
-    needs_engine,
     report_options,
     rows,
 )
@@ -194,7 +193,6 @@ def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
 
 @pytest.mark.long
 @pytest.mark.docker
-@needs_engine
 def test_in_docker_exactly_the_planted_ones_are_found(
     tmp_path: Path, cache: Path
 ) -> None:

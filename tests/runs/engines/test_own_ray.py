@@ -21,7 +21,6 @@ from tests.support.killing import (
     ALL,
     alive,
     ledger,
-    needs_ray,
     predictions,
     rays_of,
     talkative,
@@ -32,7 +31,7 @@ from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, IDS, config, options, started
 
 
-@needs_ray
+@pytest.mark.ray
 def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +81,7 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     assert not any(map(alive, rays))
 
 
-@needs_ray
+@pytest.mark.ray
 @pytest.mark.long
 def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
@@ -125,7 +124,7 @@ def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
     wait_until(lambda: not any(map(alive, workers)))
 
 
-@needs_ray
+@pytest.mark.ray
 @pytest.mark.long
 def test_an_instance_whose_workers_die_again_and_again_is_given_up(
     tmp_path: Path, cache: Path, provider: Provider, capsys: pytest.CaptureFixture[str]

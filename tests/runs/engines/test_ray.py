@@ -32,7 +32,6 @@ from tests.support.killing import (
     ALL,
     kill_in_the_middle,
     ledger,
-    needs_ray,
     predictions,
     talkative,
     wait_for,
@@ -133,7 +132,7 @@ with own_ray(1):
 """
 
 
-@needs_ray
+@pytest.mark.ray
 def test_a_ray_of_this_machine_alone_listens_at_the_loopback_address_only() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LISTENING],
@@ -147,7 +146,7 @@ def test_a_ray_of_this_machine_alone_listens_at_the_loopback_address_only() -> N
     assert {address for _, address in heard} == {"127.0.0.1"}, heard
 
 
-@needs_ray
+@pytest.mark.ray
 def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
     code = (
         "import sys; from bench.cli.cli import run_cli; from bench.cli.command_line import main; "
@@ -168,7 +167,7 @@ def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, *words], cwd=TOP, check=True)
 
 
-@needs_ray
+@pytest.mark.ray
 def test_without_a_cluster_the_user_is_told_to_start_one(
     tmp_path: Path, cache: Path
 ) -> None:
@@ -183,7 +182,7 @@ def test_without_a_cluster_the_user_is_told_to_start_one(
             )
 
 
-@needs_ray
+@pytest.mark.ray
 @pytest.mark.parametrize(
     ("workers", "jobs", "expected"),
     [
@@ -202,7 +201,7 @@ def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
     assert [(room.jobs, room.slots) for room in rooms] == expected
 
 
-@needs_ray
+@pytest.mark.ray
 def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     from runs.engines.ray.server import ReplacedError, RunServer
 
@@ -232,14 +231,14 @@ def test_what_a_replaced_worker_sends_is_refused(tmp_path: Path) -> None:
     assert coordinator.begin.call_count == 2 and not coordinator.end.called
 
 
-@needs_ray
+@pytest.mark.ray
 def test_nothing_is_paid_twice_when_a_node_is_killed(
     tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
 ) -> None:
     assert killed(tmp_path, cache, provider, nodes, IDS, [4], again=False, hang=1) > 0
 
 
-@needs_ray
+@pytest.mark.ray
 @pytest.mark.long
 def test_nothing_is_paid_twice_when_nodes_come_and_go(
     tmp_path: Path, cache: Path, provider: Provider, nodes: Nodes
@@ -279,7 +278,7 @@ def killed(
     return died
 
 
-@needs_ray
+@pytest.mark.ray
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("limits", "workers"),
@@ -306,7 +305,7 @@ def test_a_budget_is_never_passed_by_several_workers(
     assert ended_over_budget(tmp_path)
 
 
-@needs_ray
+@pytest.mark.ray
 @pytest.mark.long
 def test_a_key_that_a_node_lacks_is_named_with_the_node(
     tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
@@ -321,7 +320,7 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(
     assert not predictions(tmp_path)
 
 
-@needs_ray
+@pytest.mark.ray
 def test_more_processors_than_any_node_has_are_refused(
     tmp_path: Path, nodes: Nodes
 ) -> None:
@@ -334,7 +333,7 @@ def test_more_processors_than_any_node_has_are_refused(
         )
 
 
-@needs_ray
+@pytest.mark.ray
 def test_ctrl_c_keeps_every_reply_and_the_run_goes_on_anywhere(
     tmp_path: Path, provider: Provider, nodes: Nodes
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import signal
@@ -24,10 +23,6 @@ from tests.support.provider import Answer, Provider
 
 SEED = 20231218
 LAZY = ("--instruction", "lazy")
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None,
-    reason="Ray is not installed (requirements-ray.txt)",
-)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +128,7 @@ def test_fifty_kills(tmp_path: Path, command: Harness) -> None:
 
 
 @pytest.mark.long
-@needs_ray
+@pytest.mark.ray
 def test_on_ray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,10 +13,9 @@ import pytest
 
 from reports.evaluation.evaluators.official.tool import ToolSettings
 from tests.support import from_environment, official
-from tests.support.evaluated import needs_engine
 from tests.support.official import F2P, P2P, PATCHES, TEST_PATCH
 
-pytestmark = [pytest.mark.long, pytest.mark.docker, needs_engine]
+pytestmark = [pytest.mark.long, pytest.mark.docker]
 
 
 def program(name: str, **changes: Any) -> ToolSettings:

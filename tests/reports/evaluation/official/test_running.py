@@ -33,7 +33,6 @@ from tests.support.evaluated import (
     TEXTKIT,
     UNITS,
     make_run,
-    needs_engine,
     on_disk,
     report_options,
 )
@@ -176,7 +175,6 @@ def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.docker
-@needs_engine
 def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
     """It outlives the process that started it."""
     said: list[str] = []

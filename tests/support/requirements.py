@@ -1,0 +1,35 @@
+"""What a marked test needs of the machine; each function gives the reason to skip, or ""."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from importlib.util import find_spec
+
+from environments.docker.engine import engine_answers
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@cache
+def missing_engine() -> str:
+    return "" if engine_answers() else "no Docker engine answers"
+
+
+def missing_ray() -> str:
+    return "" if find_spec("ray") else "Ray is not installed (requirements-ray.txt)"
+
+
+def missing_browser() -> str:
+    if not any(map(shutil.which, BROWSERS)):
+        return "no Chromium is installed (Debian: chromium)"
+    if not shutil.which("chromedriver"):
+        return "no chromedriver is installed (Debian: chromium-driver)"
+    return ""
+
+
+MISSING = {
+    "browser": missing_browser,
+    "docker": missing_engine,
+    "ray": missing_ray,
+}
