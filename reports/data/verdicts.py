@@ -33,12 +33,12 @@ OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.
 RUN_LOG = "run_instance.log"
 BY_SWEBENCH = ("docker", "modal")
 """Evaluators that run the installed swebench in its own images; version 0.12 also had ``modal``."""
-OFFICIAL_TOOLS = ("multi-swe-bench", "smith", "sb-cli")
+OFFICIAL_TOOLS = ("multi-swe-bench", "sb-cli")
 """Evaluators that run the official program of another task set, or swebench's own service.
 
 The classes are in ``reports/evaluation/evaluators/official``, by their ``name``.
 """
-MANUAL_TOOLS = ("pro", "live", "live-python", "rebench", "rebench-v2", "gym")
+MANUAL_TOOLS = ("pro", "live", "live-python", "rebench", "rebench-v2", "gym", "smith")
 """Official programs that users run themselves; version 0.12 ran them and saved their verdicts."""
 
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _WITHOUT_IMAGES = (
     EvaluatorKind.LOCAL,
     EvaluatorKind.NONE,
-    "smith",
     "sb-cli",
     *MANUAL_TOOLS,
 )

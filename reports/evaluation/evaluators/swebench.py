@@ -190,7 +190,7 @@ class Swebench:
                 if tests_ended(output):
                     return verdict_of_report(task, data, output, _EVALUATOR)
                 reason = _INCOMPLETE
-        elif fault := patch_fault(folder):
+        elif fault := _patch_fault(folder):
             status, reason = VerdictStatus.UNRESOLVED, fault
         else:
             ended = f"swebench ended early; see {folder / RUN_LOG}"
@@ -252,7 +252,7 @@ def _records(folder: Path, pattern: re.Pattern[str]) -> list[str]:
     return [match[1] for line in lines if (match := pattern.match(line))]
 
 
-def patch_fault(folder: Path) -> str:
+def _patch_fault(folder: Path) -> str:
     """Return the error of the patch in the log of an instance; empty if there is none."""
     return "".join(_records(folder, _PATCH_FAULT)[-1:]).strip()[:300]
 

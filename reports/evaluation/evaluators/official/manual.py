@@ -1,6 +1,6 @@
 """The official programs that users run themselves: their predictions files and commands.
 
-The package index does not have these programs, so nothing here installs or runs them.
+They do not run from the package index alone, so nothing here installs or runs them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from reports.evaluation.evaluators.base import (
     Tasks,
     swebench_prediction,
 )
-from reports.evaluation.evaluators.official.tool import (
-    row_id,
-)
+from reports.evaluation.evaluators.official.tool import row_id
 
 
 def _pro_predictions(tasks: Tasks) -> object:
@@ -44,6 +42,10 @@ def _rebench_v2_predictions(tasks: Tasks) -> object:
 
 def _swebench_predictions(tasks: Tasks) -> object:
     return [swebench_prediction(row_id(task), task) for task in tasks]
+
+
+def _smith_predictions(tasks: Tasks) -> object:
+    return {row_id(task): swebench_prediction(row_id(task), task) for task in tasks}
 
 
 def _gym_predictions(tasks: Tasks) -> object:
@@ -102,6 +104,13 @@ _PROGRAMS = (
         "--report-json results.json",
     ),
     ManualProgram("gym", "SWE-Gym/SWE-Bench-Fork", _gym_predictions, _SWEBENCH),
+    ManualProgram(
+        "smith",
+        "SWE-bench/SWE-smith",
+        _smith_predictions,
+        "python -m swesmith.harness.eval --dataset_path ROWS --predictions_path {file} "
+        "--run_id {run_id}",
+    ),
 )
 PROGRAMS: Mapping[str, ManualProgram] = {program.name: program for program in _PROGRAMS}
 """By the value of ``--evaluator``; ``MANUAL_TOOLS`` lists these values for the user."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from core.errors import UserError
-from reports.data.jsonvalues import mapping
-from reports.data.verdicts import OUTPUT_FILE, REPORT_FILE, RUN_LOG, VerdictStatus
+from reports.data.jsonvalues import mapping, texts
+from reports.data.verdicts import REPORT_FILE, VerdictStatus
 from reports.evaluation.evaluators.base import (
     EvaluationTask,
     Tasks,
@@ -19,17 +19,14 @@ from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,
     ToolResult,
-    names_in,
     read_result,
     read_text,
     resolved_if,
     row_id,
-    shows_results,
     tests_status,
     unclear,
     write_values,
 )
-from reports.evaluation.evaluators.swebench import patch_fault
 from runs.envfile import unread_file
 
 _REPOSITORY_NAME = re.compile(r"[\w-][\w.-]*")
@@ -120,8 +117,7 @@ class MultiTool(OfficialTool):
         )
         final = read_result(folder.outputs / "report" / "final_report.json") or {}
         if report is None or not any(
-            name in names_in(final.get(f"{key}_ids"))
-            for key in ("resolved", "unresolved")
+            name in texts(final.get(f"{key}_ids")) for key in ("resolved", "unresolved")
         ):
             return unclear(log, "the report could not be made") if log.strip() else None
         result = mapping(report.get("fix_patch_result"))
@@ -129,9 +125,9 @@ class MultiTool(OfficialTool):
             result.get(key) for key in ("passed_count", "failed_count", "skipped_count")
         ):
             return unclear(log)
-        passed = {*names_in(result.get("passed_tests"))}
+        passed = {*texts(result.get("passed_tests"))}
         outcome = resolved_if(
-            name in names_in(final.get("resolved_ids")), log, tests_status(task, passed)
+            name in texts(final.get("resolved_ids")), log, tests_status(task, passed)
         )
         if outcome.status is VerdictStatus.RESOLVED:
             return outcome
@@ -152,69 +148,6 @@ def _pull_request(task: EvaluationTask) -> tuple[str, str, int]:
         words = "`org`, `repo` and `number` do not name a pull request"
         raise UserError(f"instance {name}: {words}")
     return str(org), str(repo), number
-
-
-_SMITH_REASON = re.compile(r"(?:FAILED|Error validating [^:]*): ?(.+)")
-
-
-class SmithTool(OfficialTool):
-    """SWE-smith: the package ``swesmith``; its containers fetch the bugs from GitHub."""
-
-    name = "smith"
-    package = "swesmith"
-    modules = (
-        "swesmith",
-        "swebench",
-        "datasets",
-        "docker",
-        "dotenv",
-        "ghapi",
-        "unidiff",
-    )
-    needed = ("repo", "FAIL_TO_PASS")
-    # It derives the names of images itself, and they have changed since the set was published.
-    names_images = True
-
-    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
-        write_values(folder.rows(), [self._row(task) for task in tasks])
-        names = [row_id(task) for task in tasks]
-        predictions = map(swebench_prediction, names, tasks)
-        write_values(folder.predictions(), dict(zip(names, predictions, strict=True)))
-
-    def _row(self, task: EvaluationTask) -> Mapping[str, object]:
-        # Its patch is not an answer: it makes the bug.
-        row = task.evaluation.row
-        lists = {
-            key: names_in(row.get(key)) for key in ("FAIL_TO_PASS", "PASS_TO_PASS")
-        }
-        return {**row, **lists, "instance_id": row_id(task)}
-
-    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
-        options = {
-            "--dataset_path": folder.rows(),
-            "--predictions_path": folder.predictions(),
-            "--run_id": folder.run_id,
-            "--workers": self.workers(tasks),
-            "--redo_existing": None,
-            "--instance_ids": [row_id(task) for task in tasks],
-        }
-        return [self.command(["-m", "swesmith.harness.eval"], options)]
-
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        own = folder.outputs / "logs" / "run_evaluation" / folder.run_id / row_id(task)
-        report, output = read_result(own / REPORT_FILE), read_text(own / OUTPUT_FILE)
-        if report is None:
-            if fault := patch_fault(own):
-                return ToolResult(VerdictStatus.UNRESOLVED, fault, output)
-            found = _SMITH_REASON.findall(read_text(own / RUN_LOG))
-            words = f"{self.name}: {found[-1]}"[:300] if found else ""
-            return ToolResult(VerdictStatus.NOT_EVALUATED, words) if found else None
-        if report.get("timed_out"):
-            words = f"the tests did not end within {report.get('timeout')} s"
-            return ToolResult(VerdictStatus.UNRESOLVED, words, output, report)
-        if "tests_status" in report and shows_results(output):
-            return resolved_if(report.get("resolved") is True, output, report)
-        return unclear(output)
 
 
 _KEY = "SWEBENCH_API_KEY"
@@ -286,12 +219,10 @@ class HostedTool(OfficialTool):
             return None
         name = row_id(task)
         for resolved, key in ((True, "resolved_ids"), (False, "unresolved_ids")):
-            if name in names_in(report.get(key)):
+            if name in texts(report.get(key)):
                 return resolved_if(resolved, "")
         named = [
-            key
-            for key in report
-            if key.endswith("_ids") and name in names_in(report[key])
+            key for key in report if key.endswith("_ids") and name in texts(report[key])
         ]
         where = f"under {', '.join(named)}" if named else "nowhere"
         return ToolResult(VerdictStatus.NOT_EVALUATED, f"the service lists it {where}")
@@ -299,7 +230,6 @@ class HostedTool(OfficialTool):
 
 TOOLS: Mapping[str, type[OfficialTool]] = {
     MultiTool.name: MultiTool,
-    SmithTool.name: SmithTool,
     HostedTool.name: HostedTool,
 }
 """By the value of ``--evaluator``; ``OFFICIAL_TOOLS`` lists these values for the user."""

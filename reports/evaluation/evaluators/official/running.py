@@ -57,8 +57,9 @@ class OfficialEvaluator(Evaluator):
             name, words = next(iter(lacking.items()))
             raise UserError(f"instance {name}: {words}; give --evaluator another value")
         ready = [task for task in tasks if task.instance_id not in lacking]
-        fetch = self.tool.uses_engine and not self.tool.names_images
-        return {**lacking, **(self.images.prepare(ready) if fetch else {})}
+        if not self.tool.uses_engine:
+            return lacking
+        return {**lacking, **self.images.prepare(ready)}
 
     def evaluate(self, tasks: Tasks, run_id: str) -> Iterator[Verdict]:
         version = self.tool.check()

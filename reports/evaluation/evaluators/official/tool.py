@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -41,12 +40,6 @@ except PackageNotFoundError:
 print(json.dumps([[name for name in sys.argv[2:] if lacks(name)], found]))
 """
 _LONGEST_LOG = 64 * MIB
-_RESULT_LINE = re.compile(
-    r"^(?:(?:PASSED|FAILED|SKIPPED|XFAIL|PASS|FAIL|ok|not ok|--- (?:PASS|FAIL))\b|ERROR \S)"
-    r"|\s(?:\.\.\. (?:ok|FAIL|ERROR|FAILED|ignored|skipped)|PASSED|FAILED)\b"
-    r"|^=+ .*\b(?:passed|failed|errors?)\b",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True)
@@ -95,9 +88,6 @@ class OfficialTool(ABC):
         0.0  # seconds that the commands may take beyond the tests
     )
     uses_engine: ClassVar[bool] = True  # whether it runs containers on the local engine
-    names_images: ClassVar[bool] = (
-        False  # whether it may use other images than the rows name
-    )
 
     def __init__(self, settings: ToolSettings) -> None:
         self.settings = settings
@@ -172,16 +162,10 @@ class OfficialTool(ABC):
     def command(
         self, start: Sequence[str | Path], options: Mapping[str, object]
     ) -> list[str]:
-        """Return a command of the tool's interpreter.
-
-        An option may have several values in a list; None leaves it without any.
-        """
+        """Return a command of the tool's interpreter."""
         words = [self.settings.python, *map(str, start)]
         for name, value in options.items():
-            values = (
-                value if isinstance(value, list) else [] if value is None else [value]
-            )
-            words += [name, *map(str, values)]
+            words += [name, str(value)]
         return words
 
 
@@ -194,16 +178,6 @@ def row_id(task: EvaluationTask) -> str:
     if not is_safe_key(name):
         raise UserError(f"instance {name!r}: an id holds only letters, digits and ._+-")
     return name
-
-
-def names_in(value: object) -> list[str]:
-    """Return the texts in a list, or in the JSON of a list; else none."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return []
-    return [str(name) for name in value] if isinstance(value, Sequence) else []
 
 
 def write_values(path: Path, values: Collection[object]) -> None:
@@ -229,11 +203,6 @@ def read_text(path: Path) -> str:
         return ""
     with path.open("rb") as stream:
         return stream.read(_LONGEST_LOG).decode("utf-8", "replace")
-
-
-def shows_results(output: str) -> bool:
-    """Return whether any line of a test output looks like the result of a test."""
-    return bool(_RESULT_LINE.search(output))
 
 
 def resolved_if(

@@ -38,6 +38,7 @@ LAYOUTS: dict[str, Any] = {
     "rebench": [SWEBENCH],
     "rebench-v2": [{"instance_id": NAME, "patch": PATCH}],
     "gym": [{**SWEBENCH, "instance_id": "own__calc-1"}],
+    "smith": {NAME: SWEBENCH},
 }
 
 

@@ -27,10 +27,9 @@ def program(name: str, **changes: Any) -> ToolSettings:
     return official.settings(str(python), **changes)
 
 
-Rows = dict[str, dict[str, Any]]
-
-
-def check(name: str, place: Path, rows: Rows, images: dict[str, str]) -> None:
+def check(
+    name: str, place: Path, rows: dict[str, dict[str, Any]], images: dict[str, str]
+) -> None:
     """Evaluate all patches, and compare the verdicts."""
     tasks = [
         official.task(rows[k], patch, k, images[k]) for k, patch in PATCHES.items()
@@ -119,38 +118,3 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
     assert len([*place.iterdir()]) == 2
     assert found["jqlang__jq-0"].status.value == "resolved"
     assert found["facebook__zstd-0"].status.value == "resolved"
-
-
-def test_smith(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program asks GitHub whether the repository is private: that one answer is put in."""
-    kinds = [*PATCHES, official.MISSING]
-    repo = "mewwts__addict.75284f95"
-    branches = " && ".join(
-        f"git checkout -qb {repo}.{k} && cp /full_test.py tests/test_calc.py && git commit -qam bug"
-        " && git commit -qm tests --allow-empty && git checkout -q master"
-        for k in kinds
-    )
-    image = "swebench/swesmith.x86_64.mewwts_1776_addict.75284f95:latest"
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        "if sys.argv[:1] == ['-m']:\n"
-        "    from swesmith.profiles.base import RepoProfile\n"
-        "    RepoProfile._is_repo_private = lambda self: False\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    more = f"COPY full_test.py /full_test.py\nRUN git branch -M master && {branches}"
-    with official.image(
-        [image], "/testbed", more, {"full_test.py": official.FULL_TEST}
-    ):
-        rows: Rows = {
-            k: {
-                "instance_id": f"{repo}.{k}",
-                "repo": f"swesmith/{repo}",
-                "image_name": image,
-                "patch": "diff",
-                "FAIL_TO_PASS": [F2P],
-                "PASS_TO_PASS": [P2P],
-            }
-            for k in kinds
-        }
-        check("smith", tmp_path / "out", rows, dict.fromkeys(kinds, image))

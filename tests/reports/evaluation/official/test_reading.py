@@ -17,16 +17,11 @@ from reports.evaluation.evaluators.official.tool import (
     EvaluationFolder,
     OfficialTool,
     ToolResult,
-    names_in,
-    shows_results,
 )
 from tests.support import official
 from tests.support.official import F2P, GOLD, P2P, TEST_PATCH
 
-OUTPUT = f">>>>> Start Test Output\nPASSED {P2P}\nFAILED {F2P}\n"
-SMITH = "logs/run_evaluation/run-1-x/own__calc-1"
 MULTI = "work/own/calc/evals/pr-7"
-STATUS = {"tests_status": {"FAIL_TO_PASS": {}}}
 
 
 def multi(kind: str, count: int = 1, message: str = "") -> dict[str, Any]:
@@ -40,10 +35,6 @@ def multi(kind: str, count: int = 1, message: str = "") -> dict[str, Any]:
         f"{MULTI}/fix-patch-run.log": "log",
         "report/final_report.json": {f"{kind}_ids": ["own/calc:pr-7"]},
     }
-
-
-def log_of(message: str) -> str:
-    return f"2026-01-01 10:00:00,123 - INFO - {message}\n"
 
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
@@ -62,37 +53,6 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "the report could not be made",
     ),
     ("multi-swe-bench", {}, "", ""),
-    (
-        "smith",
-        {
-            f"{SMITH}/report.json": {"resolved": True, **STATUS},
-            f"{SMITH}/test_output.txt": OUTPUT,
-        },
-        "resolved",
-        "",
-    ),
-    (
-        "smith",
-        {
-            f"{SMITH}/report.json": {"resolved": False, **STATUS},
-            f"{SMITH}/test_output.txt": "no",
-        },
-        "not_evaluated",
-        "no test result",
-    ),
-    (
-        "smith",
-        {f"{SMITH}/report.json": {"timed_out": True, "timeout": 90}},
-        "unresolved",
-        "the tests did not end within 90 s",
-    ),
-    (
-        "smith",
-        {f"{SMITH}/run_instance.log": log_of("CHECKOUT FAILED: no branch")},
-        "not_evaluated",
-        "no branch",
-    ),
-    ("smith", {}, "", ""),
     (
         "sb-cli",
         {"reports/swe-bench_lite__test__run-1.json": {"resolved_ids": ["own__calc-1"]}},
@@ -150,10 +110,10 @@ ROW: dict[str, Any] = {
 
 
 def row_of(name: str) -> dict[str, Any]:
-    """Return a row with the keys of a set; a patch of SWE-smith makes the bug."""
+    """Return a row with the keys of a set."""
     if name == "multi-swe-bench":
         return {**ROW, "repo": "calc", "patch": "", "fix_patch": SECRET_GOLD}
-    return {**ROW, "patch": "the bug"} if name == "smith" else ROW
+    return ROW
 
 
 def made(
@@ -219,7 +179,7 @@ def test_a_row_of_another_set_is_refused(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "-x y"])
 def test_an_id_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
-    tool, _, folder = made("smith", tmp_path)
+    tool, _, folder = made("sb-cli", tmp_path)
     task = official.task({**ROW, "instance_id": name}, GOLD, "neutral-1", "")
     with pytest.raises(UserError, match="an id holds only"):
         tool.write([task], folder)
@@ -244,57 +204,17 @@ def test_pull_requests_of_several_repositories_are_evaluated_apart(
     assert names == [["a-1", "a-2"], ["b-1"]]
 
 
-@pytest.mark.parametrize(
-    ("value", "names"),
-    [
-        (["a"], ["a"]),
-        ('["a", "b"]', ["a", "b"]),
-        ("['a']", []),
-        ("__import__('os').abort()", []),
-        ("7", []),
-        (None, []),
-    ],
-)
-def test_lists_of_names_are_read_and_never_run(value: object, names: list[str]) -> None:
-    assert names_in(value) == names
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("PASSED tests/t.py::a", True),
-        ("tests/t.py::a PASSED  [ 50%]", True),
-        ("ERROR tests/t.py - SyntaxError", True),
-        ("test_a (m.T) ... ok", True),
-        ("test a::b ... FAILED", True),
-        ("--- FAIL: TestA (0.00s)", True),
-        ("====== 1 failed in 0.1s ======", True),
-        ("ERROR: Could not find a version", False),
-        ("+ pytest -rA tests/t.py", False),
-        ("====== test session starts ======", False),
-        ("", False),
-    ],
-)
-def test_lines_of_results_are_told_from_others(line: str, expected: bool) -> None:
-    assert shows_results(f"x\n{line}\ny") is expected
-
-
 def test_ids_are_those_that_the_tool_prints(tmp_path: Path) -> None:
-    expected = {"smith": "own__calc-1", "multi-swe-bench": "own/calc:pr-7"}
+    expected = {"sb-cli": "own__calc-1", "multi-swe-bench": "own/calc:pr-7"}
     for name, words in expected.items():
         tool, task, _ = made(name, tmp_path / name)
         assert tool.identifier(task) == words
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"), [("sb-cli", "run-1"), ("smith", "run-1-x")]
-)
-def test_only_the_service_knows_patches_again(
-    name: str, expected: str, tmp_path: Path
-) -> None:
-    tool, task, folder = made(name, tmp_path)
+def test_the_service_knows_patches_again(tmp_path: Path) -> None:
+    tool, task, folder = made("sb-cli", tmp_path)
     ((*words,),) = tool.commands([task], folder)
-    assert words[words.index("--run_id") + 1] == expected
+    assert words[words.index("--run_id") + 1] == "run-1"
 
 
 def test_the_deciding_tests_are_told_as_in_swebenchs_report(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "python", "words"),
     [
-        ("smith", sys.executable, "lacks swesmith"),
+        ("multi-swe-bench", sys.executable, "lacks multi_swe_bench"),
         ("multi-swe-bench", "/no/python", "/no/python does not run"),
     ],
 )
