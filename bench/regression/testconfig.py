@@ -44,13 +44,11 @@ class FileEdit(Enum):
     BOTH = "both"
 
 
-# The name of a value (its tables; its parser, section and option) and the value.
-_Values = Mapping[tuple[str, ...], Any]
-
-
 def _compare(
-    before: _Values, after: _Values, is_setting: Callable[..., bool]
+    base: Mapping[str, Any], new: Mapping[str, Any], is_setting: Callable[..., bool]
 ) -> FileEdit:
+    before = dict(_named_values((), base))
+    after = dict(_named_values((), new))
     names = before.keys() | after.keys()
     changed = [name for name in names if before.get(name) != after.get(name)]
     settings = [name for name in changed if is_setting(*name)]
@@ -59,6 +57,17 @@ def _compare(
     if len(settings) == len(changed):
         return FileEdit.SETTINGS
     return FileEdit.BOTH
+
+
+def _named_values(
+    name: tuple[str, ...], value: object
+) -> Iterator[tuple[tuple[str, ...], object]]:
+    # An empty table is a value: an empty section may decide where pytest starts.
+    if not isinstance(value, Mapping) or not value:
+        yield name, value
+        return
+    for key, inner in value.items():
+        yield from _named_values((*name, key), inner)
 
 
 # Per line: the time of TOML's parser grows with the square of a dotted name's length.
@@ -79,20 +88,10 @@ def _compare_toml(base: str, new: str) -> FileEdit:
     return _compare(_toml_values(base), _toml_values(new), _is_in_table)
 
 
-def _toml_values(text: str) -> _Values:
+def _toml_values(text: str) -> Mapping[str, Any]:
     if any(line.count(".") > _MAX_DOTS for line in text.split("\n")):
         raise ValueError("a line has too many dots")
-    return dict(_named_values((), tomllib.loads(text)))
-
-
-def _named_values(
-    name: tuple[str, ...], value: object
-) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if not isinstance(value, dict) or not value:
-        yield name, value
-        return
-    for key, inner in value.items():
-        yield from _named_values((*name, key), inner)
+    return tomllib.loads(text)
 
 
 def _is_in_table(*name: str) -> bool:
@@ -104,11 +103,9 @@ def _is_in_table(*name: str) -> bool:
 _REFUSED = re.compile(r"[\r\v\f\x1c-\x1e\x85\u2028\u2029]|[^\S\n]{100}")
 # Sections of pytest (docs.pytest.org, "Configuration"); configparser adds the options of DEFAULT to
 # every section; coverage imports the plugins in its sections.
-_SECTIONS = frozenset({"pytest", "tool:pytest", "DEFAULT"})
-_COVERAGE = "coverage:"
+_SECTION = re.compile(r"(tool:)?pytest|DEFAULT|coverage:.*")
 # tox's sections set the command and variables, and also dependencies.
-_TOX = frozenset({"tox", "tox:tox", "testenv"})
-_TOX_ENVIRONMENT = "testenv:"
+_TOX_SECTION = re.compile(r"(tox:)?tox|testenv(:.*)?")
 # pytest imports the entry points of the group pytest11 when it starts.
 _ENTRY_POINTS = frozenset(
     {("options.entry_points", "pytest11"), ("options", "entry_points")}
@@ -122,44 +119,34 @@ _REFERENCE = re.compile(r"\{\[([^\[\]\n]+)\]")
 def _compare_ini(base: str, new: str) -> FileEdit:
     referenced = {name.strip() for name in _REFERENCE.findall(base + new)}
 
-    def is_setting(_parser: str, section: str, option: str) -> bool:
-        if section in _SECTIONS or section.startswith(_COVERAGE):
+    def is_setting(_parser: str, section: str, option: str = "") -> bool:
+        if _SECTION.fullmatch(section):
             return True
-        if (
-            section in _TOX
-            or section.startswith(_TOX_ENVIRONMENT)
-            or section in referenced
-        ):
+        if _TOX_SECTION.fullmatch(section) or section in referenced:
             return option not in _DEPENDENCIES
         return (section, option) in _ENTRY_POINTS
 
     return _compare(_ini_values(base), _ini_values(new), is_setting)
 
 
-def _ini_values(text: str) -> _Values:
+def _ini_values(text: str) -> Mapping[str, Any]:
     if _REFUSED.search(text):
         raise ValueError("parsers may read it differently")
     # pytest's parser comes first: it refuses much on which the other one takes long.
-    pytest_sections = iniconfig.IniConfig("", data=text).sections
+    sections = iniconfig.IniConfig("", data=text).sections
     parser = configparser.RawConfigParser(default_section="")
     parser.read_string(text)
-    values: dict[tuple[str, ...], Any] = {}
-    for name, sections in (("iniconfig", pytest_sections), ("configparser", parser)):
-        for section, options in sections.items():
-            if not options:
-                values[name, section, ""] = ""  # it may decide where pytest starts
-            for option, value in options.items():
-                values[name, section, option] = value
-    return values
+    # A file without sections is no empty table, which would be a value.
+    return {"iniconfig": {"": {}, **sections}, "configparser": parser}
 
 
-# With installed entry points; below, sympy's runner.
+# With installed entry points.
 _WHOLE = (
     TEST_CONFIGURATION
     | {f"{name}.py" for name in STARTUP_MODULES}
     | {"entry_points.txt"}
 )
-_RUNNERS = frozenset({"bin/test"})
+_SYMPY_RUNNER = "bin/test"
 
 
 class ConfigurationEdits(Enum):
@@ -196,8 +183,9 @@ class TreeUnderTest:
 def may_configure_tests(path: str) -> bool:
     """Return whether an edit of the existing file ``path`` may change how tests run."""
     name = PurePosixPath(path).name
-    named = name in _WHOLE or RUNNER_CONFIGURATION.fullmatch(name) is not None
-    return named or path in _RUNNERS or path.endswith(".pth") or is_shared(path)
+    if name in _WHOLE or name in _FORMATS or RUNNER_CONFIGURATION.fullmatch(name):
+        return True
+    return path == _SYMPY_RUNNER or path.endswith(".pth")
 
 
 def plugins_of(patch: str) -> frozenset[str]:
@@ -208,17 +196,15 @@ def plugins_of(patch: str) -> frozenset[str]:
     parts = tuple(split_patch(patch.encode("utf-8", "surrogateescape")))
     edits = b"\n".join(part.data for part in parts if may_configure_tests(part.path))
     new = [part.path for part in parts if part.new and part.path.endswith(".py")]
-    found = set()
-    for path in new if edits else ():
+    plugins = set()
+    for path in new:
         names = PurePosixPath(path.removesuffix("/__init__.py")).with_suffix("").parts
-        dotted = ".".join(
-            names[1:] if names[0] in SOURCE_ROOTS and len(names) > 1 else names
-        )
-        if re.search(
-            rb"(?<![\w.])" + re.escape(os.fsencode(dotted)) + rb"(?!\w)", edits
-        ):
-            found.add(path)
-    return frozenset(found)
+        if names[0] in SOURCE_ROOTS and len(names) > 1:
+            names = names[1:]
+        module = re.escape(os.fsencode(".".join(names)))
+        if re.search(rb"(?<![\w.])" + module + rb"(?!\w)", edits):
+            plugins.add(path)
+    return frozenset(plugins)
 
 
 def tree_under_test(
@@ -236,7 +222,7 @@ def tree_under_test(
         new = path not in base_files
         if is_excluded(path, new=new):
             continue
-        if not may_configure_tests(path) or (new and not is_shared(path)):
+        if not may_configure_tests(path) or (new and not _is_shared(path)):
             remaining[path] = data
             continue
         edit = _edit_of(path, "" if new else read(path), data)
@@ -249,29 +235,22 @@ def tree_under_test(
     return TreeUnderTest(remaining, tuple(sorted(configuration)), tuple(sorted(mixed)))
 
 
-def _edit_of(path: str, base: str | None, data: bytes | None) -> FileEdit:
-    if data is not None and TextFile.decode(data).text == base:
-        return FileEdit.OTHERS
-    if base is None or not is_shared(path):
-        return FileEdit.SETTINGS
-    try:
-        text = "" if data is None else data.decode("utf-8").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        return FileEdit.SETTINGS
-    return compare_shared(path, base, text)
-
-
 # Characters. Real files have up to 30,000; longer ones could slow down a parser.
 _MAX_CHARACTERS = 100_000
 # Parsers of other versions may see settings elsewhere, so a change may not add these words.
 _SETTING_WORDS = re.compile(r"ini_options|pytest11|tool:pytest|\[pytest\]")
 
 
-def compare_shared(path: str, base: str, new: str) -> FileEdit:
-    """Return what changes from ``base`` to ``new``; settings, where a parser refuses the file."""
-    if max(len(base), len(new)) > _MAX_CHARACTERS:
+def _edit_of(path: str, base: str | None, data: bytes | None) -> FileEdit:
+    """Return what an edit changes; settings, where a parser refuses the file."""
+    if data is not None and TextFile.decode(data).text == base:
+        return FileEdit.OTHERS
+    if base is None or not _is_shared(path):
         return FileEdit.SETTINGS
     try:
+        new = (data or b"").decode("utf-8").replace("\r\n", "\n")
+        if max(len(base), len(new)) > _MAX_CHARACTERS:
+            return FileEdit.SETTINGS
         edit = _FORMATS[PurePosixPath(path).name](base, new)
     except (ValueError, RecursionError, configparser.Error, iniconfig.ParseError):
         return FileEdit.SETTINGS
@@ -281,7 +260,7 @@ def compare_shared(path: str, base: str, new: str) -> FileEdit:
     return edit
 
 
-def is_shared(path: str) -> bool:
+def _is_shared(path: str) -> bool:
     """Return whether ``path`` may hold settings of test runners beside others."""
     return PurePosixPath(path).name in _FORMATS
 

@@ -11,9 +11,7 @@ import pytest
 
 from bench.regression.testconfig import (
     ConfigurationEdits,
-    FileEdit,
     TreeUnderTest,
-    compare_shared,
     plugins_of,
     tree_under_test,
 )
@@ -218,7 +216,7 @@ def test_what_is_tested_has_the_settings_of_the_base_for_every_parser() -> None:
                 del lines[place]
             lines[place:place] = draw.choices(PARTS, k=draw.randint(0, 3))
         text = "\n".join(lines).replace("\r\n", "\n")
-        if compare_shared("setup.cfg", SETUP_CFG, text) is FileEdit.OTHERS:
+        if not on("setup.cfg", text).configuration:
             told_apart += 1
             assert without_blanks(as_parsed(text)) == as_parsed(SETUP_CFG), text
     assert told_apart > 500
@@ -280,7 +278,7 @@ def test_what_is_no_text_is_not_tested() -> None:
 def test_hostile_files_take_no_time(text: str) -> None:
     started = time.process_time()
     for path in ("pyproject.toml", "setup.cfg", "setup.py"):
-        compare_shared(path, FILES[path], text)
+        on(path, text)
     assert time.process_time() - started < 5
 
 
