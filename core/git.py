@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from core.errors import InfrastructureError
@@ -142,3 +142,13 @@ def git(
         error.words = words
         raise error
     return result.stdout
+
+
+def join_paths(paths: Iterable[str]) -> bytes:
+    """Return paths in the format that git's ``-z`` and ``xargs -0`` read."""
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def split_paths(output: bytes) -> list[str]:
+    """Return the paths in what a command of git with ``-z`` wrote."""
+    return [os.fsdecode(path) for path in output.split(b"\0") if path]

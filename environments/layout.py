@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from agent.workspace import UnsafePathError
@@ -46,11 +46,6 @@ def lay_out(folder: Path, template: Path, changes: Changes) -> None:
                 _write(folder / path, data)
     except (OSError, UnsafePathError) as error:
         raise InfrastructureError(f"cannot lay out the tree: {error}") from error
-
-
-def listed(paths: Iterable[str]) -> bytes:
-    """Return paths in the format that ``xargs -0`` reads."""
-    return b"".join(os.fsencode(f"{path}\0") for path in paths)
 
 
 def size_of(folder: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,7 @@ def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 -
 
 def remove_named(client: Any, names: re.Pattern[str]) -> list[str]:  # noqa: ANN401
     """Remove the containers whose full names match ``names``, with volumes; return their names."""
-    with engine_errors():
-        found = client.containers.list(all=True, ignore_removed=True)
-        return _remove(
-            [container for container in found if names.fullmatch(container.name)]
-        )
+    return _remove_where(client, lambda container: names.fullmatch(container.name))
 
 
 def remove_mounted(client: Any, folders: Sequence[Path]) -> list[str]:  # noqa: ANN401
@@ -54,9 +50,13 @@ def remove_mounted(client: Any, folders: Sequence[Path]) -> list[str]:  # noqa: 
             source.is_relative_to(folder) for source in sources for folder in folders
         )
 
+    return _remove_where(client, mounts)
+
+
+def _remove_where(client: Any, unwanted: Callable[[Any], object]) -> list[str]:  # noqa: ANN401
     with engine_errors():
         found = client.containers.list(all=True, ignore_removed=True)
-        return _remove([container for container in found if mounts(container)])
+        return _remove([container for container in found if unwanted(container)])
 
 
 def _remove(containers: list[Any]) -> list[str]:

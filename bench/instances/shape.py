@@ -207,7 +207,6 @@ class Instance:
         log_parser: the set's name of the parser for test output; may be unknown here.
         test_setup: how pre-existing tests run in the image; None where the row does not say.
         place: how the image is laid out.
-        set_name: the task set that the row was recognized as, for messages.
         parser_source: Python that defines ``parser(log)``, which returns a status by test. It is
             foreign code: run it in an environment only.
         bug: a patch that is applied to ``base_commit`` to make the tree that is worked on.
@@ -225,7 +224,6 @@ class Instance:
     spec: Spec | None = None
     test_setup: TestSetup | None = None
     place: ImagePlace = ImagePlace()
-    set_name: str = ""
     language: str = ""
     created_at: str = ""
     image_urls: tuple[str, ...] = ()

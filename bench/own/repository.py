@@ -34,7 +34,7 @@ from bench.repos.checkout import BASE_AUTHOR, make_objects
 from bench.repos.mirrors import ENV_NAME, remove_env_files
 from core.address import without_logins
 from core.errors import InfrastructureError, UserError
-from core.git import GitError, git, git_result
+from core.git import GitError, git, git_result, join_paths, split_paths
 from core.plaintext import one_line, some
 
 # Without a protocol, git cannot fetch what a partial clone lacks: the repository's configuration
@@ -112,7 +112,7 @@ class OwnRepository:
     def files(self) -> Collection[str]:
         """The paths of the base commit's files."""
         listed = git("ls-tree", "-r", "--name-only", "-z", self.commit, cwd=self.mirror)
-        return frozenset(listed.decode("utf-8", "surrogateescape").split("\0")) - {""}
+        return frozenset(split_paths(listed))
 
     def read(self, path: str) -> str | None:
         """Return the text of a file of the base commit; None where it is not there."""
@@ -381,8 +381,8 @@ def _add_changes(
     """Put the user's changes into the index of ``view``; our own files stay as in ``head``."""
     # What is staged counts, also where it is ignored.
     words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-    view(*words, stdin=_joined(path.rstrip("/") for path in changed))
-    view("update-index", "-z", "--force-remove", "--stdin", stdin=_joined(own))
+    view(*words, stdin=join_paths(path.rstrip("/") for path in changed))
+    view("update-index", "-z", "--force-remove", "--stdin", stdin=join_paths(own))
     listed = view("ls-tree", "-r", "-z", head).split(b"\0")
     names = {os.fsencode(path) for path in own}
     before = [entry + b"\0" for entry in listed if entry.partition(b"\t")[2] in names]
@@ -520,10 +520,6 @@ def _said(error: GitError) -> str:
     lines = [one_line(line) for line in error.words.splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"\b(fatal|error):", line)]
     return (telling or lines or ["git failed"])[0].removeprefix("error: ")
-
-
-def _joined(paths: Iterable[str]) -> bytes:
-    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def _encoded(text: str) -> bytes:

@@ -17,14 +17,14 @@ import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
 from core.atomic import scratch_folder, write_bytes_atomic
 from core.errors import InfrastructureError
-from core.git import GitError, git, git_result
+from core.git import GitError, git, git_result, join_paths
 from core.worktree import Stamp, differences, let_clock_tick, newest, stamps
 
 INDEX = "index"
@@ -351,14 +351,19 @@ def renew_checkout(checkout: Checkout) -> Checkout:
             make_repository(snapshot, root)
             shutil.copyfile(snapshot.folder / INDEX, root / ".git" / INDEX)
             _verify_repository(snapshot, root / ".git")
-        if touched:
-            names = b"".join(os.fsencode(path) + b"\0" for path in touched)
-            git("checkout-index", "--force", "-z", "--stdin", cwd=root, stdin=names)
+        restore_files(root, touched)
         return _verify_files(snapshot, root)
     except (GitError, OSError) as error:
         raise InfrastructureError(
             f"cannot renew the checkout {root}: {error}"
         ) from error
+
+
+def restore_files(root: Path, paths: Sequence[str]) -> None:
+    """Write ``paths`` as they are in git's index."""
+    if paths:
+        names = join_paths(paths)
+        git("checkout-index", "--force", "-z", "--stdin", cwd=root, stdin=names)
 
 
 def make_repository(snapshot: Snapshot, root: Path) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.workspace import OF_THE_MACHINE
-from bench.repos.checkout import Checkout, make_repository
+from bench.repos.checkout import Checkout, make_repository, restore_files
 from core.errors import InfrastructureError
-from core.git import git, git_result
+from core.git import git, git_result, join_paths, split_paths
 from core.plaintext import shortened
 from core.processes import remove_tree
 from core.worktree import differences, stamps
@@ -86,11 +86,11 @@ def _taken_over(checkout: Checkout) -> Iterator[Dropped]:
     place.write_bytes(excluded)
     git("read-tree", "--reset", "HEAD", cwd=root)
     known = checkout.snapshot.entries
-    _restore(checkout, [found.path for found in dropped if found.path in known])
+    restore_files(root, [found.path for found in dropped if found.path in known])
     _refuse_too_much(checkout)
-    names = b"".join(os.fsencode(found.path) + b"\0" for found in dropped)
+    names = join_paths(found.path for found in dropped)
     result = git_result("check-ignore", "-z", "--stdin", cwd=root, stdin=names)
-    ignored = set(_texts(result.stdout))
+    ignored = set(split_paths(result.stdout))
     yield from (found for found in dropped if found.path not in ignored)
     yield from _refused_by_git(checkout)
 
@@ -162,21 +162,9 @@ def _refused_by_git(checkout: Checkout) -> Iterator[Dropped]:
         remove_tree(root / path)
         yield Dropped(path, "git refuses its name")
     changed = _listed(root, "diff-files", "--name-only")
-    _restore(checkout, changed)
+    restore_files(root, changed)
     yield from (Dropped(path, "git cannot read it") for path in changed)
 
 
-def _restore(checkout: Checkout, paths: Sequence[str]) -> None:
-    names = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    if names:
-        git(
-            "checkout-index", "--force", "-z", "--stdin", cwd=checkout.root, stdin=names
-        )
-
-
 def _listed(root: Path, *command: str) -> list[str]:
-    return _texts(git(*command, "-z", cwd=root))
-
-
-def _texts(output: bytes) -> list[str]:
-    return [os.fsdecode(name) for name in output.split(b"\0") if name]
+    return split_paths(git(*command, "-z", cwd=root))

@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.git import join_paths
 from core.processes import CommandResult, Tail
 from core.worktree import Changes
 from environments.base import ResourceLimits
 from environments.docker.engine import engine_error_types, engine_errors, is_podman
 from environments.docker.setupscript import FOLDER, HARNESS, HOME
-from environments.layout import listed
 
 _GONE = f"{HARNESS}/gone"
 LABEL = "swe-retry-harness"
@@ -141,7 +141,7 @@ class Container:
         with engine_errors():
             if gone:  # first: a folder may take the place of a file
                 self.made.put_archive(
-                    "/", _tar(self.folder, {}, {_GONE: os.fsdecode(listed(gone))})
+                    "/", _tar(self.folder, {}, {_GONE: os.fsdecode(join_paths(gone))})
                 )
                 words = ["bash", "-c", f"xargs -0 rm -rf -- <{_GONE}"]
                 self.made.exec_run(words, workdir=self.folder, user="0")

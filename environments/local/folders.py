@@ -225,12 +225,8 @@ class Gated:
         end = time.monotonic() + timeout
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._watched[0], selectors.EVENT_READ)
-            for stream, kept in (
-                (self.process.stdout, tail),
-                (self.process.stderr, errors),
-            ):
-                if stream is not None and kept is not None:
-                    waiting.register(stream, selectors.EVENT_READ, kept)
+            for stream, sink in self._outputs(tail, errors):
+                waiting.register(stream, selectors.EVENT_READ, sink)
             while (left := end - time.monotonic()) > 0:
                 check()
                 for key, _ in waiting.select(min(left, _POLL)):
@@ -262,16 +258,17 @@ class Gated:
         return None
 
     def drain(self, tail: Tail, errors: Tail | None) -> None:
-        for stream, kept in (
-            (self.process.stdout, tail),
-            (self.process.stderr, errors),
-        ):
-            while (
-                stream is not None
-                and kept is not None
-                and _read_once(stream.fileno(), kept)
-            ):
+        for stream, sink in self._outputs(tail, errors):
+            while _read_once(stream.fileno(), sink):
                 pass
+
+    def _outputs(
+        self, tail: Tail, errors: Tail | None
+    ) -> Iterator[tuple[IO[bytes], Tail]]:
+        outputs = ((self.process.stdout, tail), (self.process.stderr, errors))
+        for stream, sink in outputs:
+            if stream is not None and sink is not None:
+                yield stream, sink
 
 
 @contextmanager

@@ -85,7 +85,6 @@ class SetAdapter(ABC):
             problem_statement=text(row, "problem_statement"),
             version=str(row.get("version") or ""),
             image="",
-            set_name=self.name,
             created_at=date_of(row.get("created_at")),
         )
 

@@ -76,7 +76,6 @@ class Multi(SetAdapter):
             base_commit=text(base, "sha"),
             problem_statement=statement,
             version="",
-            set_name=self.name,
             image=image,
             test_setup=None if of_swebench else TestSetup((), "bash /home/run.sh"),
             place=place,

@@ -136,6 +136,21 @@ def blocks(
     return {key: detail(body) for key, body in found.items()}
 
 
+class Nesting:
+    """The titles of suites, by how far their lines are indented, around a test."""
+
+    def __init__(self) -> None:
+        self.titles: list[tuple[int, str]] = []
+
+    def enter(self, depth: int, title: str) -> None:
+        self.titles = [pair for pair in self.titles if pair[0] < depth]
+        self.titles.append((depth, title))
+
+    def named(self, first: str, depth: int, title: str) -> str:
+        around = [name for start, name in self.titles if start < depth]
+        return " > ".join([*([first] if first else []), *around, title])
+
+
 @dataclass(frozen=True)
 class ResultLines:
     """Output with one line for each test.

@@ -13,6 +13,7 @@ from bench.regression.runners.base import (
     SKIPPED,
     STATUS_WORDS,
     Convention,
+    Nesting,
     ParsedOutput,
     ResultLines,
     RunnerSupport,
@@ -105,13 +106,13 @@ def parse_jest(output: str) -> ParsedOutput:
 
 def _jest_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     file, failed, tests, inside = "", False, 0, False
-    around = _Nesting()
+    around = Nesting()
     for line in [*lines, "PASS end.end"]:
         if heading := _JEST_FILE.match(line):
             if file and not tests:
                 yield file, FAILED if failed else PASSED
             file, failed, tests, inside = heading[2], heading[1] == "FAIL", 0, True
-            around = _Nesting()
+            around = Nesting()
         elif inside and (test := _JEST_TEST.match(line)):
             tests += 1
             yield (
@@ -122,19 +123,6 @@ def _jest_results(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             around.enter(len(line) - len(line.lstrip()), line.strip())
         else:
             inside = False
-
-
-class _Nesting:
-    def __init__(self) -> None:
-        self.titles: list[tuple[int, str]] = []
-
-    def enter(self, depth: int, title: str) -> None:
-        self.titles = [pair for pair in self.titles if pair[0] < depth]
-        self.titles.append((depth, title))
-
-    def named(self, first: str, depth: int, title: str) -> str:
-        around = [name for start, name in self.titles if start < depth]
-        return " > ".join([*([first] if first else []), *around, title])
 
 
 def parse_vitest(output: str) -> ParsedOutput:
@@ -166,7 +154,7 @@ def parse_spec(output: str) -> ParsedOutput:
     counts = [int(m[1] or m[2]) for m in map(_SPEC_COUNT.match, lines) if m]
     passed = sum(counts) if counts else None
     found: list[tuple[str, str]] = []
-    around, suites, inside = _Nesting(), set[str](), True
+    around, suites, inside = Nesting(), set[str](), True
     for line in lines:
         if _SPEC_END.match(line):
             inside = False
@@ -202,7 +190,7 @@ def _spec_details(output: str) -> dict[str, str]:
 def parse_tap(output: str) -> ParsedOutput:
     found: list[tuple[str, str]] = []
     reasons: dict[str, list[str]] = {}
-    around, failed = _Nesting(), ""
+    around, failed = Nesting(), ""
     for line in output.split("\n"):
         if subtest := _TAP_SUBTEST.match(line):
             around.enter(len(subtest[1]), subtest[2])

@@ -14,6 +14,7 @@ from bench.regression.runners.base import (
     STATUS_WORDS,
     BaseTree,
     Convention,
+    Nesting,
     ParsedOutput,
     ResultLines,
     RunnerSupport,
@@ -197,15 +198,13 @@ def parse_test_unit(output: str) -> ParsedOutput:
     """Parse test-unit with ``-v``: tests are named ``Class > test``."""
     lines = output.split("\n")
     results: list[tuple[str, str]] = []
-    suites: list[tuple[int, str]] = []
+    suites = Nesting()
     for line in lines:
         if test := _TEST_UNIT_TEST.match(line):
-            around = [name for depth, name in suites if depth < len(test[1])]
             status = _TEST_UNIT_STATUSES.get(test[3], FAILED)
-            results.append((" > ".join([*around, test[2]]), status))
+            results.append((suites.named("", len(test[1]), test[2]), status))
         elif suite := _TEST_UNIT_SUITE.match(line):
-            suites = [one for one in suites if one[0] < len(suite[1])]
-            suites.append((len(suite[1]), suite[2]))
+            suites.enter(len(suite[1]), suite[2])
     reasons = blocks(lines, _TEST_UNIT_REASON, _TEST_UNIT_BREAK)
     details = {}
     for name, _ in results:

@@ -26,7 +26,7 @@ from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
 from bench.repos.patches import is_test_path, patch_paths
 from core.errors import InfrastructureError
-from core.git import git, git_result
+from core.git import git, git_result, split_paths
 from core.plaintext import Say, some
 from core.processes import CommandResult
 from core.worktree import Changes
@@ -233,8 +233,5 @@ def patched(base: Checkout, patches: Sequence[str]) -> Changes:
     names = git(
         "diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD", cwd=base.root
     )
-    paths = [
-        name.decode("utf-8", "surrogateescape") for name in names.split(b"\0") if name
-    ]
-    places = {path: base.root / path for path in paths}
+    places = {path: base.root / path for path in split_paths(names)}
     return {path: p.read_bytes() if p.is_file() else None for path, p in places.items()}

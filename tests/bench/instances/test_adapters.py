@@ -78,8 +78,9 @@ def seen(instance: Instance) -> str:
 def test_nothing_hidden_is_in_the_harness_half_and_all_of_it_in_the_other(
     name: str,
 ) -> None:
+    adapter = adapter_of(ROWS[name])
+    assert adapter is not None and adapter.name == LOOKS[name]
     instance, evaluation = split_row(ROWS[name])
-    assert instance.set_name == LOOKS[name]
     text = seen(instance)
     assert "ZQHIDDEN" not in text
     assert GOLD not in text

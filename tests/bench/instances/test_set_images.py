@@ -158,7 +158,7 @@ def hides_what_it_must(prepared: Any, instance: Instance) -> None:
     output = prepared.run(look, 60).output
     print(output)
     assert "ZQHIDDEN" not in output
-    assert "fix.patch" not in output or instance.set_name != "Multi-SWE-bench"
+    assert "fix.patch" not in output or not instance.place.removed
     assert output.count("\nAuthor: ") == 1
     for line in ("built", place, "core.py", "    return a - b"):
         assert f"{line}\n" in output or f"{line}" in output.splitlines(), (line, output)
