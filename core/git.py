@@ -146,9 +146,17 @@ def git(
 
 def join_paths(paths: Iterable[str]) -> bytes:
     """Return paths in the format that git's ``-z`` and ``xargs -0`` read."""
-    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+    joined = bytearray()
+    for path in paths:
+        joined += os.fsencode(path)
+        joined += b"\0"
+    return bytes(joined)
 
 
 def split_paths(output: bytes) -> list[str]:
     """Return the paths in what a command of git with ``-z`` wrote."""
-    return [os.fsdecode(path) for path in output.split(b"\0") if path]
+    paths = []
+    for name in output.split(b"\0"):
+        if name:
+            paths.append(os.fsdecode(name))
+    return paths

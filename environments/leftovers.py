@@ -55,8 +55,9 @@ def remove_mounted(client: Any, folders: Sequence[Path]) -> list[str]:  # noqa: 
 
 def _remove_where(client: Any, unwanted: Callable[[Any], object]) -> list[str]:  # noqa: ANN401
     with engine_errors():
-        found = client.containers.list(all=True, ignore_removed=True)
-        return _remove([container for container in found if unwanted(container)])
+        containers = client.containers.list(all=True, ignore_removed=True)
+        unwanted_containers = list(filter(unwanted, containers))
+        return _remove(unwanted_containers)
 
 
 def _remove(containers: list[Any]) -> list[str]:

@@ -91,7 +91,8 @@ def _compare_toml(base: str, new: str) -> FileEdit:
 def _toml_values(text: str) -> Mapping[str, Any]:
     if any(line.count(".") > _MAX_DOTS for line in text.split("\n")):
         raise ValueError("a line has too many dots")
-    return tomllib.loads(text)
+    values: Mapping[str, Any] = tomllib.loads(text)
+    return values
 
 
 def _is_in_table(*name: str) -> bool:

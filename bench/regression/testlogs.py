@@ -118,7 +118,6 @@ _SYMPY_WRAPPED = re.compile(r"^(test_\w+) \n(?=(?:ok|E|F)(?: +\[\w+\])?$)", re.M
 _SYMPY_LAST = re.compile(r"^(test_\w+ (?:ok|E|F)) +\[(?:OK|FAIL)\]$", re.M)
 # Before 3.11 Python prints no line end after failing subtests: "a (A) ... b (A) ... ok".
 _UNITTEST_GLUED = re.compile(r"^.* \.\.\. (?=\w+ \([\w.]+\)(?: \.\.\. |$))", re.M)
-_PASSES = ("PASSED", "XFAIL")
 _LONGEST_LINE = 500
 _NOTE, _MOST_NOTES = "Testing against Django installed in", 100
 
@@ -157,7 +156,7 @@ def cross_checked(
         names = {name for pair in _SYMPY_HEADING.findall(output) for name in pair}
         kept = _with_failed(results, names)
         counts = [int(number) for number in _SYMPY_END.findall(output)]
-        return kept if len(counts) == 1 and _count(kept, _PASSES) <= counts[0] else {}
+        return kept if len(counts) == 1 and _count(kept, PASSING) <= counts[0] else {}
     headings = [heading.splitlines() for heading in _UNITTEST_HEADING.findall(output)]
     failed = {_SUBTEST.sub(r"\1", lines[0]) for lines in headings}
     # In one of the two places the first line of a docstring may replace the name.
@@ -171,7 +170,7 @@ def cross_checked(
     counted = {name for name in failed if not _STEP_OF_CLASS.match(name)}
     skipped = _SKIPPED.search(remarks)
     may_skip = int(skipped.group(1)) if skipped else 0
-    enough = _count(kept, _PASSES) <= int(ran) - len(counted)
+    enough = _count(kept, PASSING) <= int(ran) - len(counted)
     return kept if enough and _count(kept, ("SKIPPED",)) <= may_skip else {}
 
 
@@ -188,9 +187,9 @@ def _count(results: Mapping[str, str], statuses: Collection[str]) -> int:
 Results = Mapping[str, str]
 """Test name to swebench's status: PASSED, FAILED, ERROR, SKIPPED, XFAIL."""
 
-_PASSING = frozenset({"PASSED", "XFAIL"})
+PASSING = frozenset({"PASSED", "XFAIL"})
 # As in swebench's grading of PASS_TO_PASS: a skipped test is not a regression.
-_MAINTAINED = _PASSING | {"SKIPPED"}
+_MAINTAINED = PASSING | {"SKIPPED"}
 
 
 def fallback_parser(command: str) -> str:
@@ -293,7 +292,7 @@ def _registry() -> Mapping[str, Callable[[str, Any], dict[str, str]]]:
 
 
 def passing(results: Results) -> frozenset[str]:
-    return frozenset(name for name, status in results.items() if status in _PASSING)
+    return frozenset(name for name, status in results.items() if status in PASSING)
 
 
 def failing(results: Results) -> list[str]:

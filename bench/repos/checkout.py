@@ -336,7 +336,8 @@ def renew_checkout(checkout: Checkout) -> Checkout:
     whole tree takes longer than the rest of an attempt. Only for trees to which nothing but the
     harness wrote: a process of an agent's command could still be alive and write again.
     """
-    snapshot, root = checkout.snapshot, checkout.root
+    snapshot = checkout.snapshot
+    root = checkout.root
     try:
         touched, new = differences(checkout.fresh, stamps(root))
         for path in new:

@@ -76,7 +76,8 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
 def _taken_over(checkout: Checkout) -> Iterator[Dropped]:
     root = checkout.root
     _permit(root, stat.S_IRWXU)
-    place, excluded = root / _EXCLUDE, b""
+    place = root / _EXCLUDE
+    excluded = b""
     with contextlib.suppress(OSError):
         ours = place.is_file() and not place.is_symlink()
         if ours and place.stat().st_size <= _LONGEST_EXCLUDE:

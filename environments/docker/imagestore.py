@@ -240,9 +240,11 @@ class ImageStore:
         return record
 
     def _has_room(self, record: ImageRecord) -> bool:
+        if self.limit is None or not record.images:
+            return True
         size = record.size()
-        count = len(record.images)
-        return self.limit is None or not count or size + size // count <= self.limit
+        mean = size // len(record.images)
+        return size + mean <= self.limit
 
     def _make_room(self, record: ImageRecord) -> bool:
         """Remove images until one more of their mean size fits; tell whether it does.

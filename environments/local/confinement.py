@@ -274,13 +274,23 @@ class Confined:
             yield group
 
 
+def confine(
+    limits: ResourceLimits,
+    run_key: str,
+    check: Callable[[], None],
+    warn_once: Callable[[str], None],
+) -> Confined:
+    """Return the strongest way to limit commands here; ``warn_once`` takes what it lacks."""
+    way = find_confinement()
+    for words in missing_limits(way):
+        warn_once(words)
+    return Confined(way, limits, run_key, check)
+
+
 def command_variables(python: Path | None, home: str) -> dict[str, str]:
     """Return the environment variables of a command that finds ``python`` first."""
-    system = "/usr/local/bin:/usr/bin:/bin"
-    own = {"VIRTUAL_ENV": str(python.parent.parent)} if python else {}
-    return {
-        "PATH": f"{python.parent}:{system}" if python else system,
-        **own,
+    variables = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": home,
         "USER": "harness",
         "LANG": "C.UTF-8",
@@ -289,3 +299,7 @@ def command_variables(python: Path | None, home: str) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+    if python:
+        variables["PATH"] = f"{python.parent}:{variables['PATH']}"
+        variables["VIRTUAL_ENV"] = str(python.parent.parent)
+    return variables

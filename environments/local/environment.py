@@ -31,8 +31,7 @@ from environments.local.bubblewrap import HOME, View, bubblewrap_works
 from environments.local.confinement import (
     Confined,
     command_variables,
-    find_confinement,
-    missing_limits,
+    confine,
 )
 from environments.local.folders import run_shut_in
 from environments.local.venvs import Built, Venvs, spec_key
@@ -65,10 +64,7 @@ class LocalEnvironment:
         shut_in = bubblewrap_works()
         if not shut_in:
             self.warn_once(NO_SANDBOX)
-        way = find_confinement()
-        for words in missing_limits(way):
-            self.warn_once(words)
-        confined = Confined(way, self.limits, self.run_key, self.check)
+        confined = confine(self.limits, self.run_key, self.check, self.warn_once)
         # Code that runs without a sandbox could write to files that the sandbox trusts.
         root = self.root if shut_in else self.root / "open"
         folder = root / "instances"

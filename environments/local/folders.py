@@ -44,8 +44,7 @@ from environments.local.bubblewrap import (
 from environments.local.confinement import (
     Confined,
     command_variables,
-    find_confinement,
-    missing_limits,
+    confine,
 )
 from environments.local.launcher import key_filter
 
@@ -69,11 +68,8 @@ def make_local_folders(
             "bubblewrap is not installed, or it may not make namespaces here; install it (package "
             "bubblewrap), or use --environment docker"
         )
-    way = find_confinement()
-    for words in missing_limits(way):
-        warn_once(words)
+    confined = confine(limits or ResourceLimits(), run_key, check, warn_once)
     shown = check_readable((*(python_folders(python) if python else ()), *readable))
-    confined = Confined(way, limits or ResourceLimits(), run_key, check)
     return LocalFolders(
         tuple(dict.fromkeys(shown)), command_variables(python, HOME), confined
     )
@@ -265,7 +261,10 @@ class Gated:
     def _outputs(
         self, tail: Tail, errors: Tail | None
     ) -> Iterator[tuple[IO[bytes], Tail]]:
-        outputs = ((self.process.stdout, tail), (self.process.stderr, errors))
+        outputs = (
+            (self.process.stdout, tail),
+            (self.process.stderr, errors),
+        )
         for stream, sink in outputs:
             if stream is not None and sink is not None:
                 yield stream, sink

@@ -39,7 +39,12 @@ def make_evaluator(
     if options.evaluator_python:
         raise UserError(f"--evaluator-python is not for --evaluator {kind}")
     if kind in MANUAL_TOOLS:
-        return _manual(kind, store, say)
+        from reports.evaluation.evaluators.official.manual import (
+            PROGRAMS,
+            ManualEvaluator,
+        )
+
+        return ManualEvaluator(PROGRAMS[kind], store.logs / "evaluation" / kind, say)
     if kind == EvaluatorKind.NONE:
         return NoEvaluator()
     if kind == EvaluatorKind.LOCAL:
@@ -86,12 +91,6 @@ def _official(
     folder = store.logs / "evaluation" / name
     images = _images(options, say, dataset)
     return OfficialEvaluator(TOOLS[name](settings), folder, images, say)
-
-
-def _manual(name: str, store: RunStore, say: Say) -> Evaluator:
-    from reports.evaluation.evaluators.official.manual import PROGRAMS, ManualEvaluator
-
-    return ManualEvaluator(PROGRAMS[name], store.logs / "evaluation" / name, say)
 
 
 def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:

@@ -16,6 +16,7 @@ from bench.instances.project import local_command
 from bench.instances.shape import END_MARKER, START_MARKER
 from bench.regression.runners import Runner, runner_of
 from bench.regression.testlogs import (
+    PASSING,
     cross_checked,
     fallback_parser,
     limited_output,
@@ -94,7 +95,6 @@ def test_spec(task: EvaluationTask) -> Any:  # noqa: ANN401 - swebench has no ty
 
 
 _HEAD = "swe-retry-harness: the report of pytest follows on the line "
-_PASSING = ("PASSED", "XFAIL")
 
 
 def saved(output: str, token: str) -> str:
@@ -142,13 +142,13 @@ def _confirmed(
     own = map(_file, (*row.fail_to_pass, *row.pass_to_pass))
     results = report_results(report, {*patch_paths(row.test_patch), *own})
     lines = [
-        f"{status} {name}" for name, status in results.items() if status in _PASSING
+        f"{status} {name}" for name, status in results.items() if status in PASSING
     ]
     # The parser shortens and rewrites names, so the names of the report pass through it as well.
     parse = parser_of(task)
     passed = parse("\n".join(lines)).keys()
     doubted = {
-        n for n, status in statuses.items() if status in _PASSING and n not in passed
+        n for n, status in statuses.items() if status in PASSING and n not in passed
     }
     known = parse("\n".join(f"PASSED {name}" for name in results)).keys()
     ran = {_file(name) for name in (*results, *patch_paths(row.test_patch))}

@@ -52,11 +52,11 @@ class MultiTool(OfficialTool):
 
     def groups(self, tasks: Tasks) -> Sequence[Tasks]:
         # One for each repository: the tool matches patches to rows by number alone.
-        found: dict[tuple[str, str], list[EvaluationTask]] = {}
+        groups: dict[tuple[str, str], list[EvaluationTask]] = {}
         for task in tasks:
             org, repo, _ = _pull_request(task)
-            found.setdefault((org, repo), []).append(task)
-        return list(found.values())
+            groups.setdefault((org, repo), []).append(task)
+        return list(groups.values())
 
     def _row(self, task: EvaluationTask) -> Mapping[str, object]:
         row = task.evaluation.row
@@ -78,7 +78,7 @@ class MultiTool(OfficialTool):
     def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
         for name in ("work", "logs", "report"):
             (folder.outputs / name).mkdir()
-        write_values(folder.rows("jsonl"), [self._row(task) for task in tasks])
+        write_values(folder.rows, [self._row(task) for task in tasks])
         write_values(
             folder.predictions("jsonl"), [self._prediction(task) for task in tasks]
         )
@@ -87,7 +87,7 @@ class MultiTool(OfficialTool):
         common = {
             "--workdir": folder.outputs / "work",
             "--output_dir": folder.outputs / "report",
-            "--dataset_files": folder.rows("jsonl"),
+            "--dataset_files": folder.rows,
             "--log_dir": folder.outputs / "logs",
         }
         running = {
@@ -95,7 +95,9 @@ class MultiTool(OfficialTool):
             "--patch_files": folder.predictions("jsonl"),
             "--stop_on_error": "false",
             "--need_clone": "false",
-            "--max_workers_run_instance": self.workers(tasks),
+            "--max_workers_run_instance": max(
+                min(self.settings.workers, len(tasks)), 1
+            ),
         }
         return [
             self.command(

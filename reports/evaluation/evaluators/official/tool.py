@@ -60,8 +60,9 @@ class EvaluationFolder:
     run_id: str  # unique to this evaluation; containers carry it in their names
     patches_id: str  # the same for the same patches of a run
 
-    def rows(self, suffix: str = "json") -> Path:
-        return self.inputs / f"rows.{suffix}"
+    @property
+    def rows(self) -> Path:
+        return self.inputs / "rows.jsonl"
 
     def predictions(self, suffix: str = "json") -> Path:
         return self.inputs / f"predictions.{suffix}"
@@ -156,14 +157,9 @@ class OfficialTool(ABC):
             ) from error
         return list(lacks), str(version)
 
-    def workers(self, tasks: Tasks) -> int:
-        return max(min(self.settings.workers, len(tasks)), 1)
-
-    def command(
-        self, start: Sequence[str | Path], options: Mapping[str, object]
-    ) -> list[str]:
+    def command(self, start: Sequence[str], options: Mapping[str, object]) -> list[str]:
         """Return a command of the tool's interpreter."""
-        words = [self.settings.python, *map(str, start)]
+        words = [self.settings.python, *start]
         for name, value in options.items():
             words += [name, str(value)]
         return words
