@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Protocol
 
+from core.hashing import sha256_of
 from core.money import as_number
 
 WINDOW_WORDS = "the request is longer than the model's window"
@@ -229,7 +229,7 @@ def refusal(error: str, cost: Decimal | None = Decimal()) -> RequestRefusedError
 
 def request_sha256(request: Request) -> str:
     """Return the hash that identifies a request: its text, or roles, contents and tool calls."""
-    return _sha256(json.dumps(_identity(request), ensure_ascii=True))
+    return sha256_of(json.dumps(_identity(request), ensure_ascii=True))
 
 
 def exchange_sha256(
@@ -241,23 +241,20 @@ def exchange_sha256(
     """
     asked = {"prompt" if isinstance(request, str) else "messages": _identity(request)}
     offered = {"tools": [dict(tool) for tool in tools]} if tools else {}
-    return _canonical_sha256({**options, **asked, **offered, "model": model})
+    return canonical_sha256({**options, **asked, **offered, "model": model})
 
 
 def reply_sha256(reply: Reply) -> str:
     """Return the hash of the content and the tool calls of ``reply``, without their ids."""
     calls = [[call.name, call.arguments] for call in reply.tool_calls]
-    return _canonical_sha256({"content": reply.content, "tool_calls": calls})
+    return canonical_sha256({"content": reply.content, "tool_calls": calls})
 
 
-def _canonical_sha256(value: Mapping[str, Any]) -> str:
-    return _sha256(
+def canonical_sha256(value: object) -> str:
+    """Return the hash of a JSON value, without regard to the order of its keys."""
+    return sha256_of(
         json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     )
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _identity(request: Request) -> str | list[list[Any]]:

@@ -5,7 +5,6 @@ This module does not use litellm: settings without a rule are None; ``llm.regist
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, field, fields
@@ -19,6 +18,7 @@ from pydantic import ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from core.errors import UserError
+from core.hashing import sha256_of
 from core.parsing.untrusted import MIB, DamagedError, ShallowNodes, yaml_of
 from llm.chat import Reminder
 
@@ -131,7 +131,7 @@ def our_settings() -> SettingsBook:
 def settings_sha256(settings: Mapping[str, ModelSettings]) -> str:
     """Return the hash of the settings of a run's models, by name."""
     plain = {name: said.as_json() for name, said in settings.items()}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+    return sha256_of(json.dumps(plain, sort_keys=True))
 
 
 def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:

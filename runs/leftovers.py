@@ -7,7 +7,6 @@ processes, containers and files, and a lock that the system releases when the wo
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.atomic import UNFINISHED
+from core.hashing import sha256_of
 from core.processes import RUN_VARIABLE, kill_marked, remove_tree
 from environments.docker.engine import connect
 from environments.leftovers import remove_containers
@@ -30,7 +30,7 @@ _SWEEPING = ".sweep.lock"
 
 def run_key(folder: Path) -> str:
     """Return the name by which a run's processes, containers and work folders are known."""
-    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    return sha256_of(str(folder.resolve()))[:16]
 
 
 def clean(store: RunStore, cache: Path, *, containers: bool) -> list[str]:

@@ -9,8 +9,6 @@ the whole answer. A call is finished and paid for also when the agent hangs up.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
 import re
 import secrets
@@ -45,6 +43,7 @@ from llm.chat import (
     Reply,
     RequestRefusedError,
     TimeUsedError,
+    canonical_sha256,
 )
 from llm.client import LiteLLMModel, background
 from llm.provider_errors import Wire
@@ -417,7 +416,7 @@ _NUMBER = re.compile(r"\d+")
 
 def exact_key(request: AgentRequest) -> str:
     """Return the hash of what is asked, without ids and times that differ in each run."""
-    return _sha256([request.path, _plain(request.body)])
+    return canonical_sha256([request.path, _plain(request.body)])
 
 
 def turn_key(request: AgentRequest, model: str) -> str:
@@ -427,7 +426,7 @@ def turn_key(request: AgentRequest, model: str) -> str:
     """
     task = next((m.content for m in request.conversation if m.role == "user"), "")
     parts = [request.dialect.name, model, request.streamed, request.tools]
-    return _sha256([*parts, _NUMBER.sub("0", _plain(task)), request.spoken])
+    return canonical_sha256([*parts, _NUMBER.sub("0", _plain(task)), request.spoken])
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
@@ -439,8 +438,3 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, str) and _PERHAPS_CHANGING.search(value):
         return _CHANGING.sub(lambda found: found.lastgroup or "", value)
     return value
-
-
-def _sha256(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()

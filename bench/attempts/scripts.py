@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from bench.instances.instance import Instance
 from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.suite import ProvenSetup, setup_failures
 from core.atomic import write_json_atomic
+from core.hashing import sha256_of
 from core.parsing.untrusted import read_object
 from core.worktree import Changes
 from environments.base import Session
@@ -181,7 +181,9 @@ class ScriptRunner:
         place = self.cache / f"{self._key(changes)}.json"
         known = _read(place)
         found = {
-            s.id: known[_sha256(s.text)] for s in scripts if _sha256(s.text) in known
+            s.id: known[sha256_of(s.text)]
+            for s in scripts
+            if sha256_of(s.text) in known
         }
         left = {
             n: s for n, s in enumerate(scripts, 1) if len(found.get(s.id, ())) < times
@@ -192,7 +194,7 @@ class ScriptRunner:
             # A busy machine ends a script that ends by itself at another time.
             ended = {name: codes for name, codes in ran.items() if None not in codes}
             known |= {
-                _sha256(s.text): ended[s.id] for s in left.values() if s.id in ended
+                sha256_of(s.text): ended[s.id] for s in left.values() if s.id in ended
             }
             place.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomic(place, known)
@@ -229,12 +231,12 @@ class ScriptRunner:
 
     def _key(self, changes: Changes) -> str:
         tree = sorted(
-            (path, None if data is None else hashlib.sha256(data).hexdigest())
+            (path, None if data is None else sha256_of(data))
             for path, data in changes.items()
         )
         decides = [self.revision, self.session.identity, str(self.proven.setup)]
         decides += [self.language.command]
-        return _sha256(json.dumps([*decides, tree, self.seconds]))
+        return sha256_of(json.dumps([*decides, tree, self.seconds]))
 
 
 def _read(place: Path) -> dict[str, tuple[int | None, ...]]:
@@ -248,10 +250,6 @@ def _read(place: Path) -> dict[str, tuple[int | None, ...]]:
         and codes
         and all(type(code) is int for code in codes)
     }
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -33,6 +32,7 @@ from bench.repos.mirrors import add_submodules
 from core.address import without_logins
 from core.atomic import write_json_atomic
 from core.errors import UserError
+from core.hashing import sha256_of
 from core.plaintext import Say, one_line
 from environments.base import EnvironmentKind, UnavailableError, run_once
 from environments.choice import make_environment
@@ -195,10 +195,7 @@ def prepare(values: dict[str, Any], own: OwnOptions, chosen: Collection[str]) ->
     if kind is not EnvironmentKind.DOCKER:
         commands = commands.model_copy(update={"image": ""})
         sources.pop("image", None)
-    number = (
-        issue.number
-        or hashlib.sha256(issue.text.encode("utf-8", "replace")).hexdigest()[:8]
-    )
+    number = issue.number or sha256_of(issue.text.encode("utf-8", "replace"))[:8]
     row = {
         "instance_id": f"{repository.name.replace('/', '__')}-{number}",
         "repo": repository.name,
@@ -207,7 +204,7 @@ def prepare(values: dict[str, Any], own: OwnOptions, chosen: Collection[str]) ->
         "version": repository.version,
         COMMANDS: commands.model_dump(mode="json"),
     }
-    digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()[:8]
+    digest = sha256_of(json.dumps(row, sort_keys=True))[:8]
     key = f"{row['instance_id']}-{digest}"
     write_json_atomic(repository.mirrors / f"{key}.json", [row])
     values |= {

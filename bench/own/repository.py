@@ -13,7 +13,6 @@ in the repository itself for names of commits and settings, and adds a commit th
 from __future__ import annotations
 
 import getpass
-import hashlib
 import os
 import re
 import shutil
@@ -35,6 +34,7 @@ from bench.repos.mirrors import ENV_NAME, remove_env_files
 from core.address import without_logins
 from core.errors import InfrastructureError, UserError
 from core.git import GitError, git, git_result, join_paths, split_paths
+from core.hashing import sha256_of
 from core.plaintext import one_line, some
 
 # Without a protocol, git cannot fetch what a partial clone lacks: the repository's configuration
@@ -435,7 +435,7 @@ def _mirror(cache: Path, place: str, origin: str, folder: str) -> tuple[Path, st
     owner, name = (
         re.sub(r"[^\w.-]+", "-", one, flags=re.ASCII) for one in (owner, name)
     )
-    mirrors = cache / "own" / hashlib.sha256(place.encode()).hexdigest()[:16]
+    mirrors = cache / "own" / sha256_of(place)[:16]
     mirrors.mkdir(parents=True, exist_ok=True)
     mirror = mirrors / f"{owner}__{name}.git"
     git("init", "--quiet", "--bare", "--template=", mirror, cwd=mirrors)

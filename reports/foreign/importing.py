@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from bench.attempts.candidates import PLAUSIBLE
 from bench.attempts.transcript import SeenTexts, fenced, message_block
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
+from core.hashing import sha256_of
 from core.money import as_number, in_words
 from core.plaintext import Say, counted, one_line
 from reports.data.jsonvalues import mapping
@@ -74,9 +74,7 @@ def fingerprint(path: Path) -> str:
         )
         for p in RunFiles.below(path).paths
     ]
-    return hashlib.sha256(
-        json.dumps(found).encode("utf-8", "surrogatepass")
-    ).hexdigest()
+    return sha256_of(json.dumps(found))
 
 
 def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:

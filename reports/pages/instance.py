@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from core.hashing import sha256_of
 from core.money import column
 from core.plaintext import shortened
 from reports.data.jsonvalues import mapping, objects, text, whole
@@ -178,4 +178,4 @@ def page_name(instance_id: str) -> str:
     """Return the file name of an instance's page; an unsafe id is replaced by its hash."""
     if _SAFE_NAME.fullmatch(instance_id):
         return f"{instance_id}.html"
-    return f"{hashlib.sha256(instance_id.encode('utf-8', 'replace')).hexdigest()[:32]}.html"
+    return f"{sha256_of(instance_id.encode('utf-8', 'replace'))[:32]}.html"

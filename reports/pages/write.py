@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from core.atomic import write_text_atomic
+from core.hashing import sha256_of
 from core.redaction import Redactor
 from reports.data.provenance import provenance
 from reports.data.rundata import RunData
@@ -90,7 +90,7 @@ def comparison_name(runs: Sequence[str]) -> str:
     name = "--vs--".join(runs)
     if len(name) <= _LONGEST_NAME:
         return name
-    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return f"{name[:_LONGEST_NAME]}-{sha256_of(name)[:12]}"
 
 
 def _write_instances(

@@ -6,7 +6,6 @@ The Python with the libraries that programs need is a virtual environment, or an
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from core.errors import InfrastructureError, UserError
+from core.hashing import sha256_of
 from core.parsing.untrusted import DamagedError, json_of
 from environments.base import (
     EnvironmentKind,
@@ -101,9 +101,7 @@ class TestedProgram:
 
     @cached_property
     def sha256(self) -> str:
-        return hashlib.sha256(
-            "\0".join((self.text, *self.stubs)).encode(*_ENCODING)
-        ).hexdigest()
+        return sha256_of("\0".join((self.text, *self.stubs)))
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -119,7 +117,7 @@ def _inside() -> bytes:
 def rules_sha256() -> str:
     """Identify how programs are run here: outcomes under other rules are not comparable."""
     text = repr((SECONDS, LIMITS, _VARIABLES, _STUBS)).encode()
-    return hashlib.sha256(text + _inside()).hexdigest()
+    return sha256_of(text + _inside())
 
 
 def outcome_of(folders: Folders, program: TestedProgram) -> EvaluatedProgram:
@@ -352,7 +350,7 @@ def _image(say: Callable[[str], None]) -> str:
         "Dockerfile": DOCKERFILE.read_bytes(),
         "requirements.txt": REQUIREMENTS.read_bytes(),
     }
-    digest = hashlib.sha256(b"\0".join(files.values())).hexdigest()
+    digest = sha256_of(b"\0".join(files.values()))
     name = f"{_IMAGE}:{digest[:12]}"
     with engine_errors():
         if not holds(client, name):
@@ -400,5 +398,5 @@ def _probed(
         raise InfrastructureError(
             f"Python does not run in the environment: {said}"
         ) from error
-    identity = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+    identity = sha256_of(json.dumps(decisive))
     return ProgramEnvironment(folders, identity, python.split()[0], missing)

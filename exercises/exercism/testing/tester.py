@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from random import SystemRandom
 
 from core.atomic import write_json_atomic
 from core.errors import InfrastructureError, UserError
+from core.hashing import sha256_of
 from core.parsing.untrusted import DamagedError, json_of, read_bytes
 from environments.base import EnvironmentKind
 from environments.folders import FOLDER, FolderCommand, FolderResult
@@ -40,9 +40,7 @@ _VERSION_SECONDS = 60.0
 _SHOWN = 200
 _CHANCE = SystemRandom()
 # Solutions that were judged by other rules are judged again.
-_JUDGING = hashlib.sha256(
-    Path(__file__).with_name("verdict.py").read_bytes()
-).hexdigest()
+_JUDGING = sha256_of(Path(__file__).with_name("verdict.py").read_bytes())
 _NOT_CARRIED_OUT = (
     "error: the tests do not fail as they must where a comparison is false"
 )
@@ -155,7 +153,7 @@ class ExerciseTester:
             *argv,
             *more,
         )
-        name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        name = sha256_of("\0".join(parts))
         return self.places.cache / "exercism" / folder / f"{name}.json"
 
     def versions(self, language: str) -> str:

@@ -7,7 +7,6 @@ installation do not run.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from filelock import FileLock
 
 from core.atomic import scratch_folder
 from core.errors import InfrastructureError, UserError
+from core.hashing import sha256_of
 from core.processes import run_limited, without_secrets
 from environments.base import EnvironmentKind, ResourceLimits, UnavailableError
 from environments.choice import make_folders
@@ -184,7 +184,7 @@ def prepared_folder(cache: Path, exercise: Exercise) -> Path | None:
     if not file or not needed:
         return None
     parts = "\0".join((exercise.language, *map(str, exercise.rules.prepare), *needed))
-    return prepared_root(cache) / hashlib.sha256(parts.encode()).hexdigest()[:32]
+    return prepared_root(cache) / sha256_of(parts)[:32]
 
 
 def prepare(exercises: Iterable[Exercise], cache: Path) -> dict[str, str]:
