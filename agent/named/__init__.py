@@ -5,14 +5,8 @@ The facts are those of the versions in ``tested``, seen when they ran (docs/agen
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from agent.named.agents import AGENTS as AGENTS
 from agent.named.base import NamedAgent
-
-_MODULES = "claude_code codex gemini_cli opencode qwen_code goose openhands mini_swe_agent aider"
-AGENTS: tuple[NamedAgent, ...] = tuple(
-    import_module(f"agent.named.{module}").AGENT for module in _MODULES.split()
-)
 
 
 def named_agent(name: str) -> NamedAgent | None:
