@@ -198,6 +198,8 @@ class EditFormat(ABC):
     """Whether the path is the first line inside a fence, not the line above it."""
     whole_files: bool = False
     """Whether a file in full in a fence is an edit in this format."""
+    rules: str = "format_"
+    """How the name of the prompt with its rules begins."""
     tools: tuple[Tool, ...] = ()
     """The functions that the model calls to edit; none for text formats."""
 
@@ -205,7 +207,7 @@ class EditFormat(ABC):
         """Return the rules and the example for the system message."""
         from agent.prompts import render
 
-        return render(f"format_{self.name.replace('-', '_')}", fence=fence)
+        return render(self.rules + self.name.replace("-", "_"), fence=fence)
 
     @abstractmethod
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:

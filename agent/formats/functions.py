@@ -118,10 +118,7 @@ class FunctionFormat(EngineFormat):
 class FunctionFormat2023(FunctionFormat):
     """A function format of 2023: one call with an explanation and a list of edits."""
 
-    def instructions(self, fence: str) -> str:
-        from agent.prompts import render
-
-        return render(f"2023/format_{self.name.replace('-', '_')}")
+    rules = "2023/format_"
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         for call in calls_of(reply):

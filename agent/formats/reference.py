@@ -23,7 +23,7 @@ from agent.formats.base import (
 )
 from agent.formats.diff import DiffFormat
 from agent.formats.matching.explain import explain_mismatch
-from agent.formats.matching.lines import starts_of
+from agent.formats.matching.lines import indent_of, starts_of, to_lines
 from agent.formats.reading.names import path_in_line
 from llm.chat import Reply
 
@@ -142,11 +142,7 @@ def _until(
 
 def split_lines(text: str) -> list[str]:
     """Split into lines that all end in ``\\n``; a missing final newline is added."""
-    if not text:
-        return []
-    if not text.endswith("\n"):
-        text += "\n"
-    return [line + "\n" for line in text[:-1].split("\n")]
+    return [line + "\n" for line in to_lines(text)]
 
 
 def replace_in_text(text: str, search: str, replace: str) -> str | None:
@@ -176,7 +172,7 @@ def _by_lines(whole: list[str], part: list[str], new: list[str]) -> str | None:
     exact = next(starts_of(whole, part), None) if part else 0
     if exact is not None:
         return "".join([*whole[:exact], *new, *whole[exact + len(part) :]])
-    widths = [len(line) - len(line.lstrip()) for line in [*part, *new] if line.strip()]
+    widths = [len(indent_of(line)) for line in [*part, *new] if line.strip()]
     width = min(widths, default=0)
     part, new = (
         [line[width:] if line.strip() else line for line in lines]

@@ -138,11 +138,12 @@ def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
         words = f"line {error.lineno}, column {error.colno}: {error.msg}"
         raise DamagedError(words) from error
     except RecursionError as error:
-        raise DamagedError(f"line {_deep_line(text)}: {TOO_DEEP}") from error
+        line = _deep_line(text, _TOKENS) or 1
+        raise DamagedError(f"line {line}: {TOO_DEEP}") from error
     except ValueError as error:  # Python's own limit of digits
         raise DamagedError("a number is too long") from error
     if _is_deep(value):
-        raise DamagedError(f"line {_deep_line(text)}: {TOO_DEEP}")
+        raise DamagedError(f"line {_deep_line(text, _TOKENS)}: {TOO_DEEP}")
     return value
 
 
@@ -159,13 +160,13 @@ def text_of(data: bytes) -> str:
         raise DamagedError(f"line {line}: it is not UTF-8") from error
 
 
-def _deep_line(text: str) -> int:
+def _deep_line(text: str, brackets: re.Pattern[str]) -> int:
     depth = 0
-    for token in _TOKENS.finditer(text):
+    for token in brackets.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
         if depth > DEEPEST:
             return text.count("\n", 0, token.start()) + 1
-    return 1
+    return 0
 
 
 def _is_deep(value: object) -> bool:
@@ -184,17 +185,8 @@ def _is_deep(value: object) -> bool:
 
 MOST_YAML = 32 * 1024
 """The largest YAML text in bytes: PyYAML reads it in a second."""
+# Brackets in quotes count as well: these texts have few of them.
 _BRACKETS = re.compile(r"[\[{\]}]")
-
-
-def _bracket_line(text: str) -> int:
-    # Brackets in quotes count as well: these texts have few of them.
-    depth = 0
-    for match in _BRACKETS.finditer(text):
-        depth += 1 if match[0] in "[{" else -1
-        if depth > DEEPEST:
-            return text.count("\n", 0, match.start()) + 1
-    return 0
 
 
 class ShallowNodes(yaml.composer.Composer):
@@ -233,7 +225,7 @@ def yaml_of(
     """
     if (size := len(text.encode("utf-8", "surrogatepass"))) > most:
         raise DamagedError(f"it has {size:,} bytes, and {most:,} are the most")
-    if line := _bracket_line(text):
+    if line := _deep_line(text, _BRACKETS):
         raise DamagedError(f"line {line}: {TOO_DEEP}")
     try:
         return yaml.load(text, loader)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from core.atomic import write_bytes_atomic
 from core.errors import DamagedFileError
-from core.parsing.untrusted import DamagedError, fault_of, json_of, read_bytes
+from core.parsing.untrusted import DamagedError, fault_of, object_of, read_bytes
 
 T = TypeVar("T")
 _FIX = "move the file away, or fix it"
@@ -109,12 +109,10 @@ def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | Damaged
 
 def _parsed(raw: bytes, kind: LineFormat[T]) -> T:
     try:
-        data = json_of(raw)
+        data = object_of(raw)
     except DamagedError as error:
         # The parser saw one line alone, so its line number means nothing.
         raise DamagedError(str(error).removeprefix("line 1").lstrip(":, ")) from error
-    if not isinstance(data, dict):
-        raise DamagedError("it is not a JSON object")
     try:
         return kind.model.validate_python(data)
     except ValidationError as error:

@@ -220,31 +220,29 @@ def _stripped(lines: tuple[str, ...], strip: Callable[[str], str]) -> tuple[str,
 
 def _trailing(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     bare = _stripped(tuple(have), str.rstrip)
+    every = range(len(search))
     return [
-        _one_to_one(have, start, search, replace, IndentShift())
+        _shifted(
+            have,
+            search,
+            replace,
+            range(start, start + len(search)),
+            every,
+            IndentShift(),
+        )
         for start in starts_of(bare, [line.rstrip() for line in search])
     ]
-
-
-def _one_to_one(
-    have: Lines, start: int, search: Lines, replace: Lines, shift: IndentShift
-) -> Place:
-    end = start + len(search)
-
-    def make() -> tuple[str, ...]:
-        parts = [[line] for line in have[start:end]]
-        return reindented(parts, search, replace, [shift] * len(search))
-
-    return Place(start, end, make)
 
 
 def _indented(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     bare = _stripped(tuple(have), str.strip)
     found = []
+    every = range(len(search))
     for start in starts_of(bare, [line.strip() for line in search]):
-        shift = uniform_shift(have[start : start + len(search)], search)
+        taken = range(start, start + len(search))
+        shift = uniform_shift([have[n] for n in taken], search)
         if shift is not None:
-            found.append(_one_to_one(have, start, search, replace, shift))
+            found.append(_shifted(have, search, replace, taken, every, shift))
     return found
 
 
@@ -274,23 +272,26 @@ def _without_blanks(have: Lines, search: Lines, replace: Lines) -> list[Place]:
     for at in starts_of(bare, [line.strip() for line in core]):
         taken = numbers[at : at + len(core)]
         shift = uniform_shift([have[n] for n in taken], core)
-        if shift is None:
-            continue
-        make = partial(_around_blanks, have, search, replace, taken, wanted, shift)
-        found.append(Place(taken[0], taken[-1] + 1, make))
+        if shift is not None:
+            found.append(_shifted(have, search, replace, taken, wanted, shift))
     return found
 
 
-def _around_blanks(
+def _shifted(
     have: Lines,
     search: Lines,
     replace: Lines,
     taken: Sequence[int],
     wanted: Sequence[int],
     shift: IndentShift,
-) -> tuple[str, ...]:
-    parts = counterparts(have, search, taken, wanted)
-    return reindented(parts, search, replace, [shift] * len(search))
+) -> Place:
+    """Return the place of the lines ``taken``, which stand for the lines ``wanted`` of a search."""
+
+    def make() -> tuple[str, ...]:
+        parts = counterparts(have, search, taken, wanted)
+        return reindented(parts, search, replace, [shift] * len(search))
+
+    return Place(taken[0], taken[-1] + 1, make)
 
 
 def _elided(have: Lines, search: Lines, replace: Lines) -> list[Place]:

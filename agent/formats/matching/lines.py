@@ -77,8 +77,8 @@ def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
     line ``at`` has no indentation.
     """
     heads: list[int] = []  # the outermost first
-    width = _width(lines, at)
-    if at < len(lines) and lines[at].strip() and _width(lines, at + 1) > width:
+    width = width_at(lines, at)
+    if at < len(lines) and lines[at].strip() and width_at(lines, at + 1) > width:
         heads.append(at)
     for number in range(min(at, len(lines)) - 1, -1, -1):
         if width == 0:
@@ -94,7 +94,7 @@ def scope_of(lines: Sequence[str], at: int) -> tuple[int, int]:
     return first, end_of_block(lines, first)
 
 
-def _width(lines: Sequence[str], at: int) -> int:
+def width_at(lines: Sequence[str], at: int) -> int:
     """Return the indentation at ``at``; a blank line has that of the next full one."""
     rest = islice(lines, at, None)
     return next((len(indent_of(line)) for line in rest if line.strip()), 0)

@@ -20,6 +20,7 @@ from agent.formats.matching.lines import (
     scope_of,
     starts_of,
     to_lines,
+    width_at,
     with_ends,
 )
 
@@ -182,7 +183,7 @@ def _insertions(lines: Sequence[str], edit: SearchReplace) -> list[Place]:
     if edit.line is not None:
         places = [max(0, edit.line - 1)]
     else:
-        depth = next((len(indent_of(line)) for line in new if line.strip()), 0)
+        depth = width_at(new, 0)
         heads = _last_headers(lines, edit.headers)
         places = [
             at + 1 if depth > len(indent_of(lines[at])) else end_of_block(lines, at)

@@ -62,11 +62,6 @@ class Index:
     stem_starts: Ints
     stem_identifiers: Ints
 
-    @property
-    def file_of(self) -> Ints:
-        sizes = np.diff(self.first_unit)
-        return np.repeat(np.arange(len(self.paths), dtype=np.int32), sizes)
-
     def definition(self, unit: int) -> Definition:
         """Return the definition of ``unit``; for the file's own unit it has no name."""
         return _definition(self.rows[unit])
@@ -259,7 +254,8 @@ class Lexicon:
 
     @cached_property
     def file_of(self) -> Ints:
-        return self.index.file_of
+        files = np.arange(len(self.index.paths), dtype=np.int32)
+        return np.repeat(files, np.diff(self.index.first_unit))
 
     @cached_property
     def unit_lengths(self) -> Floats:
