@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agent.named.base import NamedAgent, no_telemetry
+from agent.named.base import NamedAgent, no_telemetry, shell
 
 _CODEX_CONFIG = """model = "{model}"
 model_provider = "gateway"
@@ -55,7 +55,7 @@ AGENTS = (
     NamedAgent(
         name="claude-code",
         program="claude",
-        line=(
+        words=shell(
             "claude -p --output-format json --verbose --permission-mode bypassPermissions "
             '--model "$1" <"$0"'
         ),
@@ -86,7 +86,7 @@ AGENTS = (
     NamedAgent(
         name="codex",
         program="codex",
-        line=(
+        words=shell(
             "codex exec --json --dangerously-bypass-approvals-and-sandbox "
             '--skip-git-repo-check - <"$0"'
         ),
@@ -100,7 +100,7 @@ AGENTS = (
     NamedAgent(
         name="gemini-cli",
         program="gemini",
-        line='gemini --yolo --output-format json -m "$1" -p "$(cat "$0")"',
+        words=shell('gemini --yolo --output-format json -m "$1" -p "$(cat "$0")"'),
         dialect="generateContent",
         tested="0.61.0",
         install="npm install -g @google/gemini-cli@0.61.0",
@@ -116,7 +116,7 @@ AGENTS = (
     NamedAgent(
         name="opencode",
         program="opencode",
-        line='opencode run --format json --model "gateway/$1" "$(cat "$0")"',
+        words=shell('opencode run --format json --model "gateway/$1" "$(cat "$0")"'),
         tested="1.18.33",
         install="npm install -g opencode-ai@1.18.33",
         licence="MIT",
@@ -135,7 +135,9 @@ AGENTS = (
     NamedAgent(
         name="qwen-code",
         program="qwen",
-        line='qwen --yolo --output-format json --auth-type openai -p "$(cat "$0")"',
+        words=shell(
+            'qwen --yolo --output-format json --auth-type openai -p "$(cat "$0")"'
+        ),
         tested="0.15.10",
         install="npm install -g @qwen-code/qwen-code@0.15.10",
         licence="Apache-2.0",
@@ -150,7 +152,7 @@ AGENTS = (
     NamedAgent(
         name="goose",
         program="goose",
-        line='goose run --no-session -i "$0" --with-builtin developer',
+        words=shell('goose run --no-session -i "$0" --with-builtin developer'),
         tested="1.34.0",
         install="npm install -g @aaif/goose-binary-linux-x64@0.20.1",
         licence="Apache-2.0",
@@ -168,7 +170,7 @@ AGENTS = (
     NamedAgent(
         name="openhands",
         program="openhands",
-        line='openhands --headless --json --override-with-envs -f "$0"',
+        words=shell('openhands --headless --json --override-with-envs -f "$0"'),
         tested="1.16.0",
         install="pipx install --python 3.12 openhands==1.16.0",
         licence="MIT",
@@ -183,7 +185,7 @@ AGENTS = (
     NamedAgent(
         name="mini-swe-agent",
         program="mini",
-        line=(
+        words=shell(
             'mini -m "openai/$1" -t "$(cat "$0")" -y -l 0 --exit-immediately -o /dev/null'
         ),
         tested="2.4.6",
@@ -201,7 +203,7 @@ AGENTS = (
     NamedAgent(
         name="aider",
         program="aider",
-        line=(
+        words=shell(
             # Its own files in the checkout are not part of its edits.
             "echo '.aider*' >>.git/info/exclude; "
             'aider --model "openai/$1" --weak-model "openai/$1" --message-file "$0" '

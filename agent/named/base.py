@@ -27,8 +27,7 @@ class NamedAgent:
 
     Attributes:
         program: the command that is looked up in ``PATH``.
-        line: its command line for the shell: ``$0`` is the message file, ``$1`` the model and
-            ``$2`` the gateway's address.
+        words: its command line, with placeholders; a shell runs it where it begins with ``sh``.
         dialect: the name of the protocol in which it calls models.
         tested: the version that was run.
         install: a command that installs that version.
@@ -38,18 +37,13 @@ class NamedAgent:
 
     name: str
     program: str
-    line: str
+    words: tuple[str, ...]
     tested: str
     install: str
     licence: str
     dialect: str = "chat"
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words of the command, with placeholders."""
-        return ("sh", "-c", self.line, "{message_file}", "{model}", "{address}")
 
     @property
     def api(self) -> str:
@@ -79,6 +73,11 @@ class NamedAgent:
             return ""
         found = _VERSION.search(done.stdout + done.stderr)
         return found[0] if found else ""
+
+
+def shell(line: str) -> tuple[str, ...]:
+    """Return the words of a command line of the shell; the message file is ``$0``."""
+    return ("sh", "-c", line, "{message_file}", "{model}", "{address}")
 
 
 def no_telemetry(kind: str) -> str:
