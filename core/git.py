@@ -160,3 +160,20 @@ def split_paths(output: bytes) -> list[str]:
         if name:
             paths.append(os.fsdecode(name))
     return paths
+
+
+def blob_contents(
+    blobs: Collection[str], cwd: Path, env: Mapping[str, str] | None = None
+) -> list[bytes]:
+    """Return the contents of blobs, which are given by hash, in their order."""
+    asked = "\n".join([*blobs, ""]).encode()
+    output = git("cat-file", "--batch", cwd=cwd, stdin=asked, env=env) if blobs else b""
+    contents = []
+    end = 0
+    for _ in blobs:
+        # The line of hash, type and size is before each.
+        start = output.index(b"\n", end) + 1
+        size = int(output[end:start].split()[2])
+        contents.append(output[start : start + size])
+        end = start + size + 1
+    return contents

@@ -7,13 +7,13 @@ where they differ from it in the same blobs.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.repomap.scanning.tree import blob_hash
 from agent.workspace import TextFile
 from bench.regression.testconfig import (
     ConfigurationEdits,
@@ -23,7 +23,7 @@ from bench.regression.testconfig import (
 )
 from bench.repos.checkout import BASE_INDEX, Checkout
 from bench.repos.patches import applies, patch_paths
-from core.git import git, git_result
+from core.git import blob_contents, git, git_result
 from core.worktree import Changes, stamps
 
 _FILES = ("100644", "100755")
@@ -152,22 +152,8 @@ def _read(listing: bytes, root: Path, env: Mapping[str, str]) -> _Tree:
             files[path] = None
         else:
             others.append(path)
-    contents = _contents([*blobs.values()], root, env)
+    contents = blob_contents([*blobs.values()], root, env)
     return _Tree({**files, **dict(zip(blobs, contents, strict=True))}, tuple(others))
-
-
-def _contents(blobs: Sequence[str], root: Path, env: Mapping[str, str]) -> list[bytes]:
-    asked = "".join(f"{blob}\n" for blob in blobs).encode()
-    output = (
-        git("cat-file", "--batch", cwd=root, stdin=asked, env=env) if blobs else b""
-    )
-    found, place = [], 0
-    for _ in blobs:
-        start = output.index(b"\n", place) + 1
-        size = int(output[place:start].split()[2])
-        found.append(output[start : start + size])
-        place = start + size + 1
-    return found
 
 
 def _blobs(checkout: Checkout, changes: Changes) -> dict[str, str | None]:
@@ -176,8 +162,7 @@ def _blobs(checkout: Checkout, changes: Changes) -> dict[str, str | None]:
     for path, data in changes.items():
         blob = None
         if data is not None:
-            whole = b"blob %d\0" % len(data) + data
-            blob = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+            blob = blob_hash(data)
         if blob != (base[path].blob if path in base else None):
             blobs[path] = blob
     return blobs

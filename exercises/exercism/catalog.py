@@ -16,7 +16,7 @@ from typing import Any, cast
 from bench.repos.mirrors import GITHUB, Mirrors
 from bench.selection import INSTANCES, Selection, read_ids
 from core.errors import UserError
-from core.git import git, git_result
+from core.git import blob_contents, git, git_result
 from core.options import option, option_group
 from core.parsing.untrusted import MIB
 from exercises.exercism.exercise import CONFIG, Exercise, exercise_of, hash_of
@@ -168,12 +168,10 @@ _MOST_FILE, _MOST_TOTAL, _MOST_FILES = 32 * MIB, 256 * MIB, 200_000
 _LEFT_OUT = {".git", "__pycache__", ".pytest_cache"}
 
 
-def _collected(
-    pairs: Iterator[tuple[str, int, bytes]], place: Path
-) -> dict[str, bytes]:
+def _collected(pairs: Iterator[tuple[str, bytes]], place: Path) -> dict[str, bytes]:
     tree, total = dict[str, bytes](), 0
-    for path, size, data in pairs:
-        total += size
+    for path, data in pairs:
+        total += len(data)
         if path in tree:
             raise UserError(f"{place} holds {path!r} twice; make it again")
         if total > _MOST_TOTAL or len(tree) >= _MOST_FILES:
@@ -184,7 +182,7 @@ def _collected(
     return tree
 
 
-def _of_folder(folder: Path) -> Iterator[tuple[str, int, bytes]]:
+def _of_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
         for name in sorted(names):
@@ -192,11 +190,10 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, int, bytes]]:
             if path.is_symlink() or not path.is_file() or name.endswith(".pyc"):
                 continue
             _check_size(path, path.stat().st_size)
-            data = path.read_bytes()
-            yield path.relative_to(folder).as_posix(), len(data), data
+            yield path.relative_to(folder).as_posix(), path.read_bytes()
 
 
-def _of_archive(path: Path) -> Iterator[tuple[str, int, bytes]]:
+def _of_archive(path: Path) -> Iterator[tuple[str, bytes]]:
     try:
         # Only the annotation asks for more than `read`.
         with (
@@ -213,8 +210,7 @@ def _of_archive(path: Path) -> Iterator[tuple[str, int, bytes]]:
                     continue
                 _check_size(path / name, member.size)
                 content = tar.extractfile(member)
-                data = content.read() if content else b""
-                yield name, len(data), data
+                yield name, content.read() if content else b""
     except (
         tarfile.TarError,
         EOFError,
@@ -241,29 +237,24 @@ class _Limited:
         return data
 
 
-def _of_commit(
-    mirror: Path, commit: str, folder: str
-) -> Iterator[tuple[str, int, bytes]]:
+def _of_commit(mirror: Path, commit: str, folder: str) -> Iterator[tuple[str, bytes]]:
     """Yield blobs from the object store: ``git archive`` would obey attributes of the tree."""
     listed = git("ls-tree", "-r", "-z", "-l", commit, "--", f"{folder}/", cwd=mirror)
-    found: list[tuple[str, int, str]] = []
+    found, total = list[tuple[str, str]](), 0
     for line in filter(None, listed.decode("utf-8", "surrogateescape").split("\0")):
         facts, _, name = line.partition("\t")
         mode, kind, blob, digits = facts.split()
         if kind == "blob" and mode.startswith("100"):
             _check_size(mirror / name, int(digits))
-            found.append((_safe(name, mirror), int(digits), blob))
-    if sum(size for _, size, _ in found) > _MOST_TOTAL:
+            found.append((_safe(name, mirror), blob))
+            total += int(digits)
+    if total > _MOST_TOTAL:
         raise UserError(
             f"{mirror} is too large for exercises at {commit}; choose another commit"
         )
-    asked = "".join(f"{blob}\n" for *_, blob in found).encode()
-    every = git("cat-file", "--batch", cwd=mirror, stdin=asked)
-    start = 0
-    for name, size, _ in found:
-        start = every.index(b"\n", start) + 1  # after the line of hash, type and size
-        yield name, size, every[start : start + size]
-        start += size + 1
+    contents = blob_contents([blob for _, blob in found], mirror)
+    for (name, _), data in zip(found, contents, strict=True):
+        yield name, data
 
 
 def _check_size(path: Path, size: int) -> None:
