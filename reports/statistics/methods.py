@@ -130,21 +130,15 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
     return min(1.0, 2 * tail / (1 << differing))
 
 
-def bootstrap_difference(
-    table: PairedTable,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    confidence: float = CONFIDENCE,
-) -> Interval | None:
-    """Return the percentile bootstrap interval of the difference; None without instances.
+def bootstrap_difference(table: PairedTable) -> Interval | None:
+    """Return the 95 % percentile bootstrap interval of the difference; None without instances.
 
     Instances are drawn with replacement, each with both of its results. The numbers of each kind
     drawn have a multinomial distribution. B. Efron and R. Tibshirani, "An Introduction
     to the Bootstrap" (1993), chapters 8 and 13.
     """
     counts = [table.only_a, table.only_b, table.both + table.neither]
-    return _bootstrap([-1.0, 1.0, 0.0], counts, resamples, seed, confidence)
+    return _bootstrap([-1.0, 1.0, 0.0], counts, RESAMPLES, SEED)
 
 
 @dataclass(frozen=True)
@@ -169,7 +163,6 @@ def compare_means(
     *,
     resamples: int = RESAMPLES,
     seed: int = SEED,
-    confidence: float = CONFIDENCE,
 ) -> MeanComparison:
     """Compare the means of two runs' shares, such as pass@1 of 20 samples of each problem.
 
@@ -201,33 +194,25 @@ def compare_means(
         mean_a=fmean(a[name] for name in common) if common else None,
         mean_b=fmean(b[name] for name in common) if common else None,
         difference=fmean(changes) if common else None,
-        interval=bootstrap_mean(
-            changes, resamples=resamples, seed=seed, confidence=confidence
-        ),
+        interval=bootstrap_mean(changes, resamples=resamples, seed=seed),
         resamples=resamples,
         seed=seed,
     )
 
 
 def bootstrap_mean(
-    shares: Iterable[float],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    confidence: float = CONFIDENCE,
+    shares: Iterable[float], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Interval | None:
-    """Return the percentile bootstrap interval of a mean over problems; None without problems.
+    """Return the 95 % percentile bootstrap interval of a mean over problems; None without problems.
 
     The order of the shares does not matter.
     """
     kinds = sorted(Counter(shares).items())
     values, counts = [value for value, _ in kinds], [count for _, count in kinds]
-    return _bootstrap(values, counts, resamples, seed, confidence)
+    return _bootstrap(values, counts, resamples, seed)
 
 
-def sign_flip_test(
-    differences: Sequence[float], *, resamples: int = RESAMPLES, seed: int = SEED
-) -> float:
+def sign_flip_test(differences: Sequence[float]) -> float:
     """Return the two-sided p-value of paired differences; 1 if nothing differs.
 
     If both sides are equally good, each difference has either sign with probability 1/2. This is
@@ -240,14 +225,12 @@ def sign_flip_test(
     values = np.asarray([value for value in differences if value])
     if not len(values):
         return 1.0
-    dice, reached, observed = np.random.default_rng(seed), 0, abs(values.sum()) - 1e-9
+    dice, reached, observed = np.random.default_rng(SEED), 0, abs(values.sum()) - 1e-9
     # In parts, because many instances make a large table.
-    for done in range(0, resamples, 1000):
-        signs = dice.choice(
-            [-1.0, 1.0], size=(min(1000, resamples - done), len(values))
-        )
+    for rows in _parts(RESAMPLES):
+        signs = dice.choice([-1.0, 1.0], size=(rows, len(values)))
         reached += int((abs(signs @ values) >= observed).sum())
-    return (1 + reached) / (1 + resamples)
+    return (1 + reached) / (1 + RESAMPLES)
 
 
 def paired_p_value(pairs: Sequence[tuple[float, float]]) -> float:
@@ -301,7 +284,6 @@ def _bootstrap(
     counts: Sequence[int],
     resamples: int,
     seed: int,
-    confidence: float,
 ) -> Interval | None:
     import numpy as np
 
@@ -310,10 +292,14 @@ def _bootstrap(
         return None
     dice, chances = np.random.default_rng(seed), [count / total for count in counts]
     # In parts, because many different values make a large table.
-    rows = [min(1000, resamples - done) for done in range(0, resamples, 1000)]
     drawn = [
-        dice.multinomial(total, chances, size=n) @ np.asarray(values) for n in rows
+        dice.multinomial(total, chances, size=rows) @ np.asarray(values)
+        for rows in _parts(resamples)
     ]
     means = np.concatenate(drawn) / total
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Interval(float(low), float(high))
+
+
+def _parts(resamples: int) -> list[int]:
+    return [min(1000, resamples - done) for done in range(0, resamples, 1000)]
