@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
@@ -22,13 +22,8 @@ from exercises.exercism.results import (
     read_facts,
     read_result,
 )
-from reports.statistics.methods import (
-    Interval,
-    PairedTable,
-    Share,
-    bootstrap_difference,
-    mcnemar_exact,
-)
+from reports.statistics.comparing import compare_verdicts
+from reports.statistics.methods import Interval, PairedTable, Share
 
 # In the leaderboard's order.
 SUMS = (
@@ -268,20 +263,9 @@ def column_pairs(columns: Sequence[Column]) -> tuple[ColumnPair, ...]:
     for a, b in combinations(columns, 2):
         if a.name.repeat != b.name.repeat:
             continue
-        of_a, of_b = a.verdicts, b.verdicts
-        common = sorted({*of_a} & {*of_b})
-        table = PairedTable.of((of_a[key], of_b[key]) for key in common)
-        pair = ColumnPair(
-            a=a.label,
-            b=b.label,
-            table=table,
-            p_value=mcnemar_exact(table.only_a, table.only_b) if common else None,
-            difference=table.difference if common else None,
-            interval=bootstrap_difference(table),
-            only_a=tuple(key for key in common if of_a[key] and not of_b[key]),
-            only_b=tuple(key for key in common if of_b[key] and not of_a[key]),
-        )
-        pairs.append(pair)
+        found = compare_verdicts(a.label, a.verdicts, b.label, b.verdicts)
+        kept = {one.name: getattr(found, one.name) for one in fields(ColumnPair)}
+        pairs.append(ColumnPair(**kept))
     return tuple(pairs)
 
 
