@@ -114,7 +114,7 @@ def dataset_stats(
 
 
 def _counts(values: Iterator[str]) -> dict[str, int]:
-    return dict(sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0])))
+    return dict(Counter(sorted(values)).most_common())
 
 
 def _rows(stats: DatasetStats) -> Iterator[tuple[str, object]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -234,16 +233,9 @@ def line_of(row: Mapping[str, Any]) -> bytes:
     try:
         text = json.dumps(row, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(row), ensure_ascii=False, default=str)
+        loaded = json.loads(json.dumps(row, default=str), parse_constant=lambda _: None)
+        text = json.dumps(loaded, ensure_ascii=False)
     try:
         return f"{text}\n".encode()
     except UnicodeEncodeError:  # a lone surrogate
         return f"{json.dumps(json.loads(text))}\n".encode()
-
-
-def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

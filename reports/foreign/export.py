@@ -17,6 +17,7 @@ from core.money import as_number
 from core.plaintext import Say, counted
 from core.redaction import Redactor
 from reports.cli.options import ExportLayout
+from reports.data.rundata import StepTotals
 from reports.foreign.importing import messages_of_step
 from reports.foreign.model import ASSISTANT, AgentAttempt, AgentStep, AttemptedInstance
 from reports.foreign.readers import mini
@@ -189,12 +190,7 @@ def _atif_attempt(
         "steps": _atif_steps(steps),
         **({"subagent_trajectories": nested} if nested else {}),
         "final_metrics": _known(
-            {
-                "total_prompt_tokens": totals.prompt_tokens,
-                "total_completion_tokens": totals.completion_tokens,
-                "total_cached_tokens": totals.cached_tokens,
-                "total_cost_usd": as_number(totals.cost),
-            }
+            {f"total_{name}": value for name, value in _metrics(totals).items()}
         ),
         "extra": {KEPT: kept_values(instance, attempt), "patch": attempt.patch},
     }
@@ -215,14 +211,8 @@ def _atif_step(step: AgentStep, number: int) -> dict[str, Any]:
     if source == "agent":
         found["reasoning_content"] = step.reasoning or None
         if totals.calls != 0:
-            metrics = {
-                "prompt_tokens": totals.prompt_tokens,
-                "completion_tokens": totals.completion_tokens,
-                "cached_tokens": totals.cached_tokens,
-                "cost_usd": as_number(totals.cost),
-            }
             found |= {
-                "metrics": _known(metrics) or None,
+                "metrics": _known(_metrics(totals)) or None,
                 "llm_call_count": totals.calls,
             }
         found["tool_calls"] = [
@@ -244,6 +234,15 @@ def _atif_step(step: AgentStep, number: int) -> dict[str, Any]:
     return _known(
         {**found, "extra": _known({**extra, "seconds": step.seconds}) or None}
     )
+
+
+def _metrics(totals: StepTotals) -> dict[str, float | None]:
+    return {
+        "prompt_tokens": totals.prompt_tokens,
+        "completion_tokens": totals.completion_tokens,
+        "cached_tokens": totals.cached_tokens,
+        "cost_usd": as_number(totals.cost),
+    }
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:

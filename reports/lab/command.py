@@ -24,7 +24,7 @@ from reports.lab.replay import (
     PolicyResult,
     run_lab,
 )
-from reports.pages.markdown import NONE, Cells, percent, within
+from reports.pages.markdown import NONE, Cells, percent, points, within
 from reports.statistics.methods import ShareRange
 from runs.storage.store import RunStore
 
@@ -133,9 +133,9 @@ def lab_lines(report: LabReport, data: LabData) -> Iterator[str]:
 def _cells(each: PolicyResult, instances: int) -> Cells:
     difference, found = NONE, each.difference
     if found and found.interval:
-        reach = f"{100 * found.interval.low:+.1f} to {100 * found.interval.high:+.1f}"
         among = "" if found.problems == instances else f"; {found.problems} known"
-        difference = f"{100 * (found.difference or 0):+.1f} points ({reach}{among})"
+        reach = f"{points(found.interval)}{among}"
+        difference = f"{100 * (found.difference or 0):+.1f} points ({reach})"
     front = "" if each.front is Front.NO else each.front.value
     return (
         each.name,

@@ -16,6 +16,7 @@ from reports.pages.markdown import (
     p_value,
     paired_table,
     percent,
+    points,
     within,
 )
 from reports.pages.overview import NO_PREDICTION, Table, VerdictMark, verdict_mark
@@ -114,9 +115,8 @@ def _facts(found: RunComparison) -> Iterator[tuple[str, str]]:
     yield f"resolved by {found.b}", of(found.resolved_b)
     if found.interval and found.difference is not None:
         yield "difference", f"{100 * found.difference:+.1f} percentage points"
-        low, high = 100 * found.interval.low, 100 * found.interval.high
         drawn = f"{found.resamples:,} resamples, seed {found.seed}"
-        yield "95 % bootstrap interval", f"{low:+.1f} to {high:+.1f} points ({drawn})"
+        yield "95 % bootstrap interval", f"{points(found.interval)} points ({drawn})"
     yield "McNemar's exact test", p_value(found)
     if found.table.instances:
         costs = column([found.cost_a, found.cost_b])

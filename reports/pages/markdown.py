@@ -30,6 +30,11 @@ def within(interval: Interval | None) -> str:
     return f"{percent(interval.low)} to {percent(interval.high)}"
 
 
+def points(interval: Interval) -> str:
+    """Return the interval of a difference of shares in percentage points."""
+    return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
+
+
 def of(share: Share) -> str:
     """Return a share as ``79 of 300, 26.3 %``; ``not evaluated`` if it is unknown."""
     if share.share is None:
@@ -46,13 +51,13 @@ def run_tables(stats: RunStats) -> Iterator[str]:
     yield from denominators(stats)
 
 
-def attempt_cells(row: AttemptRow) -> tuple[str, ...]:
+def attempt_cells(row: AttemptRow) -> tuple[object, ...]:
     return (
-        str(row.attempt),
+        row.attempt,
         row.model,
-        str(row.predictions.count),
+        row.predictions.count,
         percent(row.predictions.share),
-        NONE if row.score.share is None else str(row.resolved.count),
+        NONE if row.score.share is None else row.resolved.count,
         percent(row.resolved.share),
         percent(row.score.share),
     )
@@ -140,11 +145,11 @@ def p_value(found: RunComparison) -> str:
 
 def paired_table(
     found: RunComparison,
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+) -> tuple[tuple[str, ...], tuple[Cells, ...]]:
     a, b, pairs = found.a, found.b, found.table
     rows = (
-        (f"resolved by {a}", str(pairs.both), str(pairs.only_a)),
-        (f"not by {a}", str(pairs.only_b), str(pairs.neither)),
+        (f"resolved by {a}", pairs.both, pairs.only_a),
+        (f"not by {a}", pairs.only_b, pairs.neither),
     )
     return ("", f"resolved by {b}", f"not by {b}"), rows
 
@@ -157,10 +162,9 @@ def comparison_table(found: RunComparison) -> Iterator[str]:
     yield f"- {one_line(a)} resolved {_scored(found.resolved_a)}"
     yield f"- {one_line(b)} resolved {_scored(found.resolved_b)}"
     if found.interval and found.difference is not None:
-        low, high = 100 * found.interval.low, 100 * found.interval.high
         yield (
             f"- Difference: {100 * found.difference:+.1f} percentage points (95 % bootstrap "
-            f"interval {low:+.1f} to {high:+.1f}, {found.resamples:,} resamples, seed {found.seed})"
+            f"interval {points(found.interval)}, {found.resamples:,} resamples, seed {found.seed})"
         )
     yield f"- McNemar's exact test: {p_value(found)}"
     costs = column([found.cost_a, found.cost_b])

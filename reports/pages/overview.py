@@ -16,6 +16,7 @@ from reports.pages.instance import page_name
 from reports.pages.markdown import (
     NONE,
     NOT_EVALUATED,
+    Cells,
     attempt_cells,
     of,
     percent,
@@ -72,7 +73,7 @@ class Table:
 
     title: str
     head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[Cells, ...]
     texts: int = 1  # the number of columns with texts, before those with numbers
 
 
@@ -204,7 +205,7 @@ def tables(stats: RunStats) -> tuple[Table, ...]:
             "pass@k over all attempts",
             ("k", "plausible", "resolved"),
             tuple(
-                (str(r.k), percent(r.plausible), percent(r.resolved))
+                (r.k, percent(r.plausible), percent(r.resolved))
                 for r in stats.pass_at_k
             ),
         ),
@@ -224,7 +225,7 @@ def tables(stats: RunStats) -> tuple[Table, ...]:
                 (
                     row.status.replace("_", " "),
                     each.reason.replace("_", " "),
-                    str(each.count),
+                    each.count,
                 )
                 for row in stats.failures.instances
                 for each in row.reasons
@@ -281,10 +282,10 @@ def _groups(title: str, what: str, groups: Sequence[Group]) -> Table:
     rows = tuple(
         (
             group.name,
-            str(group.predictions),
-            str(group.evaluated),
-            NONE if group.plausible is None else str(group.plausible),
-            NONE if group.resolved.share is None else str(group.resolved.count),
+            group.predictions,
+            group.evaluated,
+            NONE if group.plausible is None else group.plausible,
+            NONE if group.resolved.share is None else group.resolved.count,
             percent(group.resolved.share),
             within(group.resolved.interval),
         )
@@ -333,7 +334,7 @@ def _bought(stats: RunStats) -> Table:
     further = [step.dollars_per_further for step in every]
     rows = tuple(
         (
-            str(row.attempts),
+            row.attempts,
             f"at least {of(row.resolved)}" if row.lower_bound else of(row.resolved),
             cost,
             f"{row.further_resolved:+d}",

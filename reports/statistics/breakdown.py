@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from reports.data.rundata import InstanceData, RunData, evaluated, repository_of
@@ -52,6 +52,10 @@ class Group:
     resolved: Share
 
 
+def resolved_among(instances: Iterable[InstanceData]) -> int:
+    return sum(instance.resolved is True for instance in instances)
+
+
 def plausible_among(instances: Sequence[InstanceData]) -> int | None:
     said = [instance.plausible for instance in instances]
     return None if None in said else said.count(True)
@@ -68,10 +72,10 @@ def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
         members.setdefault((i.attempt, i.model or UNKNOWN), []).append(i)
         for a in i.attempts:
             members.setdefault((a.attempt, a.model or UNKNOWN), [])
-    good, rows = sum(i.resolved is True for i in run.instances), []
+    good, rows = resolved_among(run.instances), []
     for attempt, model in sorted(members):
         own = members[attempt, model]
-        resolved = sum(i.resolved is True for i in own)
+        resolved = resolved_among(own)
         rows.append(
             AttemptRow(
                 attempt=attempt,
@@ -137,11 +141,8 @@ def _grouped(
     groups = []
     for key in sorted({*members, *missing}):
         own = members.get(key, [])
-        known, resolved = (
-            evaluated(own) or not own,
-            sum(i.resolved is True for i in own),
-        )
-        share = Share.made(resolved, len(own) + missing[key], known=known)
+        known, whole = evaluated(own) or not own, len(own) + missing[key]
+        share = Share.made(resolved_among(own), whole, known=known)
         judged = sum(i.resolved is not None for i in own)
         groups.append(Group(key, len(own), judged, plausible_among(own), share))
     return tuple(groups)

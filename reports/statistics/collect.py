@@ -21,6 +21,7 @@ from reports.statistics.breakdown import (
     by_repository,
     by_year,
     plausible_among,
+    resolved_among,
 )
 from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, scores
 from reports.statistics.methods import Share, mean_pass_at_k
@@ -237,8 +238,7 @@ def failures(run: RunData) -> Failures:
 
 
 def _ranked(reasons: Iterable[str]) -> tuple[Reason, ...]:
-    counted = sorted(Counter(reasons).items(), key=lambda pair: (-pair[1], pair[0]))
-    return tuple(Reason(*pair) for pair in counted)
+    return tuple(Reason(*pair) for pair in Counter(sorted(reasons)).most_common())
 
 
 @dataclass(frozen=True)
@@ -380,7 +380,7 @@ class _Divisors:
 
 def effort(run: RunData) -> Effort:
     attempts = [attempt for instance in run.instances for attempt in instance.attempts]
-    per = _Divisors(len(run.instances), sum(i.resolved is True for i in run.instances))
+    per = _Divisors(len(run.instances), resolved_among(run.instances))
     outcomes = [attempt.edit for attempt in attempts if attempt.edit is not None]
     return Effort(
         attempts=per.amount([float(len(attempts))]),
@@ -508,7 +508,7 @@ def _counts(run: RunData) -> Counts:
         generated=sum(bool(i.patch.strip()) for i in run.instances),
         no_generation=sum(i.patch_known and not i.patch.strip() for i in run.instances),
         plausible=plausible_among(run.instances),
-        resolved=sum(instance.resolved is True for instance in run.instances),
+        resolved=resolved_among(run.instances),
         unresolved=sum(instance.resolved is False for instance in patched),
         not_evaluated=sum(instance.resolved is None for instance in patched),
         unfinished=len(run.unfinished),

@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.instances.dataset import ALIASES
 from bench.instances.validity import KnownValidity, Validity
 from reports.data.rundata import RunData, evaluated
+from reports.statistics.breakdown import resolved_among
 from reports.statistics.methods import Share
 
 # Rows of the published splits, from the dataset cards on the hub.
@@ -85,15 +86,14 @@ def scores(
     run: RunData, split: DatasetSplit, used: UsedValidity | None = None
 ) -> Scores:
     known = run.evaluated
-    resolved = sum(instance.resolved is True for instance in run.instances)
+    resolved = resolved_among(run.instances)
     verdicts = sum(instance.resolved is not None for instance in run.instances)
     whole = Share.made(resolved, split.size, known=known) if split.size else None
     valid = None
     if used:
         names = {*run.selected} - {*used.not_valid}
         kept = [instance for instance in run.instances if instance.instance_id in names]
-        among = sum(instance.resolved is True for instance in kept)
-        valid = Share.made(among, len(names), known=evaluated(kept))
+        valid = Share.made(resolved_among(kept), len(names), known=evaluated(kept))
     fits = whole is not None and (split.size or 0) >= len(run.selected)
     return Scores(
         evaluated=Share.made(resolved, verdicts, known=known),

@@ -179,7 +179,7 @@ def write_page(
     view = {
         "title": f"Exercism: {', '.join(dict.fromkeys(column.run for column in columns))}",
         "labels": [column.label for column in columns],
-        "columns": Table("Columns", head, tuple(tuple(map(str, row)) for row in rows)),
+        "columns": Table("Columns", head, tuple(rows)),
         "rows": [_row(folder, key, columns) for key in keys],
         "open": sum(len(column.open) for column in columns),
     }

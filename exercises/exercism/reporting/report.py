@@ -34,7 +34,7 @@ from exercises.exercism.reporting.columns import (
 from exercises.exercism.reporting.records import Record
 from exercises.reporting import csv_text
 from reports.data.jsonvalues import dollars, number, whole
-from reports.pages.markdown import NONE, of, percent, within
+from reports.pages.markdown import NONE, of, percent, points, within
 from reports.plots.style import Theme, label
 from reports.statistics.methods import Share
 
@@ -111,8 +111,8 @@ def report_lines(report: ExercismReport, width: int | None = None) -> Iterator[s
                 and around is not None
                 and pair.p_value is not None
             ):
-                reach = f"{100 * around.low:+.1f} to {100 * around.high:+.1f}"
-                cells = [f"{100 * pair.difference:+.1f}", reach, f"{pair.p_value:.4g}"]
+                difference = f"{100 * pair.difference:+.1f}"
+                cells = [difference, points(around), f"{pair.p_value:.4g}"]
             rows.append(
                 [f"{pair.a}, {pair.b}", pair.table.only_a, pair.table.only_b, *cells]
             )
