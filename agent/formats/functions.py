@@ -28,7 +28,7 @@ from agent.formats.reading.calls import (
 )
 from agent.formats.reading.fences import STRAY, writes_markers
 from agent.formats.reading.names import clean_name, resolve_existing, resolve_likely
-from agent.formats.text import other_notations
+from agent.formats.text import edits_of, lines_of
 from agent.grammars import has_errors
 from llm.chat import Reply, Tool, ToolCall
 
@@ -46,7 +46,7 @@ class FunctionFormat(EngineFormat):
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         calls = calls_of(reply)
         if not calls:
-            return other_notations(self, reply, scope)
+            return edits_of(self, reply, [lines_of(reply)], scope)
         return tuple(edit for call in calls for edit in self._call(call, scope))
 
     def _call(self, call: ToolCall, scope: ReplyScope) -> Iterator[Edit]:

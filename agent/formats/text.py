@@ -43,7 +43,7 @@ class TextFormat(EngineFormat):
 
     def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
         parts = [part for part in self.read(lines_of(reply), scope) if part]
-        edits = _edits(self, reply, parts, scope)
+        edits = edits_of(self, reply, parts, scope)
         if not edits and (calls := calls_of(reply)):
             return (
                 Unreadable("", f"there is no function {calls[0].name}. {_rules(self)}"),
@@ -51,19 +51,12 @@ class TextFormat(EngineFormat):
         return edits
 
 
-def other_notations(
-    form: EditFormat, reply: Reply, scope: ReplyScope
-) -> Sequence[Edit]:
-    """Return the edits that a reply to a format of calls has in its text."""
-    return _edits(form, reply, [lines_of(reply)], scope)
-
-
 def lines_of(reply: Reply) -> list[str]:
     """Return the lines of the reply's text, without byte-order mark and CRLF."""
     return reply.content.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
 
 
-def _edits(
+def edits_of(
     form: EditFormat, reply: Reply, parts: Sequence[Part], scope: ReplyScope
 ) -> Sequence[Edit]:
     """Return the edits of ``parts``, and of their lists those in another notation.

@@ -41,6 +41,7 @@ from bench.repos.mirrors import Mirrors
 from bench.repos.patches import submittable_patch, take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.git import git
+from core.plaintext import some
 from core.worktree import Changes
 from environments.base import Environment, EnvironmentKind
 from environments.docker.imagestore import ImageStore
@@ -407,7 +408,6 @@ def linter_for(instance: Instance) -> Linter:
     return Linter(RememberingCompiler(InterpreterCompiler(python)) if python else None)
 
 
-_NAMED = 3
 _EARLY = {
     Ending.REFUSED: AttemptStatus.ERROR,
     Ending.CONTEXT: AttemptStatus.CONTEXT,
@@ -433,17 +433,16 @@ def status_of(
 
 def faults_of(found: Examined, lost: Sequence[str]) -> str:
     """Return in words what is wrong with a tree; ``lost`` are its files in submodules."""
-    words = [f"not predicted, in a submodule: {_some(lost)}"] if lost else []
+    words = [f"not predicted, in a submodule: {_named(lost)}"] if lost else []
     if found.differing:
         words.append(
-            f"the tested tree is not the predicted one: {_some(found.differing)}"
+            f"the tested tree is not the predicted one: {_named(found.differing)}"
         )
     return "; ".join(words)
 
 
-def _some(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    return ", ".join(map(ascii, paths[:_NAMED])) + more
+def _named(paths: Sequence[str]) -> str:
+    return some([*map(ascii, paths)], 3)
 
 
 def ended_early(ending: Ending, limits: ConversationLimits) -> AttemptStatus | None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from types import TracebackType
 from typing import TextIO, cast
 
 from tqdm import tqdm
@@ -62,12 +61,7 @@ class Display:
     def __enter__(self) -> Display:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def finished(
