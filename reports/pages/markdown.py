@@ -148,8 +148,8 @@ def paired_table(
 ) -> tuple[tuple[str, ...], tuple[Cells, ...]]:
     a, b, pairs = found.a, found.b, found.table
     rows = (
-        (f"resolved by {a}", pairs.both, pairs.only_a),
-        (f"not by {a}", pairs.only_b, pairs.neither),
+        (f"resolved by {a}", str(pairs.both), str(pairs.only_a)),
+        (f"not by {a}", str(pairs.only_b), str(pairs.neither)),
     )
     return ("", f"resolved by {b}", f"not by {b}"), rows
 
