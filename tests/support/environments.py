@@ -173,7 +173,9 @@ class FolderPrepared:
 def regression_tests(
     tmp_path: Path, files: tuple[str, ...] = ("tests/test_core.py",), **changes: object
 ) -> RegressionTests:
+    """Return the tests of ``FILES``; without ``changes`` all share their baselines."""
     known = [path for path in FILES if not path.startswith("tests/") or path in files]
+    cache = tmp_path / "cache" if changes else tmp_path.parent / "baselines"
     values: dict[str, object] = {
         "instance": an_instance(),
         "session": FolderSession(tmp_path / "folder"),
@@ -181,7 +183,7 @@ def regression_tests(
         "limits": TestLimits(20, 20),
         "files": known,
         "read": FILES.get,
-        "cache": tmp_path / "cache",
+        "cache": cache,
         "identity": "folder",
         "log": logging.getLogger("test"),
     }

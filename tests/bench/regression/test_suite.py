@@ -176,7 +176,9 @@ def test_a_set_up_that_fails_in_both_tries_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_baselines_are_kept_on_disk(tmp_path: Path) -> None:
-    first, second = regression_tests(tmp_path), regression_tests(tmp_path)
+    cache = tmp_path / "cache"
+    first = regression_tests(tmp_path, cache=cache)
+    second = regression_tests(tmp_path, cache=cache)
     for tests in (first, second):
         tests.run(edit("def one():\n    return 1\n"))
     assert isinstance(first.session, FolderSession)
