@@ -187,6 +187,7 @@ def test_users_and_images_without_a_repository(
         DockerEnvironment(connect(), "sets").start(project_of(elsewhere, checkout))
 
 
+@pytest.mark.docker
 def test_a_pull_that_fails_names_the_image_as_it_is_shown(tmp_path: Path) -> None:
     """A name of SWE-bench Pro's images holds the gold commit, and this ends in a log."""
     base, _ = history(tmp_path / "repository")

@@ -313,9 +313,10 @@ def test_an_unknown_runner_leaves_the_outcome_unknown(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def baselines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache with the baselines of the usual files."""
-    place = tmp_path_factory.mktemp("baselines")
-    regression_tests(place).run(edit("def one():\n    return 3 - 2\n"))
-    return place / "cache"
+    folder = tmp_path_factory.mktemp("judged")
+    cache = folder / "cache"
+    regression_tests(folder, cache=cache).run(edit("def one():\n    return 3 - 2\n"))
+    return cache
 
 
 PLUGIN = (

@@ -25,6 +25,7 @@ from reports.validity.command import (
     validity_schema,
 )
 from reports.validity.trials import Trial
+from tests.conftest import ShareVenvs
 from tests.support.commands import Preloaded
 from tests.support.evaluated import (
     BANK,
@@ -135,8 +136,11 @@ def test_the_schema_in_the_docs_is_the_codes_own() -> None:
     "valid", [[BANK], pytest.param([*rows()], marks=pytest.mark.long)]
 )
 def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
-    tmp_path: Path, cache: Path, preloaded: Preloaded, valid: list[str]
+    tmp_path: Path, share_venvs: ShareVenvs, preloaded: Preloaded, valid: list[str]
 ) -> None:
+    # Its own: other tests expect that nothing was killed in the middle of an evaluation.
+    cache = tmp_path / "cache"
+    share_venvs(cache / "environments")
     mirrors = build_mirrors(cache / "demo-mirrors")
     words = [
         "--gold",
