@@ -23,6 +23,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 NOT_PRODUCT = frozenset({"tests", "test", ".venv", "demo", "benchmarks"})
@@ -116,6 +117,7 @@ def python_files(root: Path) -> list[Path]:
     return sorted(root.rglob("*.py"))
 
 
+@cache
 def measure_text(text: str) -> Figures:
     """Measure a module; one that this Python cannot parse counts as nothing."""
     try:

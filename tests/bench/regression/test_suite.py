@@ -325,18 +325,24 @@ PLUGIN = (
 )
 
 
+# Which files are settings is decided by the tables of test_testconfig.py.
+SETTINGS = [
+    (".pytest.ini", b"[pytest]\naddopts = -p evil\n"),
+    ("pytest.toml", b"[pytest]\naddopts = ['-p', 'evil']\n"),
+    ("setup.cfg", b"[tool:pytest]\naddopts = -p evil\n"),
+    ("pyproject.toml", b"[tool.pytest.ini_options]\naddopts = '-p evil'\n"),
+]
+
+
 @pytest.mark.parametrize(
     ("path", "content"),
     [
         ("conftest.py", PLUGIN),
         ("pytest.ini", b"[pytest]\naddopts = -p evil\n"),
-        (".pytest.ini", b"[pytest]\naddopts = -p evil\n"),
-        ("pytest.toml", b"[pytest]\naddopts = ['-p', 'evil']\n"),
-        ("setup.cfg", b"[tool:pytest]\naddopts = -p evil\n"),
-        ("pyproject.toml", b"[tool.pytest.ini_options]\naddopts = '-p evil'\n"),
         ("sitecustomize.py", b"import os\nos.environ['PYTEST_ADDOPTS'] = '-p evil'\n"),
         ("pytest.py", b"print('PASSED tests/test_core.py::test_one')\n"),
         ("evil-1.dist-info/entry_points.txt", b"[pytest11]\nevil = evil\n"),
+        *(pytest.param(*row, marks=pytest.mark.long) for row in SETTINGS),
     ],
 )
 def test_a_model_cannot_change_how_it_is_judged(
