@@ -10,11 +10,8 @@ from multiprocessing import active_children
 
 import numpy as np
 import pytest
-from datasketch import MinHash
-from datasketch.lsh import _optimal_param
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.cluster.hierarchy import DisjointSet
 
 from core.errors import InfrastructureError
 from exercises.editpack.dedup import (
@@ -65,7 +62,11 @@ def partition(sets: JoinedTexts, values: Sequence[object]) -> set[tuple[object, 
     }
 
 
+# The packages that are compared with are imported late: every process that collects tests would
+# wait for them.
 def test_the_bands_of_the_paper() -> None:
+    from datasketch.lsh import _optimal_param
+
     assert banding(0.5, 500) == (71, 7)
     for threshold, permutations in ((0.5, 500), (0.7, 256), (0.9, 40)):
         cut = banding(threshold, permutations)
@@ -98,6 +99,8 @@ def test_signatures_are_those_of_datasketch(
 ) -> None:
     chosen = random.Random(seed)
     text = " ".join(f"w{chosen.randrange(50)}" for _ in range(words))
+    from datasketch import MinHash
+
     plain = MinHash(num_perm=permutations, seed=SEED)
     for gram in grams(text):
         plain.update(gram.encode())
@@ -128,6 +131,8 @@ def test_buckets_are_rows_that_agree_in_a_band(rows: list[list[int]]) -> None:
 def test_only_pairs_that_are_alike_are_joined(
     pairs: set[tuple[int, int]], order: list[int]
 ) -> None:
+    from scipy.cluster.hierarchy import DisjointSet
+
     sets, naive = DisjointSet(range(10)), DisjointSet(range(10))
     for pair in pairs:
         naive.merge(*pair)
@@ -259,6 +264,8 @@ def test_clusters_are_near_those_of_all_pairs() -> None:
                 lines[place] = f"other_{version} = new({chosen.random()})"
             texts.append("\n".join(lines))
     sets = [grams(text) for text in texts]
+    from scipy.cluster.hierarchy import DisjointSet
+
     exact = DisjointSet(range(len(texts)))
     for one, other in combinations(range(len(texts)), 2):
         if len(sets[one] & sets[other]) >= 0.5 * len(sets[one] | sets[other]):

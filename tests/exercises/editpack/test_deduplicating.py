@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.cluster.hierarchy import DisjointSet
 
 from bench.repos.mirrors import Mirrors
 from exercises.editpack.dedup import shingles, similar
@@ -341,6 +340,8 @@ def test_mined_rows_lose_as_many_as_by_all_pairs(
     out = tmp_path / "out.jsonl"
     assert editpack("dedup", str(mined), "--out", str(out)) == 0
     texts = [with_content(one)["content"] for one in read(mined)]
+    from scipy.cluster.hierarchy import DisjointSet
+
     sets, exact = [shingles(text) for text in texts], DisjointSet(range(len(texts)))
     for one, other in combinations(range(len(sets)), 2):
         if not exact.connected(one, other) and similar(sets[one], sets[other], 0.5):
