@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from bench.instances.instance import Instance
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
@@ -25,6 +26,11 @@ MakeCheckout = Callable[[dict[str, bytes | str]], Checkout]
 ShareVenvs = Callable[[Path], None]
 _LONGEST_ID = 80
 register()
+# Neither says anything of the code, only of how busy the machine is.
+settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("suite")
 
 
 # The files that take longest. Workers take groups in this order, so long groups must start first.

@@ -102,7 +102,7 @@ def _state(folder: Path) -> dict[str, object]:
         max_size=5,
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_only_plain_files_of_the_checkout_are_touched(
     steps: list[tuple[str, str, str]],
 ) -> None:

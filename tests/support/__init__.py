@@ -43,7 +43,7 @@ def from_environment(variable: str) -> Path:
     return Path(value)
 
 
-def wait_until(done: Callable[[], object], seconds: float = 90) -> None:
+def wait_until(done: Callable[[], object], seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end, "it did not happen in time"

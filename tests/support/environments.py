@@ -180,7 +180,7 @@ def regression_tests(
         "instance": an_instance(),
         "session": FolderSession(tmp_path / "folder"),
         "choice": TestChoice.RELATED,
-        "limits": TestLimits(20, 20),
+        "limits": TestLimits(120, 120),
         "files": known,
         "read": FILES.get,
         "cache": cache,

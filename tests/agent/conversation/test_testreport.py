@@ -112,7 +112,7 @@ FAILURES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(FAILURES, FAILURES, st.integers(50, 3_000))
 def test_the_budget_is_kept(
     now: list[Failure], before: list[Failure], tokens: int

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agent.formats import format_names, get_format
@@ -71,7 +71,7 @@ def _joined(lines: list[str], newline: str, *, final: bool) -> str:
     final=st.booleans(),
     encoding=st.sampled_from(["utf-8", "latin-1", "utf-8-sig"]),
 )
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=600)
 def test_rendered_edits_give_the_text_that_was_meant(
     form: str,
     before: list[str],
@@ -112,7 +112,7 @@ def test_rendered_edits_give_the_text_that_was_meant(
 
 
 @given(form=_FORMATS, after=_TEXTS.filter(bool))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_rendered_new_files_are_written_as_they_are(
     form: str, after: list[str]
 ) -> None:
@@ -146,7 +146,7 @@ _PIECES = st.one_of(
     pieces=st.lists(_PIECES, max_size=30),
     matching=st.sampled_from(Matching),
 )
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 def test_no_reply_changes_a_file_that_no_edit_names(
     form: str, pieces: list[str], matching: Matching
 ) -> None:
@@ -218,7 +218,7 @@ _PARTS = st.lists(
 
 
 @given(form=_FORMATS, parts=_PARTS, block=st.booleans())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_no_marker_is_written(form: str, parts: list[str], block: bool) -> None:
     if block:
         parts = ["src/a.py", "```", "<<<<<<< SEARCH", "x = 1", "=======", *parts, "```"]
@@ -235,7 +235,7 @@ def test_no_marker_is_written(form: str, parts: list[str], block: bool) -> None:
 
 @pytest.mark.parametrize("form", format_names())
 @given(text=st.text())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_reply_crashes(form: str, text: str) -> None:
     with TemporaryDirectory() as folder:
         space = Workspace(Path(folder))

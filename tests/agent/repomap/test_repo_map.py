@@ -142,7 +142,7 @@ def test_no_budget_is_exceeded_and_a_larger_one_shows_more(shop: RepoMap) -> Non
     assert lengths[0] == 0 and lengths[-1] > 300
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.text(max_size=80), st.integers(0, 200))
 def test_a_models_own_counter_is_obeyed(text: str, tokens: int) -> None:
     def words(rendered: str) -> int:

@@ -103,7 +103,7 @@ def test_a_binary_file_has_no_tags() -> None:
     assert scan(b"def f(): ...\n\0", "python") == FileTags()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(sorted(SOURCES)), st.binary(max_size=60), st.integers(0, 60))
 def test_a_damaged_source_is_no_error_and_packs_to_itself(
     language: str, noise: bytes, at: int

@@ -95,7 +95,7 @@ def run_tests(tmp_path_factory: pytest.TempPathFactory) -> RunTests:
                 root / "folder", f"{sys.executable} -m {command}", files=files
             ),
             choice=TestChoice.RELATED,
-            limits=TestLimits(30, 30),
+            limits=TestLimits(120, 120),
             files=tuple(files),
             read=files.get,
             cache=root / "cache",

@@ -235,7 +235,7 @@ def test_swebench_s_parser_of_the_row_reads_what_ours_cannot() -> None:
     assert run.results == {"basics/fun.py": "PASSED", "basics/gen.py": "FAILED"}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(EXPECTED)), st.floats(0, 1), st.text(max_size=40))
 def test_damaged_output_is_no_error_and_invents_no_pass(
     name: str, at: float, noise: str

@@ -224,7 +224,7 @@ def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
         instance=an_instance(),
         session=FolderSession(tmp_path / "folder", files=files),
         choice=TestChoice.RELATED,
-        limits=TestLimits(20, 20),
+        limits=TestLimits(120, 120),
         files=list(files),
         read=files.get,
         cache=tmp_path / "cache",

@@ -206,7 +206,7 @@ def test_a_baseline_of_a_busy_moment_is_measured_again(
 
     def outcome() -> tuple[bool | None, str]:
         session = FolderSession(tmp_path / "folder", files=files)
-        limits = TestLimits(20, 6)
+        limits = TestLimits(60, 12)
         tests = regression_tests(
             tmp_path, session=session, read=files.get, limits=limits
         )
@@ -289,7 +289,7 @@ def test_a_fair_coin_is_blamed_once_in_sixteen(tmp_path: Path) -> None:
 
 def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
     files = ("tests/test_core.py", "tests/test_slow.py")
-    tests = regression_tests(tmp_path, files, limits=TestLimits(20, 6))
+    tests = regression_tests(tmp_path, files, limits=TestLimits(60, 12))
     assert tests.run(edit("def one():\n    return 1\n")).outcome is True
     assert (
         tests.note

@@ -92,7 +92,7 @@ def test_shingles_ignore_case_and_what_separates() -> None:
     assert len(shingles("a\ud800b c d e")) == 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(5, 900), st.integers(2, 40), st.integers(0, 9))
 def test_signatures_are_those_of_datasketch(
     words: int, permutations: int, seed: int
@@ -107,7 +107,7 @@ def test_signatures_are_those_of_datasketch(
     assert (signature(shingles(text), permutations) == plain.hashvalues).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.lists(st.integers(0, 2), min_size=6, max_size=6), min_size=1, max_size=30
@@ -124,7 +124,7 @@ def test_buckets_are_rows_that_agree_in_a_band(rows: list[list[int]]) -> None:
     assert sorted(map(tuple, seen)) == sorted(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.permutations(range(10))
 )
@@ -189,7 +189,7 @@ PARTS = st.tuples(st.integers(0, 12), st.integers(1, 20)).map(
 TEXTS = st.lists(PARTS, max_size=12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     TEXTS.flatmap(lambda texts: st.tuples(st.just(texts), st.permutations(texts))),
     st.booleans(),

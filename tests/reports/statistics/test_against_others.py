@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.statistics.collect import confusion
@@ -32,7 +32,6 @@ shares = st.integers(1, 3000).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(shares, st.floats(0.5, 0.999))
 def test_wilson(share: tuple[int, int], confidence: float) -> None:
     from scipy.stats import binomtest
@@ -47,7 +46,6 @@ def test_wilson(share: tuple[int, int], confidence: float) -> None:
     assert 0 <= ours.low <= count / of <= ours.high <= 1
 
 
-@settings(deadline=None)
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_mcnemar(only_a: int, only_b: int) -> None:
     from scipy.stats import binomtest
@@ -68,7 +66,6 @@ def test_mcnemar_of_many_instances() -> None:
     assert mcnemar_exact(1400, 1600) == pytest.approx(expected, rel=1e-9)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60), st.data())
 def test_pass_at_k_is_the_hypergeometric_chance(
     attempts: int, data: st.DataObject
@@ -81,7 +78,6 @@ def test_pass_at_k_is_the_hypergeometric_chance(
     assert pass_at_k(attempts, good, k) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
 def test_pass_at_k_is_the_mean_over_all_choices(
     outcomes: list[bool], data: st.DataObject
@@ -94,7 +90,6 @@ def test_pass_at_k_is_the_mean_over_all_choices(
     assert both == pytest.approx(expected / 2)
 
 
-@settings(deadline=None)
 @given(pairs)
 def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
     from sklearn.metrics import confusion_matrix
@@ -106,7 +101,6 @@ def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
     assert table == PairedTable(both, only_a, only_b, neither)
 
 
-@settings(deadline=None)
 @given(pairs)
 def test_precision_and_recall_are_sklearns(some: list[tuple[bool, bool]]) -> None:
     from sklearn.metrics import confusion_matrix, precision_score, recall_score

@@ -166,7 +166,7 @@ def worst(found: Sequence[tuple[float, int, int]]) -> Mapping[str, int]:
 _DEMANDS = st.lists(st.lists(st.integers(0, 120), max_size=6), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 6), st.integers(1, 100), _DEMANDS, st.integers())
 def test_no_minute_exceeds_its_limits_and_no_worker_starves(
     rpm: int, tpm: int, demands: list[list[int]], seed: int
