@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,20 +124,29 @@ def names(report: TestReport) -> list[str]:
 BOTH = ["tests/test_core.py::test_one", "tests/test_core.py::test_two"]
 
 
-def forms(*bad: tuple[str, ...]) -> list[Any]:
-    """Return each way with one kind of ``bad``, and one way with all; the rest is long."""
-    found = []
+def forms(ways: Collection[str], *bad: tuple[str, ...]) -> list[Any]:
+    """Return ``ways`` with one kind of ``bad``, and one way with all; the rest is long."""
+    rows = []
     for way in WAYS:
         # The first kind is the one whose leaving is not detected.
         for number, kind in enumerate(reversed(bad) if "leaving" in way else bad):
-            rest = number > 0 and way != "at import"
-            found.append(
-                pytest.param(way, *kind, marks=[pytest.mark.long] if rest else [])
-            )
-    return found
+            is_first = number == 0 and way in ways
+            marks = [] if is_first or way == "at import" else [pytest.mark.long]
+            rows.append(pytest.param(way, *kind, marks=marks))
+    return rows
 
 
-@pytest.mark.parametrize(("way", "bad"), forms((RAISES,), (BAD,)))
+# A test that fails makes four runs of pytest; unittest starts faster.
+BY_PYTEST = (
+    "at import",
+    "past the capturing",
+    "at the end",
+    "at the end, leaving with 0",
+    "later",
+)
+
+
+@pytest.mark.parametrize(("way", "bad"), forms(BY_PYTEST, (RAISES,), (BAD,)))
 def test_no_print_makes_a_failing_pytest_pass(
     by_pytest: RunTests, way: str, bad: str
 ) -> None:
@@ -176,7 +185,7 @@ def test_no_print_makes_a_passing_pytest_fail(by_pytest: RunTests, way: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("way", "bad", "end"), forms((RAISES, UNITTEST_END), (RAISES, ""), (BAD, ""))
+    ("way", "bad", "end"), forms(WAYS, (RAISES, UNITTEST_END), (RAISES, ""), (BAD, ""))
 )
 def test_no_print_makes_a_failing_unittest_pass(
     by_unittest: RunTests, way: str, bad: str, end: str
