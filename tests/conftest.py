@@ -51,6 +51,10 @@ _SLOWEST = (
 )
 
 
+# Who asks for them starts whole runs, commands or environments.
+_OF_RUNS = frozenset({"cache", "preloaded", "provider", "share_venvs"})
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups and -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests of a file in one worker, all tests with the engine in another; long ones first.
@@ -69,6 +73,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(group))
         if _requirements(item):
             item.add_marker("system")
+        if _OF_RUNS.intersection(item.fixturenames):  # type: ignore[attr-defined]
+            item.add_marker("run")
     items.sort(key=order)
 
 

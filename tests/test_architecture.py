@@ -32,6 +32,8 @@ from tests.architecture import (
 )
 from tests.support import write_files
 
+pytestmark = pytest.mark.run
+
 # A figure may be this much better than its bound before the bound has to follow.
 SLACK = 1.02
 LEFT = Path(__file__).with_name("architecture.json")

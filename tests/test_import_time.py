@@ -11,6 +11,8 @@ import pytest
 
 from tests.support import TOP
 
+pytestmark = pytest.mark.run
+
 HEAVY = {
     "datasets", "docker", "git", "jsonschema", "litellm", "matplotlib", "networkx", "numpy", "ray",
     "requests", "swebench", "tenacity", "tree_sitter",

@@ -22,6 +22,8 @@ from runs.modelsource import ReplayedModels
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, config, live, options, read
 
+pytestmark = pytest.mark.quick
+
 
 def test_a_live_run_replayed_is_byte_identical(
     tmp_path: Path, cache: Path, provider: Provider

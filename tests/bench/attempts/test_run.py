@@ -18,6 +18,8 @@ from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION
 from tests.support.runs import IDS, config, options, read
 
+pytestmark = pytest.mark.quick
+
 
 def test_a_run_writes_predictions_trajectories_and_transcripts(
     tmp_path: Path, cache: Path

@@ -24,6 +24,8 @@ from bench.regression.testlogs import (
 from tests.conftest import an_instance
 from tests.support.environments import FolderSession
 
+pytestmark = pytest.mark.run
+
 CORE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 PYTEST_FILES = {
     "thing/__init__.py": "",

@@ -31,6 +31,8 @@ from reports.evaluation.evaluators.local import LocalEvaluator
 from tests.conftest import ShareVenvs, an_instance
 from tests.support import write_files
 
+pytestmark = pytest.mark.run
+
 CORE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 SETUP = "from setuptools import setup\n\nsetup(name='thing', version='1.0', packages=['thing'])\n"
 TESTS = (

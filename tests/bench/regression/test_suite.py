@@ -30,6 +30,8 @@ from tests.support.environments import (
     regression_tests,
 )
 
+pytestmark = pytest.mark.run
+
 
 def test_a_test_that_failed_before_is_not_held_against_a_candidate(
     tmp_path: Path,

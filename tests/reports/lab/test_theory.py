@@ -12,6 +12,8 @@ from reports.lab.replay import run_lab
 from reports.statistics.methods import ShareRange
 from tests.support.labworld import SAMPLES, World, results
 
+pytestmark = pytest.mark.run
+
 MANY = 400
 
 
