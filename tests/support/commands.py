@@ -2,14 +2,17 @@
 
 The imports take seconds. Run as a module this is a process that does them once and forks for each
 command: the fork becomes what ``python harness.py`` is, with streams, environment, folder and
-signals of its own. Nothing else has happened before the fork. ``Preloaded`` starts that process.
+signals of its own. Nothing else has happened before the fork. It ends as an interpreter does, but
+does not free what was imported, which takes half a second. ``Preloaded`` starts that process.
 A ``Bomb`` makes the fork die at a chosen write.
 """
 
 from __future__ import annotations
 
 import array
+import atexit
 import builtins
+import gc
 import io
 import json
 import os
@@ -25,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from tests.support import TOP
 
@@ -37,6 +40,17 @@ COMMANDS = {
     "canitedit-generate": "exercises.canitedit.generation.command",
     "complete": "tests.support.runs",
 }
+# What the commands import when they run.
+_IMPORTED_LATER = (
+    "agent.repomap.build",
+    "bench.cli.commands",
+    "bench.cli.listing",
+    "bench.cli.own",
+    "bench.cli.tryagent",
+    "openai.resources",
+    "reports.pages.write",
+    "tenacity",
+)
 _LONGEST = 1 << 20
 _POLL = 0.01
 
@@ -251,13 +265,30 @@ def main() -> None:
     the_litellm()
     count_tokens("gpt-4o", "")  # loads an encoding, which takes most of a second
     commands = {name: import_module(module).main for name, module in COMMANDS.items()}
+    for module in _IMPORTED_LATER:
+        import_module(module)
     assert threading.active_count() == 1, "a process with threads must not be forked"
     settings = {
         name: text for name, text in os.environ.items() if before.get(name) != text
     }
+    gc.collect()
+    gc.freeze()  # collections in a fork would copy all that was imported
     orders = socket.socket(fileno=int(sys.argv[1]))
     work = _Server(orders, run_cli, commands, settings).serve()
-    sys.exit(work() if work is not None else 0)
+    if work is not None:
+        _exit(work())
+
+
+def _exit(code: int) -> NoReturn:
+    """End this process as an interpreter ends, without freeing its objects."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        sys.exit(code)  # the interpreter says so
+    os._exit(code)
 
 
 _CALLS = ("fsync", "replace", "rename", "write", "unlink", "mkdir")
