@@ -270,6 +270,7 @@ def _other_run(output: str, instance: Instance, runner: Runner, token: str) -> T
     if (
         not parsed.results
         and runner is Runner.SCRIPT
+        and instance.log_parser
         and instance.log_parser in _registry()
     ):
         parser = _registry()[instance.log_parser]
