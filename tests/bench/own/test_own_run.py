@@ -35,14 +35,18 @@ FIXED = SOURCE.replace("a - b", "a + b")
 
 
 def test_tests_decide_between_the_models_and_the_tree_stays(
-    world: World, calc: Path
+    world: World, tmp_path: Path
 ) -> None:
+    """Failures from before never count."""
+    broken = "def test_broken():\n    assert False\n"
+    calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_other.py": broken})
     world.record("local/calc", WRONG, RIGHT)
     before = state(calc)
     done = world.start(calc, *PYTEST, "--patch", str(world.folder / "fix.diff"))
     assert done.returncode == 0, done.stdout
-    assert "`python -m pytest`: 2 pass, 0 fail" in done.stdout
-    assert "Tests after: all tests: 2 pass, 0 fail" in done.stdout
+    assert "`python -m pytest`: 2 pass, 1 fail" in done.stdout
+    assert "Tests after: all tests: 2 pass, 1 fail" in done.stdout
+    assert "tests/test_other.py::test_broken" in done.stdout
     assert [one["test_outcome"] for one in world.prediction["all_results"]] == [
         False,
         True,
@@ -56,36 +60,23 @@ def test_tests_decide_between_the_models_and_the_tree_stays(
         and "**Plausible**: " in summary
         and "+    return a + b" in (summary)
     )
+    assert "`tests/test_other.py::test_broken`" in summary
 
 
 def test_no_plausible_candidate_is_exit_code_1_and_not_applied(
     world: World, calc: Path
 ) -> None:
-    world.record("local/calc", WRONG, WRONG)
+    world.record("local/calc", WRONG)
     before = state(calc)
-    done = world.start(calc, *PYTEST, "--apply")
+    alone = (*PYTEST, "--models", "a", "--apply")
+    done = world.start(calc, *alone)
     assert (done.returncode, state(calc)) == (1, before)
     assert "not applied, because it is not plausible" in done.stdout
     assert "a * b" in (world.run / "candidate.patch").read_text()
     # The same command again has the same result without another attempt.
-    again = world.start(calc, *PYTEST, "--apply", "--apply-anyway")
+    again = world.start(calc, *alone, "--apply-anyway")
     assert again.returncode == 1 and "1 done before" in again.stdout
     assert "return a * b" in (calc / "lib/calc.py").read_text().split("mul")[0]
-
-
-def test_failures_from_before_never_count(world: World, tmp_path: Path) -> None:
-    broken = "def test_broken():\n    assert False\n"
-    calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_other.py": broken})
-    world.record("local/calc", RIGHT)
-    done = world.start(calc, *PYTEST)
-    assert done.returncode == 0, done.stdout
-    assert (
-        "2 pass, 1 fail" in done.stdout
-        and "tests/test_other.py::test_broken" in done.stdout
-    )
-    assert (
-        "`tests/test_other.py::test_broken`" in (world.run / "summary.md").read_text()
-    )
 
 
 def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None:
@@ -186,8 +177,8 @@ def test_all_tests_do_not_excuse_a_related_one(world: World, tmp_path: Path) -> 
         tmp_path / "calc",
         {**FILES, **tests},
     )
-    world.record("local/calc", WRONG, WRONG)
-    done = world.start(calc, *PYTEST, "--branch", "bad")
+    world.record("local/calc", WRONG)
+    done = world.start(calc, *PYTEST, "--models", "a", "--branch", "bad")
     assert done.returncode == 1, done.stdout
     assert world.prediction["all_results"][0]["test_outcome"] is False
     assert "bad" not in run_git(calc, "branch")
@@ -397,6 +388,7 @@ def test_the_same_command_continues_after_ctrl_c(
     said, _ = process.communicate(timeout=60)
     assert (process.returncode, state(calc)) == (130, before), said
     asked = len(provider.requests)
+    provider.answers.clear()
     provider.will_answer(RIGHT[1])
     done = world.start(calc, *live(provider))
     assert done.returncode == 0, done.stdout
