@@ -93,6 +93,7 @@ def test_after_a_kill_the_same_command_continues(
     process.kill()
     process.wait(60)
     assert shown(calc) == ""
+    provider.answers.clear()
     provider.will_answer(RIGHT[1])
     done = start(world, calc, *live)
     assert done.returncode == 0 and "continuing from what it left" in done.stdout, (
