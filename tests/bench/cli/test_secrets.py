@@ -76,15 +76,6 @@ def test_a_key_reaches_no_output_of_a_whole_run(
 
     env = {**os.environ, "OPENAI_API_KEY": SECRET}
     quoting = {"message": f"Incorrect API key provided: {SECRET}"}
-    # A refusal, a server that is down, a key that is refused; replies never know the key.
-    provider.will_answer(
-        "textkit/slug.py",
-        EDIT,
-        Answer(status=400, error=quoting),
-        Answer(status=500, error=quoting),
-        Answer(status=500, error=quoting),
-        Answer(status=401, error=quoting),
-    )
     live = [
         "--models",
         "gpt-4o",
@@ -95,7 +86,19 @@ def test_a_key_reaches_no_output_of_a_whole_run(
         "--tries",
         "1",
     ]
-    said = harness(*live, "--run", "live", "--environment", "local")
+    # Replies never know the key.
+    provider.will_answer("textkit/slug.py", EDIT)
+    tested = ("--environment", "local", "--instances", "demo__textkit-1")
+    said = harness(*live, "--run", "live", *tested)
+    # A refusal, a server that is down, a key that is refused.
+    provider.answers.clear()
+    provider.will_answer(
+        Answer(status=400, error=quoting),
+        Answer(status=500, error=quoting),
+        Answer(status=500, error=quoting),
+        Answer(status=401, error=quoting),
+    )
+    said += harness(*live, "--run", "refused", "--environment", "none")
     assert "[OPENAI_API_KEY]" in said and "refused the key" in said
     prints = "import os, sys; print(os.environ); sys.exit(1)"
     command = f"command:{sys.executable} -c '{prints}'"
