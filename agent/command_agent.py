@@ -27,7 +27,6 @@ from core.processes import CommandResult, Tail, remove_tree, run_limited
 from core.redaction import Redactor
 from llm.chat import (
     BudgetUsedError,
-    Call,
     Message,
     ReplayExhaustedError,
     Reply,
@@ -130,8 +129,9 @@ class CommandAgent:
             cost=spent.cost,
             seconds=round(ended.result.seconds, 3),
             model=task.model_name,
+            request_sha256=request_sha256([asked]),
         )
-        task.transcript.calls.append(Call(request_sha256([asked]), reply))
+        task.transcript.calls.append(reply)
         return AgentResult(None, notes, ending)
 
     def _through_gateway(

@@ -24,7 +24,7 @@ from agent.conversation.testreport import TestReport
 from agent.formats.base import Matching, OnFailure
 from agent.lint import Linter
 from core.worktree import Changes as Changes
-from llm.chat import Call, ChatModel, Message
+from llm.chat import ChatModel, Message, Reply
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Transcript:
     """Messages and calls of an attempt, filled by the agent and kept after any end."""
 
     messages: list[Message] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Reply] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

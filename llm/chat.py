@@ -5,17 +5,62 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from core.hashing import sha256_of
-from core.money import as_number
+from core.money import as_number, dollars_or_none
 
 WINDOW_WORDS = "the request is longer than the model's window"
 """The words, after the model's name, that stand in records for a ``WindowExceededError``."""
 _TOO_LONG = re.compile(rf"\S+: {WINDOW_WORDS}\b")
+
+AnyText = Annotated[str, InstanceOf()]
+"""A text in a file; pydantic's own accept no unpaired surrogates, which models write."""
+Whole = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+IfAny = Field(exclude_if=lambda value: not value)
+"""Of a value that files have only where it says something."""
+
+
+def or_none(value: object, check: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401
+    """Return a value of a file that was checked; None where it is none of its type."""
+    try:
+        return check(value)
+    except ValidationError:
+        return None
+
+
+OrUnknown = WrapValidator(or_none)
+"""Of a value that is unknown where a file says nothing that can be read."""
+
+
+def _dollars(value: object) -> object:
+    """Return an amount as dollars; true and false are no numbers, so they are unknown."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Decimal):
+        return value
+    return dollars_or_none(value)  # type: ignore[arg-type]
+
+
+DollarsNumber = Annotated[
+    Decimal | None, BeforeValidator(_dollars), PlainSerializer(as_number)
+]
+"""Dollars; a number in a file."""
 
 Tool = Mapping[str, Any]
 """A function that a model may call: ``name``, ``description`` and ``parameters`` (JSON schema)."""
@@ -25,9 +70,9 @@ Tool = Mapping[str, Any]
 class ToolCall:
     """A call of a tool; ``arguments`` is the model's JSON, which may be broken."""
 
-    name: str
-    arguments: str
-    id: str = ""
+    name: AnyText
+    arguments: AnyText
+    id: AnyText = ""
 
 
 @dataclass(frozen=True)
@@ -38,20 +83,16 @@ class Message:
         tool_call_id: the call that a ``tool`` message answers.
         images: addresses of images that belong to the message.
         lane: the number of its conversation, where an agent held several; 0 is the first.
+        reasoning: what a model said before its answer, in runs of other harnesses.
     """
 
-    role: str
-    content: str
-    tool_calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str = ""
-    images: tuple[str, ...] = ()
-    lane: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        plain = asdict(self)
-        return {
-            key: plain[key] for key in plain if plain[key] or key in ("role", "content")
-        }
+    role: AnyText
+    content: AnyText = ""
+    tool_calls: Annotated[tuple[ToolCall, ...], IfAny] = ()
+    tool_call_id: Annotated[AnyText, IfAny] = ""
+    images: Annotated[tuple[AnyText, ...], IfAny] = ()
+    lane: Annotated[Whole, IfAny] = 0
+    reasoning: Annotated[AnyText, IfAny] = ""
 
 
 Request = Sequence[Message] | str
@@ -60,24 +101,13 @@ Request = Sequence[Message] | str
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call, counted by the provider; the prompt's include the cached ones."""
+    """Tokens that the provider counted; the prompt's include the cached ones; None is unknown."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    @classmethod
-    def of_json(cls, raw: object) -> Usage | None:
-        """Return the tokens in a value of a file, None for an empty value."""
-        if not raw:
-            return None
-        counts = raw.values() if isinstance(raw, dict) else [None]
-        if not all(type(count) is int and count >= 0 for count in counts):
-            raise ValueError("the tokens are not counts")
-        try:
-            return cls(**raw)  # type: ignore[arg-type]
-        except TypeError as error:
-            raise ValueError("the tokens have other names") from error
+    prompt_tokens: Whole | None = None
+    completion_tokens: Whole | None = None
+    cached_tokens: Whole | None = None
 
 
 @dataclass(frozen=True)
@@ -94,25 +124,29 @@ class Reply:
             of earlier versions, and for a request that is not known in full.
         body: the provider's whole answer as it came, for a coding agent that reads it itself
             (``agent.gateway``); empty otherwise.
+        request_sha256: identifies the request as a part of its attempt; empty where the record
+            does not have it.
     """
 
-    content: str
+    content: AnyText
     truncated: bool = False
-    usage: Usage | None = None
-    cost: Decimal | None = None
-    seconds: float = 0.0
-    model: str = ""
+    usage: Annotated[Usage | None, OrUnknown] = None
+    cost: Annotated[DollarsNumber, OrUnknown] = None
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    model: AnyText = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    exchange_sha256: str | None = None
-    body: str = ""
+    exchange_sha256: Annotated[AnyText | None, IfAny] = None
+    body: Annotated[AnyText, IfAny] = ""
+    request_sha256: Annotated[AnyText, IfAny] = ""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the reply for journals and trajectories, which have its exchange beside it."""
-        plain = {**asdict(self), "cost": as_number(self.cost)}
-        del plain["exchange_sha256"]
-        if not self.body:
-            del plain["body"]
-        return plain
+    @property
+    def sha256_pair(self) -> tuple[str | None, str]:
+        """The hashes of the exchange (None if unknown) and of the reply: do replies vary?"""
+        return self.exchange_sha256, reply_sha256(self)
+
+
+REPLY = TypeAdapter(Reply)
+"""Reads and writes replies in files."""
 
 
 class Reminder(str, Enum):
@@ -133,34 +167,14 @@ class Traits:
         prefill: the model continues a last message of the role ``assistant``.
     """
 
-    context: int | None = None
+    context: Whole | None = None
     prefill: bool = False
     reminder: Reminder = Reminder.SYSTEM
-    images: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the traits for a trajectory; without ``images``, as before there were any."""
-        plain = asdict(self)
-        return plain if self.images else {k: plain[k] for k in plain if k != "images"}
+    images: Annotated[bool, IfAny] = False
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call of an attempt, for the trajectory."""
-
-    request_sha256: str
-    reply: Reply
-
-    def as_json(self) -> dict[str, Any]:
-        exchange = self.reply.exchange_sha256
-        hashes = {"request_sha256": self.request_sha256}
-        hashes |= {"exchange_sha256": exchange} if exchange else {}
-        return {**hashes, **self.reply.as_json()}
-
-    @property
-    def sha256_pair(self) -> tuple[str | None, str]:
-        """The hashes of the exchange (None if unknown) and of the reply: do replies vary?"""
-        return self.reply.exchange_sha256, reply_sha256(self.reply)
+TRAITS = TypeAdapter(Traits | None)
+"""Reads and writes traits in files; None where a file has none."""
 
 
 class ChatModel(Protocol):

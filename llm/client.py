@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from core.errors import InfrastructureError
 from llm.chat import (
+    REPLY,
     Message,
     Reply,
     Request,
@@ -48,7 +49,6 @@ from llm.registry import (
     the_litellm,
     traits,
 )
-from llm.replay import reply_of_json
 from llm.settings import ModelSettings
 from llm.tokens import count_tokens, size
 
@@ -304,7 +304,8 @@ class LiteLLMModel:
             tool_calls=tool_calls_of(message),
         )
         # What a journal gets must be readable when the reply is needed again.
-        reply_of_json(json.loads(json.dumps(reply.as_json())))
+        journaled = json.dumps(REPLY.dump_python(reply, mode="json"))
+        REPLY.validate_python(json.loads(journaled))
         return reply
 
     def _cost(self, response: Any, usage: Usage | None) -> Decimal | None:  # noqa: ANN401
@@ -444,8 +445,9 @@ def usage_of(response: Any) -> Usage | None:  # noqa: ANN401
         return None
     details = getattr(usage, "prompt_tokens_details", None)
     cached = getattr(details, "cached_tokens", None) or 0
-    found = Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)
-    return found if cached <= found.prompt_tokens else None
+    if cached > usage.prompt_tokens:
+        return None
+    return Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)
 
 
 def _possible(counts: object) -> bool:

@@ -27,8 +27,10 @@ class Price:
     input: Decimal
     output: Decimal
 
-    def cost(self, usage: Usage) -> Decimal:
+    def cost(self, usage: Usage) -> Decimal | None:
         """Return the cost of a call without a discount for cached tokens, which is unknown."""
+        if usage.prompt_tokens is None or usage.completion_tokens is None:
+            return None
         return self.bound(usage.prompt_tokens, usage.completion_tokens)
 
     def bound(self, prompt_tokens: int, output_tokens: int) -> Decimal:

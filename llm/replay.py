@@ -12,16 +12,14 @@ from core.errors import UserError
 from core.money import dollars_or_none
 from core.parsing.untrusted import damage_at, read_object
 from llm.chat import (
-    Call,
+    REPLY,
+    TRAITS,
     Message,
-    Reminder,
     ReplayExhaustedError,
     Reply,
     RequestRefusedError,
     Tool,
-    ToolCall,
     Traits,
-    Usage,
     estimate_tokens,
     refusal,
     request_sha256,
@@ -47,7 +45,7 @@ class RecordedAttempt:
     number: int
     model: str
     edit_format: str
-    calls: tuple[Call, ...]
+    calls: tuple[Reply, ...]
     cost: Decimal | None
     refusal: str = ""
     traits: Traits | None = None
@@ -91,9 +89,9 @@ class ReplayModel:
             raise ReplayExhaustedError("the recording has no reply to this request")
         self._served.add(index)
         if calls[index].request_sha256 == wanted:
-            return calls[index].reply
+            return calls[index]
         # It answers another request than the one that is recorded with it.
-        return replace(calls[index].reply, exchange_sha256=None)
+        return replace(calls[index], exchange_sha256=None, request_sha256="")
 
 
 @dataclass
@@ -104,19 +102,15 @@ class RecordedGate(OpenGate):
         calls: those of the attempt that were not served yet.
     """
 
-    calls: list[Call]
+    calls: list[Reply]
 
     def recorded(
         self, request_sha256: str, exchange_sha256: str | None = None
     ) -> Reply | None:
         for number, call in enumerate(self.calls):
             same = call.request_sha256 == request_sha256
-            if (
-                call.reply.exchange_sha256 == exchange_sha256
-                if exchange_sha256
-                else same
-            ):
-                return self.calls.pop(number).reply
+            if call.exchange_sha256 == exchange_sha256 if exchange_sha256 else same:
+                return self.calls.pop(number)
         return None
 
     def begin(self, ask: PlannedCall) -> str:
@@ -148,10 +142,7 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
     recorded = raw.get("recorded") or {}
     temperature = raw.get("temperature")
     if "calls" in raw:
-        calls = [
-            Call(c.get("request_sha256") or "", reply_of_json({**c, "cost": _cost(c)}))
-            for c in raw["calls"]
-        ]
+        calls = [REPLY.validate_python(call) for call in raw["calls"]]
     else:
         calls = _from_messages(raw)
     return RecordedAttempt(
@@ -161,7 +152,7 @@ def _attempt(raw: Mapping[str, Any]) -> RecordedAttempt:
         calls=tuple(calls),
         cost=dollars_or_none(_cost(recorded)),
         refusal=str(raw.get("error") or ""),
-        traits=traits_of_json(raw.get("traits")),
+        traits=TRAITS.validate_python(raw.get("traits")),
         temperature=float(temperature)
         if isinstance(temperature, (int, float))
         else None,
@@ -187,51 +178,13 @@ def _cost(raw: Mapping[str, Any]) -> float | None:
     return None if isinstance(cost, bool) else cost
 
 
-def traits_of_json(raw: Mapping[str, Any] | None) -> Traits | None:
-    """Return the traits in an attempt of a trajectory."""
-    if raw is None:
-        return None
-    if isinstance(raw["context"], bool) or not isinstance(raw["context"], int | None):
-        raise TypeError("`context` is not a number of tokens")
-    images = bool(raw.get("images"))
-    return Traits(
-        raw["context"], bool(raw["prefill"]), Reminder(raw["reminder"]), images
-    )
-
-
-def reply_of_json(raw: Mapping[str, Any]) -> Reply:
-    """Return the reply in a call of a trajectory."""
-    if not isinstance(raw["content"], str):
-        raise TypeError("`content` is not a text")
-    return Reply(
-        content=raw["content"],
-        truncated=bool(raw.get("truncated", False)),
-        usage=Usage.of_json(raw.get("usage")),
-        cost=dollars_or_none(raw.get("cost")),
-        seconds=float(raw.get("seconds", 0.0)),
-        model=str(raw.get("model", "")),
-        tool_calls=tuple(ToolCall(**call) for call in raw.get("tool_calls", ())),
-        exchange_sha256=exchange_of(raw),
-        body=str(raw.get("body") or ""),
-    )
-
-
-def exchange_of(raw: Mapping[str, Any]) -> str | None:
-    found = raw.get("exchange_sha256")
-    if not isinstance(found, str | None):
-        raise TypeError("`exchange_sha256` is not a text")
-    return found
-
-
-def _from_messages(raw: Mapping[str, Any]) -> list[Call]:
+def _from_messages(raw: Mapping[str, Any]) -> list[Reply]:
     replies = [str(m["content"]) for m in raw["messages"] if m["role"] == "assistant"]
     cost = dollars_or_none(_cost(raw.get("recorded") or {}))
     if cost is None or not replies:
-        return [Call("", Reply(text)) for text in replies]
+        return [Reply(text) for text in replies]
     # Equal parts; the last includes the rounding, so the sum is exact.
     share = Decimal(int(cost.scaleb(10)) // len(replies)).scaleb(-10)
     last = cost - share * (len(replies) - 1)
     shares = [*[share] * (len(replies) - 1), last]
-    return [
-        Call("", Reply(text, cost=c)) for text, c in zip(replies, shares, strict=True)
-    ]
+    return [Reply(text, cost=c) for text, c in zip(replies, shares, strict=True)]

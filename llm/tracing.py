@@ -156,11 +156,14 @@ def _note_reply(span: Span, reply: Reply) -> None:
     if reply.cost is not None:
         span.set_attribute("retry_harness.cost_usd", float(reply.cost))
     if reply.usage:
-        span.set_attribute("gen_ai.usage.input_tokens", reply.usage.prompt_tokens)
-        span.set_attribute("gen_ai.usage.output_tokens", reply.usage.completion_tokens)
-        span.set_attribute(
-            "gen_ai.usage.cache_read.input_tokens", reply.usage.cached_tokens
-        )
+        counts = {
+            "input_tokens": reply.usage.prompt_tokens,
+            "output_tokens": reply.usage.completion_tokens,
+            "cache_read.input_tokens": reply.usage.cached_tokens,
+        }
+        for name, count in counts.items():
+            if count is not None:
+                span.set_attribute(f"gen_ai.usage.{name}", count)
 
 
 @cache

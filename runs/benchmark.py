@@ -172,10 +172,10 @@ class Benchmark(ABC, Generic[V]):
                 self.complete(finished, coordinator)
         finally:
             named = {
-                (one.model, call.reply.model)
+                (one.model, call.model)
                 for one in finished.attempts
                 for call in one.calls
-                if call.reply.model
+                if call.model
             }
             # Names of models in replies are noted at once, because the run may be killed.
             if new := named - self._returned:

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.shutdown import Shutdown
-from llm.chat import Call
+from llm.chat import Reply
 from runs.calls.coordinator import AttemptGate, WorkerCalls, recorded_calls
 from runs.calls.journal import JournalEntry
 from runs.progress.state import JobStatus, Steps, WorkStep
@@ -89,7 +89,7 @@ class KeptAttempt(Protocol):
     def model(self) -> str: ...
 
     @property
-    def calls(self) -> Sequence[Call]: ...
+    def calls(self) -> Sequence[Reply]: ...
 
     def as_trajectory(self) -> dict[str, Any]: ...
 

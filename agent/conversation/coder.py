@@ -45,7 +45,6 @@ from agent.formats.reading.fences import shortest_fence
 from agent.prompts import fill, render
 from agent.workspace import Workspace
 from llm.chat import (
-    Call,
     ChatModel,
     Message,
     Reminder,
@@ -154,7 +153,7 @@ class Coder:
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     on_failure: OnFailure = OnFailure.KEEP
     messages: list[Message] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Reply] = field(default_factory=list)
     image_urls: tuple[str, ...] = ()
     _edit: CheckOutcome = None
     _counts: list[ReplyCounts] = field(default_factory=list)
@@ -240,7 +239,7 @@ class Coder:
             reply = self.model.complete(request, self.edit_format.tools)
         if self.setup.again:
             self._shown.sent()
-        self.calls.append(Call(request_sha256(request), reply))
+        self.calls.append(replace(reply, request_sha256=request_sha256(request)))
         if step.prefill:
             # The model continued its last message: join both.
             reply = replace(reply, content=request.pop().content + reply.content)

@@ -37,7 +37,6 @@ from agent.gateway.provider import (
 from core.errors import InfrastructureError, StoppedError, UserError
 from llm.chat import (
     BudgetUsedError,
-    Call,
     Message,
     ReplayExhaustedError,
     Reply,
@@ -80,7 +79,7 @@ class _Lane:
     tools: list[str]
     spoken: list[list[Any]] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Reply] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ class Gateway:
         ]
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[Reply]:
         """The answered calls, in the order of ``messages``."""
         return [call for lane in self._lanes for call in lane.calls]
 
@@ -353,7 +352,7 @@ class Gateway:
                 self._lanes.append(lane)
             lane.spoken = [*request.spoken, spoken(said)]
             lane.messages = [*request.conversation, said]
-            lane.calls.append(Call(turn, reply))
+            lane.calls.append(replace(reply, request_sha256=turn))
 
 
 async def respond(asked: web.Request, channel: Channel) -> web.StreamResponse:

@@ -278,7 +278,7 @@ class Attempt:
             except BaseException as error:
                 gate.end(ticket, Failed(str(error), transient=False, billed=True))
                 raise
-            gate.end(ticket, Answered(task.transcript.calls[-1].reply))
+            gate.end(ticket, Answered(task.transcript.calls[-1]))
             return work
 
     def _step(self, model: str, step: WorkStep) -> None:

@@ -8,6 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from bench.attempts.candidates import (
     NEVER_PLAUSIBLE,
     PLAUSIBLE,
@@ -17,10 +19,11 @@ from bench.attempts.candidates import (
 )
 from bench.repos.patches import submittable_patch
 from core.money import as_number, total
-from llm.chat import Call, Message, ToolCall, Traits
-from llm.replay import reply_of_json, traits_of_json
+from llm.chat import REPLY, TRAITS, Message, Reply, Traits
 from runs.progress.overview import recorded_status
 from runs.storage.store import RunStore
+
+_MESSAGES = TypeAdapter(tuple[Message, ...])
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class AttemptRecord:
     edited_files: tuple[str, ...] = ()
     reflections: int = 0
     messages: tuple[Message, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[Reply, ...] = ()
     error: str = ""
     seconds: float = 0.0
     failing: tuple[str, ...] = ()
@@ -103,9 +106,9 @@ class AttemptRecord:
             "edit_format": self.edit_format,
             "temperature": self.temperature,
             "status": self.status.value,
-            "traits": self.traits.as_json() if self.traits else None,
-            "messages": [message.as_json() for message in self.messages],
-            "calls": [call.as_json() for call in self.calls],
+            "traits": TRAITS.dump_python(self.traits, mode="json"),
+            "messages": _MESSAGES.dump_python(self.messages, mode="json"),
+            "calls": [REPLY.dump_python(call, mode="json") for call in self.calls],
             "reflections": self.reflections,
             "seconds": round(self.seconds, 3),
             "error": self.error,
@@ -154,33 +157,24 @@ class AttemptRecord:
             edit_format=raw["edit_format"],
             try_=int(raw["try"]),
             temperature=raw["temperature"],
-            traits=traits_of_json(raw["traits"]),
+            traits=TRAITS.validate_python(raw["traits"]),
             status=status,
             model_patch=said["model_patch"],
             dropped_files=tuple(raw["dropped_files"]),
             added_files=tuple(said["added_files"]),
             edited_files=tuple(said["edited_files"]),
             reflections=int(raw["reflections"]),
-            messages=tuple(map(_message, raw["messages"])),
-            calls=tuple(
-                Call(str(c["request_sha256"]), reply_of_json(c)) for c in raw["calls"]
-            ),
+            messages=_MESSAGES.validate_python(raw["messages"]),
+            calls=tuple(map(REPLY.validate_python, raw["calls"])),
             error=str(raw["error"]),
             seconds=float(raw["seconds"]),
             told_of=tuple(raw.get("told_of") or ()),
         )
 
 
-def _message(raw: Mapping[str, Any]) -> Message:
-    calls = tuple(ToolCall(**call) for call in raw.get("tool_calls") or ())
-    images = tuple(map(str, raw.get("images") or ()))
-    answers, lane = raw.get("tool_call_id") or "", int(raw.get("lane") or 0)
-    return Message(raw["role"], raw["content"], calls, answers, images, lane)
-
-
 def total_cost(records: Sequence[AttemptRecord]) -> Decimal | None:
     """Return the dollars of all calls of ``records``, None when one of them is unknown."""
-    return total(call.reply.cost for record in records for call in record.calls)
+    return total(call.cost for record in records for call in record.calls)
 
 
 def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:

@@ -25,7 +25,7 @@ from core.hashing import sha256_of
 from core.parsing.untrusted import read_object
 from core.worktree import Changes
 from environments.base import Session
-from llm.chat import Call, ChatModel, Message, RequestRefusedError, request_sha256
+from llm.chat import ChatModel, Message, RequestRefusedError, request_sha256
 from runs.jobs import JobContext
 from runs.slots import WaitingModel
 
@@ -294,9 +294,10 @@ class ScriptWriter:
             self.record = replace(self.record, messages=messages)
             raise
         said = Message("assistant", reply.content)
+        call = replace(reply, request_sha256=request_sha256([asked]))
         self.record = replace(
             self.record,
             messages=(*self.record.messages, asked, said),
-            calls=(*self.record.calls, Call(request_sha256([asked]), reply)),
+            calls=(*self.record.calls, call),
         )
         return reply.content

@@ -76,7 +76,7 @@ def _left(checkout: Checkout, *, ours: bool) -> tuple[str, tuple[str, ...]]:
 def _lines(
     config: RunConfig, work: AgentResult, task: Task, seconds: float, patch: str
 ) -> Iterator[str]:
-    replies = [call.reply for call in task.transcript.calls]
+    replies = task.transcript.calls
     usages = [reply.usage for reply in replies if reply.usage]
     yield f"agent     {config.agent}"
     yield f"instance  {_INSTANCE}"
@@ -84,8 +84,8 @@ def _lines(
     yield f"time      {seconds:.1f} s"
     yield f"cost      {in_words(total(reply.cost for reply in replies))}"
     into, out = (
-        sum(u.prompt_tokens for u in usages),
-        sum(u.completion_tokens for u in usages),
+        sum(u.prompt_tokens or 0 for u in usages),
+        sum(u.completion_tokens or 0 for u in usages),
     )
     yield f"tokens    {f'{into:,} in, {out:,} out' if usages else 'unknown'}"
     for message in task.transcript.messages[1:]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ from bench.instances.instance import Instance
 from bench.repos.patches import submittable_patch
 from core.errors import UserError
 from core.parsing.untrusted import Keys
-from llm.chat import Message, Traits, request_sha256
+from llm.chat import TRAITS, Message, Reply, Traits, request_sha256
 from llm.registry import traits
 from llm.settings import ModelSettings
 from reports.data.jsonvalues import mapping, objects, text
@@ -165,12 +165,12 @@ class InstanceCheck:
         if recorded is None or record.traits is None:
             return
         # A reply to another request than the recorded one has no hash of its exchange.
-        known = [replace(call.reply, exchange_sha256=None) for call in recorded.calls]
+        known = [_without_hashes(call) for call in recorded.calls]
         for number, call in enumerate(record.calls, 1):
-            if replace(call.reply, exchange_sha256=None) not in known:
+            if _without_hashes(call) not in known:
                 yield f"call {number} is not one of the replayed recording"
-        traits = (recorded.traits or Traits()).as_json()
-        yield from all_differences(record.traits.as_json(), traits, ("traits",))
+        traits = recorded.traits or Traits()
+        yield from all_differences(asdict(record.traits), asdict(traits), ("traits",))
 
     def _of_model(
         self, config: Mapping[str, Any], raw: Mapping[str, Any], record: AttemptRecord
@@ -183,9 +183,8 @@ class InstanceCheck:
         if config.get("replay") is None:
             expected |= {"model": model["name"], "edit_format": model["edit_format"]}
             if raw["traits"] is not None:
-                expected["traits"] = traits(
-                    ModelSettings(**model["settings"])
-                ).as_json()
+                settings = ModelSettings(**model["settings"])
+                expected["traits"] = TRAITS.dump_python(traits(settings), mode="json")
         yield from all_differences({key: raw.get(key) for key in expected}, expected)
         same = (
             mapping(self.described.get("deciding")).get("prompts_sha256")
@@ -200,6 +199,10 @@ class InstanceCheck:
         if reminder != "none" and found != _REMINDED.get(reminder):
             name = record.edit_format
             yield f"messages are not those of the format {name} with the reminder {reminder}"
+
+
+def _without_hashes(reply: Reply) -> Reply:
+    return replace(reply, exchange_sha256=None, request_sha256="")
 
 
 # In reasons of version 0.12, and of this version.
@@ -302,7 +305,7 @@ def wrong_request(record: AttemptRecord) -> str:
     """Return which call of ``record`` does not match its messages; empty if all match."""
     if not record.calls or is_outside(record.edit_format):
         return ""
-    last = record.calls[-1].reply.content
+    last = record.calls[-1].content
     if record.messages and not record.messages[-1].content.endswith(last):
         return f"the last message is not the reply of call {len(record.calls)}"
     requests = list(_requests(record))
@@ -311,7 +314,7 @@ def wrong_request(record: AttemptRecord) -> str:
         message.content for message in record.messages if message.role == "assistant"
     ]
     replied, found = (
-        "".join(call.reply.content for call in record.calls),
+        "".join(call.content for call in record.calls),
         "".join(shown),
     )
     # The oldest rounds were left out if the messages do not begin with the first request.
@@ -335,6 +338,6 @@ def _requests(record: AttemptRecord) -> Iterator[Sequence[Message]]:
             continue
         yield record.messages[:number]
         for call in record.calls:
-            start = message.content.removesuffix(call.reply.content)
+            start = message.content.removesuffix(call.content)
             if start and start != message.content:
                 yield [*record.messages[:number], Message("assistant", start)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,7 @@ from bench.instances.instance import split_row
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.parsing.untrusted import read_object
 from core.plaintext import Say, counted
-from llm.chat import Call
-from llm.replay import reply_of_json
+from llm.chat import REPLY
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.jsonvalues import mapping, objects
 from reports.data.predictions import (
@@ -444,7 +442,7 @@ def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
         if replayed:
             expected: list[LedgerLine] = []
             for raw in attempts:
-                replies = [Call("", reply_of_json(call)) for call in raw["calls"]]
+                replies = list(map(REPLY.validate_python, raw["calls"]))
                 expected += replayed_lines(name, raw["attempt"], raw["model"], replies)
         else:
             paths = journals_of(store.journals, name)
@@ -477,8 +475,9 @@ def _unasked(
     known = []
     for asked, ended in entries:
         if isinstance(ended, AnsweredEntry):
-            call = Call(asked.request_sha256, reply_of(asked, ended))
-            plain = json.loads(json.dumps(call.as_json()))
+            reply = reply_of(asked, ended)
+            call = replace(reply, request_sha256=asked.request_sha256)
+            plain = REPLY.dump_python(call, mode="json")
             known.append((asked.attempt, asked.model, plain))
     if not known:
         return

@@ -17,15 +17,14 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.functional_serializers import PlainSerializer
-from pydantic.functional_validators import BeforeValidator, PlainValidator
+from pydantic.functional_validators import BeforeValidator
 
 from core.money import as_number, as_text, dollars_or_none
 from core.redaction import Redactor
-from llm.chat import Reply, refusal
+from llm.chat import AnyText, IfAny, Reply, refusal
 from llm.gate import Answered, CallOutcome, PlannedCall, Refused
-from llm.replay import reply_of_json
 from runs.calls.budget import BudgetLimits, LimitScope, OverBudgetError
 from runs.storage.jsonlines import LineFormat, read_lines
 
@@ -41,15 +40,6 @@ class EntryKind(str, Enum):
     DENIED = "denied"
 
 
-def _reply(value: Reply | Mapping[str, Any]) -> Reply:
-    try:
-        return value if isinstance(value, Reply) else reply_of_json(value)
-    except (ArithmeticError, KeyError, TypeError) as error:
-        raise ValueError(f"is not a reply: {error}") from error
-
-
-# Pydantic's own texts accept no unpaired surrogates, which models write.
-_Text = Annotated[str, InstanceOf()]
 DollarsOrNone = Annotated[
     Decimal | None,
     BeforeValidator(lambda v: v if isinstance(v, Decimal) else dollars_or_none(v)),
@@ -66,15 +56,13 @@ class AskedEntry(_Entry):
     """A request that is about to be sent; it costs at most ``bound``, None if no price is known."""
 
     kind: Literal[EntryKind.ASKED] = EntryKind.ASKED
-    call: _Text
+    call: AnyText
     attempt: Annotated[int, Field(strict=True)]
-    model: _Text
-    request_sha256: _Text
-    exchange_sha256: Annotated[
-        _Text | None, Field(exclude_if=lambda value: not value)
-    ] = None
+    model: AnyText
+    request_sha256: AnyText
+    exchange_sha256: Annotated[AnyText | None, IfAny] = None
     bound: DollarsText
-    at: _Text = ""
+    at: AnyText = ""
 
     @classmethod
     def of(cls, call: str, attempt: int, ask: PlannedCall) -> AskedEntry:
@@ -90,39 +78,39 @@ class AskedEntry(_Entry):
 
 
 class AnsweredEntry(_Entry):
-    """The provider answered; the exchange of ``reply`` stands in the request's entry."""
+    """The provider answered; the hashes of ``reply`` stand in the request's entry."""
 
     kind: Literal[EntryKind.ANSWERED] = EntryKind.ANSWERED
-    call: _Text
-    reply: Annotated[Reply, PlainValidator(_reply), PlainSerializer(Reply.as_json)]
+    call: AnyText
+    reply: Reply
 
 
 class RefusedEntry(_Entry):
     """The provider will never answer the request."""
 
     kind: Literal[EntryKind.REFUSED] = EntryKind.REFUSED
-    call: _Text
+    call: AnyText
     cost: Annotated[DollarsOrNone, PlainSerializer(as_number)]
-    error: _Text
+    error: AnyText
 
 
 class FailedEntry(_Entry):
     """No answer this time; see ``llm.gate.Failed``."""
 
     kind: Literal[EntryKind.FAILED] = EntryKind.FAILED
-    call: _Text
+    call: AnyText
     transient: bool = True
     billed: bool = False
     reached: bool = True
     retry_after: float | None = None
-    error: _Text
+    error: AnyText
 
 
 class LostEntry(_Entry):
     """The call was pending when its process died: it may be billed, at most its bound."""
 
     kind: Literal[EntryKind.LOST] = EntryKind.LOST
-    call: _Text
+    call: AnyText
     cost: DollarsText
 
 
@@ -130,7 +118,7 @@ class DeniedEntry(_Entry):
     """The limit that kept an instance from its next call: the option, and its value then."""
 
     kind: Literal[EntryKind.DENIED] = EntryKind.DENIED
-    model: _Text
+    model: AnyText
     limit: LimitScope
     value: Annotated[Decimal, PlainSerializer(as_text)]
 
@@ -205,7 +193,8 @@ def append_line(path: Path, entry: Mapping[str, Any], *, durable: bool) -> None:
 def end_of(call: str, outcome: CallOutcome, redact: Redactor) -> EndEntry:
     """Return the entry that ends ``call``, redacted where providers quote keys: in errors."""
     if isinstance(outcome, Answered):
-        return AnsweredEntry(call=call, reply=outcome.reply)
+        reply = replace(outcome.reply, request_sha256="", exchange_sha256=None)
+        return AnsweredEntry(call=call, reply=reply)
     said = {**asdict(outcome), "error": redact(outcome.error)}
     return (RefusedEntry if isinstance(outcome, Refused) else FailedEntry)(
         call=call, **said

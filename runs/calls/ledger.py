@@ -14,12 +14,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from core import money
 from core.atomic import write_text_atomic
 from core.money import as_text, dollars_or_none
-from llm.chat import Call, Usage
+from llm.chat import Reply, Usage
 from runs.calls.journal import (
     JOURNAL,
     AnsweredEntry,
@@ -59,7 +59,7 @@ class LedgerLine:
     attempt: Annotated[int, Field(strict=True)]
     model: str
     cost: DollarsText
-    usage: Annotated[Usage | None, BeforeValidator(Usage.of_json)] = None
+    usage: Usage | None = None
 
     @classmethod
     def of_call(
@@ -155,7 +155,7 @@ class Ledger:
 
 
 def replayed_lines(
-    instance_id: str, attempt: int, model: str, calls: Iterable[Call]
+    instance_id: str, attempt: int, model: str, calls: Iterable[Reply]
 ) -> Iterator[LedgerLine]:
     """Yield the lines of the replayed replies of an attempt: what they once cost."""
     for number, call in enumerate(calls, 1):
@@ -165,8 +165,8 @@ def replayed_lines(
             instance_id=instance_id,
             attempt=attempt,
             model=model,
-            cost=call.reply.cost,
-            usage=call.reply.usage,
+            cost=call.cost,
+            usage=call.usage,
         )
 
 
@@ -205,9 +205,9 @@ def tokens(lines: Iterable[LedgerLine]) -> Usage:
     """Return the sum of the tokens that providers reported."""
     used = [line.usage for line in lines if line.usage is not None]
     return Usage(
-        sum(usage.prompt_tokens for usage in used),
-        sum(usage.completion_tokens for usage in used),
-        sum(usage.cached_tokens for usage in used),
+        sum(usage.prompt_tokens or 0 for usage in used),
+        sum(usage.completion_tokens or 0 for usage in used),
+        sum(usage.cached_tokens or 0 for usage in used),
     )
 
 

@@ -127,7 +127,7 @@ def test_exit_codes_are_recorded(tmp_path: Path) -> None:
     assert work == AgentResult(None, "the agent ended with exit code 3", Ending.FAILED)
     assert output(task) == "so far\n"
     (call,) = task.transcript.calls
-    assert (call.reply.cost, call.reply.model) == (None, "vendor/model name")
+    assert (call.cost, call.model) == (None, "vendor/model name")
 
 
 def test_time_is_up_for_it_and_all_that_it_started(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_endless_and_binary_output_is_cut(tmp_path: Path) -> None:
         (
             '{"cost": 0, "calls": 3, "tokens": {"prompt": 5, "completion": 2}}',
             0.0,
-            Usage(5, 2),
+            Usage(5, 2, 0),
             "",
         ),
         ("{}", None, None, ""),
@@ -224,9 +224,9 @@ def test_a_result_file_that_is_no_file(tmp_path: Path) -> None:
 def test_the_cost_is_read_from_the_file_that_the_template_names(tmp_path: Path) -> None:
     code = "import sys; open(sys.argv[1], 'w').write('{\"cost\": 0.25}')"
     _, task = run(tmp_path, python(code, "{result_file}"))
-    assert task.transcript.calls[0].reply.cost == 0.25
+    assert task.transcript.calls[0].cost == 0.25
     work, task = run(tmp_path, python(code.replace("0.25", "x"), "{result_file}"))
-    assert task.transcript.calls[0].reply.cost is None
+    assert task.transcript.calls[0].cost is None
     assert "result file is wrong" in work.error
 
 

@@ -10,10 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from core.errors import InfrastructureError, UserError
 from llm.chat import (
-    Call,
+    REPLY,
     Message,
     Reply,
     RequestRefusedError,
@@ -28,7 +29,7 @@ from llm.client import LiteLLMModel
 from llm.gate import OpenGate
 from llm.options import Sampling
 from llm.provider_errors import RetryPolicy
-from llm.replay import RecordedAttempt, ReplayModel, reply_of_json
+from llm.replay import RecordedAttempt, ReplayModel
 from llm.settings import ModelSettings
 from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider
@@ -298,19 +299,19 @@ def test_the_reply_counts_with_its_calls_and_without_their_ids() -> None:
 
 
 def test_a_call_keeps_its_exchange_in_a_trajectory_and_an_older_one_has_none() -> None:
-    known = Call("a" * 64, Reply("hi", exchange_sha256="b" * 64))
-    assert known.sha256_pair == ("b" * 64, reply_sha256(known.reply))
-    assert reply_of_json(known.as_json()) == known.reply
-    older = Call("a" * 64, Reply("hi"))
-    assert "exchange_sha256" not in older.as_json()
-    assert reply_of_json(older.as_json()).exchange_sha256 is None
-    with pytest.raises(TypeError, match="exchange_sha256"):
-        reply_of_json({**older.as_json(), "exchange_sha256": 5})
+    known = Reply("hi", exchange_sha256="b" * 64, request_sha256="a" * 64)
+    assert known.sha256_pair == ("b" * 64, reply_sha256(known))
+    assert REPLY.validate_python(REPLY.dump_python(known, mode="json")) == known
+    older = REPLY.dump_python(Reply("hi", request_sha256="a" * 64), mode="json")
+    assert "exchange_sha256" not in older
+    assert REPLY.validate_python(older).exchange_sha256 is None
+    with pytest.raises(ValidationError, match="exchange_sha256"):
+        REPLY.validate_python({**older, "exchange_sha256": 5})
 
 
 def test_a_replay_has_the_recorded_exchange_only_for_the_recorded_request() -> None:
-    reply = Reply("hi", exchange_sha256="b" * 64)
-    calls = (Call(request_sha256(ASK), reply), Call(request_sha256(ASK), reply))
-    replayed = ReplayModel(RecordedAttempt(1, "m", "diff", calls, None))
+    asked = request_sha256(ASK)
+    reply = Reply("hi", exchange_sha256="b" * 64, request_sha256=asked)
+    replayed = ReplayModel(RecordedAttempt(1, "m", "diff", (reply, reply), None))
     assert replayed.complete(ASK) == reply
     assert replayed.complete(ASK[1:]) == Reply("hi")

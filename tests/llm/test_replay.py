@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 
 from core.errors import UserError
-from llm.chat import Call, Message, ReplayExhaustedError, Reply, request_sha256
+from llm.chat import Message, ReplayExhaustedError, Reply, request_sha256
 from llm.replay import RecordedAttempt, ReplayModel, read_trajectory
 
 ONE, TWO = [Message("user", "one")], [Message("user", "two")]
 
 
-def attempt(*calls: Call) -> RecordedAttempt:
+def attempt(*calls: Reply) -> RecordedAttempt:
     return RecordedAttempt(1, "m", "diff", calls, None)
 
 
 def test_a_matching_hash_comes_before_order_and_each_reply_is_served_once() -> None:
     model = ReplayModel(
         attempt(
-            Call("", Reply("a")),
-            Call(request_sha256(TWO), Reply("b")),
-            Call(request_sha256(TWO), Reply("c")),
+            Reply("a"),
+            Reply("b", request_sha256=request_sha256(TWO)),
+            Reply("c", request_sha256=request_sha256(TWO)),
         )
     )
     assert [model.complete(m).content for m in (TWO, ONE, TWO)] == ["b", "a", "c"]
@@ -30,7 +30,7 @@ def test_a_matching_hash_comes_before_order_and_each_reply_is_served_once() -> N
 
 
 def test_without_hashes_replies_come_in_order() -> None:
-    model = ReplayModel(attempt(Call("", Reply("a")), Call("", Reply("b"))))
+    model = ReplayModel(attempt(Reply("a"), Reply("b")))
     assert [model.complete(ONE).content, model.complete(ONE).content] == ["a", "b"]
 
 
@@ -40,7 +40,7 @@ def test_a_foreign_trajectory_has_only_messages(tmp_path: Path) -> None:
     raw = {"attempt": 2, "model": "opus", "edit_format": "diff", "messages": messages}
     path.write_text(json.dumps({"attempts": [{**raw, "recorded": {"cost": 0.5}}]}))
     recorded = read_trajectory(path)[2]
-    assert (recorded.model, recorded.calls[0].reply) == ("opus", Reply("!", cost=0.5))
+    assert (recorded.model, recorded.calls[0]) == ("opus", Reply("!", cost=0.5))
 
 
 @pytest.mark.parametrize("cost", [True, False, None])
@@ -57,7 +57,7 @@ def test_a_cost_that_is_not_a_number_is_unknown(tmp_path: Path, cost: object) ->
         }
         path.write_text(json.dumps({"attempts": [raw | said]}))
         recorded = read_trajectory(path)[2]
-        assert (recorded.cost, recorded.calls[0].reply) == (None, Reply("!"))
+        assert (recorded.cost, recorded.calls[0]) == (None, Reply("!"))
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"attempts": [{}]}', "[]"])

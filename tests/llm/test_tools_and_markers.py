@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
-from llm.chat import Message, Reminder, ToolCall, Traits, request_sha256
+from llm.chat import TRAITS, Message, Reminder, ToolCall, Traits, request_sha256
 from llm.client import LiteLLMModel, RetryPolicy, continuation, messages_as_sent
 from llm.gate import OpenGate
 from llm.registry import map_entry
@@ -280,7 +281,7 @@ def test_images_are_sent_after_their_text(provider: Provider) -> None:
     model(provider).complete(shown)
     assert provider.requests[0]["messages"][1]["content"][1] == part
     assert request_sha256(shown) != request_sha256([ASK[0], Message("user", "see")])
-    assert "images" not in ASK[1].as_json()
+    assert "images" not in TypeAdapter(Message).dump_python(ASK[1])
 
 
 def test_the_map_or_a_rule_says_whether_a_model_takes_images(
@@ -291,5 +292,5 @@ def test_the_map_or_a_rule_says_whether_a_model_takes_images(
     assert model(
         provider, "openai/own", settings=ModelSettings(images=True)
     ).traits.images
-    assert "images" not in Traits().as_json()
-    assert Traits(images=True).as_json()["images"] is True
+    assert "images" not in TRAITS.dump_python(Traits())
+    assert TRAITS.dump_python(Traits(images=True))["images"] is True

@@ -72,7 +72,7 @@ class ScriptProvider(Provider):
         return self._answer(self.recorded[try_ * 2 + model + 1], step, hang=0.02)
 
     def _answer(self, attempt: RecordedAttempt, nth: int, hang: float) -> Answer:
-        replies = [call.reply.content for call in attempt.calls]
+        replies = [call.content for call in attempt.calls]
         return Answer(replies[nth] if nth < len(replies) else "That is all.", hang=hang)
 
 

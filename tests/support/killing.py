@@ -66,7 +66,7 @@ class DemoProvider(Provider):
 
 def _recorded(name: str) -> dict[int, list[str]]:
     attempts = read_trajectory(DEMO_DATASET / "replies" / f"{name}.json")
-    return {n: [call.reply.content for call in a.calls] for n, a in attempts.items()}
+    return {n: [call.content for call in a.calls] for n, a in attempts.items()}
 
 
 def hashes(provider: Provider) -> Counter[str]:

@@ -228,8 +228,8 @@ def completion_of(program: str, reply: Reply) -> Completion:
     tokens = None
     if reply.usage is not None:
         tokens = TokenCounts(
-            prompt_tokens=reply.usage.prompt_tokens,
-            completion_tokens=reply.usage.completion_tokens,
+            prompt_tokens=reply.usage.prompt_tokens or 0,
+            completion_tokens=reply.usage.completion_tokens or 0,
         )
     return Completion(
         program=program,

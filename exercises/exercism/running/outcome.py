@@ -22,7 +22,7 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, TryResult
 from exercises.exercism.running.config import RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation
-from llm.chat import Call, Message, Reply, Traits, Usage
+from llm.chat import Message, Reply, Traits, Usage
 from runs.modelsource import Turn
 from runs.storage.versions import HARNESS_VERSION, versions
 
@@ -65,7 +65,7 @@ class ExerciseAttempt:
     tried: tuple[TryResult, ...] = ()
     replies: tuple[ReplyCounts, ...] = ()
     messages: tuple[Message, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[Reply, ...] = ()
     edit: bool | None = None
     edited_files: tuple[str, ...] = ()
     temperature: float | None = None
@@ -74,13 +74,13 @@ class ExerciseAttempt:
     @property
     def seconds(self) -> float:
         """Seconds of calls and tests, those to earlier processes included."""
-        called = sum(call.reply.seconds for call in self.calls)
+        called = sum(call.seconds for call in self.calls)
         return round(called + sum(one.seconds for one in self.tried), 3)
 
     def result(self, errors: int) -> ExerciseResult:
         exercise, name, calls = self.exercise, self.column.name, self.calls
         used, choice = (
-            [call.reply.usage or Usage() for call in calls],
+            [call.usage or Usage() for call in calls],
             self.column.choice,
         )
         outputs = [one.output for one in self.tried]
@@ -91,8 +91,8 @@ class ExerciseAttempt:
             model=name.model,
             edit_format=name.edit_format,
             tests_outcomes=tuple(one.solved for one in self.tried),
-            cost=total(call.reply.cost for call in calls),
-            duration=round(sum(call.reply.seconds for call in calls), 3),
+            cost=total(call.cost for call in calls),
+            duration=round(sum(call.seconds for call in calls), 3),
             test_timeouts=sum(one.timed_out for one in self.tried),
             commit_hash=versions()["harness_commit"] or HARNESS_VERSION,
             # A replayed refusal is in no journal.
@@ -105,12 +105,12 @@ class ExerciseAttempt:
             indentation_errors=sum(
                 raised("IndentationError", output) for output in outputs
             ),
-            lazy_comments=sum(lazy_comments(call.reply) for call in calls),
+            lazy_comments=sum(lazy_comments(call) for call in calls),
             editor_model=choice.name if choice.architect else None,
             editor_edit_format=choice.edit_format if choice.architect else None,
             reasoning_effort=choice.parts[0].settings.reasoning_effort,
-            prompt_tokens=sum(usage.prompt_tokens for usage in used),
-            completion_tokens=sum(usage.completion_tokens for usage in used),
+            prompt_tokens=sum(usage.prompt_tokens or 0 for usage in used),
+            completion_tokens=sum(usage.completion_tokens or 0 for usage in used),
             chat_hashes=tuple((asked or "", reply) for asked, reply in pairs),
             extra=Extra(
                 status=self.status,
@@ -199,7 +199,7 @@ def _ended(
 
 
 def transcript_lines(attempt: ExerciseAttempt) -> Iterator[str]:
-    cost = total(call.reply.cost for call in attempt.calls)
+    cost = total(call.cost for call in attempt.calls)
     yield f"# {attempt.exercise.key}: {attempt.column.name.label}\n"
     yield f"- {attempt.status.value}: {attempt.reason}"
     yield f"- calls: {len(attempt.calls)}, cost: {in_words(cost)}, seconds: {attempt.seconds:g}\n"

@@ -138,7 +138,7 @@ def test_a_line_ends_where_the_standard_says(stub: Stub, gateway: Gateway) -> No
     stub.turns = (Turn(odd),)
     response, _ = post(gateway, {**ASK, "stream": True})
     assert response.status == 200 and len(gateway.calls) == 1
-    assert gateway.calls[0].reply.content == odd
+    assert gateway.calls[0].content == odd
     for end in ("\n", "\r\n", "\r"):
         event = 'data: {"a": "x\u2028y"}'
         assert [*events_of(f"event: e{end}{event}{end}{end}{event}{end}{end}")] == [

@@ -9,7 +9,7 @@ import pytest
 
 from bench.attempts.candidates import AttemptStatus, Candidate
 from bench.attempts.records import AttemptRecord
-from llm.chat import Call, Message, Reply, request_sha256
+from llm.chat import Message, Reply, request_sha256
 from reports.verification.difference import first_difference, first_line
 from reports.verification.instances import chosen_again, wrong_request
 
@@ -51,7 +51,7 @@ def conversation(
 ) -> AttemptRecord:
     """Return an attempt that sent each request of ``calls`` and received its reply."""
     sent = tuple(
-        Call(request_sha256(request), Reply(reply)) for request, reply in calls
+        Reply(reply, request_sha256=request_sha256(request)) for request, reply in calls
     )
     return AttemptRecord(
         Candidate(1), "m", "diff", 1, 0.0, messages=tuple(messages), calls=sent

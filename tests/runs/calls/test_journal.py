@@ -89,11 +89,11 @@ DAMAGED: list[tuple[bytes, str]] = [
     (b'{"kind":"answered","call":"a"}', "'answered.reply': Field required"),
     (
         b'{"kind":"answered","call":"b","reply":[]}',
-        "'answered.reply': is not a reply: list indices",
+        "'answered.reply': Input should be a dictionary",
     ),
     (
         b'{"kind":"answered","call":"b","reply":{"content":5}}',
-        "`content` is not a text",
+        "'answered.reply.content': Input should be an instance of str",
     ),
     (b'{"kind":"asled","call":"b"}', "'asled' found using 'kind' does not match"),
     (b'{"kind":"lost","call":"b","cost":-1}', "is not an amount of dollars"),
@@ -153,8 +153,11 @@ def test_a_line_that_a_kill_tore_is_told_from_damage(tmp_path: Path) -> None:
             {"kind": "asked"},
             "'kind': Input should be 'answered', 'refused', 'failed', 'lost' or 'replayed'",
         ),
-        ({"usage": {"prompt_tokens": "3"}}, "not counts"),
-        ({"usage": {"else": 3}}, "other names"),
+        (
+            {"usage": {"prompt_tokens": "3"}},
+            "'usage.prompt_tokens': Input should be a valid int",
+        ),
+        ({"usage": {"else": 3}}, "'usage.else': Unexpected"),
         ({"instance_id": 5}, "'instance_id': Input should be a valid string"),
     ],
 )
