@@ -17,9 +17,9 @@ from bench.instances.instance import Instance
 from bench.regression.related import RelatedTests, directives
 from bench.regression.runners import Runner, runner_of
 from bench.regression.testlogs import Results, read_run, with_report_file
-from bench.repos.patches import is_test_path
 from benchmarks.regression import InstanceTests
 from environments.base import run_once
+from runs.patches import is_test_path
 
 _FOLDER = ".planted"
 # The factor by which tracing slows a run down, and some seconds to start. Slow files are skipped.

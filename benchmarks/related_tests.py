@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import typer
 
 from bench.regression.related import RelatedTests
-from bench.repos.patches import patch_paths
 from benchmarks.map_recall import mirrors_of
 from core.git import git
+from runs.patches import patch_paths
 
 
 @dataclass(frozen=True)

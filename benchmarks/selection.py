@@ -26,14 +26,11 @@ from typing import Annotated, Any
 import typer
 
 from bench.attempts.candidates import Candidate
-from bench.attempts.evidence import (
-    CandidateClass,
-    Evidence,
-    choose_by_evidence,
-)
+from bench.attempts.evidence import choose_by_evidence
 from bench.cli.cli import run_cli
 from core.errors import UserError
 from reports.statistics.methods import Share
+from runs.evidence import CandidateClass, Evidence
 
 SETS = {
     "Verified, GPT-4o": ("verified_gpt4o", "test_logs_verified_gpt4o"),

@@ -24,7 +24,6 @@ from bench.cli.cli import run_cli
 from bench.instances.instance import Instance, split_row
 from bench.regression.suite import TestLimits
 from bench.repos.mirrors import Mirrors
-from bench.repos.patches import submittable_patch
 from benchmarks.evaluation_rows import Row
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import TestBench, end_cleanly, word
@@ -33,6 +32,7 @@ from core.errors import InfrastructureError, UserError
 from core.worktree import Changes
 from environments.base import EnvironmentKind, UnavailableError
 from reports.evaluation.evaluators.local import PatchError, patched
+from runs.patches import submittable_patch
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _MODEL = "gold"

@@ -49,8 +49,8 @@ OrUnknown = WrapValidator(or_none)
 
 
 def _dollars(value: object) -> object:
-    """Return an amount as dollars; true and false are no numbers, so they are unknown."""
-    if isinstance(value, bool):
+    """Return a number as dollars; true, false and texts are none, so they are unknown."""
+    if isinstance(value, bool | str):
         return None
     if isinstance(value, Decimal):
         return value

@@ -39,9 +39,10 @@ from reports.pages.markdown import comparison_table, percent, run_tables, within
 from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
 from reports.statsfile import comparison_json, stats_json
+from runs.keys import RESULTS_FILE, STATS_FILE
 from runs.signals import sigterm_as_interrupt
 from runs.storage.manifest import note_evaluation
-from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
+from runs.storage.store import RunStore
 
 
 @command(ReportOptions, ReportTask, SubmissionOptions, Selection, About)

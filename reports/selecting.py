@@ -14,7 +14,6 @@ from typing import Any
 
 import typer
 
-from bench.attempts.evidence import Evidence, evidence_of
 from bench.attempts.given import (
     Given,
     GivenCandidate,
@@ -42,6 +41,7 @@ from reports.data.turns import fill_turns, turn_order
 from reports.foreign.model import RunLayout
 from reports.foreign.recognise import layout_of, read_any
 from runs.checks import check_folders, check_models
+from runs.evidence import Evidence, evidence_of
 from runs.jobs import WorkerAccess
 from runs.modelsource import ModelSource, ReplayedModels, replay_folder
 from runs.session import start_run

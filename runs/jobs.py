@@ -18,9 +18,9 @@ from core.shutdown import Shutdown
 from llm.chat import Reply
 from runs.calls.coordinator import AttemptGate, WorkerCalls, recorded_calls
 from runs.calls.journal import JournalEntry
+from runs.keys import is_safe_key
 from runs.progress.state import JobStatus, Steps, WorkStep
 from runs.slots import Slot, Slots
-from runs.storage.store import is_safe_key
 
 T_co = TypeVar("T_co", covariant=True)
 J = TypeVar("J", bound="Job")

@@ -24,7 +24,7 @@ from llm.provider_errors import RetryPolicy
 from llm.settings import SettingsBook, our_settings, settings_sha256
 from runs.calls.budget import MONEY, BudgetLimits, parse_prices
 from runs.calls.rate_limiter import SCALE, Rates
-from runs.storage.store import is_safe_name
+from runs.keys import is_safe_name
 from runs.storage.versions import CHECKOUT, HARNESS_VERSION
 
 TOP = CHECKOUT or Path()

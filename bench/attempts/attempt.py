@@ -38,7 +38,7 @@ from bench.regression.testconfig import ConfigurationEdits
 from bench.repos.checkout import Checkout, Snapshots
 from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.mirrors import Mirrors
-from bench.repos.patches import submittable_patch, take_patch
+from bench.repos.patches import take_patch
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.git import git
 from core.plaintext import some
@@ -52,6 +52,7 @@ from llm.options import ModelChoice
 from llm.tracing import OUTCOME, TracedGate, Tracing, note_error
 from runs.jobs import JobContext
 from runs.modelsource import ModelSource, NotRecordedError, Turn
+from runs.patches import submittable_patch
 from runs.progress.state import WorkStep
 from runs.slots import WaitingModel
 

@@ -1,10 +1,8 @@
-"""What scripts tell about candidates, and the choice that follows from it. Pure.
+"""The choice that follows from what scripts tell about candidates (``runs.evidence``). Pure.
 
-A script exits with 2 where the issue is there, with 0 where it is solved, and with another code
-where it cannot tell (the contract of CodeMonkeys, arXiv 2501.14723). Candidates are grouped by the
-set of scripts that they pass; the score of a group is scripts² × candidates, as in SWE-RL's
-agreement groups, which go back to CodeT (arXiv 2207.10397): wrong scripts rarely agree with many
-candidates.
+Candidates are grouped by the set of scripts that they pass; the score of a group is
+scripts² × candidates, as in SWE-RL's agreement groups, which go back to CodeT (arXiv 2207.10397):
+wrong scripts rarely agree with many candidates.
 """
 
 from __future__ import annotations
@@ -12,12 +10,9 @@ from __future__ import annotations
 import ast
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, computed_field
+from typing import TYPE_CHECKING, Any
 
 from agent.grammars import language_of, parser
 from agent.workspace import TextFile
@@ -30,119 +25,19 @@ from bench.attempts.candidates import (
 from bench.attempts.candidates import InstanceStatus as Status
 from core.plaintext import counted, some
 from core.worktree import Changes
+from runs.evidence import (
+    SOLVED,
+    THERE,
+    CandidateClass,
+    Evidence,
+    ReproductionScript,
+    ScriptSource,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-THERE, SOLVED = 2, 0
-"""The exit codes of a script: the issue is there, and it is solved."""
 _SHOWN = 6
-# Pydantic's own texts accept no unpaired surrogates, which models write.
-_Text = Annotated[str, InstanceOf()]
-
-
-class ScriptSource(str, Enum):
-    """What a script was made from."""
-
-    ISSUE = "issue"
-    FILES = "files"
-    CANDIDATE = "candidate"
-    ATTEMPT = "attempt"
-    DISTINGUISHING = "distinguishing"
-
-
-class _Recorded(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class ReproductionScript(_Recorded):
-    """A script that tells whether the issue is there.
-
-    Attributes:
-        model: that wrote it; of an attempt's own script, the attempt's.
-        base: exit codes at the base commit; None after a time limit.
-        note: why there is no text, or why it did not run.
-    """
-
-    id: str
-    source: ScriptSource
-    model: _Text = ""
-    text: _Text = ""
-    base: tuple[int | None, ...] = ()
-    note: _Text = ""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def valid(self) -> bool:
-        """Whether it shows the issue at the base commit, twice."""
-        return self.base == (THERE, THERE)
-
-
-class CandidateClass(_Recorded):
-    """Attempts whose patches are equal after normalization, and the models of these attempts."""
-
-    id: str
-    attempts: tuple[int, ...]
-    models: tuple[_Text, ...]
-
-
-class Evidence(_Recorded):
-    """What is known of the candidates of an instance.
-
-    Attributes:
-        outcomes: exit codes of valid scripts, by script and class; None after a time limit.
-        failing: how many tests newly fail, by attempt; without those of which it is unknown.
-        note: why there are no scripts, or not all.
-    """
-
-    classes: tuple[CandidateClass, ...] = ()
-    scripts: tuple[ReproductionScript, ...] = ()
-    outcomes: Mapping[str, Mapping[str, int | None]] = Field(default_factory=dict)
-    failing: Mapping[int, int] = Field(default_factory=dict)
-    note: _Text = ""
-
-    @classmethod
-    def of_passed(
-        cls,
-        classes: Sequence[CandidateClass],
-        passed: Mapping[str, frozenset[str]],
-        failing: Mapping[int, int],
-    ) -> Evidence:
-        """Return the evidence of valid scripts of which only is known which class passes them."""
-        names = sorted(frozenset().union(*passed.values()))
-        made = (
-            ReproductionScript(id=name, source=ScriptSource.ISSUE, base=(THERE, THERE))
-            for name in names
-        )
-        codes = {
-            name: {
-                key: SOLVED if name in found else THERE for key, found in passed.items()
-            }
-            for name in names
-        }
-        return cls(
-            classes=tuple(classes), scripts=tuple(made), outcomes=codes, failing=failing
-        )
-
-    @property
-    def valid(self) -> tuple[str, ...]:
-        return tuple(script.id for script in self.scripts if script.valid)
-
-    def passed(self, id: str) -> frozenset[str]:
-        """Return the valid scripts that the class ``id`` passes."""
-        found = self.outcomes
-        return frozenset(
-            s for s in self.valid if found.get(s, {}).get(id, THERE) == SOLVED
-        )
-
-    def class_of(self, attempt: int) -> CandidateClass | None:
-        return next((one for one in self.classes if attempt in one.attempts), None)
-
-
-def evidence_of(recorded: Mapping[str, Any]) -> Evidence | None:
-    """Return the evidence in a prediction or trajectory; a ValueError if it has another layout."""
-    raw = recorded.get("evidence")
-    return None if raw is None else Evidence.model_validate(raw)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,7 @@ from logging import Logger
 from pathlib import Path
 
 from bench.attempts.candidates import NEVER_PLAUSIBLE
-from bench.attempts.evidence import (
-    SOLVED,
-    CandidateClass,
-    Evidence,
-    ReproductionScript,
-    ScriptSource,
-    canonical_key,
-    groups_of,
-    is_close,
-)
+from bench.attempts.evidence import canonical_key, groups_of, is_close
 from bench.attempts.predicted import base_reader, tree_of
 from bench.attempts.records import AttemptRecord
 from bench.attempts.scripts import (
@@ -38,6 +29,13 @@ from llm.chat import (
     BudgetUsedError,
     ReplayExhaustedError,
     RequestRefusedError,
+)
+from runs.evidence import (
+    SOLVED,
+    CandidateClass,
+    Evidence,
+    ReproductionScript,
+    ScriptSource,
 )
 from runs.modelsource import NotRecordedError
 

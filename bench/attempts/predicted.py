@@ -22,9 +22,10 @@ from bench.regression.testconfig import (
     tree_under_test,
 )
 from bench.repos.checkout import BASE_INDEX, Checkout
-from bench.repos.patches import applies, patch_paths
+from bench.repos.patches import applies
 from core.git import blob_contents, git, git_result
 from core.worktree import Changes, stamps
+from runs.patches import patch_paths
 
 _FILES = ("100644", "100755")
 _GONE = "000000"

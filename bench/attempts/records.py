@@ -17,9 +17,9 @@ from bench.attempts.candidates import (
     Candidate,
     InstanceStatus,
 )
-from bench.repos.patches import submittable_patch
 from core.money import as_number, total
 from llm.chat import REPLY, TRAITS, Message, Reply, Traits
+from runs.patches import submittable_patch
 from runs.progress.overview import recorded_status
 from runs.storage.store import RunStore
 

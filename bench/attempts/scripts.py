@@ -15,7 +15,6 @@ from agent.prompts import render
 from agent.workspace import TextFile
 from bench.attempts.attempt import Services
 from bench.attempts.candidates import Candidate
-from bench.attempts.evidence import ReproductionScript
 from bench.attempts.records import AttemptRecord
 from bench.instances.instance import Instance
 from bench.regression.runners import OF_PYTHON, Runner
@@ -26,6 +25,7 @@ from core.parsing.untrusted import read_object
 from core.worktree import Changes
 from environments.base import Session
 from llm.chat import ChatModel, Message, RequestRefusedError, request_sha256
+from runs.evidence import ReproductionScript
 from runs.jobs import JobContext
 from runs.slots import WaitingModel
 

@@ -23,7 +23,7 @@ from bench.attempts.candidates import (
     attempt_status,
     choose,
 )
-from bench.attempts.evidence import Evidence, choose_by_evidence
+from bench.attempts.evidence import choose_by_evidence
 from bench.attempts.gathering import EvidenceGatherer
 from bench.attempts.given import GivenCandidate, GivenModels
 from bench.attempts.predicted import tree_of
@@ -53,6 +53,7 @@ from core.plaintext import counted, some
 from core.processes import CommandResult, remove_tree
 from core.worktree import Changes
 from environments.base import Session, UnavailableError, run_once
+from runs.evidence import Evidence
 from runs.jobs import End, JobContext
 from runs.modelsource import ReplayedModels
 from runs.progress.state import JobStatus, WorkStep

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bench.attempts.evidence import Evidence, described, matrix
+from bench.attempts.evidence import described, matrix
 from bench.attempts.records import AttemptRecord, total_cost
 from bench.attempts.solving import Solved
 from core.money import column, in_words
 from core.plaintext import counted, shortened, table
+from runs.evidence import Evidence
 
 _WORDS = {True: "clean", False: "failed", None: "unknown"}
 _HEADINGS = (

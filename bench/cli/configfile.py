@@ -16,8 +16,9 @@ from core.options import options_of
 from core.parsing.untrusted import MIB, DamagedError, yaml_of
 from environments.options import absolute
 from llm.settings import TextLoader
+from runs.keys import RUN_FILE
 from runs.options import TOP
-from runs.storage.store import RUN_FILE, RunStore
+from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION
 
 CONTINUE = "continue_"

@@ -38,12 +38,13 @@ from environments.base import EnvironmentKind, UnavailableError, run_once
 from environments.choice import make_environment
 from environments.docker.engine import engine_answers
 from runs.checks import check_models
+from runs.keys import RUN_FILE
 from runs.leftovers import marked_children, run_key
 from runs.options import TOP, default_cache, model_slug
 from runs.session import Once
 from runs.signals import INTERRUPTED, sigterm_as_interrupt
 from runs.storage.runlock import LOCK_FILES
-from runs.storage.store import RUN_FILE, RunStore
+from runs.storage.store import RunStore
 
 NOTHING_TO_TEST = 3
 _NAMED, _LINES = 20, 12  # failing tests, and lines of output, in the terminal

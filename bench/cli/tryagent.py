@@ -19,7 +19,7 @@ from bench.instances.project import snapshot_of
 from bench.options import Options
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
-from bench.repos.patches import submittable_patch, take_patch
+from bench.repos.patches import take_patch
 from core.money import in_words, total
 from core.plaintext import Say
 from core.processes import remove_tree
@@ -27,6 +27,7 @@ from environments.local.agentsandbox import make_agent
 from llm.gate import OpenGate
 from runs.checks import check_models
 from runs.modelsource import LiveModels
+from runs.patches import submittable_patch
 
 _INSTANCE = "demo__textkit-1"
 

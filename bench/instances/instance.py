@@ -24,9 +24,9 @@ from bench.instances.shape import (
     bare_setup,
     derived_image,
 )
-from bench.repos.patches import patch_paths
 from core.errors import UserError
-from runs.storage.store import is_safe_key
+from runs.keys import is_safe_key
+from runs.patches import patch_paths
 
 __all__ = [
     "Evaluation",

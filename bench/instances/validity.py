@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from core.errors import UserError
 from core.parsing.untrusted import invalid, read_object
 from core.plaintext import counted
-from runs.storage.store import SafeKey
+from runs.keys import SafeKey
 
 VALIDITY_SCHEMA: Final = 1
 VALIDITY_FIX = "write it again with report.py --gold DATASET, or give another file"

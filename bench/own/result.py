@@ -22,12 +22,12 @@ from bench.own.repository import OwnRepository
 from bench.regression.baselines import Baseline
 from bench.regression.testlogs import Results, failing, passing, results_in_words
 from bench.repos.mirrors import ENV_NAME
-from bench.repos.patches import SubmittablePatch, split_patch, submittable_patch
 from core.address import without_logins
 from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import as_text, in_words
 from core.plaintext import one_line, shortened, some, visible
 from runs.calls.ledger import Ledger, total
+from runs.patches import SubmittablePatch, split_patch, submittable_patch
 from runs.storage.store import RunStore
 
 SUMMARY, PATCH = "summary.md", "candidate.patch"

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from bench.regression.runners import CONVENTIONS, Runner
 from bench.regression.runners.base import Convention
 from bench.regression.runners.shell import Read
-from bench.repos.patches import SOURCE_ROOTS, is_test_path
+from runs.patches import SOURCE_ROOTS, is_test_path
 
 _MOST_FILES, _MOST_FOR_ONE = 8, 6
 _EXACT, _BEGINS, _NEAR, _MENTIONS = 8, 6, 3, 4

@@ -20,7 +20,8 @@ import iniconfig
 
 from agent.workspace import TextFile
 from bench.regression.runners.shell import Read
-from bench.repos.patches import (
+from core.worktree import Changes
+from runs.patches import (
     RUNNER_CONFIGURATION,
     SOURCE_ROOTS,
     STARTUP_MODULES,
@@ -28,7 +29,6 @@ from bench.repos.patches import (
     is_excluded,
     split_patch,
 )
-from core.worktree import Changes
 
 if sys.version_info >= (3, 11):
     import tomllib

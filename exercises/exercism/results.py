@@ -27,7 +27,8 @@ from pydantic import (
 from core.errors import DamagedFileError, UserError
 from core.money import as_number
 from core.parsing.untrusted import invalid, read_object
-from runs.storage.store import RunStore, is_safe_key
+from runs.keys import is_safe_key
+from runs.storage.store import RunStore
 
 RESULTS = "results"
 _FIX = "delete it and run the same command again"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.attempts.records import is_plausible
-from bench.repos.patches import SubmittablePatch, submittable_patch
 from core.atomic import write_text_atomic
 from core.errors import UserError
 from core.parsing.untrusted import damage_at
+from runs.patches import SubmittablePatch, submittable_patch
 from runs.storage.store import RunStore
 
 ALL_PREDS = "all_preds.jsonl"

@@ -18,11 +18,9 @@ from bench.attempts.candidates import (
     Candidate,
     attempt_status,
 )
-from bench.attempts.evidence import Evidence, evidence_of
 from bench.attempts.records import status_of
 from bench.instances.adapters.base import Row
 from bench.instances.instance import derived_image, instance_id_of, split_row
-from bench.repos.patches import patch_paths
 from core.errors import UserError
 from core.money import known_sum, total
 from llm.chat import Usage
@@ -56,6 +54,8 @@ from reports.data.verdicts import (
 )
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger
 from runs.calls.ledger import total as ledger_total
+from runs.evidence import Evidence, evidence_of
+from runs.patches import patch_paths
 from runs.progress.overview import InstanceEntry, overview
 from runs.storage.jsonlines import DamagedLine
 from runs.storage.store import RunStore

@@ -22,11 +22,12 @@ from pydantic import (
 )
 
 from bench.instances.instance import Evaluation
-from bench.repos.patches import patch_paths
 from core.atomic import write_json_atomic, write_text_atomic
 from core.parsing.untrusted import damage_at, invalid, read_object
 from reports.data.predictions import Prediction
-from runs.storage.store import RunStore, shown
+from runs.keys import shown
+from runs.patches import patch_paths
+from runs.storage.store import RunStore
 
 # The files of one evaluation, as swebench names them.
 OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.diff"

@@ -22,7 +22,7 @@ from core.parsing.untrusted import (
 from reports.data.jsonvalues import objects, text, whole
 from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
 from reports.foreign.model import TOOL, Action, AgentStep
-from runs.storage.store import is_safe_key, shown
+from runs.keys import is_safe_key, shown
 
 FIX = "fix it, or move it away"
 _MOST_FILES = 100_000

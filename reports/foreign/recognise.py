@@ -14,7 +14,8 @@ from reports.foreign.files import RunFiles, json_at, objects_of_lines
 from reports.foreign.model import AttemptedInstance, AttemptedRun, RunLayout
 from reports.foreign.ours import ours_of
 from reports.foreign.readers import atif, mini, predictions
-from runs.storage.store import RESULTS_FILE, RUN_FILE, STATS_FILE, RunStore
+from runs.keys import RESULTS_FILE, RUN_FILE, STATS_FILE
+from runs.storage.store import RunStore
 
 ReadRun = Callable[[RunFiles], Iterator[AttemptedInstance]]
 # Each layout with its reader and what recognises the content of a file, in this order.

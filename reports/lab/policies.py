@@ -17,13 +17,14 @@ from pathlib import Path
 from runpy import run_path
 
 from bench.attempts.candidates import rank
-from bench.attempts.evidence import CandidateClass, Evidence, choose_by_evidence
+from bench.attempts.evidence import choose_by_evidence
 from bench.attempts.stopping import is_enough, stop_reason
 from bench.policy import StopRule
 from core.errors import UserError
 from core.money import dollars, known_sum
 from core.plaintext import counted, one_line, shortened
 from reports.lab.recorded import LabData, ModelTurn, Tried
+from runs.evidence import CandidateClass, Evidence
 
 
 @dataclass(frozen=True)

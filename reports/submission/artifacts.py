@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
-from bench.repos.patches import applies_to, is_excluded, split_patch
+from bench.repos.patches import applies_to
 from core.git import GitError
 from core.parsing.untrusted import read_object
 from reports.data.predictions import ALL_PREDS
 from reports.submission.hidden import base_lookup, hidden_of, traces, trajectory_of_json
 from reports.submission.package import PackageFolder, fault_line
+from runs.patches import is_excluded, split_patch
 
 Halves = Mapping[str, tuple[Instance, Evaluation]]
 PackagePredictions = Sequence[Mapping[str, str]]

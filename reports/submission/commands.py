@@ -45,7 +45,8 @@ from reports.submission.readme import (
     lists_of,
 )
 from reports.submission.validation import validate
-from runs.storage.store import RESULTS_FILE, RunStore
+from runs.keys import RESULTS_FILE
+from runs.storage.store import RunStore
 
 
 def submission_command(

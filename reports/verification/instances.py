@@ -15,12 +15,11 @@ from agent.formats import get_format
 from agent.named import is_outside
 from agent.prompts import prompts_hash
 from bench.attempts.candidates import CandidateChoice, InstanceStatus, choose
-from bench.attempts.evidence import Evidence, choose_by_evidence, evidence_of
+from bench.attempts.evidence import choose_by_evidence
 from bench.attempts.records import AttemptRecord
 from bench.attempts.solving import Solved, explained
 from bench.attempts.transcript import transcript
 from bench.instances.instance import Instance
-from bench.repos.patches import submittable_patch
 from core.errors import UserError
 from core.parsing.untrusted import Keys
 from llm.chat import TRAITS, Message, Reply, Traits, request_sha256
@@ -33,8 +32,10 @@ from reports.verification.difference import (
     first_difference,
     first_line,
 )
+from runs.evidence import Evidence, evidence_of
 from runs.modelsource import ReplayedModels, replay_folder
 from runs.options import folder_sha256
+from runs.patches import submittable_patch
 from runs.storage.store import RunStore
 
 Trajectory = Mapping[str, Any]

@@ -74,7 +74,8 @@ from runs.calls.journal import (
     reply_of,
 )
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
-from runs.storage.store import RESULTS_FILE, STATS_FILE, RunStore
+from runs.keys import RESULTS_FILE, STATS_FILE
+from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION, versions
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,42 +22,10 @@ from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import damage_at, invalid, read_object
 from core.redaction import Redactor
+from runs.keys import OWN_FILES, RUN_FILE, SafeKey, is_safe_key, shown
 
-RUN_FILE, RESULTS_FILE, STATS_FILE = OWN_FILES = (
-    "run.json",
-    "results.json",
-    "stats.json",
-)
-"""The files of a run that lie among its predictions."""
-_SAFE_KEY = re.compile(r"\w[\w.+-]*")
-_LONGEST = 60
 # Only reports may know them; the older layout has them in the prediction file.
 _EVALUATION_KEYS = ("gold_files", "resolved")
-
-
-def is_safe_name(name: object) -> bool:
-    """Return whether ``name`` may name a file or a folder."""
-    return isinstance(name, str) and _SAFE_KEY.fullmatch(name) is not None
-
-
-def is_safe_key(name: object) -> bool:
-    """Return whether ``name`` may be the key of a job: its files must not be those of the run."""
-    return is_safe_name(name) and f"{name}.json".lower() not in OWN_FILES
-
-
-def _checked_key(name: str) -> str:
-    if not is_safe_key(name):
-        raise ValueError(f"{shown(name)} cannot be an id")
-    return name
-
-
-SafeKey = Annotated[str, AfterValidator(_checked_key)]
-"""The key of a job in a file of which nothing is known."""
-
-
-def shown(value: object) -> str:
-    """Return a value of a broken file as one short line of ASCII."""
-    return ascii(value)[:_LONGEST]
 
 
 def _encodable(text: str) -> str:

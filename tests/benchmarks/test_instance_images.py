@@ -22,7 +22,6 @@ from typing import Any, cast
 import pytest
 
 from bench.instances.shape import bare_setup
-from bench.repos.patches import patch_paths
 from benchmarks.breakages import (
     Breakage,
     BreakageKind,
@@ -36,6 +35,7 @@ from benchmarks.planted_breakages import noticed
 from benchmarks.regression import InstanceTests
 from benchmarks.verdict_table import Verdicts
 from environments.base import EnvironmentKind
+from runs.patches import patch_paths
 from tests.conftest import an_instance
 from tests.support import from_environment, write_files
 from tests.support.environments import FolderSession

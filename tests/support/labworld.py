@@ -8,12 +8,12 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from bench.attempts.evidence import evidence_of
 from reports.data.rundata import AttemptData, InstanceData, RunData
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.lab.policies import policies_of
 from reports.lab.recorded import lab_data
 from reports.lab.replay import PolicyResult, run_lab
+from runs.evidence import evidence_of
 from tests.support.rundata import a_run, an_attempt, an_instance
 
 SAMPLES = 300

@@ -18,6 +18,7 @@ from exercises.canitedit.prompts import Prompt, edit_request
 from exercises.options import listed
 from llm.options import LIMITS, MODELS, ModelBook, ModelChoice
 from llm.settings import load_settings
+from runs.keys import is_safe_name
 from runs.options import (
     RunActions,
     RunBasics,
@@ -25,7 +26,6 @@ from runs.options import (
     model_slug,
     models_given,
 )
-from runs.storage.store import is_safe_name
 
 READER = "python -m exercises.canitedit report"
 """The command that ``run.json`` names for a run of completions."""

@@ -23,11 +23,11 @@ from bench.regression.testlogs import (
     report_results,
     split_report,
 )
-from bench.repos.patches import patch_paths
 from core.plaintext import some
 from reports.cli.options import EvaluatorKind
 from reports.data.verdicts import Verdict
 from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
+from runs.patches import patch_paths
 
 Statuses = Mapping[str, str]
 """swebench's status of each test, by name."""

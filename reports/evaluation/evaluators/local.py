@@ -24,7 +24,6 @@ from bench.regression.testconfig import may_configure_tests, tree_under_test
 from bench.regression.testlogs import split_report, with_report_file
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors
-from bench.repos.patches import is_test_path, patch_paths
 from core.errors import InfrastructureError
 from core.git import git, git_result, split_paths
 from core.plaintext import Say, some
@@ -34,6 +33,7 @@ from environments.base import Environment, Session, UnavailableError, run_once
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Tasks
 from reports.evaluation.evaluators.grading import grade_output, saved
+from runs.patches import is_test_path, patch_paths
 
 _TIMED_OUT = (
     ">>>>> Tests Timed Out"  # swebench reads no results from an output with these words

@@ -32,7 +32,7 @@ from reports.foreign.model import (
     summed,
 )
 from reports.foreign.readers.exported import KEPT, instance_of, with_kept
-from runs.storage.store import RESULTS_FILE, is_safe_key
+from runs.keys import RESULTS_FILE, is_safe_key
 
 NEWEST = "ATIF-v1.8"
 _PREFIX = "ATIF-v1."

@@ -16,12 +16,12 @@ from agent.protocol import AgentResult, Task
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig, validated
 from bench.repos.checkout import Checkout
-from bench.repos.patches import patch_paths
 from core.errors import UserError
 from environments.base import EnvironmentKind
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import read_ledger
 from runs.options import Spending
+from runs.patches import patch_paths
 from runs.storage.store import RunStore
 from tests.support.provider import Provider
 from tests.support.runs import config, options, read

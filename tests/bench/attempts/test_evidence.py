@@ -12,19 +12,21 @@ import pytest
 
 from bench.attempts.candidates import AttemptStatus, Candidate, InstanceStatus, choose
 from bench.attempts.evidence import (
-    CandidateClass,
-    Evidence,
-    ReproductionScript,
-    ScriptSource,
     canonical_key,
     choose_by_evidence,
-    evidence_of,
     groups_of,
     is_close,
     matrix,
 )
 from bench.attempts.scripts import PYTHON, script_in, script_of_file, script_prompt
 from bench.regression.runners import Runner
+from runs.evidence import (
+    CandidateClass,
+    Evidence,
+    ReproductionScript,
+    ScriptSource,
+    evidence_of,
+)
 
 BASE = '"""A module."""\n\ndef f(a):\n    """Add one."""\n    return a + 1\n'
 

@@ -20,11 +20,12 @@ from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from bench.regression.testconfig import ConfigurationEdits, tree_under_test
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
-from bench.repos.patches import submittable_patch, take_patch
+from bench.repos.patches import take_patch
 from core.git import git
 from core.worktree import Changes
 from demo.setup import REPOSITORIES, commit_all
 from environments.base import EnvironmentKind
+from runs.patches import submittable_patch
 from tests.conftest import MakeCheckout
 from tests.support.provider import Provider
 from tests.support.runs import EDIT, config, live, options, read

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.evidence import Evidence, evidence_of, groups_of
+from bench.attempts.evidence import groups_of
 from bench.attempts.scripts import language_of_runner
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, SelectionRule
@@ -24,6 +24,7 @@ from llm.chat import Message, request_sha256
 from reports.submission.hidden import trajectory_of_json
 from runs.calls.budget import BudgetLimits
 from runs.calls.journal import EntryKind
+from runs.evidence import Evidence, evidence_of
 from runs.options import Spending
 from tests.support.commands import Preloaded
 from tests.support.evidence import (

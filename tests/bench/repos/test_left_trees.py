@@ -9,11 +9,11 @@ import pytest
 
 from bench.cli.commands import run_command
 from bench.cli.tryagent import try_agent
-from bench.repos.patches import patch_paths
 from core.errors import InfrastructureError
 from environments.base import EnvironmentKind
 from environments.layout import lay_out
 from environments.local.bubblewrap import bubblewrap_works
+from runs.patches import patch_paths
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.support.runs import options, read
 

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.workspace import Workspace
-from bench.repos.patches import (
-    applies,
+from bench.repos.patches import applies, take_patch
+from core.git import git
+from runs.patches import (
     is_excluded,
     is_test_path,
     patch_paths,
     split_patch,
     submittable_patch,
-    take_patch,
 )
-from core.git import git
 
 if TYPE_CHECKING:
     from tests.conftest import MakeCheckout

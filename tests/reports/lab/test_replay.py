@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from bench.attempts.candidates import AttemptStatus, Candidate, choose
-from bench.attempts.evidence import evidence_of
 from reports.data.rundata import RunData
 from reports.data.verdicts import VerdictStatus
 from reports.lab.policies import Chosen, Decision, Policy, Seen, least_bad, policies_of
 from reports.lab.recorded import LabData, ModelTurn, Tried, lab_data
 from reports.lab.replay import Front, replays, run_lab
+from runs.evidence import evidence_of
 from tests.support.labworld import SAMPLES, World, results
 from tests.support.rundata import a_run, an_attempt, an_instance
 

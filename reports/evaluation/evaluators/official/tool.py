@@ -21,7 +21,7 @@ from core.parsing.untrusted import MIB, read_object
 from core.processes import without_secrets
 from reports.data.verdicts import VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, Tasks
-from runs.storage.store import is_safe_key
+from runs.keys import is_safe_key
 
 _PROBE_SECONDS = 120.0
 # Prints, as JSON, the modules that cannot be found and the version of a package.

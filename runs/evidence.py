@@ -1,0 +1,118 @@
+"""Pure: what scripts tell about the attempts on an instance, as the files of a run have it.
+
+A script exits with 2 where the issue is there, with 0 where it is solved, and with another code
+where it cannot tell (the contract of CodeMonkeys, arXiv 2501.14723).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel, Field, computed_field
+
+from llm.chat import AnyText
+
+THERE, SOLVED = 2, 0
+"""The exit codes of a script: the issue is there, and it is solved."""
+
+
+class ScriptSource(str, Enum):
+    """What a script was made from."""
+
+    ISSUE = "issue"
+    FILES = "files"
+    CANDIDATE = "candidate"
+    ATTEMPT = "attempt"
+    DISTINGUISHING = "distinguishing"
+
+
+class ReproductionScript(BaseModel, frozen=True):
+    """A script that tells whether the issue is there.
+
+    Attributes:
+        model: that wrote it; of an attempt's own script, the attempt's.
+        base: exit codes at the base commit; None after a time limit.
+        note: why there is no text, or why it did not run.
+    """
+
+    id: str
+    source: ScriptSource
+    model: AnyText = ""
+    text: AnyText = ""
+    base: tuple[int | None, ...] = ()
+    note: AnyText = ""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def valid(self) -> bool:
+        """Whether it shows the issue at the base commit, twice."""
+        return self.base == (THERE, THERE)
+
+
+class CandidateClass(BaseModel, frozen=True):
+    """Attempts whose patches are equal after normalization, and the models of these attempts."""
+
+    id: str
+    attempts: tuple[int, ...]
+    models: tuple[AnyText, ...]
+
+
+class Evidence(BaseModel, frozen=True):
+    """What is known of the candidates of an instance.
+
+    Attributes:
+        outcomes: exit codes of valid scripts, by script and class; None after a time limit.
+        failing: how many tests newly fail, by attempt; without those of which it is unknown.
+        note: why there are no scripts, or not all.
+    """
+
+    classes: tuple[CandidateClass, ...] = ()
+    scripts: tuple[ReproductionScript, ...] = ()
+    outcomes: Mapping[str, Mapping[str, int | None]] = Field(default_factory=dict)
+    failing: Mapping[int, int] = Field(default_factory=dict)
+    note: AnyText = ""
+
+    @classmethod
+    def of_passed(
+        cls,
+        classes: Sequence[CandidateClass],
+        passed: Mapping[str, frozenset[str]],
+        failing: Mapping[int, int],
+    ) -> Evidence:
+        """Return the evidence of valid scripts of which only is known which class passes them."""
+        names = sorted(frozenset().union(*passed.values()))
+        made = (
+            ReproductionScript(id=name, source=ScriptSource.ISSUE, base=(THERE, THERE))
+            for name in names
+        )
+        codes = {
+            name: {
+                key: SOLVED if name in found else THERE for key, found in passed.items()
+            }
+            for name in names
+        }
+        return cls(
+            classes=tuple(classes), scripts=tuple(made), outcomes=codes, failing=failing
+        )
+
+    @property
+    def valid(self) -> tuple[str, ...]:
+        return tuple(script.id for script in self.scripts if script.valid)
+
+    def passed(self, id: str) -> frozenset[str]:
+        """Return the valid scripts that the class ``id`` passes."""
+        found = self.outcomes
+        return frozenset(
+            s for s in self.valid if found.get(s, {}).get(id, THERE) == SOLVED
+        )
+
+    def class_of(self, attempt: int) -> CandidateClass | None:
+        return next((one for one in self.classes if attempt in one.attempts), None)
+
+
+def evidence_of(recorded: Mapping[str, Any]) -> Evidence | None:
+    """Return the evidence in a prediction or trajectory; a ValueError if it has another layout."""
+    raw = recorded.get("evidence")
+    return None if raw is None else Evidence.model_validate(raw)
