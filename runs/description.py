@@ -1,0 +1,113 @@
+"""The model of ``run.json``: what a run is, which other programs write too."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from llm.chat import AnyText
+from runs.keys import SafeKey
+from runs.records import Flag, Known, Recorded, Values, Word
+
+
+class RecordedModel(Recorded, extra="allow"):
+    """A model of a run in the order of the turns, with its edit format or coding agent."""
+
+    name: Word = ""
+    edit_format: Word = ""
+
+
+class RecordedConfig(Recorded, extra="allow"):
+    """The options of a run of which readers know; the others are kept."""
+
+    models: list[RecordedModel] = Field(default_factory=list)
+    require_tests: Flag = False
+    environment: Word = ""
+    agent: Word = ""
+    select: Word = ""
+    agent_allow_web: Flag = False
+    replay: Known[AnyText] = None
+    api_base: Known[AnyText] = None
+
+
+class DatasetFacts(BaseModel):
+    """What ``run.json`` says of the dataset."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    name: str | None = None
+    split: str | None = None
+    sha256: str | None = None
+    revision: str | None = None
+
+
+class RunStart(Recorded, extra="allow"):
+    """A start of a run; ``ended`` is None after a kill. Versions and prices where they differ."""
+
+    started: Word = ""
+    ended: Known[AnyText] = None
+    versions: Known[Values] = None
+    prices: Known[Values] = None
+    api_base: Known[AnyText] = None
+
+
+class Run(Recorded, extra="allow"):
+    """A run; what other versions wrote is kept, and what is not known is left out.
+
+    Attributes:
+        read_with: the command for a run of another benchmark.
+        deciding: options that a continued run must repeat; None where they are unknown.
+        selected: ids of the selected jobs; None where they are unknown.
+        options: as they were chosen, for ``--continue``.
+        imported: of a run of another harness: its path, layout and agent.
+    """
+
+    run: Word = ""
+    read_with: Word = ""
+    config: RecordedConfig = RecordedConfig()
+    deciding: Known[Values] = None
+    versions: Values = Field(default_factory=dict)
+    started: Word = ""
+    model_name_or_path: Word = ""
+    dataset: DatasetFacts = DatasetFacts()
+    selected: list[SafeKey] | None = None
+    options: Values = Field(default_factory=dict)
+    prices: Values = Field(default_factory=dict)
+    starts: list[RunStart] = Field(default_factory=list)
+    models_returned: dict[str, list[AnyText]] = Field(default_factory=dict)
+    images: Values = Field(default_factory=dict)
+    only_valid: Values = Field(default_factory=dict)
+    evaluation: Values = Field(default_factory=dict)
+    combined: list[CombinedRun] = Field(default_factory=list)
+    imported: Known[Values] = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this harness made it, and not another one or a combination."""
+        return "versions" in self.model_fields_set
+
+    @property
+    def is_combined(self) -> bool:
+        return "combined" in self.model_fields_set
+
+    @property
+    def is_imported(self) -> bool:
+        return self.imported is not None
+
+    def as_json(self) -> Values:
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    def has(self, name: str) -> bool:
+        """Return whether the file says something under ``name``."""
+        return name in self.model_fields_set
+
+
+class CombinedRun(Recorded, extra="allow"):
+    """One of the runs of a combination."""
+
+    name: Word = ""
+    folder: Word = ""
+    model_name_or_path: Word = ""
+    described: Run = Field(default_factory=lambda: Run())
+
+
+Run.model_rebuild()

@@ -1,0 +1,235 @@
+"""Each file of a run is read as a model, and the model writes it again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from llm.chat import Message, Reply, Usage
+from runs.description import Run
+from runs.evidence import Evidence
+from runs.records import (
+    Attempt,
+    AttemptStatus,
+    InstanceResult,
+    InstanceStatus,
+    Totals,
+    status_by,
+)
+from tests.support import TOP, read_json
+
+OLDER = TOP / "tests/data/run-0.12/predictions"
+RUNS = ("demo", "full-suite", "evidence", "history", "feedback", "own", "packaged")
+PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
+
+
+def files() -> list[Path]:
+    paths = [path for run in RUNS for path in sorted((OLDER / run).glob("*__*.json"))]
+    assert len(paths) > 20
+    return paths
+
+
+def conversation(path: Path) -> InstanceResult:
+    raw = read_json(path.parent / "trajectories" / path.name)
+    return InstanceResult.of_trajectory(raw)
+
+
+@pytest.mark.parametrize(
+    "path", files(), ids=lambda path: f"{path.parts[-2]}-{path.stem}"
+)
+def test_predictions_of_earlier_versions_come_back_byte_for_byte(path: Path) -> None:
+    raw = read_json(path)
+    for trajectory in (None, conversation(path)):
+        result = InstanceResult.of_prediction(raw, trajectory)
+        assert json.dumps(result.prediction()) == json.dumps(raw)
+
+
+@pytest.mark.parametrize(
+    "path", files(), ids=lambda path: f"{path.parts[-2]}-{path.stem}"
+)
+def test_what_a_trajectory_says_survives_writing_and_reading(path: Path) -> None:
+    result = conversation(path)
+    again = InstanceResult.of_trajectory(json.loads(json.dumps(result.trajectory())))
+    assert again == result
+    assert again.trajectory() == result.trajectory()
+
+
+@pytest.mark.parametrize("name", [*RUNS, "combined", "exercism"])
+def test_the_description_of_a_run_comes_back_equal(name: str) -> None:
+    raw = read_json(OLDER / name / "run.json")
+    assert Run.model_validate(raw).as_json() == raw
+
+
+def of_may(**changes: Any) -> dict[str, Any]:
+    outcomes = {"edit_outcome": True, "lint_outcome": True, "test_outcome": True}
+    return {"instance_id": "a__b-1", "model_patch": PATCH, **outcomes, **changes}
+
+
+def test_an_unknown_outcome_of_may_2024_is_a_failed_one_for_everybody() -> None:
+    raw = of_may(test_outcome=None, all_results=[of_may(test_outcome=None)])
+    result = InstanceResult.of_prediction(raw)
+    assert result.status is InstanceStatus.FALLBACK
+    (attempt,) = result.attempts
+    assert attempt.status is AttemptStatus.TESTS_FAILED
+    assert not attempt.plausible and not result.plausible
+    clean = InstanceResult.of_prediction(of_may(all_results=[of_may()]))
+    assert clean.status is InstanceStatus.PLAUSIBLE and clean.attempts[0].plausible
+
+
+def test_attempts_of_may_2024_get_their_numbers_by_the_models() -> None:
+    results = [
+        of_may(model=model, **{"try": n}) for n in (1, 2) for model in ("b", "a")
+    ]
+    raw = of_may(model="a", all_results=results, **{"try": 2})
+    found = InstanceResult.of_prediction(raw, models=("a", "b"))
+    numbers = [(one.attempt, one.model, one.try_) for one in found.attempts]
+    assert numbers == [(1, "a", 1), (2, "b", 1), (3, "a", 2), (4, "b", 2)]
+    assert found.attempt == 3
+    unnumbered = [of_may() for _ in range(3)]
+    found = InstanceResult.of_prediction(of_may(all_results=unnumbered))
+    assert [one.attempt for one in found.attempts] == [1, 2, 3]
+
+
+def test_a_prediction_alone_is_one_attempt() -> None:
+    (attempt,) = InstanceResult.of_prediction(of_may(status="fallback")).attempts
+    assert (attempt.attempt, attempt.edit_format, attempt.calls) == (1, None, None)
+    assert attempt.status is AttemptStatus.PLAUSIBLE
+
+
+ODD = {
+    "cost": [True, "5", -1, float("inf"), {}],
+    "edited_files": [5, None, "a"],
+    "edit_outcome": ["yes", 1],
+    "status": [5, None, []],
+    "test_note": [5, None],
+    "told_of": [()],
+    "model": [5, None],
+    "try": [0.5, None, "x", True],
+    "evidence": [5, {"classes": 3}],
+    "reason": [5],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(k, v) for k in ODD for v in ODD[k]])
+def test_a_value_of_another_kind_is_unknown(key: str, value: object) -> None:
+    raw = of_may(all_results=[of_may(**{key: value})], **{key: value})
+    result = InstanceResult.of_prediction(raw)
+    for record in (result, result.attempts[0]):
+        name = {"try": "try_"}.get(key, key)
+        assert getattr(record, name, None) in (None, "", (), False, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"instance_id": 5}, ("instance_id",)),
+        ({"model_patch": 5}, ("model_patch",)),
+        ({"model_patch": "\ud800"}, ("model_patch",)),
+        ({"model_name_or_path": 5}, ("model_name_or_path",)),
+        ({"all_results": 5}, ("all_results",)),
+        ({"all_results": [5]}, ("all_results", 0)),
+        ({"all_results": [{"model_patch": 5}]}, ("all_results", 0, "model_patch")),
+    ],
+)
+def test_a_prediction_that_is_none_is_an_error_with_its_place(
+    changes: dict[str, Any], place: tuple[object, ...]
+) -> None:
+    with pytest.raises(ValidationError) as error:
+        InstanceResult.of_prediction(of_may(**changes))
+    assert error.value.errors()[0]["loc"] == place
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"calls": 3},
+        {"calls": [{}]},
+        {"calls": [{"content": 5}]},
+        {"messages": [{"content": ""}]},
+        {"traits": {"context": True}},
+        {"attempt": "1"},
+        {"applies": 1},
+    ],
+)
+def test_conversations_are_strict(changes: dict[str, Any]) -> None:
+    raw = {"instance_id": "a__b-1", "attempts": [{"attempt": 1, **changes}]}
+    with pytest.raises(ValidationError):
+        InstanceResult.of_trajectory(raw)
+
+
+def test_counts_that_one_call_lacks_are_unknown() -> None:
+    usage = Usage(prompt_tokens=5, completion_tokens=3, cached_tokens=1)
+    calls = [Reply("a", usage=usage), Reply("b", usage=Usage(2, 2))]
+    assert Totals.of(calls).counts() == {
+        "prompt_tokens": 7,
+        "completion_tokens": 5,
+        "cached_tokens": None,
+        "calls": 2,
+    }
+    raw = {"content": "a", "usage": {"prompt_tokens": "many", "completion_tokens": 1}}
+    read = {"instance_id": "a", "attempts": [{"calls": [raw]}]}
+    sums = InstanceResult.of_trajectory(read).attempts[0].sums
+    assert (sums.prompt_tokens, sums.completion_tokens) == (None, None)
+
+
+def test_a_copy_derives_its_patch_again() -> None:
+    first = Attempt(model_patch=PATCH)
+    assert first.patch == PATCH
+    assert first.but(model_patch="").patch == ""
+    with pytest.raises(AssertionError):
+        first.but(patch="")
+
+
+def test_lone_surrogates_are_kept() -> None:
+    said = Attempt(messages=(Message("user", "\ud800"),), error="\ud800")
+    result = InstanceResult(instance_id="a", attempts=(said,))
+    again = json.loads(json.dumps(result.trajectory()))
+    assert InstanceResult.of_trajectory(again).attempts == (said,)
+
+
+def test_a_patch_that_does_not_apply_is_read_from_older_trajectories() -> None:
+    raw = {
+        "attempt": 1,
+        "status": "error",
+        "error": "",
+        "recorded": {"model_patch": PATCH},
+    }
+    for error, applies in (("", False), ("it raised", True)):
+        read = {"instance_id": "a", "attempts": [{**raw, "error": error}]}
+        (attempt,) = InstanceResult.of_trajectory(read).attempts
+        assert attempt.applies is applies
+        assert ("applies" in attempt.model_fields_set) is not applies
+
+
+def test_a_read_attempt_is_suspect_where_it_was() -> None:
+    attempt = Attempt(
+        model_patch=PATCH,
+        edit_outcome=True,
+        lint_outcome=True,
+        edits_test_configuration=True,
+        untested="the baseline is broken",
+    )
+    assert attempt.suspect
+    result = InstanceResult(instance_id="a", attempts=(attempt,))
+    read = InstanceResult.of_trajectory(result.trajectory())
+    assert InstanceResult.of_prediction(result.prediction(), read).attempts[0].suspect
+
+
+def test_the_status_follows_from_the_outcomes() -> None:
+    clean = Attempt(model_patch=PATCH, edit_outcome=True, lint_outcome=True)
+    assert status_by(clean) is AttemptStatus.PLAUSIBLE_UNTESTED
+    assert status_by(clean, AttemptStatus.BUDGET) is AttemptStatus.PLAUSIBLE_UNTESTED
+    assert status_by(clean, AttemptStatus.TREE_DIFFERS) is AttemptStatus.TREE_DIFFERS
+    failing = clean.but(test_outcome=False)
+    assert status_by(failing, AttemptStatus.BUDGET) is AttemptStatus.BUDGET
+    assert status_by(clean.but(applies=False)) is AttemptStatus.ERROR
+
+
+def test_evidence_is_of_the_model_that_it_is_written_by() -> None:
+    (path, *_) = sorted((OLDER / "evidence").glob("*__*.json"))
+    evidence = InstanceResult.of_prediction(read_json(path)).evidence
+    assert isinstance(evidence, Evidence) and evidence.classes
