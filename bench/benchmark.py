@@ -11,9 +11,9 @@ from typing import Any
 from agent.repomap import TagStore
 from bench.attempts.attempt import Services
 from bench.attempts.candidates import RESULTS
-from bench.attempts.records import plausible_instances, status_of
-from bench.attempts.solving import InstanceJob, Solved
-from bench.attempts.transcript import title_of, transcript
+from bench.attempts.records import plausible_instances
+from bench.attempts.solving import InstanceJob
+from bench.attempts.transcript import transcript
 from bench.config import RunConfig, TestChoice
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import Instance
@@ -32,9 +32,11 @@ from environments.local.agentsandbox import make_agent
 from llm.tracing import make_tracing
 from runs.benchmark import Benchmark
 from runs.checks import check_models
+from runs.description import Run
 from runs.jobs import Finished, WorkerAccess, longest_first
 from runs.modelsource import LiveModels, ReplayedModels, replay_folder
 from runs.options import EngineKind
+from runs.records import InstanceResult
 from runs.redo import Plan
 from runs.storage.manifest import note_images, note_left_out
 from runs.storage.store import RunStore
@@ -116,10 +118,10 @@ def make_services(
 
 
 @dataclass
-class InstanceBenchmark(Benchmark[Solved]):
+class InstanceBenchmark(Benchmark[InstanceResult]):
     """A run of SWE-bench instances."""
 
-    words = RESULTS
+    words = tuple(map(str, RESULTS))
     noun = "instance"
     packages = ("bench", "demo")
 
@@ -151,19 +153,18 @@ class InstanceBenchmark(Benchmark[Solved]):
     def services(self) -> Callable[[WorkerAccess], Services]:
         return partial(make_services, self.config, self.options)
 
-    def status_of(self, result: Mapping[str, Any]) -> str:
-        return status_of(result)
-
     def deciding(self) -> dict[str, Any]:
         return {**super().deciding(), "dataset_sha256": self.dataset.identity().sha256}
 
-    def describe(self) -> dict[str, Any]:
-        more = {"model_name_or_path": self.config.model_name_or_path}
-        return {
-            **super().describe(),
-            **more,
-            "dataset": self.dataset.identity().as_json(),
-        }
+    def describe(self) -> Run:
+        return (
+            super()
+            .describe()
+            .but(
+                model_name_or_path=self.config.model_name_or_path,
+                dataset=self.dataset.identity().as_json(),
+            )
+        )
 
     def given(self) -> Mapping[str, Any]:
         return self.options.given
@@ -219,33 +220,24 @@ class InstanceBenchmark(Benchmark[Solved]):
             shown = {instance.image: instance.shown_image for instance in self.selected}
             note_images(self.store, shown, shown)
 
-    def save(self, finished: Finished[Solved]) -> None:
-        solved = finished.end.value
-        assert solved is not None
-        winner = solved.winner
-        title = title_of(solved.instance.problem_statement)
-        trajectory = self.trajectory(
-            finished, title, winner.attempt if winner else None
-        )
-        if solved.evidence:
-            trajectory["evidence"] = solved.evidence.model_dump(mode="json")
-        prediction = solved.as_prediction(self.config.model_name_or_path)
+    def save(self, finished: Finished[InstanceResult]) -> None:
+        assert finished.end.value is not None
+        result = self.with_start(finished.end.value)
         self.store.save_instance(
-            finished.key, prediction, trajectory, transcript(solved)
+            finished.key, result.prediction(), result.trajectory(), transcript(result)
         )
 
 
 def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
     """Return in words that the set has another revision with the same rows; empty if it has not."""
-    recorded = (store.read_run() or {}).get("dataset") or {}
-    before = recorded.get("revision")
-    same_set = (
-        recorded.get("name") == dataset.name and recorded.get("split") == dataset.split
-    )
-    known = same_set and before and dataset.revision and store.has_results()
-    if not known or before == dataset.revision:
+    recorded = (store.read_run() or Run()).dataset
+    before = recorded.revision
+    same_set = (recorded.name, recorded.split) == (dataset.name, dataset.split)
+    if not (same_set and before and dataset.revision and store.has_results()):
         return ""
-    if recorded.get("sha256") == dataset.sha256:
+    if before == dataset.revision:
+        return ""
+    if recorded.sha256 == dataset.sha256:
         return (
             f"the dataset {dataset.name} has the same rows at revision {dataset.revision} as at "
             f"{before}, with which the run was started"

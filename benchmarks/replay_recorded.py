@@ -6,13 +6,16 @@ the patches in the trajectories, ignoring lines that start with ``index ``.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from runs.modelsource import read_recording
+from runs.records import Attempt
+from runs.storage.store import RunStore
 
 
 def main(
@@ -27,31 +30,28 @@ def main(
     total = equal = same_edit = 0
     for name, want, got in _pairs(run, recorded):
         total += 1
-        same_edit += want["edit_outcome"] == got["edit_outcome"]
-        if _without_index(want["model_patch"]) == _without_index(got["model_patch"]):
+        same_edit += want.edit_outcome == got.edit_outcome
+        if _without_index(want.model_patch) == _without_index(got.model_patch):
             equal += 1
         else:
-            print(f"differs: {name} attempt {got['attempt']} ({got['status']})")
+            print(f"differs: {name} attempt {got.attempt} ({got.status})")
     print(
         f"{equal} of {total} attempts give the recorded patch; {same_edit} the edit outcome"
     )
     sys.exit(equal != total)
 
 
-def _pairs(
-    run: Path, recorded: Path
-) -> Iterator[tuple[str, dict[str, str], dict[str, str]]]:
+def _pairs(run: Path, recorded: Path) -> Iterator[tuple[str, Attempt, Attempt]]:
+    store = RunStore.of_folder(run)
     for path in sorted(recorded.glob("*.json")):
-        prediction = json.loads((run / path.name).read_text(encoding="utf-8"))
-        ours = {result["attempt"]: result for result in prediction["all_results"]}
-        for attempt in json.loads(path.read_text(encoding="utf-8"))["attempts"]:
-            yield path.stem, attempt["recorded"], ours[attempt["attempt"]]
+        result = store.read_prediction(store.prediction(path.stem))
+        ours = {attempt.attempt: attempt for attempt in result.attempts}
+        for number, attempt in read_recording(path).items():
+            yield path.stem, attempt, ours[number]
 
 
-def _without_index(patch: str | None) -> list[str]:
-    return [
-        line for line in (patch or "").rstrip("\n").split("\n") if line[:6] != "index "
-    ]
+def _without_index(patch: str) -> list[str]:
+    return [line for line in patch.rstrip("\n").split("\n") if line[:6] != "index "]
 
 
 if __name__ == "__main__":

@@ -25,12 +25,12 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.attempts.candidates import Candidate
 from bench.attempts.evidence import choose_by_evidence
 from bench.cli.cli import run_cli
 from core.errors import UserError
 from reports.statistics.methods import Share
 from runs.evidence import CandidateClass, Evidence
+from runs.records import Attempt, AttemptStatus
 
 SETS = {
     "Verified, GPT-4o": ("verified_gpt4o", "test_logs_verified_gpt4o"),
@@ -68,7 +68,7 @@ class RecordedInstance:
 
     def by_evidence(self, weight: Callable[[RecordedPatch], int]) -> str:
         """Return the choice of ``--select evidence``, each patch made ``weight`` times."""
-        candidates: list[Candidate] = []
+        candidates: list[Attempt] = []
         names: list[str] = []
         classes = []
         failing: dict[int, int] = {}
@@ -76,8 +76,8 @@ class RecordedInstance:
             numbers = range(len(names) + 1, len(names) + 1 + weight(one))
             names += [one.name] * len(numbers)
             failing |= dict.fromkeys(numbers, one.failing)
-            clean, text = not one.failing, "x" * max(1, one.size)
-            candidates += (Candidate(n, text, True, True, True, clean) for n in numbers)
+            for number in numbers:
+                candidates.append(_attempt(one, number))
             classes.append(
                 CandidateClass(id=one.name, attempts=tuple(numbers), models=())
             )
@@ -85,6 +85,20 @@ class RecordedInstance:
         evidence = Evidence.of_passed(classes, passed, failing)
         winner = choose_by_evidence(candidates, evidence).winner
         return names[winner.attempt - 1] if winner else ""
+
+
+def _attempt(recorded: RecordedPatch, number: int) -> Attempt:
+    clean = not recorded.failing
+    status = AttemptStatus.PLAUSIBLE if clean else AttemptStatus.TESTS_FAILED
+    return Attempt(
+        attempt=number,
+        model_patch="x" * max(1, recorded.size),
+        imported=True,
+        edit_outcome=True,
+        lint_outcome=True,
+        test_outcome=clean,
+        status=status,
+    )
 
 
 RULES: Mapping[str, Callable[[RecordedInstance], str]] = {

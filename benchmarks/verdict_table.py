@@ -32,6 +32,7 @@ from core.errors import InfrastructureError, UserError
 from core.worktree import Changes
 from environments.base import EnvironmentKind, UnavailableError
 from reports.evaluation.evaluators.local import PatchError, patched
+from runs.modelsource import read_recording
 from runs.patches import submittable_patch
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
@@ -212,8 +213,8 @@ def candidates(row: Row, recorded: Path, place: TestBench) -> Iterator[Verdicts]
     path = recorded / f"{instance.instance_id}.json"
     if not path.is_file():
         return
-    attempts = json.loads(path.read_text(encoding="utf-8"))["attempts"]
-    patches = {n["attempt"]: n["recorded"]["model_patch"] or "" for n in attempts}
+    attempts = read_recording(path)
+    patches = {number: attempt.model_patch for number, attempt in attempts.items()}
     changes = {
         number: _changes(instance, patch, place) for number, patch in patches.items()
     }

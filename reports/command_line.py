@@ -145,7 +145,7 @@ def _recorded_options(runs: Sequence[Path]) -> Mapping[str, Any]:
     """Return the options that the first run recorded, as they were given."""
     if not runs or not runs[0].expanduser().is_dir():
         return {}
-    described = RunStore.of_folder(runs[0]).read_run() or {}
+    described = RunStore.of_folder(runs[0]).raw_run()
     return mapping(described.get("options"))
 
 
@@ -319,7 +319,7 @@ class Report:
 def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     """Evaluate a run and write what is derived; ``options.only_reads`` does neither."""
     predictions = read_predictions(store)
-    described = store.read_run() or {}
+    described = store.raw_run()
     used = None
     if options.validity:  # read before any evaluation
         selected = {

@@ -71,7 +71,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             "no run given; usage: report.py RUN… --select evidence --models NAME,…"
         )
     if "dataset" not in options_given((Options,), context):
-        described = RunStore.of_folder(runs[0]).read_run() if runs[0].is_dir() else None
+        described = RunStore.of_folder(runs[0]).raw_run() if runs[0].is_dir() else None
         recorded = mapping((described or {}).get("options")).get("dataset")
         values["dataset"] = recorded or values["dataset"]
     config, options = configured(context, values)
@@ -111,7 +111,7 @@ def select_command(
     check_models(made, options.money)
     code = start_run(benchmark)
     for path in store.prediction_paths():
-        for line in candidate_lines(store.read_as_written(path)):
+        for line in candidate_lines(store.raw_prediction(path)):
             say(line)
     return code
 
@@ -155,8 +155,8 @@ def candidates_of(runs: Sequence[Path]) -> Given:
 def _own(folder: Path) -> Iterator[tuple[str, GivenCandidate]]:
     store = RunStore.of_folder(folder)
     predictions = read_predictions(store)
-    contents = [store.read_as_written(path) for path in store.prediction_paths()]
-    described, label = store.read_run() or {}, predictions[0].model_name_or_path
+    contents = [store.raw_prediction(path) for path in store.prediction_paths()]
+    described, label = store.raw_run(), predictions[0].model_name_or_path
     models = turn_order(described, (label, store.run), contents)
     for content in contents:
         name = str(content["instance_id"])

@@ -13,10 +13,11 @@ from core.plaintext import Say, counted
 from environments.base import EnvironmentKind
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.ledger import replayed_lines
+from runs.description import Run
 from runs.jobs import Finished, Job, WorkerAccess, longest_first
 from runs.options import RunBasics, RunSettings
-from runs.progress.overview import recorded_status
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
+from runs.records import InstanceResult
 from runs.redo import Plan, Redo, plan, prepare
 from runs.storage.manifest import (
     all_versions,
@@ -25,7 +26,7 @@ from runs.storage.manifest import (
     open_run,
     timestamp,
 )
-from runs.storage.store import READ_WITH, RunStore
+from runs.storage.store import RunStore
 
 V = TypeVar("V")
 
@@ -77,16 +78,18 @@ class Benchmark(ABC, Generic[V]):
         """Return what a continued run must repeat, because it decides results."""
         return self.config.deciding()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Run:
         """Return what ``run.json`` says of a new run."""
-        return {
-            "run": self.store.run,
-            **({READ_WITH: self.store.reader} if self.store.reader else {}),
-            "config": self.config.as_json(),
-            "deciding": self.deciding(),
-            "versions": all_versions(),
-            "started": timestamp(),
-        }
+        run = Run(
+            run=self.store.run,
+            config=self.config.as_json(),
+            deciding=self.deciding(),
+            versions=all_versions(),
+            started=timestamp(),
+        )
+        if self.store.reader:
+            return run.but(read_with=self.store.reader)
+        return run
 
     def given(self) -> Mapping[str, Any] | None:
         """Return the options as they were chosen, for ``--continue``; None keeps those before."""
@@ -105,7 +108,7 @@ class Benchmark(ABC, Generic[V]):
         keys = [*self.jobs]
         if self.options.redo:
             redo = Redo.parse(self.options.redo, keys, self.words)
-            chosen = prepare(self.store, coordinator, redo, keys, self.status_of)
+            chosen = prepare(self.store, coordinator, redo, keys)
             say(f"{counted(len(keys), self.noun)} selected, {len(chosen)} to redo")
             rest = [key for key in keys if key not in chosen]
             found = replace(
@@ -144,10 +147,6 @@ class Benchmark(ABC, Generic[V]):
         """Do what comes before the first of ``jobs``, and return them as they are worked on."""
         return jobs
 
-    def status_of(self, result: Mapping[str, Any]) -> str:
-        """Return the status in the file of a job with a result."""
-        return recorded_status(result)
-
     def order(self, jobs: Sequence[Any], seconds: Mapping[str, float]) -> Sequence[Job]:
         """Order the jobs by the seconds that they and others took before."""
         return longest_first(jobs, seconds)
@@ -174,7 +173,7 @@ class Benchmark(ABC, Generic[V]):
             named = {
                 (one.model, call.model)
                 for one in finished.attempts
-                for call in one.calls
+                for call in one.calls or ()
                 if call.model
             }
             # Names of models in replies are noted at once, because the run may be killed.
@@ -188,7 +187,7 @@ class Benchmark(ABC, Generic[V]):
         if self.config.replay is not None:
             for one in finished.attempts:
                 for line in replayed_lines(
-                    finished.key, one.attempt, one.model, one.calls
+                    finished.key, one.attempt, one.model, one.calls or ()
                 ):
                     coordinator.ledger.add(line)
         coordinator.ledger.sync()
@@ -196,35 +195,18 @@ class Benchmark(ABC, Generic[V]):
 
     def keep_unfinished(self, finished: Finished[V]) -> None:
         """Write what was done on a job that must be redone."""
-        content = {
-            "instance_id": finished.key,
-            "status": finished.end.shown,
-            "reason": finished.end.reason,
-            **_said(finished),
-        }
+        result = InstanceResult(
+            instance_id=finished.key,
+            status=finished.end.status,
+            reason=finished.end.reason,
+            attempts=tuple(one for one in finished.attempts if one.attempt >= 1),
+            writers=tuple(one for one in finished.attempts if one.attempt < 1),
+        )
         try:
-            self.store.save_unfinished(finished.key, content)
+            self.store.save_unfinished(result)
         except OSError as error:  # a full disk must not hide what went wrong first
             self.say(f"{finished.key}: cannot save what was done: {error}")
 
-    def trajectory(
-        self, finished: Finished[V], title: str, winner: int | None
-    ) -> dict[str, Any]:
-        """Return the trajectory of a job (docs/trajectory.md)."""
-        return {
-            "instance_id": finished.key,
-            "title": title,
-            "status": finished.end.shown,
-            "reason": finished.end.reason,
-            "winner": winner,
-            **_said(finished),
-            "config": self.config.as_json(),
-            "versions": all_versions(),
-        }
-
-
-def _said(finished: Finished[Any]) -> dict[str, Any]:
-    said = [(one.attempt, one.as_trajectory()) for one in finished.attempts]
-    writers = [one for number, one in said if number < 1]
-    attempts = [one for number, one in said if number >= 1]
-    return {"attempts": attempts, **({"writers": writers} if writers else {})}
+    def with_start(self, result: InstanceResult) -> InstanceResult:
+        """Return a result with the configuration and the versions of this start."""
+        return result.but(config=self.config.as_json(), versions=all_versions())

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, OnErrorOmit
 
 from llm.chat import AnyText
 from runs.keys import SafeKey
-from runs.records import Flag, Known, Recorded, Values, Word
+from runs.records import Flag, Known, Recorded, Values, Word, list_or_empty
 
 
-class RecordedModel(Recorded, extra="allow"):
+class RecordedModel(Recorded):
     """A model of a run in the order of the turns, with its edit format or coding agent."""
 
     name: Word = ""
     edit_format: Word = ""
 
 
-class RecordedConfig(Recorded, extra="allow"):
-    """The options of a run of which readers know; the others are kept."""
+class RecordedConfig(Recorded):
+    """The options of a run of which readers know."""
 
-    models: list[RecordedModel] = Field(default_factory=list)
+    models: Annotated[
+        tuple[OnErrorOmit[RecordedModel], ...], BeforeValidator(list_or_empty)
+    ] = ()
     require_tests: Flag = False
     environment: Word = ""
     agent: Word = ""
@@ -63,7 +68,7 @@ class Run(Recorded, extra="allow"):
 
     run: Word = ""
     read_with: Word = ""
-    config: RecordedConfig = RecordedConfig()
+    config: Values = Field(default_factory=dict)
     deciding: Known[Values] = None
     versions: Values = Field(default_factory=dict)
     started: Word = ""
@@ -79,6 +84,11 @@ class Run(Recorded, extra="allow"):
     evaluation: Values = Field(default_factory=dict)
     combined: list[CombinedRun] = Field(default_factory=list)
     imported: Known[Values] = None
+
+    @cached_property
+    def configuration(self) -> RecordedConfig:
+        """The options of which readers know; ``config`` has all, in their order."""
+        return RecordedConfig.model_validate(self.config)
 
     @property
     def is_ours(self) -> bool:

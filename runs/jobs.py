@@ -15,11 +15,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from core.errors import InfrastructureError, StoppedError, UserError
 from core.shutdown import Shutdown
-from llm.chat import Reply
 from runs.calls.coordinator import AttemptGate, WorkerCalls, recorded_calls
 from runs.calls.journal import JournalEntry
 from runs.keys import is_safe_key
-from runs.progress.state import JobStatus, Steps, WorkStep
+from runs.progress.state import Steps, WorkStep
+from runs.records import Attempt, InstanceStatus
 from runs.slots import Slot, Slots
 
 T_co = TypeVar("T_co", covariant=True)
@@ -79,38 +79,18 @@ class JobContext:
         )
 
 
-class KeptAttempt(Protocol):
-    """What the run keeps of an attempt of a job; below 1 of a model that wrote scripts."""
-
-    @property
-    def attempt(self) -> int: ...
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def calls(self) -> Sequence[Reply]: ...
-
-    def as_trajectory(self) -> dict[str, Any]: ...
-
-
 @dataclass(frozen=True)
 class End(Generic[T_co]):
     """How the work on a job ended.
 
     Attributes:
+        status: an ``InstanceStatus``, or a benchmark's own text.
         value: what ``Benchmark.save`` saves; None for a job that must be redone.
-        word: the benchmark's own word for the status.
     """
 
-    status: JobStatus
+    status: InstanceStatus | str
     reason: str
     value: T_co | None = None
-    word: str = ""
-
-    @property
-    def shown(self) -> str:
-        return self.word or self.status.value
 
 
 @dataclass(frozen=True)
@@ -119,13 +99,15 @@ class Finished(Generic[T_co]):
 
     key: str
     end: End[T_co]
-    attempts: tuple[KeptAttempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     seconds: float = 0.0
 
     @classmethod
     def without_log(cls, key: str, error: OSError) -> Finished[Any]:
         """Return the end of a job whose log cannot be written; others may need less disk."""
-        return cls(key, End(JobStatus.INFRA_ERROR, f"cannot write its log: {error}"))
+        return cls(
+            key, End(InstanceStatus.INFRA_ERROR, f"cannot write its log: {error}")
+        )
 
 
 class JobWork(Protocol[T_co]):
@@ -134,7 +116,7 @@ class JobWork(Protocol[T_co]):
     def run(self) -> End[T_co]:
         """Do the work; an exception becomes the end in ``work_on``."""
 
-    def attempts(self, end: End[Any]) -> Sequence[KeptAttempt]:
+    def attempts(self, end: End[Any]) -> Sequence[Attempt]:
         """Return what was done so far, also after an exception."""
 
 
@@ -169,14 +151,14 @@ def work_on(job: Job, services: Any, context: JobContext) -> Finished[Any]:  # n
     except UserError:
         raise
     except StoppedError as error:
-        end = End(JobStatus.INTERRUPTED, f"interrupted: {error}")
+        end = End(InstanceStatus.INTERRUPTED, f"interrupted: {error}")
     except (InfrastructureError, OSError) as error:
         context.log.error("%s", traceback.format_exc())
-        end = End(JobStatus.INFRA_ERROR, f"infrastructure failed: {error}")
+        end = End(InstanceStatus.INFRA_ERROR, f"infrastructure failed: {error}")
     except Exception as error:  # a fault of the harness must not end the others
         context.log.error("%s", traceback.format_exc())
-        end = End(JobStatus.ERROR, f"the harness failed: {error!r}")
-    context.log.info("%s: %s", end.shown, end.reason)
+        end = End(InstanceStatus.ERROR, f"the harness failed: {error!r}")
+    context.log.info("%s: %s", end.status, end.reason)
     return Finished(job.key, end, tuple(work.attempts(end)), time.monotonic() - started)
 
 

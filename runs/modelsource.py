@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
@@ -12,18 +14,19 @@ from agent.formats import format_names
 from agent.named import is_outside, named_agent
 from core.errors import UserError
 from core.plaintext import shortened
-from llm.chat import ChatModel
+from llm.chat import ChatModel, Message, Reply, request_sha256
 from llm.client import LiteLLMModel
 from llm.gate import Gate
 from llm.options import ModelChoice, Sampling
 from llm.prices import Price
 from llm.provider_errors import RetryPolicy
 from llm.registry import resolve_model
-from llm.replay import RecordedAttempt, RecordedGate, ReplayModel, read_trajectory
+from llm.replay import RecordedGate, ReplayModel
 from llm.settings import our_settings
 from llm.tokens import ESTIMATE, count_tokens, counter_name
 from runs.options import RunBasics
-from runs.storage.store import RunStore
+from runs.records import Attempt, AttemptStatus
+from runs.storage.store import RunStore, read_trajectory_file
 
 _SHOWN = 200  # characters of a list of ids
 _NOT_USED = 1.0  # seconds for a call of a model that is not called
@@ -127,7 +130,7 @@ class ReplayedModels:
 
     folder: Path
     aliases: Mapping[str, str] = field(default_factory=lambda: our_settings().aliases)
-    read: dict[str, dict[int, RecordedAttempt]] = field(default_factory=dict)
+    read: dict[str, dict[int, Attempt]] = field(default_factory=dict)
 
     def turn(
         self,
@@ -146,46 +149,95 @@ class ReplayedModels:
                 f"{instance_id}, attempt {attempt}: {recorded.model} is recorded, but it is the "
                 f"turn of {choice.given}; give the recorded models with --models"
             )
+        edit_format = recorded.edit_format or ""
         if attempt < 1:
             return self._turn(recorded, exact=True)
-        if is_outside(choice.edit_format) or named_agent(recorded.edit_format):
-            if recorded.edit_format != choice.edit_format:
+        if is_outside(choice.edit_format) or named_agent(edit_format):
+            if edit_format != choice.edit_format:
                 raise UserError(
-                    f"{instance_id}, attempt {attempt}: {_agent(recorded.edit_format)} is "
+                    f"{instance_id}, attempt {attempt}: {_agent(edit_format)} is "
                     f"recorded, but {_agent(choice.edit_format)} is asked for; give the same"
                 )
             return _turn_of_agent(recorded)
-        if recorded.edit_format not in format_names():
+        if edit_format not in format_names():
             raise UserError(
-                f"{instance_id}, attempt {attempt}: {recorded.edit_format!r} is not an edit "
+                f"{instance_id}, attempt {attempt}: {edit_format!r} is not an edit "
                 "format: what an outside agent did cannot be replayed"
             )
         turn = self._turn(recorded)
         return replace(turn, architect=turn.model) if choice.architect else turn
 
-    def _turn(self, recorded: RecordedAttempt, *, exact: bool = False) -> Turn:
-        counter, model = ESTIMATE, ReplayModel(recorded, exact=exact)
+    def _turn(self, recorded: Attempt, *, exact: bool = False) -> Turn:
+        model = ReplayModel(recorded_calls(recorded), recorded.error, exact=exact)
+        if exact:
+            model = replace(model, refused=refused_requests(recorded))
+        counter = ESTIMATE
         if recorded.traits is not None:  # with them, a replay takes the same decisions
             counter = counter_name(recorded.model)
             count = partial(count_tokens, recorded.model)
-            model = ReplayModel(recorded, recorded.traits, count, exact)
-        name, edit_format = recorded.model, recorded.edit_format
+            model = replace(model, traits=recorded.traits, counter=count)
+        name, edit_format = recorded.model, recorded.edit_format or ""
         return Turn(model, name, edit_format, counter, recorded.temperature)
 
-    def attempts(self, instance_id: str) -> dict[int, RecordedAttempt]:
+    def attempts(self, instance_id: str) -> dict[int, Attempt]:
         if instance_id not in self.read:
             path = self.folder / f"{instance_id}.json"
-            self.read[instance_id] = read_trajectory(path) if path.exists() else {}
+            self.read[instance_id] = read_recording(path) if path.exists() else {}
         return self.read[instance_id]
 
 
-def _turn_of_agent(recorded: RecordedAttempt) -> Turn:
-    gate = RecordedGate([*recorded.calls])
+def read_recording(path: Path) -> dict[int, Attempt]:
+    """Return the recorded attempts of a trajectory by number; writers of scripts are below 1.
+
+    Raises:
+        UserError: the file is not a trajectory.
+    """
+    result = read_trajectory_file(path, path.stem)
+    attempts = {}
+    for attempt in (*result.attempts, *result.writers):
+        if attempt.status != AttemptStatus.NOT_RECORDED:
+            attempts[attempt.attempt] = attempt
+    return attempts
+
+
+def recorded_calls(attempt: Attempt) -> Sequence[Reply]:
+    """Return the calls of an attempt; from its messages in trajectories without calls.
+
+    These have equal parts of the cost. The last includes the rounding, so the sum is exact.
+    """
+    if attempt.calls is not None:
+        return attempt.calls
+    messages = attempt.messages or ()
+    replies = [one.content for one in messages if one.role == "assistant"]
+    if attempt.cost is None or not replies:
+        return [Reply(text) for text in replies]
+    share = Decimal(int(attempt.cost.scaleb(10)) // len(replies)).scaleb(-10)
+    *others, last = replies
+    rest = attempt.cost - share * len(others)
+    return [*(Reply(text, cost=share) for text in others), Reply(last, cost=rest)]
+
+
+def refused_requests(writer: Attempt) -> frozenset[str]:
+    """Return the hashes of requests that no reply follows; each is a conversation of its own."""
+    hashes = set()
+    messages = writer.messages or ()
+    for message, following in zip_longest(messages, messages[1:]):
+        answered = following is not None and following.role == "assistant"
+        if message.role == "user" and not answered:
+            hashes.add(request_sha256([Message("user", message.content)]))
+    return frozenset(hashes)
+
+
+def _turn_of_agent(recorded: Attempt) -> Turn:
+    gate = RecordedGate([*recorded_calls(recorded)])
     model = LiteLLMModel(
         recorded.model, 0.0, _NOT_USED, gate=gate, warn_once=lambda _: None
     )
     return Turn(
-        model, recorded.model, recorded.edit_format, temperature=recorded.temperature
+        model,
+        recorded.model,
+        recorded.edit_format or "",
+        temperature=recorded.temperature,
     )
 
 
@@ -217,9 +269,7 @@ def recorded_of(folder: Path, ids: Collection[str]) -> set[str]:
 def recorded_label(folder: Path) -> str:
     """Return the model name of the run that a folder of trajectories belongs to, else nothing."""
     try:
-        label = (RunStore.of_folder(folder.parent).read_run() or {}).get(
-            "model_name_or_path"
-        )
+        run = RunStore.of_folder(folder.parent).read_run()
     except (OSError, UserError):
         return ""
-    return label if isinstance(label, str) else ""
+    return run.model_name_or_path if run else ""

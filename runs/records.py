@@ -52,7 +52,7 @@ def _text_or_empty(value: object) -> object:
     return value if isinstance(value, str) else ""
 
 
-def _list_or_empty(value: object) -> object:
+def list_or_empty(value: object) -> object:
     return value if isinstance(value, list | tuple) else ()
 
 
@@ -67,7 +67,7 @@ def _encodable(text: str) -> str:
 # Other harnesses write empty values of any type for what is missing.
 _OrEmpty = BeforeValidator(lambda value: value or "")
 Word = Annotated[AnyText, BeforeValidator(_text_or_empty)]
-Texts = Annotated[tuple[OnErrorOmit[AnyText], ...], BeforeValidator(_list_or_empty)]
+Texts = Annotated[tuple[OnErrorOmit[AnyText], ...], BeforeValidator(list_or_empty)]
 Patch = Annotated[AnyText, AfterValidator(_encodable), _OrEmpty]
 Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Outcome = Known[StrictBool]
@@ -149,7 +149,8 @@ class Recorded(BaseModel):
 
     def but(self, **changes: Any) -> Self:  # noqa: ANN401 - values of any field
         """Return a checked copy; ``model_copy`` would keep what was derived of the old values."""
-        assert changes.keys() <= type(self).model_fields.keys(), changes.keys()
+        known = type(self).model_fields.keys()
+        assert changes.keys() <= known or self.model_extra is not None, changes.keys()
         values = {name: getattr(self, name) for name in self.model_fields_set}
         return type(self).model_validate({**values, **changes})
 
@@ -351,6 +352,10 @@ class Attempt(Recorded):
             totals = Totals.of(self.calls)
         return replace(totals, cost=self.cost)
 
+    def at(self, number: int) -> Attempt:
+        """Return it with another number; what is derived of its patch stays."""
+        return self.model_copy(update={"attempt": number})
+
     def without_texts(self) -> Attempt:
         """Return it without its conversation: those of 300 instances do not fit into memory."""
         calls = self.calls
@@ -417,6 +422,15 @@ class _PredictionShape(BaseModel):
     ] = Field(default_factory=list)
 
 
+class _AttemptShape(BaseModel):
+    attempt: Position
+    model: AnyText
+
+
+class _TrajectoryShape(BaseModel):
+    attempts: list[_AttemptShape]
+
+
 class InstanceResult(Recorded):
     """What a run did on one instance, or another job: its trajectory and its prediction.
 
@@ -455,6 +469,7 @@ class InstanceResult(Recorded):
         Raises:
             ValidationError: it has another layout.
         """
+        _TrajectoryShape.model_validate(raw)
         values = dict(raw)
         for name in ("attempts", "writers"):
             if isinstance(values.get(name), list):
@@ -496,7 +511,8 @@ class InstanceResult(Recorded):
             results = [{key: top[key] for key in top if key != "status"}]
         for result in results:
             number = result["attempt"]
-            attempts[number] = {**attempts.get(number, {}), **result}
+            said = {key: result[key] for key in result if key not in CONVERSATION}
+            attempts[number] = {**attempts.get(number, {}), **said}
         ordered = [attempts[number] for number in sorted(attempts)]
         values |= {**raw, "attempt": top["attempt"], "attempts": ordered}
         return cls.model_validate(values)._with_statuses(top)
@@ -640,8 +656,8 @@ def _filled(
         if turn < len(models):
             model = models[turn]
     try_ = _whole(result.get("try"))
-    attempt = result.get("attempt")
-    if type(attempt) is not int:
+    attempt = _whole(result.get("attempt"))
+    if attempt is None:
         attempt = position
         if try_ and model in models:
             attempt = (try_ - 1) * len(models) + models.index(model) + 1
@@ -649,6 +665,6 @@ def _filled(
 
 
 def _whole(value: object) -> int | None:
-    if type(value) is int and value >= 0:
+    if type(value) is int and 0 <= value <= 2**53:
         return value
     return None

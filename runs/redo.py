@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,13 +13,15 @@ from core.parsing.untrusted import read_object
 from runs.calls.budget import BudgetLimits
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import AnsweredEntry, Journal, last_denial
-from runs.progress.overview import StatusOf, recorded_status
-from runs.progress.state import COMMON_WORDS, JobStatus
+from runs.progress.state import COMMON_WORDS
+from runs.records import AttemptStatus, InstanceResult, InstanceStatus
 from runs.storage.store import RunStore
 
 # These continue from their journals: nothing that was paid for is bought again.
-_GO_ON = frozenset({JobStatus.BUDGET, JobStatus.INFRA_ERROR, JobStatus.INTERRUPTED})
-_ERROR = JobStatus.ERROR.value
+_GO_ON = frozenset(
+    {InstanceStatus.BUDGET, InstanceStatus.INFRA_ERROR, InstanceStatus.INTERRUPTED}
+)
+_ERROR = InstanceStatus.ERROR
 
 
 @dataclass(frozen=True)
@@ -44,22 +45,14 @@ class Redo:
             tuple(sorted(words & {*known})), tuple(sorted(words & {*ids})), statuses[0]
         )
 
-    def takes(
-        self,
-        instance_id: str,
-        result: Mapping[str, Any],
-        status: str,
-        *,
-        finished: bool,
-    ) -> bool:
+    def takes(self, result: InstanceResult, *, finished: bool) -> bool:
         """Return whether to redo an instance with this prediction or unfinished trajectory."""
-        if instance_id in self.ids or status in self.words:
+        status = str(result.status)
+        if result.instance_id in self.ids or status in self.words:
             return True
         if status == self.good:
             return False
-        attempts = result.get("all_results") or result.get("attempts")
-        every = attempts if isinstance(attempts, list) else ()
-        failed = any(isinstance(a, dict) and a.get("status") == _ERROR for a in every)
+        failed = any(one.status == AttemptStatus.ERROR for one in result.attempts)
         return (f"not_{self.good}" in self.words and finished) or (
             _ERROR in self.words and failed
         )
@@ -100,15 +93,11 @@ def plan(store: RunStore, limits: BudgetLimits, ids: Sequence[str]) -> Plan:
     for name in ids:
         path = store.prediction(name)
         try:
-            status = (
-                str(store.read_prediction(path).get("status", ""))
-                if path.exists()
-                else None
-            )
+            status = store.read_prediction(path).status if path.exists() else None
         except DamagedFileError as error:
             broken[name] = str(error)
             continue
-        open_ = status in (None, JobStatus.BUDGET.value)
+        open_ = status in (None, InstanceStatus.BUDGET)
         if open_ and (
             option := _stopped_by(store, name, limits, predicted=status is not None)
         ):
@@ -142,20 +131,16 @@ def prepare(
     coordinator: CallCoordinator,
     redo: Redo,
     ids: Sequence[str],
-    status_of: StatusOf = recorded_status,
 ) -> list[str]:
     """Put aside what is to be redone and return the ids, in the order of ``ids``.
 
     The same redo, when it was cut short, goes on: what it has redone is not redone again.
-    ``status_of`` gives the status of a prediction; files of other harnesses may lack the key.
     """
     wanted = set()
     for name in ids:
         if (result := store.result(name)) is None:
             continue
-        finished = store.prediction(name).exists()
-        status = (status_of if finished else recorded_status)(result)
-        if redo.takes(name, result, status, finished=finished):
+        if redo.takes(result, finished=store.prediction(name).exists()):
             wanted.add(name)
     last = _LastRedo.read(store)
     if last is not None and last.repeats(redo) and (left := last.left(store)):
@@ -178,10 +163,7 @@ def _put_aside(
     result = store.result(name)
     if result is None:  # it was put aside before a kill
         return
-    if (
-        result.get("status") not in {status.value for status in _GO_ON}
-        or name in redo.ids
-    ):
+    if result.status not in _GO_ON or name in redo.ids:
         coordinator.recover(name)
         coordinator.journal(name).retire()
     store.put_aside(name)

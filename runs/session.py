@@ -45,8 +45,9 @@ from runs.jobs import End, Finished, Job, check_keys
 from runs.leftovers import clean, marked_children, run_key
 from runs.options import RunBasics, Scale, Spending
 from runs.progress.display import Display, make_display, stream_of
-from runs.progress.state import JobStatus, ProgressState
+from runs.progress.state import ProgressState
 from runs.progress.summary_json import RunSummary
+from runs.records import InstanceStatus
 from runs.redo import Plan
 from runs.signals import heeding_signals
 from runs.slots import prepare_process
@@ -292,16 +293,16 @@ class JobRun:
         try:
             self.benchmark.take(finished, self.coordinator)
         except OSError as error:  # a full disk must not take what others do
-            end = End(JobStatus.INFRA_ERROR, f"cannot save it: {error}")
-        if end.status is JobStatus.BUDGET:
+            end = End(InstanceStatus.INFRA_ERROR, f"cannot save it: {error}")
+        if end.status == InstanceStatus.BUDGET:
             denial = last_denial(self.coordinator.entries(key))
             self._over_budget[key] = denial.limit.value if denial else "the budget"
-        elif end.status is JobStatus.ERROR and self._is_done(key):
+        elif end.status == InstanceStatus.ERROR and self._is_done(key):
             self._errors.append(key)
-        self._counts[end.shown] += 1
+        self._counts[str(end.status)] += 1
         cost = self.coordinator.ledger.spent_on(key)
         reason = self.benchmark.store.redact(end.reason)
-        self.display.finished(key, end.status, end.shown, reason, cost)
+        self.display.finished(key, str(end.status), reason, cost)
 
 
 def make_coordinator(

@@ -15,7 +15,7 @@ from core.errors import UserError
 from core.plaintext import Say
 from runs.calls.ledger import by_instance, damaged_lines, read_ledger
 from runs.leftovers import clean
-from runs.progress.overview import StatusOf, lines, overview, recorded_status
+from runs.progress.overview import lines, overview
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 
@@ -36,14 +36,13 @@ def held_run(
 def status_command(
     store: RunStore,
     say: Say,
-    status_of: StatusOf = recorded_status,
     words: Sequence[str] = (),
     *,
     as_json: bool = False,
 ) -> int:
     """Print the table of a run, without starting anything; return 1 when a file is broken."""
     dollars = by_instance(read_ledger(store.checked().ledger).whole)
-    seen = overview(store, dollars, damaged_lines(store), status_of, words)
+    seen = overview(store, dollars, damaged_lines(store), words)
     for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
         say(line)
     return int(bool(seen.broken))

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial
 
 from agent.agents import BUILTIN
@@ -28,9 +29,7 @@ from agent.prompts import render
 from agent.protocol import Agent, AgentResult, Task, Transcript
 from agent.repomap import RenderedMaps, TagStore
 from agent.workspace import TextFile
-from bench.attempts.candidates import BROKEN, AttemptStatus, Candidate, attempt_status
 from bench.attempts.predicted import Examined, base_reader, examine, files_in_submodules
-from bench.attempts.records import AttemptRecord
 from bench.config import RunConfig
 from bench.instances.instance import Instance
 from bench.regression.suite import RegressionTests
@@ -54,6 +53,7 @@ from runs.jobs import JobContext
 from runs.modelsource import ModelSource, NotRecordedError, Turn
 from runs.patches import submittable_patch
 from runs.progress.state import WorkStep
+from runs.records import BROKEN, Attempt, AttemptStatus, status_by
 from runs.slots import WaitingModel
 
 
@@ -87,8 +87,8 @@ class ToldOf:
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """One attempt at an instance.
+class AttemptWork:
+    """The work on one attempt at an instance.
 
     Attributes:
         number: from 1 over the whole instance.
@@ -108,13 +108,13 @@ class Attempt:
     tests: RegressionTests | None
     linter: Linter
     context: JobContext
-    save: Callable[[AttemptRecord], None]
+    save: Callable[[Attempt], None]
     ran: list[Changes] = field(default_factory=list)
     failing: list[tuple[str, ...]] = field(default_factory=list)
     told: ToldOf = field(default_factory=ToldOf)
     traced: Callable[[Gate], Gate] = lambda gate: gate
 
-    def run(self) -> AttemptRecord:
+    def run(self) -> Attempt:
         """Let the agent work and return the record; an exception in it is part of the record."""
         config, name = self.services.config, self.instance.instance_id
         choice = config.models[(self.number - 1) % len(config.models)]
@@ -125,22 +125,27 @@ class Attempt:
         with tracing.attempt(name, self.number, choice.label, agent) as span:
             traced = partial(TracedGate, tracing=tracing, attempt=span)
             record = replace(self, traced=traced)._run(choice)
-            span.set_attribute(OUTCOME, record.status.value)
-            tracing.note_messages(span, "gen_ai.input.messages", record.messages)
+            span.set_attribute(OUTCOME, str(record.status))
+            tracing.note_messages(span, "gen_ai.input.messages", record.messages or ())
             if record.status in BROKEN:
-                note_error(span, record.status.value)
+                note_error(span, str(record.status))
         return record
 
-    def _run(self, choice: ModelChoice) -> AttemptRecord:
+    def _run(self, choice: ModelChoice) -> Attempt:
         config = self.services.config
         try_ = (self.number - 1) // len(config.models) + 1
-        record = AttemptRecord(
-            Candidate(self.number),
-            choice.name,
-            choice.edit_format,
-            try_,
-            config.temperature(try_),
+        record = Attempt(
+            attempt=self.number,
+            try_=try_,
+            model=choice.name,
+            edit_format=choice.edit_format,
+            temperature=config.temperature(try_),
             told_of=self.told.attempts,
+            messages=(),
+            calls=(),
+            cost=Decimal(),
+            reflections=0,
+            seconds=0.0,
         )
         started = time.monotonic()
         name = self.instance.instance_id
@@ -150,13 +155,12 @@ class Attempt:
                 name, self.number, choice, wanted, self._gate()
             )
         except NotRecordedError:
-            missing = replace(
-                record, error=f"--replay {config.replay} has no recording of it"
+            return record.but(
+                status=AttemptStatus.NOT_RECORDED,
+                error=f"--replay {config.replay} has no recording of it",
             )
-            return _with_status(missing, AttemptStatus.NOT_RECORDED)
         traits = None if config.outside_agent else turn.model.traits
-        record = replace(
-            record,
+        record = record.but(
             model=turn.name,
             edit_format=turn.edit_format,
             traits=traits,
@@ -164,7 +168,7 @@ class Attempt:
         )
         self._step(turn.name, WorkStep.MAP)
         record = self._work(record, self._task(record, turn))
-        return replace(record, seconds=time.monotonic() - started)
+        return record.but(seconds=round(time.monotonic() - started, 3))
 
     def _gate(self) -> Gate:
         gate = self.context.gate(
@@ -172,7 +176,7 @@ class Attempt:
         )
         return self.traced(gate)
 
-    def _task(self, record: AttemptRecord, turn: Turn) -> Task:
+    def _task(self, record: Attempt, turn: Turn) -> Task:
         config = self.services.config
         replay_on = (
             config.replay is not None and config.environment is EnvironmentKind.NONE
@@ -200,21 +204,20 @@ class Attempt:
             log=self.context.log.info,
         )
 
-    def _work(self, record: AttemptRecord, task: Task) -> AttemptRecord:
+    def _work(self, record: Attempt, task: Task) -> Attempt:
         said = task.transcript
         try:
             work = self._worked(task)
             return self._finished(record, task, work)
         except (InfrastructureError, UserError, OSError):
-            self.save(_said(record, said, AttemptStatus.INFRA_ERROR))
+            self.save(_with_conversation(record, said, AttemptStatus.INFRA_ERROR))
             raise
         except (StoppedError, KeyboardInterrupt):
-            self.save(_said(record, said, AttemptStatus.INTERRUPTED))
+            self.save(_with_conversation(record, said, AttemptStatus.INTERRUPTED))
             raise
         except Exception:  # an attempt must not take the run with it
-            return replace(
-                _said(record, said, AttemptStatus.ERROR), error=traceback.format_exc()
-            )
+            record = _with_conversation(record, said, AttemptStatus.ERROR)
+            return record.but(error=traceback.format_exc())
 
     def _worked(self, task: Task) -> AgentResult:
         if not isinstance(self.services.agent, BuiltinAgent):
@@ -294,16 +297,14 @@ class Attempt:
         self.failing.append(tuple(failure.name for failure in report.failures))
         return report
 
-    def _finished(
-        self, record: AttemptRecord, task: Task, work: AgentResult
-    ) -> AttemptRecord:
+    def _finished(self, record: Attempt, task: Task, work: AgentResult) -> Attempt:
         try:
             left = () if work.result else take_over(self.checkout)
         except UnusableTreeError as error:
             early = ended_early(work.ending or Ending.FAILED, task.limits)
             status = early or AttemptStatus.ERROR
             words = "; ".join(filter(None, (work.error, str(error))))
-            return replace(_said(record, task.transcript, status), error=words)
+            return _with_conversation(record, task.transcript, status).but(error=words)
         for one in left:
             self.context.log.info("dropped: %s", one)
         result = work.result or check_outcomes(
@@ -319,23 +320,17 @@ class Attempt:
         found = examine(self.checkout, raw, fit.patch, ran)
         faults = faults_of(found, files_in_submodules(self.checkout))
         test = None if ran is None or found.differing else result.test
-        candidate = Candidate(
-            attempt=self.number,
-            submittable_patch=fit.patch,
+        configures = found.edits is not ConfigurationEdits.NONE
+        attempt = _with_conversation(record, task.transcript).but(
+            model_patch=raw,
             applies=found.applies,
-            edit=result.edit,
-            lint=result.lint,
-            test=test,
+            edit_outcome=result.edit,
+            lint_outcome=result.lint,
+            test_outcome=test,
             untested=self.tests.untested if self.tests and test is None else "",
             test_note=self.tests.note if self.tests and ran is not None else "",
-            status=status_of(found, result.ending, task.limits),
-            edits_test_configuration=found.edits is not ConfigurationEdits.NONE
+            edits_test_configuration=configures
             or (self.tests is not None and self.tests.suspect),
-        )
-        return replace(
-            _said(record, task.transcript, attempt_status(candidate)),
-            candidate=candidate,
-            model_patch=raw,
             dropped_files=(*(found.path for found in left), *fit.dropped),
             added_files=result.chat_files,
             edited_files=result.edited_files,
@@ -343,6 +338,8 @@ class Attempt:
             failing=self.failing[-1] if self.failing else (),
             error="; ".join(filter(None, (work.error, faults))),
         )
+        ended = status_of(found, result.ending, task.limits)
+        return attempt.but(status=status_by(attempt, ended))
 
 
 def make_task(
@@ -381,17 +378,10 @@ def make_task(
     )
 
 
-def _said(
-    record: AttemptRecord, said: Transcript, status: AttemptStatus
-) -> AttemptRecord:
-    full = replace(record, messages=tuple(said.messages), calls=tuple(said.calls))
-    return _with_status(full, status)
-
-
-def _with_status(record: AttemptRecord, status: AttemptStatus) -> AttemptRecord:
-    candidate = record.candidate
-    final = candidate if candidate.usable else replace(candidate, status=status)
-    return replace(record, status=status, candidate=final)
+def _with_conversation(
+    record: Attempt, transcript: Transcript, status: AttemptStatus | str = ""
+) -> Attempt:
+    return record.with_call(transcript.messages, *transcript.calls).but(status=status)
 
 
 def linter_for(instance: Instance) -> Linter:

@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.grammars import language_of, parser
 from agent.workspace import TextFile
-from bench.attempts.candidates import (
-    NEVER_PLAUSIBLE,
-    Candidate,
-    CandidateChoice,
-    choose,
-)
-from bench.attempts.candidates import InstanceStatus as Status
+from bench.attempts.candidates import CandidateChoice, choose
 from core.plaintext import counted, some
 from core.worktree import Changes
 from runs.evidence import (
@@ -33,6 +27,7 @@ from runs.evidence import (
     ReproductionScript,
     ScriptSource,
 )
+from runs.records import NEVER_PLAUSIBLE, Attempt, InstanceStatus
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -73,7 +68,7 @@ def is_close(groups: Sequence[AgreementGroup]) -> bool:
 
 
 def choose_by_evidence(
-    candidates: Sequence[Candidate], evidence: Evidence, *, require_tests: bool = False
+    candidates: Sequence[Attempt], evidence: Evidence, *, require_tests: bool = False
 ) -> CandidateChoice:
     """Choose from the best groups; without evidence as ``choose`` does.
 
@@ -95,19 +90,19 @@ def choose_by_evidence(
             usual, reason=f"no evidence: {why_none(evidence)}; {usual.reason}"
         )
 
-    def order(candidate: Candidate) -> tuple[Any, ...]:
+    def order(candidate: Attempt) -> tuple[Any, ...]:
         same = evidence.class_of(candidate.attempt)
         return (
             candidate.edits_test_configuration,
             _failing(candidate, evidence),
             -len(same.attempts) if same else 0,
-            len(candidate.submittable_patch),
+            len(candidate.patch),
             candidate.attempt,
         )
 
     winner = min(pool, key=order)
     clean = winner.plausible and not winner.suspect
-    status = Status.PLAUSIBLE if clean else Status.FALLBACK
+    status = InstanceStatus.PLAUSIBLE if clean else InstanceStatus.FALLBACK
     return CandidateChoice(winner, status, _why(winner, evidence, groups))
 
 
@@ -145,11 +140,11 @@ def matrix(evidence: Evidence) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     return ("attempts", "models", *evidence.valid, "score of the group"), rows
 
 
-def _failing(candidate: Candidate, evidence: Evidence) -> float:
+def _failing(candidate: Attempt, evidence: Evidence) -> float:
     """Return how many tests newly fail; an unknown outcome ranks between none and one."""
-    if candidate.test is None:
+    if candidate.test_outcome is None:
         return 0.5
-    return 0 if candidate.test else evidence.failing.get(candidate.attempt, 1)
+    return 0 if candidate.test_outcome else evidence.failing.get(candidate.attempt, 1)
 
 
 def why_none(evidence: Evidence) -> str:
@@ -162,9 +157,7 @@ def why_none(evidence: Evidence) -> str:
     return f"no candidate passes one of {counted(len(evidence.valid), 'valid script')}"
 
 
-def _why(
-    winner: Candidate, evidence: Evidence, groups: Sequence[AgreementGroup]
-) -> str:
+def _why(winner: Attempt, evidence: Evidence, groups: Sequence[AgreementGroup]) -> str:
     attempt = winner.attempt
     group = next(one for one in groups if attempt in one.attempts)
     same = evidence.class_of(attempt)
@@ -174,7 +167,8 @@ def _why(
     rest = [one for one in groups if one is not group]
     text += f", the next has {rest[0].score}" if rest else ""
     text += {True: "; no test newly fails", None: "; its tests are unknown"}.get(
-        winner.test, f"; {counted(evidence.failing.get(attempt, 1), 'test')} newly fail"
+        winner.test_outcome,
+        f"; {counted(evidence.failing.get(attempt, 1), 'test')} newly fail",
     )
     if same and len(same.attempts) > 1:
         text += f"; equal patches: attempts {some([*map(str, same.attempts)], _SHOWN)}"

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
 
-from bench.attempts.candidates import NEVER_PLAUSIBLE
 from bench.attempts.evidence import canonical_key, groups_of, is_close
 from bench.attempts.predicted import base_reader, tree_of
-from bench.attempts.records import AttemptRecord
 from bench.attempts.scripts import (
     ScriptLanguage,
     ScriptRunner,
@@ -38,6 +36,7 @@ from runs.evidence import (
     ScriptSource,
 )
 from runs.modelsource import NotRecordedError
+from runs.records import NEVER_PLAUSIBLE, Attempt
 
 _SECONDS = 120.0
 _OWN_SCRIPTS = 4  # of all attempts
@@ -70,16 +69,16 @@ class EvidenceGatherer:
     evidence: Evidence = field(default_factory=Evidence)
     _trees: dict[int, tuple[str, Changes]] = field(default_factory=dict)
 
-    def gather(self, records: Sequence[AttemptRecord]) -> Evidence:
+    def gather(self, records: Sequence[Attempt]) -> Evidence:
         """Return what is known of the candidates in ``records``.
 
         Scripts are only written where there are two classes to compare.
         """
-        fit = [one for one in records if one.candidate.usable]
+        fit = [one for one in records if one.usable]
         # Outcomes of the others say nothing about their patches, which are never chosen so.
-        usable = [one for one in fit if one.candidate.status not in NEVER_PLAUSIBLE]
+        usable = [one for one in fit if one.status not in NEVER_PLAUSIBLE]
         classes = self.classes(usable)
-        failed = [one for one in usable if one.candidate.test is False]
+        failed = [one for one in usable if one.test_outcome is False]
         failing = {one.attempt: len(one.failing) for one in failed}
         self.evidence = Evidence(classes=classes, failing=failing)
         if len(classes) < 2:
@@ -108,9 +107,9 @@ class EvidenceGatherer:
         self.evidence = self.evidence.model_copy(update={"note": words})
         return self.evidence
 
-    def classes(self, records: Sequence[AttemptRecord]) -> tuple[CandidateClass, ...]:
+    def classes(self, records: Sequence[Attempt]) -> tuple[CandidateClass, ...]:
         """Return the classes of equal candidates, in the order of their first attempts."""
-        found: dict[str, list[AttemptRecord]] = {}
+        found: dict[str, list[Attempt]] = {}
         for one in records:
             found.setdefault(self._tree(one)[0], []).append(one)
         return tuple(
@@ -122,11 +121,11 @@ class EvidenceGatherer:
             for members in found.values()
         )
 
-    def _tree(self, record: AttemptRecord) -> tuple[str, Changes]:
+    def _tree(self, record: Attempt) -> tuple[str, Changes]:
         """Return the key of a candidate's class, and its changes without test configuration."""
         number = record.attempt
         if number not in self._trees:
-            files = tree_of(self.base, record.candidate.submittable_patch) or {}
+            files = tree_of(self.base, record.patch) or {}
             read = base_reader(self.base)
             tested = tree_under_test(files, self.base.tracked_files(), read).changes
             self._trees[number] = canonical_key(files, read), tested
@@ -158,7 +157,7 @@ class EvidenceGatherer:
             self.log,
         )
 
-    def _write(self, usable: Sequence[AttemptRecord], language: ScriptLanguage) -> None:
+    def _write(self, usable: Sequence[Attempt], language: ScriptLanguage) -> None:
         """Collect the attempts' own scripts, and ask the models for theirs, each with each prompt.
 
         The model changes from one request to the next, and so does the prompt.
@@ -206,7 +205,7 @@ class EvidenceGatherer:
         named = script.model_copy(update={"id": f"s{len(known) + 1}"})
         self.evidence = self.evidence.model_copy(update={"scripts": (*known, named)})
 
-    def _take_own(self, record: AttemptRecord, language: ScriptLanguage) -> None:
+    def _take_own(self, record: Attempt, language: ScriptLanguage) -> None:
         """Take scripts and tests that the attempt wrote and that are not predicted."""
         assert self.tests is not None
         own = [
@@ -231,7 +230,7 @@ class EvidenceGatherer:
                 )
                 return  # one of each attempt
 
-    def _shown(self, usable: Sequence[AttemptRecord]) -> dict[str, str]:
+    def _shown(self, usable: Sequence[Attempt]) -> dict[str, str]:
         """Return the base texts of files that candidates edit, and of those that attempts saw."""
         read = base_reader(self.base)
         names = dict.fromkeys(path for one in usable for path in self._tree(one)[1])
@@ -267,9 +266,7 @@ class EvidenceGatherer:
             sum(passed),
         )
 
-    def _distinguish(
-        self, usable: Sequence[AttemptRecord], runner: ScriptRunner
-    ) -> None:
+    def _distinguish(self, usable: Sequence[Attempt], runner: ScriptRunner) -> None:
         """Ask for scripts that tell the two best groups apart, while they are close."""
         compared: set[tuple[str, str]] = set()
         for number in range(1, self.most_rounds + 1):
@@ -290,9 +287,5 @@ class EvidenceGatherer:
             self._run(runner)
 
 
-def _patch(usable: Sequence[AttemptRecord], kind: CandidateClass) -> str:
-    return next(
-        one.candidate.submittable_patch
-        for one in usable
-        if one.attempt == kind.attempts[0]
-    )
+def _patch(usable: Sequence[Attempt], kind: CandidateClass) -> str:
+    return next(one.patch for one in usable if one.attempt == kind.attempts[0])

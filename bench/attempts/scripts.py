@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from logging import Logger
 from pathlib import Path, PurePosixPath
@@ -14,8 +15,6 @@ from agent.formats.reading.fences import fence_of, shortest_fence
 from agent.prompts import render
 from agent.workspace import TextFile
 from bench.attempts.attempt import Services
-from bench.attempts.candidates import Candidate
-from bench.attempts.records import AttemptRecord
 from bench.instances.instance import Instance
 from bench.regression.runners import OF_PYTHON, Runner
 from bench.regression.suite import ProvenSetup, setup_failures
@@ -27,6 +26,7 @@ from environments.base import Session
 from llm.chat import ChatModel, Message, RequestRefusedError, request_sha256
 from runs.evidence import ReproductionScript
 from runs.jobs import JobContext
+from runs.records import Attempt, AttemptStatus
 from runs.slots import WaitingModel
 
 _LONGEST = 100_000
@@ -259,7 +259,7 @@ class ScriptWriter:
     Its record is that of an attempt whose number is below 1.
     """
 
-    record: AttemptRecord
+    record: Attempt
     model: ChatModel
 
     @classmethod
@@ -273,13 +273,19 @@ class ScriptWriter:
         wanted = config.temperatures[-1]
         gate = context.gate(number)
         turn = services.models.turn(instance.instance_id, number, choice, wanted, gate)
-        record = AttemptRecord(
-            Candidate(number),
-            turn.name,
-            turn.edit_format,
+        record = Attempt(
+            attempt=number,
             try_=0,
+            model=turn.name,
+            edit_format=turn.edit_format,
             temperature=turn.temperature,
+            status=AttemptStatus.EMPTY,
             traits=turn.model.traits,
+            messages=(),
+            calls=(),
+            cost=Decimal(),
+            reflections=0,
+            seconds=0.0,
         )
         step = partial(context.step, 0, turn.name)
         return cls(record, WaitingModel(turn.model, context.slot, step, lambda: None))
@@ -290,14 +296,9 @@ class ScriptWriter:
         try:
             reply = self.model.complete([asked])
         except RequestRefusedError:
-            messages = (*self.record.messages, asked)
-            self.record = replace(self.record, messages=messages)
+            self.record = self.record.with_call([asked])
             raise
         said = Message("assistant", reply.content)
         call = replace(reply, request_sha256=request_sha256([asked]))
-        self.record = replace(
-            self.record,
-            messages=(*self.record.messages, asked, said),
-            calls=(*self.record.calls, call),
-        )
+        self.record = self.record.with_call([asked, said], call)
         return reply.content

@@ -15,21 +15,15 @@ from agent.lint import Linter
 from agent.prompts import render
 from agent.repomap import RenderedMaps
 from agent.workspace import Workspace
-from bench.attempts.attempt import Attempt, Services, ToldOf, linter_for
-from bench.attempts.candidates import (
-    AttemptStatus,
-    CandidateChoice,
-    InstanceStatus,
-    attempt_status,
-    choose,
-)
+from bench.attempts.attempt import AttemptWork, Services, ToldOf, linter_for
+from bench.attempts.candidates import CandidateChoice, choose
 from bench.attempts.evidence import choose_by_evidence
 from bench.attempts.gathering import EvidenceGatherer
 from bench.attempts.given import GivenCandidate, GivenModels
 from bench.attempts.predicted import tree_of
-from bench.attempts.records import AttemptRecord, total_cost
 from bench.attempts.scripts import ScriptWriter
 from bench.attempts.stopping import stop_reason
+from bench.attempts.transcript import title_of
 from bench.config import FullSuite, RunConfig
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
@@ -48,7 +42,7 @@ from bench.repos.checkout import (
 )
 from bench.repos.mirrors import add_submodules
 from core.errors import InfrastructureError
-from core.money import as_number
+from core.money import total
 from core.plaintext import counted, some
 from core.processes import CommandResult, remove_tree
 from core.worktree import Changes
@@ -56,60 +50,14 @@ from environments.base import Session, UnavailableError, run_once
 from runs.evidence import Evidence
 from runs.jobs import End, JobContext
 from runs.modelsource import ReplayedModels
-from runs.progress.state import JobStatus, WorkStep
-
-
-@dataclass(frozen=True)
-class Solved:
-    """All attempts on an instance, and the choice among them.
-
-    Attributes:
-        evidence: None where the choice needs none.
-        writers: what models said that wrote scripts, numbered from 0 downwards.
-    """
-
-    instance: Instance
-    attempts: tuple[AttemptRecord, ...]
-    choice: CandidateChoice
-    evidence: Evidence | None = None
-    writers: tuple[AttemptRecord, ...] = ()
-
-    @property
-    def winner(self) -> AttemptRecord | None:
-        chosen = self.choice.winner
-        return next(
-            (a for a in self.attempts if chosen and a.attempt == chosen.attempt), None
-        )
-
-    def as_prediction(self, model_name_or_path: str) -> dict[str, Any]:
-        """Return the prediction in the layout of docs/predictions.md."""
-        name = self.instance.instance_id
-        results = [
-            record.as_prediction(name, model_name_or_path) for record in self.attempts
-        ]
-        winner = self.winner
-        nothing = {
-            "model_patch": "",
-            "edited_files": [],
-            "edits_test_configuration": False,
-        }
-        return {
-            **(
-                winner.as_prediction(name, model_name_or_path)
-                if winner
-                else results[0] | nothing
-            ),
-            "tries": max(record.try_ for record in self.attempts),
-            "status": self.choice.status.value,
-            "reason": self.choice.reason,
-            "cost": as_number(total_cost([*self.attempts, *self.writers])),
-            "all_results": results,
-            **(
-                {"evidence": self.evidence.model_dump(mode="json")}
-                if self.evidence
-                else {}
-            ),
-        }
+from runs.progress.state import WorkStep
+from runs.records import (
+    Attempt,
+    AttemptStatus,
+    InstanceResult,
+    InstanceStatus,
+    status_by,
+)
 
 
 @dataclass
@@ -119,14 +67,14 @@ class Solver:
     instance: Instance
     services: Services
     context: JobContext
-    records: list[AttemptRecord] = field(default_factory=list)
+    records: list[Attempt] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
     writers: dict[int, ScriptWriter] = field(default_factory=dict)
 
-    def attempts(self, end: End[Any]) -> Sequence[AttemptRecord]:
+    def attempts(self, end: End[Any]) -> Sequence[Attempt]:
         return [*self.records, *(writer.record for writer in self.writers.values())]
 
-    def run(self) -> End[Solved]:
+    def run(self) -> End[InstanceResult]:
         try:
             # First: a job that waits for room must not hold a slot that the user of another
             # image needs.
@@ -138,14 +86,13 @@ class Solver:
             # Without a slot: a disk is waited for, and others can work meanwhile.
             for folder in self.folders:
                 remove_tree(folder)
-        choice = solved.choice
-        if choice.status is InstanceStatus.BUDGET and not any(
-            r.calls for r in solved.attempts
-        ):
-            return End(JobStatus.BUDGET, f"not started: {solved.attempts[-1].error}")
-        return End(choice.status.job, choice.reason, solved, choice.status.value)
+        called = any(attempt.calls for attempt in solved.attempts)
+        if solved.status is InstanceStatus.BUDGET and not called:
+            words = f"not started: {solved.attempts[-1].error}"
+            return End(InstanceStatus.BUDGET, words)
+        return End(solved.status, solved.reason, solved)
 
-    def _solve(self) -> Solved:
+    def _solve(self) -> InstanceResult:
         """Make attempts until one is plausible or all are used up, and choose."""
         config, instance, work = (
             self.services.config,
@@ -169,7 +116,19 @@ class Solver:
             if tests:
                 tests.session.stop()
         writers = tuple(writer.record for writer in self.writers.values())
-        return Solved(instance, tuple(self.records), choice, evidence, writers)
+        return InstanceResult(
+            instance_id=instance.instance_id,
+            model_name_or_path=config.model_name_or_path,
+            title=title_of(instance.problem_statement),
+            model_patch=choice.winner.model_patch if choice.winner else "",
+            status=choice.status,
+            reason=choice.reason,
+            attempt=(choice.winner or self.records[0]).attempt,
+            cost=total(one.cost for one in (*self.records, *writers)),
+            attempts=tuple(self.records),
+            evidence=evidence,
+            writers=writers,
+        )
 
     def _chosen(
         self,
@@ -197,11 +156,10 @@ class Solver:
         return choice
 
     def _choice(self, evidence: Evidence | None) -> CandidateChoice:
-        candidates = [record.candidate for record in self.records]
         require_tests = self.services.config.require_tests
         if evidence is None:
-            return choose(candidates, require_tests=require_tests)
-        return choose_by_evidence(candidates, evidence, require_tests=require_tests)
+            return choose(self.records, require_tests=require_tests)
+        return choose_by_evidence(self.records, evidence, require_tests=require_tests)
 
     def _gatherer(
         self, base: Checkout, tests: RegressionTests | None
@@ -244,7 +202,7 @@ class Solver:
         for number in range(1, most + 1):
             self.context.worker.stop.check()
             checkout = self._checkout(snapshot, folder / f"attempt-{number}", checkout)
-            record = Attempt(
+            record = AttemptWork(
                 instance=self.instance,
                 services=self.services,
                 number=number,
@@ -259,11 +217,10 @@ class Solver:
             ).run()
             self.records.append(record)
             self.context.log.info(
-                "attempt %d (%s): %s", number, record.model, record.status.value
+                "attempt %d (%s): %s", number, record.model, record.status
             )
-            candidates = [record.candidate for record in self.records]
             reason = stop_reason(
-                candidates, config.stop_rule, require_tests=config.require_tests
+                self.records, config.stop_rule, require_tests=config.require_tests
             )
             if reason:
                 self.context.log.info("no further attempt: %s", reason)
@@ -337,31 +294,28 @@ class Solver:
         return replace(tests, check=worker.stop.check, spare=worker.slots.spare)
 
 
-def with_all_tests(
-    record: AttemptRecord, tests: RegressionTests, base: Checkout
-) -> AttemptRecord:
+def with_all_tests(record: Attempt, tests: RegressionTests, base: Checkout) -> Attempt:
     """Return ``record`` with the outcome of all tests on its patch; unknown, its own stays."""
-    whole, candidate = tests.whole, record.candidate
-    report = whole.run(tree_of(base, candidate.submittable_patch) or {})
-    known = candidate.test is False or report.outcome is None
-    test = candidate.test if known else report.outcome
+    whole = tests.whole
+    report = whole.run(tree_of(base, record.patch) or {})
+    outcome = record.test_outcome
+    if outcome is not False and report.outcome is not None:
+        outcome = report.outcome
     words = f"all tests: {results_in_words(whole.results.get(ALL_TESTS, {}))}"
     failing = tuple(failure.name for failure in report.failures)
     if failing:
         words += f", newly failing: {some(failing, _MOST_TESTS)}"
     if report.outcome is None:
         words = f"all tests could not tell: {whole.untested or 'they have no usable baseline'}"
-    notes = "; ".join(filter(None, (candidate.test_note, words, whole.note)))
-    untested = candidate.untested if test is None else ""
-    found = replace(candidate, test=test, untested=untested, test_note=notes)
-    status = (
-        attempt_status(found)
-        if found.plausible or candidate.plausible
-        else record.status
+    tested = record.but(
+        test_outcome=outcome,
+        untested=record.untested if outcome is None else "",
+        test_note="; ".join(filter(None, (record.test_note, words, whole.note))),
+        failing=failing or record.failing,
     )
-    return replace(
-        record, candidate=found, status=status, failing=failing or record.failing
-    )
+    if not record.plausible:
+        return tested
+    return tested.but(status=status_by(tested))
 
 
 def regression_tests(
@@ -391,22 +345,20 @@ _LINT_SECONDS = 600.0
 _MOST_TESTS = 20
 
 
-def outcome_in_words(record: AttemptRecord) -> str:
+def outcome_in_words(record: Attempt) -> str:
     """Return what became of an attempt, for the next one: files, status, newly failing tests."""
     edited = some(record.edited_files, _MOST_TESTS) or "no file"
-    words = f"- Attempt {record.attempt} edited {edited}: {record.status.value.replace('_', ' ')}."
-    if record.candidate.test is False and record.failing:
+    words = f"- Attempt {record.attempt} edited {edited}: {record.status.replace('_', ' ')}."
+    if record.test_outcome is False and record.failing:
         words += f" Tests that newly failed: {some(record.failing, _MOST_TESTS)}."
     return words
 
 
-def explained(
-    choice: CandidateChoice, records: Sequence[AttemptRecord]
-) -> CandidateChoice:
+def explained(choice: CandidateChoice, records: Sequence[Attempt]) -> CandidateChoice:
     """Name what broke an instance, and the window or budget that ended an attempt on it."""
     if choice.status is InstanceStatus.ERROR:
         last = records[-1].error.strip().splitlines()
-        words = last[-1] if last else records[-1].status.value.replace("_", " ")
+        words = last[-1] if last else records[-1].status.replace("_", " ")
         return replace(choice, reason=f"{choice.reason}; the last: {words}")
     outgrown = [str(r.attempt) for r in records if r.status is AttemptStatus.CONTEXT]
     if outgrown and choice.winner is None:

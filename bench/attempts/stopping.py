@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.attempts.candidates import Candidate
 from bench.policy import StopRule
+from runs.records import Attempt
 
 
-def is_enough(candidate: Candidate, *, require_tests: bool = False) -> bool:
+def is_enough(candidate: Attempt, *, require_tests: bool = False) -> bool:
     """Return whether a candidate ends the work where the first plausible one is predicted."""
-    tested = candidate.test is True or not require_tests
+    tested = candidate.test_outcome is True or not require_tests
     return candidate.plausible and not candidate.edits_test_configuration and tested
 
 
 def stop_reason(
-    candidates: Sequence[Candidate], rule: StopRule, *, require_tests: bool = False
+    candidates: Sequence[Attempt], rule: StopRule, *, require_tests: bool = False
 ) -> str:
     """Return why no further attempt is to be made, as one sentence; empty to go on."""
     if rule is StopRule.ALL:

@@ -6,26 +6,22 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from bench.attempts.candidates import OUTCOME_WORDS
 from bench.attempts.evidence import described, matrix
-from bench.attempts.records import AttemptRecord, total_cost
-from bench.attempts.solving import Solved
 from core.money import column, in_words
 from core.plaintext import counted, shortened, table
 from runs.evidence import Evidence
+from runs.records import Attempt, InstanceResult
 
-_WORDS = {True: "clean", False: "failed", None: "unknown"}
-_HEADINGS = (
-    "attempt", "model", "try", "status", "edit", "lint", "tests", "reflections", "cost", "chosen",
-)  # fmt: skip
 _LONGEST_TITLE = 200
 # Repeating a shorter text is easier to read than a reference.
 _REPEATED = 200
 _FENCED = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
-def transcript(solved: Solved) -> str:
+def transcript(result: InstanceResult) -> str:
     """Return the Markdown text of everything that was said about an instance."""
-    return "\n".join(_lines(solved)) + "\n"
+    return "\n".join(_lines(result)) + "\n"
 
 
 def title_of(problem_statement: str) -> str:
@@ -33,59 +29,63 @@ def title_of(problem_statement: str) -> str:
     return shortened(next(lines, "").lstrip("# "), _LONGEST_TITLE)
 
 
-def _lines(solved: Solved) -> Iterator[str]:
-    title = title_of(solved.instance.problem_statement)
-    name = solved.instance.instance_id
-    yield f"# {name}: {title}\n" if title else f"# {name}\n"
-    yield f"- status: {solved.choice.status.value}"
-    yield f"- choice: {solved.choice.reason}"
-    made = counted(len(solved.attempts), "attempt")
-    every = [*solved.attempts, *solved.writers]
-    yield f"- {made}, cost: {in_words(total_cost(every))}\n"
-    yield from attempts_table(solved.attempts, solved.winner)
-    if solved.evidence:
-        yield from _evidence(solved.evidence)
+def _lines(result: InstanceResult) -> Iterator[str]:
+    heading = f"# {result.instance_id}"
+    if result.title:
+        heading += f": {result.title}"
+    yield f"{heading}\n"
+    yield f"- status: {result.status}"
+    yield f"- choice: {result.reason}"
+    made = counted(len(result.attempts), "attempt")
+    yield f"- {made}, cost: {in_words(result.cost)}\n"
+    yield from attempts_table(result.attempts, result.winner)
+    if result.evidence:
+        yield from _evidence(result.evidence)
     yield "\n## The prediction\n"
-    winner = solved.winner
-    patch = winner.model_patch if winner else ""
-    yield fenced(patch, "diff") if patch.strip() else "None.\n"
+    yield patch_block(result.model_patch)
     seen = SeenTexts()
-    for record in solved.attempts:
-        yield from _attempt(record, seen, chosen=winner is record)
-    for writer in solved.writers:
+    for attempt in result.attempts:
+        yield from _attempt(attempt, seen, chosen=attempt is result.winner)
+    for writer in result.writers:
         yield f"## Scripts by {writer.model}\n"
         yield f"- cost: {in_words(writer.cost)}\n"
-        for place, message in enumerate(writer.messages, 1):
-            yield f"### {place}. {message.role.upper()}\n"
-            yield message_block(
-                message.content, f"scripts by {writer.model}, {place}", seen
-            )
+        for number, message in enumerate(writer.messages or (), 1):
+            yield f"### {number}. {message.role.upper()}\n"
+            place = f"scripts by {writer.model}, {number}"
+            yield message_block(message.content, place, seen)
+
+
+def patch_block(patch: str) -> str:
+    if not patch.strip():
+        return "None.\n"
+    return fenced(patch, "diff")
 
 
 def attempts_table(
-    attempts: Sequence[AttemptRecord], winner: AttemptRecord | None
+    attempts: Sequence[Attempt], winner: Attempt | None
 ) -> Iterator[str]:
     """Yield the lines of a table of attempts in Markdown; ``winner`` is marked."""
-    costs = column([record.cost for record in attempts])
+    outcomes = Attempt().outcomes
+    headings = (
+        *("attempt", "model", "try", "status"),
+        *outcomes,
+        *("reflections", "cost", "chosen"),
+    )
+    costs = column([attempt.cost for attempt in attempts])
     rows = []
-    for record, cost in zip(attempts, costs, strict=True):
-        found = record.candidate
-        outcomes = (_WORDS[value] for value in (found.edit, found.lint, found.test))
-        status = record.status.value.replace("_", " ")
-        chosen = "★" if record is winner else ""
-        rows.append(
-            (
-                record.attempt,
-                record.model,
-                record.try_,
-                status,
-                *outcomes,
-                record.reflections,
-                cost,
-                chosen,
-            )
+    for attempt, cost in zip(attempts, costs, strict=True):
+        row = (
+            attempt.attempt,
+            attempt.model,
+            attempt.try_,
+            attempt.status.replace("_", " "),
+            *(OUTCOME_WORDS[outcome] for outcome in attempt.outcomes.values()),
+            attempt.reflections,
+            cost,
+            "★" if attempt is winner else "",
         )
-    return table(_HEADINGS, rows, numbers=(0, 2), markdown=True)
+        rows.append(row)
+    return table(headings, rows, numbers=(0, 2), markdown=True)
 
 
 def _evidence(evidence: Evidence) -> Iterator[str]:
@@ -116,36 +116,34 @@ class SeenTexts:
         return first if first != place else ""
 
 
-def _attempt(record: AttemptRecord, seen: SeenTexts, *, chosen: bool) -> Iterator[str]:
-    status = record.status.value.replace("_", " ")
+def _attempt(attempt: Attempt, seen: SeenTexts, *, chosen: bool) -> Iterator[str]:
+    status = attempt.status.replace("_", " ")
     mark = ", chosen" if chosen else ""
-    number = record.attempt
-    yield f"## Attempt {number}: {record.model}, try {record.try_}: {status}{mark}\n"
-    yield f"- {counted(record.reflections, 'reflection')}, cost: {in_words(record.cost)}"
-    if record.temperature is not None:
-        yield f"- temperature: {record.temperature:g}"
-    if record.dropped_files:
-        yield f"- not predicted: {', '.join(record.dropped_files)}"
-    if record.candidate.edits_test_configuration:
+    number = attempt.attempt
+    yield f"## Attempt {number}: {attempt.model}, try {attempt.try_}: {status}{mark}\n"
+    reflections = counted(attempt.reflections or 0, "reflection")
+    yield f"- {reflections}, cost: {in_words(attempt.cost)}"
+    if attempt.temperature is not None:
+        yield f"- temperature: {attempt.temperature:g}"
+    if attempt.dropped_files:
+        yield f"- not predicted: {', '.join(attempt.dropped_files)}"
+    if attempt.edits_test_configuration:
         yield "- edits test configuration: its tests ran without these edits"
-    if record.candidate.test_note:
-        yield f"- tests: {record.candidate.test_note}"
+    if attempt.test_note:
+        yield f"- tests: {attempt.test_note}"
     yield ""
-    for place, message in enumerate(record.messages, 1):
+    for position, message in enumerate(attempt.messages or (), 1):
         lane = f", conversation {message.lane + 1}" if message.lane else ""
-        yield f"### {place}. {message.role.upper()}{lane}\n"
-        yield message_block(message.content, f"attempt {number}, message {place}", seen)
-    if record.error:
-        yield f"### ERROR\n\n{fenced(record.error, 'text')}"
+        yield f"### {position}. {message.role.upper()}{lane}\n"
+        place = f"attempt {number}, message {position}"
+        yield message_block(message.content, place, seen)
+    if attempt.error:
+        yield f"### ERROR\n\n{fenced(attempt.error, 'text')}"
     yield "### PATCH\n"
     if chosen:
         yield "The prediction, above.\n"
     else:
-        yield (
-            fenced(record.model_patch, "diff")
-            if record.model_patch.strip()
-            else "None.\n"
-        )
+        yield patch_block(attempt.model_patch)
 
 
 def message_block(text: str, place: str, seen: SeenTexts) -> str:

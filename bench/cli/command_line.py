@@ -107,12 +107,11 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
         )
     if options.status:
         from bench.attempts.candidates import RESULTS
-        from bench.attempts.records import status_of
         from runs.storage.store import RunStore
         from runs.upkeep import status_command
 
         store = RunStore(options.out, config.run_name)
-        return status_command(store, print, status_of, RESULTS, as_json=options.as_json)
+        return status_command(store, print, RESULTS, as_json=options.as_json)
     from bench.cli.commands import run_command
 
     return run_command(config, options, print)

@@ -16,6 +16,7 @@ from core.options import options_of
 from core.parsing.untrusted import MIB, DamagedError, yaml_of
 from environments.options import absolute
 from llm.settings import TextLoader
+from runs.description import Run
 from runs.keys import RUN_FILE
 from runs.options import TOP
 from runs.storage.store import RunStore
@@ -72,20 +73,19 @@ def _of_run(
         top = Path(given.get("out") or TOP)
         folder = top.expanduser().resolve() / "predictions" / run
     store = RunStore.of_folder(folder)
-    description = store.read_run() or {}
-    versions = description.get("versions")
-    if isinstance(versions, dict) and versions.get("harness") != HARNESS_VERSION:
+    description = store.read_run() or Run()
+    version = description.versions.get("harness")
+    if description.is_ours and version != HARNESS_VERSION:
         raise UserError(
-            f"--continue {run}: version {versions.get('harness')} of the harness started it, and "
+            f"--continue {run}: version {version} of the harness started it, and "
             f"this is {HARNESS_VERSION}; continue it with that version, or start another --run"
         )
-    recorded = description.get("options")
-    if not isinstance(recorded, dict):
+    if not description.has("options"):
         raise UserError(
             f"--continue {run}: {folder / RUN_FILE} records no options; repeat the command that "
             "started the run"
         )
-    found = _by_parameter(recorded, params, f"--continue {run}")
+    found = _by_parameter(description.options, params, f"--continue {run}")
     address = found.get("api_base")
     if (
         isinstance(address, str)

@@ -13,8 +13,6 @@ from pathlib import Path, PurePosixPath
 from rich.console import Console
 from rich.syntax import Syntax
 
-from bench.attempts.candidates import InstanceStatus
-from bench.attempts.records import AttemptRecord
 from bench.attempts.transcript import attempts_table, fenced
 from bench.own.issues import Issue
 from bench.own.options import OwnOptions
@@ -28,6 +26,7 @@ from core.money import as_text, in_words
 from core.plaintext import one_line, shortened, some, visible
 from runs.calls.ledger import Ledger, total
 from runs.patches import SubmittablePatch, split_patch, submittable_patch
+from runs.records import Attempt
 from runs.storage.store import RunStore
 
 SUMMARY, PATCH = "summary.md", "candidate.patch"
@@ -106,8 +105,8 @@ class OwnResult:
     outcome: OwnOutcome
     reason: str
     cost: Decimal | None
-    attempts: Sequence[AttemptRecord] = ()
-    winner: AttemptRecord | None = None
+    attempts: Sequence[Attempt] = ()
+    winner: Attempt | None = None
     patch: str = ""
     dropped: Sequence[str] = ()
 
@@ -126,27 +125,26 @@ class OwnResult:
             reason = "the attempts did not end; the same command continues"
             none = OwnOutcome.NONE
             return cls(repository, issue, store, before, none, reason, cost)
-        said, raw = (
-            store.read_prediction(path),
-            store.read_trajectory(name).get("attempts"),
-        )
-        attempts = [AttemptRecord.of_trajectory(one) for one in raw or ()]
-        fit = deliverable_patch(str(said["model_patch"]))
-        chosen = (one for one in attempts if one.attempt == said.get("attempt"))
-        winner = next(chosen, None) if fit.patch.strip() else None
-        outcome = OwnOutcome.NOT_PLAUSIBLE if winner else OwnOutcome.NONE
-        if winner and said["status"] == InstanceStatus.PLAUSIBLE.value:
-            tested = winner.candidate.test is True
-            outcome = OwnOutcome.PLAUSIBLE if tested else OwnOutcome.UNTESTED
+        result = store.read_result(name)
+        fit = deliverable_patch(result.model_patch)
+        winner = None
+        outcome = OwnOutcome.NONE
+        if fit.patch.strip():
+            winner = result.chosen
+            outcome = OwnOutcome.NOT_PLAUSIBLE
+        if winner and result.plausible:
+            outcome = OwnOutcome.UNTESTED
+            if winner.test_outcome:
+                outcome = OwnOutcome.PLAUSIBLE
         return cls(
             repository,
             issue,
             store,
             before,
             outcome,
-            one_line(str(said["reason"])),
+            one_line(result.reason),
             cost,
-            attempts,
+            result.attempts,
             winner,
             fit.patch if winner else "",
             fit.dropped,
@@ -197,8 +195,8 @@ class OwnResult:
         yield f"- **{outcome[:1].upper()}{outcome[1:]}**: {self.reason}"
         yield f"- Cost: {in_words(self.cost)}"
         yield from (f"- {line}" for line in self.before.lines(_NAMED))
-        if winner and winner.candidate.test_note:
-            yield f"- Tests after: {one_line(winner.candidate.test_note)}"
+        if winner and winner.test_note:
+            yield f"- Tests after: {one_line(winner.test_note)}"
         env_files = [
             path for path in self.dropped if PurePosixPath(path).name == ENV_NAME
         ]

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -25,9 +25,9 @@ from pydantic import (
 )
 
 from core.errors import DamagedFileError, UserError
-from core.money import as_number
 from core.parsing.untrusted import invalid, read_object
 from runs.keys import is_safe_key
+from runs.records import Attempt, InstanceResult, InstanceStatus
 from runs.storage.store import RunStore
 
 RESULTS = "results"
@@ -35,23 +35,6 @@ _FIX = "delete it and run the same command again"
 _AIDER_RESULT, AIDER_CHAT = ".aider.results.json", ".aider.chat.history.md"
 _UNSAFE = re.compile(r"[^\w.+-]")
 Cost = Annotated[Decimal, Field(ge=0), PlainSerializer(float, return_type=float)]
-
-
-class ExerciseStatus(str, Enum):
-    """How an exercise ended. ``infrastructure`` and ``interrupted`` are not results."""
-
-    SOLVED = "solved"
-    FAILED = "failed"
-    CONTEXT = "context"
-    REFUSED = "refused"
-    BUDGET = "budget"
-    INFRASTRUCTURE = "infrastructure"
-    INTERRUPTED = "interrupted"
-
-    @property
-    def is_result(self) -> bool:
-        """Whether the exercise is completed; others are redone and count nowhere."""
-        return self not in (ExerciseStatus.INFRASTRUCTURE, ExerciseStatus.INTERRUPTED)
 
 
 class _Frozen(BaseModel):
@@ -105,13 +88,29 @@ class TryResult(_Frozen):
     seconds: NonNegativeFloat = 0.0
 
 
+RESULT_STATUSES = (
+    InstanceStatus.SOLVED,
+    InstanceStatus.FAILED,
+    InstanceStatus.CONTEXT,
+    InstanceStatus.REFUSED,
+    InstanceStatus.BUDGET,
+)
+"""How an exercise may end with a result; others are redone and count nowhere."""
+
+
+def _checked_status(status: InstanceStatus) -> InstanceStatus:
+    if status not in RESULT_STATUSES:
+        raise ValueError(f"{status} is not the status of a result")
+    return status
+
+
 class Extra(_Frozen):
     """What the published benchmark does not record; docs/exercism.md defines the counters.
 
     ``error`` is the provider's refusal, or what failed.
     """
 
-    status: ExerciseStatus
+    status: Annotated[InstanceStatus, AfterValidator(_checked_status)]
     language: str
     repeat: int = Field(1, ge=1)
     exercise_sha256: str = ""
@@ -169,7 +168,7 @@ class ExerciseResult(_Frozen):
         return ColumnName(model=self.model, edit_format=self.edit_format, repeat=repeat)
 
     @property
-    def status(self) -> ExerciseStatus:
+    def status(self) -> InstanceStatus:
         return self.extra.status
 
     @property
@@ -181,7 +180,7 @@ class ExerciseResult(_Frozen):
 
     @model_validator(mode="after")
     def _agrees(self) -> ExerciseResult:
-        if (self.status is ExerciseStatus.SOLVED) != any(self.tests_outcomes):
+        if (self.status is InstanceStatus.SOLVED) != any(self.tests_outcomes):
             raise ValueError("`status` and `tests_outcomes` disagree")
         if any(self.tests_outcomes[:-1]):
             raise ValueError("a try follows the one that solved the exercise")
@@ -231,7 +230,7 @@ def read_aider_result(folder: Path) -> ExerciseResult:
         raise FileNotFoundError(path)
     outcomes = data.get("tests_outcomes")
     solved = isinstance(outcomes, list) and True in outcomes
-    status = ExerciseStatus.SOLVED if solved else ExerciseStatus.FAILED
+    status = InstanceStatus.SOLVED if solved else InstanceStatus.FAILED
     return _result({**data, "extra": {"status": status, "language": ""}}, path)
 
 
@@ -271,14 +270,14 @@ class RunFacts(_Frozen):
 def read_facts(run: Path) -> RunFacts:
     store = RunStore.of_folder(run, READER)
     described = store.read_run()
-    if described is None or KEY not in described:
+    if described is None or not described.has(KEY):
         other = "; read this one with python report.py" if described is not None else ""
         raise UserError(
             f"{run} is not a run of Exercism: give one of python -m exercises.exercism, or a "
             f"folder of aider's benchmark, with .aider.results.json of exercises{other}"
         )
     try:
-        return RunFacts.model_validate(described[KEY])
+        return RunFacts.model_validate(getattr(described, KEY))
     except ValidationError as error:
         fix = "fix it, or run it again"
         raise invalid(store.run_file, error, "a run's description", fix) from error
@@ -309,12 +308,13 @@ class ExerciseStore(RunStore):
     def prediction_paths(self) -> Iterator[Path]:
         return result_paths(self.folder)
 
-    def read_prediction(self, path: Path) -> dict[str, Any]:
+    def read_prediction(self, path: Path) -> InstanceResult:
         result = read_result(path)
-        return {
-            "instance_id": self.name_of(path),
-            "status": result.status.value,
-            "reason": result.extra.error,
-            "cost": as_number(result.cost),
-            "all_results": [{"solved": solved} for solved in result.tests_outcomes],
-        }
+        tries = enumerate(result.tests_outcomes, 1)
+        return InstanceResult(
+            instance_id=self.name_of(path),
+            status=result.status,
+            reason=result.extra.error,
+            cost=result.cost,
+            attempts=tuple(Attempt(attempt=n, test_outcome=ok) for n, ok in tries),
+        )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from bench.attempts.candidates import Candidate, rank
+from bench.attempts.candidates import rank
 from core.atomic import write_bytes_atomic
 from core.errors import UserError
 from core.money import as_number, total
@@ -25,6 +25,8 @@ from reports.data.verdicts import (
     verdict_path,
 )
 from runs.calls.ledger import write_ledger
+from runs.description import Run
+from runs.records import Attempt
 from runs.storage.store import RunStore
 
 _NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
@@ -70,13 +72,11 @@ class Offer:
     content: Mapping[str, Any]
 
     @property
-    def candidate(self) -> Candidate:
+    def candidate(self) -> Attempt:
         """The predicted attempt with the position of the run, to rank the runs."""
         chosen = self.instance.chosen
-        candidate = chosen.candidate if chosen else Candidate(1)
-        return replace(
-            candidate, attempt=self.place, submittable_patch=self.instance.patch
-        )
+        candidate = chosen.candidate if chosen else Attempt()
+        return candidate.but(attempt=self.place, model_patch=self.instance.raw_patch)
 
     def shifted(self, attempt: Mapping[str, Any]) -> dict[str, Any]:
         return self.source.shift.of(attempt, self.source.name)
@@ -108,7 +108,7 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
     _check(target, described)
     offers: dict[str, list[Offer]] = {}
     for place, source in enumerate(sources, 1):
-        written = map(source.store.read_as_written, source.store.prediction_paths())
+        written = map(source.store.raw_prediction, source.store.prediction_paths())
         contents = {content["instance_id"]: content for content in written}
         for instance in source.run.instances:
             offer = Offer(source, place, instance, contents[instance.instance_id])
@@ -116,11 +116,9 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
     for path in list(target.prediction_paths()) if target.folder.exists() else ():
         if path.stem not in offers:
             path.unlink()
-    target.save_run(described)
+    target.save_run(Run.model_validate(described))
     for instance_id, own in sorted(offers.items()):
-        trajectories = [
-            offer.source.store.read_trajectory(instance_id) for offer in own
-        ]
+        trajectories = [offer.source.store.raw_trajectory(instance_id) for offer in own]
         trajectory = _trajectory(own, trajectories) if any(trajectories) else None
         transcripts = "\n".join(filter(None, map(_transcript, own))) or None
         prediction = _prediction(own, described["model_name_or_path"])
@@ -209,10 +207,7 @@ def _check(target: RunStore, described: Mapping[str, Any]) -> None:
     if not target.folder.exists():
         return
     there = texts(
-        [
-            one.get("folder")
-            for one in objects((target.read_run() or {}).get("combined"))
-        ]
+        [one.get("folder") for one in objects(target.raw_run().get("combined"))]
     )
     if there != texts([one["folder"] for one in described["combined"]]):
         raise UserError(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.attempts.records import is_plausible
 from core.atomic import write_text_atomic
 from core.errors import UserError
 from core.parsing.untrusted import damage_at
 from runs.patches import SubmittablePatch, submittable_patch
+from runs.records import InstanceResult
 from runs.storage.store import RunStore
 
 ALL_PREDS = "all_preds.jsonl"
@@ -47,7 +47,7 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
     """Return all predictions of a run, sorted by id."""
     found = []
     for path in store.prediction_paths():
-        data = store.read_as_written(path)
+        data = store.raw_prediction(path)
         if "model_patch" not in data:
             words = "is not a prediction: it lacks `model_patch`"
             raise damage_at(
@@ -59,7 +59,7 @@ def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
             model_name_or_path=str(data.get("model_name_or_path") or store.run),
             patch=fit.patch,
             dropped=fit.dropped,
-            plausible=is_plausible(data),
+            plausible=InstanceResult.of_prediction(data).plausible,
             resolved=resolved if isinstance(resolved, bool) else None,
             edits_test_configuration=data.get("edits_test_configuration") is True,
             patch_known=data.get("patch_known") is not False,

@@ -12,13 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from agent.named import named_agent
-from bench.attempts.candidates import (
-    NEVER_PLAUSIBLE,
-    PLAUSIBLE,
-    Candidate,
-    attempt_status,
-)
-from bench.attempts.records import status_of
 from bench.instances.adapters.base import Row
 from bench.instances.instance import derived_image, instance_id_of, split_row
 from core.errors import UserError
@@ -57,6 +50,7 @@ from runs.calls.ledger import total as ledger_total
 from runs.evidence import Evidence, evidence_of
 from runs.patches import patch_paths
 from runs.progress.overview import InstanceEntry, overview
+from runs.records import PLAUSIBLE, Attempt, InstanceResult, status_by
 from runs.storage.jsonlines import DamagedLine
 from runs.storage.store import RunStore
 
@@ -144,13 +138,17 @@ class AttemptData:
         return self.model.removesuffix(f"@{self.edit_format}")
 
     @property
-    def candidate(self) -> Candidate:
-        """The attempt as the harness ranks it; its patch is assumed to apply."""
-        outcomes = self.edit, self.lint, self.test
-        status = next((s for s in NEVER_PLAUSIBLE if s.value == self.status), None)
-        marked = self.edits_test_configuration
-        return Candidate(
-            self.attempt, self.submittable_patch, True, *outcomes, status, marked
+    def candidate(self) -> Attempt:
+        """The attempt as the harness ranks it."""
+        return Attempt(
+            attempt=self.attempt,
+            model_patch=self.submittable_patch,
+            imported=True,
+            edit_outcome=self.edit,
+            lint_outcome=self.lint,
+            test_outcome=self.test,
+            status=self.status,
+            edits_test_configuration=self.edits_test_configuration,
         )
 
     @property
@@ -193,15 +191,17 @@ def _attempt(attempt: int, data: Mapping[str, Any]) -> AttemptData:
     edit, lint, test = (
         flag(data.get(f"{name}_outcome")) for name in ("edit", "lint", "test")
     )
-    derived = attempt_status(
-        Candidate(attempt, fit.patch, True, edit, lint, test)
-    ).value
+    derived = status_by(
+        Attempt(
+            model_patch=patch, edit_outcome=edit, lint_outcome=lint, test_outcome=test
+        )
+    )
     return AttemptData(
         attempt=attempt,
         try_=whole(data.get("try")) or 1,
         model=_labelled(data),
         edit_format=text(data.get("edit_format")) or None,
-        status=text(data.get("status")) or derived,
+        status=text(data.get("status")) or str(derived),
         edit=edit,
         lint=lint,
         test=test,
@@ -365,9 +365,9 @@ def evaluated(instances: Sequence[InstanceData]) -> bool:
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     """Read a run; rows of its dataset add repositories, years and gold files."""
     predictions = read_predictions(store)
-    written = map(store.read_as_written, store.prediction_paths())
+    written = map(store.raw_prediction, store.prediction_paths())
     contents = {str(content["instance_id"]): content for content in written}
-    described = store.read_run() or {}
+    described = store.raw_run()
     label = predictions[0].model_name_or_path
     models = turn_order(described, (label, store.run), contents.values())
     ledger = read_ledger(store.ledger)
@@ -410,7 +410,7 @@ def _instance(
 ) -> InstanceData:
     name = prediction.instance_id
     chosen, results = filled
-    trajectory = store.read_trajectory(name)
+    trajectory = store.raw_trajectory(name)
     verdict = known_verdict(store, prediction)
     if verdict is None and not prediction.patch.strip() and prediction.patch_known:
         verdict = presumed(prediction)
@@ -438,7 +438,7 @@ def _instance(
         instance_id=name,
         repo=text(row.get("repo")) or saved.repo or repository_of(name),
         year=int(year[0]) if year else None,
-        status=status_of(content),
+        status=str(InstanceResult.of_prediction(content).status),
         reason=text(content.get("reason")),
         plausible=None
         if content.get("outcomes_known") is False

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from agent.named import OUTSIDE
-from bench.attempts.candidates import PLAUSIBLE
 from bench.attempts.transcript import SeenTexts, fenced, message_block
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
@@ -29,6 +28,8 @@ from reports.foreign.model import (
 )
 from reports.foreign.ours import OUTCOMES
 from reports.foreign.recognise import read_any
+from runs.description import Run
+from runs.records import PLAUSIBLE
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 
@@ -44,7 +45,7 @@ def import_run(path: Path, out: Path, name: str, say: Say) -> RunStore:
     )
     store = RunStore(out, shown or "imported")
     described = (
-        mapping((store.read_run() or {}).get(IMPORTED)) if store.folder.exists() else {}
+        mapping((store.raw_run()).get(IMPORTED)) if store.folder.exists() else {}
     )
     print_ = fingerprint(path)
     if described.get("path") == str(path) and described.get("fingerprint") == print_:
@@ -81,7 +82,7 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
     # Predictions are written last: until then one label for all is not known.
     origin = {"path": str(run.path), "layout": run.layout.value, "agent": run.agent}
     described = {"run": store.run, IMPORTED: origin}
-    store.save_run(described)
+    store.save_run(Run.model_validate(described))
     predictions: dict[str, dict[str, Any]] = {}
     labels: set[str] = set()
     for instance in run.instances:
@@ -110,13 +111,15 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
         r["model"] for p in predictions.values() for r in p["all_results"]
     )
     store.save_run(
-        {
-            **described,
-            "model_name_or_path": label,
-            "selected": sorted(predictions),
-            "config": {"models": [{"name": model} for model in models if model]},
-            IMPORTED: {**origin, "fingerprint": print_},
-        }
+        Run.model_validate(
+            {
+                **described,
+                "model_name_or_path": label,
+                "selected": sorted(predictions),
+                "config": {"models": [{"name": model} for model in models if model]},
+                IMPORTED: {**origin, "fingerprint": print_},
+            }
+        )
     )
     return len(predictions)
 

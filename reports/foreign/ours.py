@@ -48,7 +48,7 @@ def _instance(
     store: RunStore, run: RunData, instance: InstanceData
 ) -> AttemptedInstance:
     name = instance.instance_id
-    trajectory = store.read_trajectory(name)
+    trajectory = store.raw_trajectory(name)
     raw = {whole(a.get("attempt")): a for a in objects(trajectory.get("attempts"))}
     return AttemptedInstance(
         instance_id=name,

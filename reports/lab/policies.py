@@ -85,7 +85,7 @@ def least_bad(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
     def key(one: Tried) -> tuple[int, ...]:
         candidate = one.candidate
         if candidate.plausible and not candidate.suspect:
-            untested = require_tests and candidate.test is not True
+            untested = require_tests and not candidate.test_outcome
             return 0, candidate.edits_test_configuration, untested
         return 1, *rank(candidate)[:-1]
 

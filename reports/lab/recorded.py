@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
-from bench.attempts.candidates import Candidate
 from core.money import total
 from reports.data.jsonvalues import mapping
 from reports.data.rundata import AttemptData, CallData, InstanceData, RunData
 from reports.statistics.collect import UNFINISHED
+from runs.records import Attempt
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Tried:
         failing: the number of tests that newly fail, where that is recorded.
     """
 
-    candidate: Candidate
+    candidate: Attempt
     model: str
     cost: Decimal | None
     equals: str = ""
@@ -150,7 +150,7 @@ def _instance(
             same = evidence.class_of(attempt.attempt)
             key = same.id if same else f"text {key}"
             passed = evidence.passed(key)
-        candidate = replace(attempt.candidate, attempt=turns.index(turn) + 1)
+        candidate = attempt.candidate.at(turns.index(turn) + 1)
         failing = evidence.failing.get(attempt.attempt) if evidence else None
         tried = Tried(candidate, attempt.model, attempt.cost, key, passed, failing)
         resolved = instance.resolved_by(attempt)

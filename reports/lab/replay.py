@@ -159,7 +159,7 @@ def _walk(policy: Policy, instance: LabInstance, seen: Seen) -> list[float]:
         if attempt is None:
             return _walked(made, None, paid, lacks=True)
         made.append(attempt)
-        candidate = replace(attempt.tried.candidate, attempt=len(made))
+        candidate = attempt.tried.candidate.at(len(made))
         tried = (*seen.tried, replace(attempt.tried, candidate=candidate))
         seen = replace(seen, made=(*seen.made, step), tried=tried)
 

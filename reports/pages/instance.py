@@ -151,7 +151,7 @@ def view_instance(
     name = instance.instance_id
     # An id with `..` or `/` could name a file outside the folder.
     safe = _SAFE_NAME.fullmatch(name) is not None
-    trajectory = store.read_trajectory(name) if safe else {}
+    trajectory = store.raw_trajectory(name) if safe else {}
     messages = conversations(trajectory)
     costs = column([data.cost for data in instance.attempts])
     attempts = tuple(

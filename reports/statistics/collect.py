@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from bench.attempts.candidates import AttemptStatus, choose
+from bench.attempts.candidates import choose
 from core.money import Dollars, total
 from core.plaintext import shortened
 from reports.data.jsonvalues import mapping
@@ -25,6 +25,7 @@ from reports.statistics.breakdown import (
 )
 from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, scores
 from reports.statistics.methods import Share, mean_pass_at_k
+from runs.records import AttemptStatus
 
 UNFINISHED = {
     AttemptStatus.NOT_RECORDED,

@@ -94,7 +94,7 @@ def submission_command(
 
 
 def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
-    run = store.read_run()
+    run = store.raw_run()
     if not run:
         raise UserError(
             f"{store.folder} has no run.json, so the leaderboard's checklist on the prompts cannot "

@@ -74,6 +74,7 @@ from runs.calls.journal import (
     reply_of,
 )
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
+from runs.description import Run
 from runs.keys import RESULTS_FILE, STATS_FILE
 from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION, versions
@@ -104,13 +105,13 @@ class _Verification:
 
     def differences(self) -> Iterator[Difference]:
         """Yield what differs; derived files are not compared if a file cannot be read."""
-        described: Mapping[str, Any] = {}
+        run = Run()
         found: list[Difference] = []
         try:
-            described = self.store.read_run() or {}
+            run = self.store.read_run() or Run()
         except DamagedFileError as error:
             found.append(Difference(error.path, error.words, unreadable=True))
-        check = InstanceCheck(self.store, described)
+        check = InstanceCheck(self.store, run)
         for path in self.store.prediction_paths():
             found += readable(check.differences(path))
         yield from found
@@ -439,7 +440,7 @@ def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
     by_call = {line.call: (number, line) for number, line in enumerate(run.ledger, 1)}
     for instance in run.instances:
         name = instance.instance_id
-        attempts = objects(store.read_trajectory(name).get("attempts"))
+        attempts = objects(store.raw_trajectory(name).get("attempts"))
         if replayed:
             expected: list[LedgerLine] = []
             for raw in attempts:

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from core.money import in_words
 from core.plaintext import one_line
-from runs.progress.state import JobStatus, ProgressState, headline, running_lines
+from runs.progress.state import ProgressState, headline, running_lines
 
 
 class Spoken(io.TextIOBase):
@@ -65,13 +65,13 @@ class Display:
         self.close()
 
     def finished(
-        self, key: str, status: JobStatus, word: str, reason: str, cost: Decimal | None
+        self, key: str, status: str, reason: str, cost: Decimal | None
     ) -> None:
-        """Note the end of a job, and write ``[3/300] key: word; reason; $cost``."""
+        """Note the end of a job, and write ``[3/300] key: status; reason; $cost``."""
         progress = self._progress
         number = progress.finished(key, status)
         shown = progress.descriptions.get(key, key)
-        said = "; ".join(filter(None, [word, reason, in_words(cost)]))
+        said = "; ".join(filter(None, [status, reason, in_words(cost)]))
         self.note(f"[{number}/{progress.total}] {shown}: {said}")
 
     def note(self, text: str) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
 from core.errors import UserError
-from core.money import as_text, column, dollars_or_none, total
+from core.money import as_text, column, total
 from core.plaintext import one_line, shortened, table
 from runs.progress.state import COMMON_WORDS
+from runs.records import InstanceResult
 from runs.storage.jsonlines import DamagedLine
 from runs.storage.runlock import is_locked, last_owner
 from runs.storage.store import RunStore
@@ -135,25 +136,18 @@ def lines(seen: RunStatus) -> Iterator[str]:
 _SUFFIX = ".unfinished.json"
 _LONGEST_STATUS = 30
 _T = TypeVar("_T")
-StatusOf = Callable[[Mapping[str, Any]], str]
-
-
-def recorded_status(data: Mapping[str, Any]) -> str:
-    """Return the status in the file of a finished or unfinished instance."""
-    return shortened(str(data.get("status", "unknown")), _LONGEST_STATUS)
 
 
 def overview(
     store: RunStore,
     dollars: Mapping[str, Decimal | None],
     damaged: Iterable[DamagedLine] = (),
-    status_of: StatusOf = recorded_status,
     words: Sequence[str] = (),
 ) -> RunStatus:
     """Return the status of a run, with the names of its broken files.
 
-    For an instance that ``dollars`` lacks, the cost in its file counts. ``status_of`` gives the
-    status of a finished job from its file, and ``words`` are the benchmark's statuses in order.
+    For an instance that ``dollars`` lacks, the cost in its file counts. ``words`` are the
+    benchmark's statuses in order.
 
     Raises:
         UserError: there is no such run.
@@ -162,7 +156,7 @@ def overview(
         raise UserError(
             f"there is no run {store.folder}; give the name of one with --run"
         )
-    reading = _Reading(store, status_of)
+    reading = _Reading(store)
     owner, working = last_owner(store.folder), is_locked(store.folder)
     process = f"{owner} did not end this run by itself" if owner else ""
     if working:
@@ -207,12 +201,11 @@ class _Reading:
     """Reads the files of a run and collects which are broken."""
 
     store: RunStore
-    status_of: StatusOf
     broken: list[str] = field(default_factory=list)
 
     def selected(self) -> list[str]:
-        run = self._read(self.store.run_file, self.store.read_run) or {}
-        return list(run.get("selected", []))
+        run = self._read(self.store.run_file, self.store.read_run)
+        return list(run.selected or ()) if run else []
 
     def entry(
         self, name: str, path: Path, read: Callable[[str, Path], InstanceEntry]
@@ -220,25 +213,13 @@ class _Reading:
         return self._read(path, lambda: read(name, path)) or InstanceEntry(name, BROKEN)
 
     def prediction(self, name: str, path: Path) -> InstanceEntry:
-        data = self.store.read_prediction(path)
-        return InstanceEntry(
-            instance_id=name,
-            status=shortened(self.status_of(data), _LONGEST_STATUS),
-            finished=True,
-            attempts=len(data.get("all_results") or ()),
-            reason=str(data.get("reason") or ""),
-            cost=_cost(data.get("cost")),
-        )
+        result = self.store.read_prediction(path)
+        return replace(_entry(result), instance_id=name, finished=True)
 
     def unfinished(self, name: str, path: Path) -> InstanceEntry:
         """Return an instance that has to be redone; the store knows its path."""
-        data = self.store.read_unfinished(name)
-        return InstanceEntry(
-            instance_id=name,
-            status=recorded_status(data),
-            attempts=len(data.get("attempts", ())),
-            reason=str(data.get("reason") or ""),
-        )
+        result = self.store.read_unfinished(name)
+        return replace(_entry(result), cost=None)
 
     def _read(self, path: Path, read: Callable[[], _T]) -> _T | None:
         try:
@@ -250,8 +231,12 @@ class _Reading:
         return None
 
 
-def _cost(value: float | None) -> Decimal | None:
-    try:
-        return dollars_or_none(value)
-    except ValueError:  # a wrong value counts as unknown
-        return None
+def _entry(result: InstanceResult) -> InstanceEntry:
+    status = shortened(result.status or "unknown", _LONGEST_STATUS)
+    return InstanceEntry(
+        instance_id=result.instance_id,
+        status=status,
+        attempts=len(result.attempts),
+        reason=result.reason,
+        cost=result.cost,
+    )

@@ -18,23 +18,9 @@ from core.plaintext import one_line
 _MINUTE = 60.0
 
 
-class JobStatus(str, Enum):
-    """How a job ended.
-
-    ``done`` and ``failed`` have a result. So does ``budget`` after the first call, and ``error``
-    unless the harness itself failed.
-    """
-
-    DONE = "done"
-    FAILED = "failed"
-    BUDGET = "budget"
-    ERROR = "error"
-    INFRA_ERROR = "infra_error"
-    INTERRUPTED = "interrupted"
-
-
 COMMON_WORDS = ("budget", "error", "infra_error", "interrupted")
-"""The ends that every benchmark knows; its own words stand for ``done`` and ``failed``."""
+"""The statuses of jobs that every benchmark has, beside its own for ends with a result."""
+DONE = "done"
 
 
 class WorkStep(str, Enum):
@@ -80,7 +66,7 @@ class ProgressSnapshot:
     calls_per_minute: int
     seconds_left: float | None
     running: tuple[Running, ...]
-    word: str = JobStatus.DONE.value
+    word: str = DONE
 
 
 class Steps(Protocol):
@@ -104,12 +90,12 @@ class ProgressState:
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = total
         self.descriptions: Mapping[str, str] = {}
-        self.word = JobStatus.DONE.value
+        self.word = DONE
         self.more: Callable[[], Sequence[str]] = tuple
         self._clock = clock
         self._lock = Lock()
         self._running: dict[str, tuple[float, Running]] = {}
-        self._finished: dict[str, JobStatus] = {}
+        self._finished: dict[str, str] = {}
         self._durations: list[float] = []
         self._calls: deque[float] = deque()
         self._widest = 1
@@ -135,7 +121,7 @@ class ProgressState:
             self._calls.append(now)
             self._forget_calls(now)
 
-    def finished(self, instance_id: str, status: JobStatus) -> int:
+    def finished(self, instance_id: str, status: str) -> int:
         """Note the end of an instance; return how many have ended, this one included."""
         with self._lock:
             if instance_id in self._running:
@@ -160,10 +146,8 @@ class ProgressState:
             return ProgressSnapshot(
                 done=done,
                 total=self.total,
-                succeeded=statuses.count(JobStatus.DONE),
-                failed=sum(
-                    s in (JobStatus.ERROR, JobStatus.INFRA_ERROR) for s in statuses
-                ),
+                succeeded=statuses.count(self.word),
+                failed=statuses.count("error") + statuses.count("infra_error"),
                 spent=spent,
                 projected=spent / done * self.total
                 if done and spent is not None

@@ -14,6 +14,8 @@ from environments.docker.engine import connect
 from environments.docker.images import digest
 from llm.prices import Price
 from llm.registry import price_entry, price_map_version
+from runs.description import Run, RunStart
+from runs.records import Values
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from runs.storage.versions import versions
@@ -63,29 +65,32 @@ def note_start(
 
     Versions and prices are at the top level, and again in each later start where they differ.
     """
-    described = store.read_run() or {}
-    now = {"versions": all_versions(), "prices": dict(prices)}
-    first = {key: described.get(key) or value for key, value in now.items()}
-    other = {key: value for key, value in now.items() if first[key] != value}
-    start = {"started": timestamp(), "ended": None, **other}
+    run = store.read_run() or Run()
+    values: Values = {"versions": all_versions(), "prices": dict(prices)}
+    first = {
+        "versions": run.versions or values["versions"],
+        "prices": run.prices or values["prices"],
+    }
+    start: Values = {"started": timestamp(), "ended": None}
+    for name, value in values.items():
+        if value != first[name]:
+            start[name] = value
     if api_base is not None:
         start["api_base"] = api_base
-    store.update_run(**first, starts=[*described.get("starts", ()), start])
+    store.update_run(**first, starts=[*run.starts, RunStart(**start)])
 
 
 def note_end(store: RunStore) -> None:
     """Add the end of this process; the start of a killed process stays without one."""
-    described = store.read_run() or {}
-    *earlier, last = described.get("starts") or [{}]
-    store.update_run(starts=[*earlier, {**last, "ended": timestamp()}])
+    run = store.read_run() or Run()
+    *earlier, last = run.starts or [RunStart()]
+    store.update_run(starts=[*earlier, last.but(ended=timestamp())])
 
 
 def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
     """Add the model names in providers' answers, by the model that was asked."""
-    described = store.read_run() or {}
-    names = {
-        model: {*noted} for model, noted in described.get("models_returned", {}).items()
-    }
+    run = store.read_run() or Run()
+    names = {model: set(noted) for model, noted in run.models_returned.items()}
     for model, name in returned:
         names.setdefault(model, set()).add(name)
     store.update_run(
@@ -95,10 +100,10 @@ def note_returned(store: RunStore, returned: Iterable[tuple[str, str]]) -> None:
 
 def note_left_out(store: RunStore, file: str, states: Mapping[str, str]) -> None:
     """Add the states of the instances that a validity file kept out of the run, by id."""
-    described = store.read_run() or {}
-    before = described.get("only_valid", {}).get("left_out")
+    run = store.read_run() or Run()
+    before = run.only_valid.get("left_out")
     every = {**(before if isinstance(before, dict) else {}), **states}
-    selected = {*described.get("selected", ())}
+    selected = set(run.selected or ())
     left_out = {name: every[name] for name in sorted({*every} - selected)}
     store.update_run(only_valid={"file": file, "left_out": left_out})
 
@@ -129,39 +134,40 @@ def note_images(
     with closing(client), suppress(OSError, InfrastructureError):
         found = {names.get(one, one): digest(client, one) for one in sorted({*images})}
         known = {image: value for image, value in found.items() if value}
-        before = (store.read_run() or {}).get("images", {})
-        store.update_run(images={**before, **known})
+        before = store.read_run() or Run()
+        store.update_run(images={**before.images, **known})
 
 
 def open_run(
     store: RunStore,
-    description: Mapping[str, Any],
+    description: Run,
     selected: Iterable[str],
     given: Mapping[str, Any] | None = None,
 ) -> None:
     """Write ``run.json``, or compare with the one that is there; note what is selected.
 
     Args:
-        description: of a new run; what it has under ``deciding`` must not change.
+        description: of a new run; its ``deciding`` must not change.
         selected: keys of jobs, added to those of earlier starts.
         given: options as they were chosen, for ``--continue``; None keeps those of before.
     """
     recorded = store.read_run()
-    differ = recorded_differences(store, description["deciding"])
+    differ = recorded_differences(store, description.deciding or {})
     if recorded is None or not store.has_results():
-        kept = {
-            key: value for key, value in (recorded or {}).items() if key == "starts"
-        }
-        recorded = {**description, "selected": [], **kept}
+        starts = recorded.starts if recorded else []
+        recorded = description.but(selected=[])
+        if starts:
+            recorded = recorded.but(starts=starts)
     elif differ:
         raise UserError(
             f"run {store.run} was started with different options: {'; '.join(differ)}; go back to "
             "what it was started with or choose another --run"
         )
-    every = sorted({*recorded.get("selected", ()), *selected})
-    store.save_run(
-        {**recorded, "selected": every, **({"options": dict(given)} if given else {})}
-    )
+    every = sorted({*(recorded.selected or ()), *selected})
+    recorded = recorded.but(selected=every)
+    if given:
+        recorded = recorded.but(options=dict(given))
+    store.save_run(recorded)
 
 
 def check_remains(store: RunStore) -> None:
@@ -184,12 +190,13 @@ def check_remains(store: RunStore) -> None:
 
 def changed_address(store: RunStore, address: str | None) -> str:
     """Return in words how ``--api-base`` differs from the last start's; empty where it does not."""
-    described = store.read_run() or {}
-    last = (described.get("starts") or [{}])[-1].get("api_base")
-    before = (
-        last if last is not None else (described.get("config") or {}).get("api_base")
-    )
-    if not described.get("starts") or before == address:
+    run = store.read_run() or Run()
+    if not run.starts:
+        return ""
+    before = run.starts[-1].api_base
+    if before is None:
+        before = run.configuration.api_base
+    if before == address:
         return ""
     return (
         f"--api-base was {before or 'not given'} at the last start, and is "
@@ -202,7 +209,7 @@ def recorded_differences(store: RunStore, deciding: Mapping[str, Any]) -> list[s
     recorded = store.read_run()
     if recorded is None or not store.has_results():
         return []
-    return differences(recorded.get("deciding"), deciding)
+    return differences(recorded.deciding, deciding)
 
 
 _OPTIONS = {

@@ -2,127 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    InstanceOf,
-    ValidationError,
-)
+from pydantic import ValidationError
 
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import damage_at, invalid, read_object
 from core.redaction import Redactor
-from runs.keys import OWN_FILES, RUN_FILE, SafeKey, is_safe_key, shown
-
-# Only reports may know them; the older layout has them in the prediction file.
-_EVALUATION_KEYS = ("gold_files", "resolved")
-
-
-def _encodable(text: str) -> str:
-    try:
-        text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise ValueError("it contains an unpaired surrogate") from None
-    return text
-
-
-# Patches hold bytes that are not UTF-8 as surrogates, which pydantic's own texts do not accept.
-_PatchText = Annotated[InstanceOf[str], AfterValidator(_encodable)]
-
-
-# Other harnesses write empty values of any type for what is missing.
-_OrEmpty = BeforeValidator(lambda value: value or None)
-_OrFlag = BeforeValidator(lambda value: None if isinstance(value, bool) else value)
-
-
-class _ResultFile(BaseModel):
-    """The values of a prediction that readers need; other wrong values count as missing."""
-
-    model_config = ConfigDict(strict=True)
-
-    model_patch: Annotated[_PatchText | None, _OrEmpty] = None
-    model_name_or_path: Annotated[_PatchText | None, _OrEmpty] = None
-    cost: Annotated[float | None, _OrFlag, _OrEmpty] = None
-
-
-class _PredictionFile(_ResultFile):
-    instance_id: str
-    all_results: Annotated[list[_ResultFile] | None, _OrEmpty] = None
-
-
-class _UnfinishedFile(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    status: str
-    attempts: list[dict[str, Any]] = []
-
-
-class DatasetFacts(BaseModel):
-    """What ``run.json`` says of the dataset."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-
-    name: str | None = None
-    split: str | None = None
-    sha256: str | None = None
-    revision: str | None = None
-
-
-class RunDescription(BaseModel):
-    """The types of ``run.json``, which other programs write too; docs/predictions.md."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
-
-    dataset: DatasetFacts = DatasetFacts()
-    config: dict[str, Any] = {}
-    versions: dict[str, Any] = {}
-    options: dict[str, Any] = {}
-    images: dict[str, Any] = {}
-    prices: dict[str, Any] = {}
-    only_valid: dict[str, Any] = {}
-    models_returned: dict[str, list[str]] = {}
-    starts: list[dict[str, Any]] = []
-    combined: list[dict[str, Any]] = []
-    selected: list[SafeKey] = []
-
-
-def without_evaluation(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a prediction without what only reports may know (the May 2024 layout has it)."""
-    kept = {key: value for key, value in data.items() if key not in _EVALUATION_KEYS}
-    if isinstance(kept.get("all_results"), list):
-        kept["all_results"] = [
-            without_evaluation(result)
-            for result in kept["all_results"]
-            if isinstance(result, dict)
-        ]
-    return kept
-
-
-def _check(
-    path: Path, data: object, model: type[BaseModel], what: str, fix: str
-) -> None:
-    try:
-        model.model_validate(data)
-    except ValidationError as error:
-        raise invalid(path, error, what, fix) from error
-
+from runs.description import Run
+from runs.keys import OWN_FILES, RUN_FILE, is_safe_key, shown
+from runs.records import InstanceResult
 
 _FIX_PREDICTION = "fix it, or delete it to redo the instance"
 _FIX_TRAJECTORY = "fix it or move it away"
 _ID = ("instance_id",)
 _FIX_RUN = "fix it, or choose another --run"
-READ_WITH = "read_with"
-"""The key in ``run.json`` that names the command for a run of another benchmark."""
 _KINDS = ("prediction", "trajectory", "transcript", "unfinished", "log")
 
 
@@ -225,11 +125,12 @@ class RunStore:
         write_json_atomic(self.prediction(instance_id), self.redact.of(prediction))
         self.unfinished(instance_id).unlink(missing_ok=True)
 
-    def save_unfinished(self, instance_id: str, trajectory: Mapping[str, Any]) -> None:
-        """Write the trajectory of an instance that has to be redone: it gets no prediction."""
-        write_json_atomic(self.unfinished(instance_id), self.redact.of(trajectory))
+    def save_unfinished(self, result: InstanceResult) -> None:
+        """Write an instance that has to be redone: it gets no prediction."""
+        content = self.redact.of(result.trajectory())
+        write_json_atomic(self.unfinished(result.instance_id), content)
 
-    def result(self, instance_id: str) -> dict[str, Any] | None:
+    def result(self, instance_id: str) -> InstanceResult | None:
         """Return an instance's prediction, else its unfinished trajectory, else None."""
         if self.prediction(instance_id).exists():
             return self.read_prediction(self.prediction(instance_id))
@@ -238,26 +139,34 @@ class RunStore:
         except (FileNotFoundError, UserError):
             return None
 
-    def read_unfinished(self, instance_id: str) -> dict[str, Any]:
-        """Return the trajectory of an instance that has to be redone (FileNotFoundError: none)."""
+    def read_unfinished(self, instance_id: str) -> InstanceResult:
+        """Return an instance that has to be redone (FileNotFoundError: there is none)."""
         path, fix = self.unfinished(instance_id), "delete it"
-        data = read_object(path, fix)
-        _check(path, data, _UnfinishedFile, "an unfinished instance", fix)
-        if (name := data.get("instance_id", instance_id)) != instance_id:
-            raise damage_at(path, ("instance_id",), f"is about {shown(name)}", fix)
-        return data
-
-    def read_trajectory(self, instance_id: str) -> dict[str, Any]:
-        """Return an instance's trajectory (docs/trajectory.md), empty where there is none."""
-        path = self.trajectory(instance_id)
+        values = {"instance_id": instance_id, **read_object(path, fix)}
+        if "status" in values:
+            values.setdefault("attempts", [])
         try:
-            data = read_object(path, _FIX_TRAJECTORY)
-        except FileNotFoundError:
+            result = InstanceResult.of_trajectory(values)
+        except ValidationError as error:
+            raise invalid(path, error, "an unfinished instance", fix) from error
+        if result.instance_id != instance_id:
+            raise damage_at(path, _ID, f"is about {shown(result.instance_id)}", fix)
+        return result
+
+    def raw_trajectory(self, instance_id: str) -> dict[str, Any]:
+        """Return the JSON of an instance's trajectory, empty where there is none."""
+        path = self.trajectory(instance_id)
+        if not path.exists():
             return {}
-        if (name := data.get("instance_id", instance_id)) != instance_id:
-            words = f"is the trajectory of {shown(name)}, and not of {instance_id}"
-            raise damage_at(path, _ID, words, _FIX_TRAJECTORY)
-        return data
+        read_trajectory_file(path, instance_id)
+        return read_object(path, _FIX_TRAJECTORY)
+
+    def read_trajectory(self, instance_id: str) -> InstanceResult | None:
+        """Return an instance's trajectory (docs/trajectory.md), None where there is none."""
+        path = self.trajectory(instance_id)
+        if not path.exists():
+            return None
+        return read_trajectory_file(path, instance_id)
 
     def begin(self, instance_id: str) -> None:
         """Remove the results of an earlier start before an instance is worked on again."""
@@ -283,21 +192,27 @@ class RunStore:
             if path.exists():
                 path.replace(place / f"{kind}{path.suffix}")
 
-    def read_prediction(self, path: Path) -> dict[str, Any]:
-        """Return a prediction of any layout without what only reports may know."""
-        return without_evaluation(self.read_as_written(path))
-
-    def read_as_written(self, path: Path) -> dict[str, Any]:
-        """Return a prediction with what only reports may know.
+    def read_prediction(self, path: Path) -> InstanceResult:
+        """Return a prediction of any layout without what only reports may know.
 
         Raises:
             UserError: the file is not JSON, or not a prediction of its instance.
         """
+        return read_as(InstanceResult, path, self.raw_prediction(path))
+
+    def read_result(self, instance_id: str) -> InstanceResult:
+        """Return an instance's prediction with its conversations; raises as the parts."""
+        path = self.prediction(instance_id)
+        trajectory = self.read_trajectory(instance_id)
+        return read_as(InstanceResult, path, self.raw_prediction(path), trajectory)
+
+    def raw_prediction(self, path: Path) -> dict[str, Any]:
+        """Return the JSON of a prediction, with what only reports may know."""
         try:
             data = read_object(path, _FIX_PREDICTION)
         except FileNotFoundError as error:
             raise DamagedFileError(path, "is missing", _FIX_PREDICTION) from error
-        _check(path, data, _PredictionFile, "a prediction", _FIX_PREDICTION)
+        read_as(InstanceResult, path, data)
         self._check_name(path, data["instance_id"])
         return data
 
@@ -326,25 +241,67 @@ class RunStore:
         names = sorted(self.folder.glob("*.json"))
         yield from (path for path in names if path.name not in OWN_FILES)
 
-    def read_run(self) -> dict[str, Any] | None:
+    def read_run(self) -> Run | None:
         """Return ``run.json``, None when there is none (a new run, or another harness's)."""
         path = self.run_file
         if not path.exists():
             return None
         data = read_object(path, _FIX_RUN)
-        _check(path, data, RunDescription, "a run's description", _FIX_RUN)
-        if (reader := data.get(READ_WITH) or "") not in ("", self.reader):
+        try:
+            run = Run.model_validate(data)
+        except ValidationError as error:
+            raise invalid(path, error, "a run's description", _FIX_RUN) from error
+        if run.read_with not in ("", self.reader):
+            reader = shown(run.read_with)
             raise UserError(
-                f"{self.folder} is a run of another benchmark: read it with {shown(reader)}"
+                f"{self.folder} is a run of another benchmark: read it with {reader}"
             )
-        return data
+        return run
 
-    def save_run(self, description: Mapping[str, Any]) -> None:
-        write_json_atomic(self.run_file, self.redact.of(description))
+    def raw_run(self) -> dict[str, Any]:
+        run = self.read_run()
+        return run.as_json() if run else {}
+
+    def save_run(self, run: Run) -> None:
+        write_json_atomic(self.run_file, self.redact.of(run.as_json()))
 
     def update_run(self, **values: object) -> None:
         """Replace these values of ``run.json``."""
-        self.save_run({**(self.read_run() or {}), **values})
+        self.save_run((self.read_run() or Run()).but(**values))
+
+
+R = TypeVar("R", bound=InstanceResult)
+
+
+def read_as(
+    kind: type[R],
+    path: Path,
+    raw: Mapping[str, Any],
+    trajectory: InstanceResult | None = None,
+    models: Sequence[str] = (),
+) -> R:
+    """Return the content of the prediction at ``path``; see ``InstanceResult.of_prediction``."""
+    try:
+        return kind.of_prediction(raw, trajectory, models)
+    except ValidationError as error:
+        raise invalid(path, error, "a prediction", _FIX_PREDICTION) from error
+
+
+def read_trajectory_file(path: Path, instance_id: str) -> InstanceResult:
+    """Return the content of a trajectory; older ones do not name their instance.
+
+    Raises:
+        UserError: it is not a trajectory, or that of another instance.
+    """
+    values = {"instance_id": instance_id, **read_object(path, _FIX_TRAJECTORY)}
+    try:
+        result = InstanceResult.of_trajectory(values)
+    except ValidationError as error:
+        raise invalid(path, error, "a trajectory", _FIX_TRAJECTORY) from error
+    if result.instance_id != instance_id:
+        words = f"is the trajectory of {shown(result.instance_id)}, and not of {instance_id}"
+        raise damage_at(path, _ID, words, _FIX_TRAJECTORY)
+    return result
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from agent.conversation.mentions import FileIndex
 from agent.protocol import AgentResult, Task, Transcript
 from core.errors import InfrastructureError, UserError
 from llm.chat import Usage
-from llm.replay import RecordedAttempt, ReplayModel
+from llm.replay import ReplayModel
 
 MESSAGE = 'It is "broken"; $(rm -rf /)\nsecond line \u00e9 {model}'
 
@@ -32,7 +32,7 @@ def a_task(root: Path, log: Callable[[str], None] = lambda _: None) -> Task:
         message=MESSAGE,
         repo_map="",
         files=FileIndex.of(()),
-        model=ReplayModel(RecordedAttempt(1, "m", "diff", (), None)),
+        model=ReplayModel(()),
         model_name="vendor/model name",
         edit_format="agent",
         temperature=0.4,

@@ -29,7 +29,7 @@ from llm.client import LiteLLMModel
 from llm.gate import OpenGate
 from llm.options import Sampling
 from llm.provider_errors import RetryPolicy
-from llm.replay import RecordedAttempt, ReplayModel
+from llm.replay import ReplayModel
 from llm.settings import ModelSettings
 from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider
@@ -189,7 +189,7 @@ def test_a_full_window_is_told_from_a_refusal(
     with pytest.raises(RequestRefusedError) as error:
         ask(model(provider), text)
     assert type(error.value) is kind
-    again = ReplayModel(RecordedAttempt(1, "m", "diff", (), None, str(error.value)))
+    again = ReplayModel((), str(error.value))
     with pytest.raises(kind) as error:
         again.complete(ASK)
     assert type(error.value) is kind
@@ -312,6 +312,6 @@ def test_a_call_keeps_its_exchange_in_a_trajectory_and_an_older_one_has_none() -
 def test_a_replay_has_the_recorded_exchange_only_for_the_recorded_request() -> None:
     asked = request_sha256(ASK)
     reply = Reply("hi", exchange_sha256="b" * 64, request_sha256=asked)
-    replayed = ReplayModel(RecordedAttempt(1, "m", "diff", (reply, reply), None))
+    replayed = ReplayModel((reply, reply))
     assert replayed.complete(ASK) == reply
     assert replayed.complete(ASK[1:]) == Reply("hi")

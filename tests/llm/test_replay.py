@@ -7,18 +7,15 @@ import pytest
 
 from core.errors import UserError
 from llm.chat import Message, ReplayExhaustedError, Reply, request_sha256
-from llm.replay import RecordedAttempt, ReplayModel, read_trajectory
+from llm.replay import ReplayModel
+from runs.modelsource import read_recording, recorded_calls
 
 ONE, TWO = [Message("user", "one")], [Message("user", "two")]
 
 
-def attempt(*calls: Reply) -> RecordedAttempt:
-    return RecordedAttempt(1, "m", "diff", calls, None)
-
-
 def test_a_matching_hash_comes_before_order_and_each_reply_is_served_once() -> None:
     model = ReplayModel(
-        attempt(
+        (
             Reply("a"),
             Reply("b", request_sha256=request_sha256(TWO)),
             Reply("c", request_sha256=request_sha256(TWO)),
@@ -30,7 +27,7 @@ def test_a_matching_hash_comes_before_order_and_each_reply_is_served_once() -> N
 
 
 def test_without_hashes_replies_come_in_order() -> None:
-    model = ReplayModel(attempt(Reply("a"), Reply("b")))
+    model = ReplayModel((Reply("a"), Reply("b")))
     assert [model.complete(ONE).content, model.complete(ONE).content] == ["a", "b"]
 
 
@@ -39,8 +36,11 @@ def test_a_foreign_trajectory_has_only_messages(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
     raw = {"attempt": 2, "model": "opus", "edit_format": "diff", "messages": messages}
     path.write_text(json.dumps({"attempts": [{**raw, "recorded": {"cost": 0.5}}]}))
-    recorded = read_trajectory(path)[2]
-    assert (recorded.model, recorded.calls[0]) == ("opus", Reply("!", cost=0.5))
+    recorded = read_recording(path)[2]
+    assert (recorded.model, recorded_calls(recorded)[0]) == (
+        "opus",
+        Reply("!", cost=0.5),
+    )
 
 
 @pytest.mark.parametrize("cost", [True, False, None])
@@ -56,8 +56,8 @@ def test_a_cost_that_is_not_a_number_is_unknown(tmp_path: Path, cost: object) ->
             "recorded": {"cost": cost},
         }
         path.write_text(json.dumps({"attempts": [raw | said]}))
-        recorded = read_trajectory(path)[2]
-        assert (recorded.cost, recorded.calls[0]) == (None, Reply("!"))
+        recorded = read_recording(path)[2]
+        assert (recorded.cost, recorded_calls(recorded)[0]) == (None, Reply("!"))
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"attempts": [{}]}', "[]"])
@@ -65,4 +65,4 @@ def test_broken_trajectories_are_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"
     path.write_text(text)
     with pytest.raises(UserError, match=r"t\.json is (broken|not a trajectory)"):
-        read_trajectory(path)
+        read_recording(path)

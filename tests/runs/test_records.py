@@ -156,7 +156,10 @@ def test_a_prediction_that_is_none_is_an_error_with_its_place(
     ],
 )
 def test_conversations_are_strict(changes: dict[str, Any]) -> None:
-    raw = {"instance_id": "a__b-1", "attempts": [{"attempt": 1, **changes}]}
+    raw = {
+        "instance_id": "a__b-1",
+        "attempts": [{"attempt": 1, "model": "m", **changes}],
+    }
     with pytest.raises(ValidationError):
         InstanceResult.of_trajectory(raw)
 
@@ -171,7 +174,10 @@ def test_counts_that_one_call_lacks_are_unknown() -> None:
         "calls": 2,
     }
     raw = {"content": "a", "usage": {"prompt_tokens": "many", "completion_tokens": 1}}
-    read = {"instance_id": "a", "attempts": [{"calls": [raw]}]}
+    read = {
+        "instance_id": "a",
+        "attempts": [{"attempt": 1, "model": "m", "calls": [raw]}],
+    }
     sums = InstanceResult.of_trajectory(read).attempts[0].sums
     assert (sums.prompt_tokens, sums.completion_tokens) == (None, None)
 
@@ -194,6 +200,7 @@ def test_lone_surrogates_are_kept() -> None:
 def test_a_patch_that_does_not_apply_is_read_from_older_trajectories() -> None:
     raw = {
         "attempt": 1,
+        "model": "m",
         "status": "error",
         "error": "",
         "recorded": {"model_patch": PATCH},

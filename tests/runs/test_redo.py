@@ -21,6 +21,7 @@ from core.shutdown import Shutdown
 from runs.calls.ledger import read_ledger, total
 from runs.leftovers import run_key
 from runs.options import Scale
+from runs.records import InstanceResult
 from runs.redo import Redo, prepare
 from runs.session import make_coordinator, model_use
 from runs.storage.runlock import run_lock
@@ -329,7 +330,12 @@ def test_predictions_that_lack_attempts_or_a_status_are_redone_as_their_outcomes
     assert read(tmp_path, NOT)["status"] == "empty"
 
 
-@pytest.mark.parametrize("attempts", [3, [1, {"status": None}], {"status": "error"}])
-def test_attempts_of_another_form_are_not_redone(attempts: object) -> None:
-    redo = Redo.parse("error", [NOT], ("plausible",))
-    assert not redo.takes(NOT, {"attempts": attempts}, "empty", finished=True)
+@pytest.mark.parametrize("status", [None, 3, ["error"], "error of theirs"])
+def test_attempts_of_another_form_are_not_redone(status: object) -> None:
+    redo = Redo.parse("error", ["other"], ("plausible",))
+    results = [{"status": status}]
+    raw = {"instance_id": NOT, "status": "empty", "all_results": results}
+    result = InstanceResult.of_prediction(raw)
+    assert not redo.takes(result, finished=True)
+    error = InstanceResult.of_prediction({**raw, "all_results": [{"status": "error"}]})
+    assert redo.takes(error, finished=True)

@@ -10,9 +10,10 @@ from typing import Any
 from bench.config import RunConfig, SelectionRule
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
-from llm.replay import RecordedAttempt, read_trajectory
 from reports.cli.options import ReportOptions
 from reports.verification.verify import verify_command
+from runs.modelsource import read_recording
+from runs.records import Attempt
 from tests.support.provider import Answer, Provider
 from tests.support.runs import config
 
@@ -48,7 +49,7 @@ class ScriptProvider(Provider):
 
     def __init__(self, scripts: dict[str, str] | None = None) -> None:
         super().__init__()
-        self.recorded = read_trajectory(RECORDED / f"{NAME}.json")
+        self.recorded = read_recording(RECORDED / f"{NAME}.json")
         self.scripts = scripts or {}
 
     def answer(self, request: dict[str, Any]) -> Answer:
@@ -71,8 +72,8 @@ class ScriptProvider(Provider):
         step = sum(m["role"] == "assistant" for m in request["messages"])
         return self._answer(self.recorded[try_ * 2 + model + 1], step, hang=0.02)
 
-    def _answer(self, attempt: RecordedAttempt, nth: int, hang: float) -> Answer:
-        replies = [call.content for call in attempt.calls]
+    def _answer(self, attempt: Attempt, nth: int, hang: float) -> Answer:
+        replies = [call.content for call in attempt.calls or ()]
         return Answer(replies[nth] if nth < len(replies) else "That is all.", hang=hang)
 
 

@@ -28,12 +28,12 @@ from exercises.exercism.reporting.records import RECORD, Record, read_records
 from exercises.exercism.results import (
     KEY,
     ExerciseResult,
-    ExerciseStatus,
     Extra,
     RunFacts,
 )
 from exercises.exercism.testing.tester import ExerciseTester, TestSettings, argv_of
 from exercises.exercism.testing.toolchains import LanguagePlaces
+from runs.records import InstanceStatus
 from tests.support import write_files
 from tests.support.provider import Answer, Provider
 
@@ -95,7 +95,7 @@ def result(
 ) -> ExerciseResult:
     """Return a result; ``values`` are of the file and of its ``extra``."""
     language, _, name = key.partition("/")
-    status = ExerciseStatus.SOLVED if any(outcomes) else ExerciseStatus.FAILED
+    status = InstanceStatus.SOLVED if any(outcomes) else InstanceStatus.FAILED
     extra = {k: values.pop(k) for k in list(values) if k in Extra.model_fields}
     values = {"cost": Decimal("0.25"), "duration": 10.0, **values}
     return ExerciseResult(

@@ -29,10 +29,10 @@ from environments.docker.engine import connect
 from environments.leftovers import remove_containers
 from environments.local.confinement import remove_groups
 from llm.chat import Message, request_sha256
-from llm.replay import read_trajectory
 from runs.calls.journal import AskedEntry, EndEntry, EntryKind, Journal, asked_and_ended
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
 from runs.leftovers import kill_processes, run_key
+from runs.modelsource import read_recording
 from tests.support.commands import Bomb, Preloaded, Started
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, live
@@ -65,8 +65,8 @@ class DemoProvider(Provider):
 
 
 def _recorded(name: str) -> dict[int, list[str]]:
-    attempts = read_trajectory(DEMO_DATASET / "replies" / f"{name}.json")
-    return {n: [call.content for call in a.calls] for n, a in attempts.items()}
+    attempts = read_recording(DEMO_DATASET / "replies" / f"{name}.json")
+    return {n: [call.content for call in a.calls or ()] for n, a in attempts.items()}
 
 
 def hashes(provider: Provider) -> Counter[str]:

@@ -17,9 +17,10 @@ from environments.local.venvs import Built
 from llm.chat import Message
 from llm.client import LiteLLMModel
 from runs.benchmark import Benchmark
-from runs.jobs import End, Finished, JobContext, KeptAttempt, WorkerAccess
+from runs.jobs import End, Finished, JobContext, WorkerAccess
 from runs.options import EngineKind, RunBasics, RunSettings, Scale
-from runs.progress.state import JobStatus
+from runs.progress.state import DONE
+from runs.records import Attempt
 from runs.session import start_run
 from runs.storage.store import RunStore
 
@@ -72,7 +73,7 @@ class Asking:
     services: Services
     context: JobContext
 
-    def attempts(self, end: End[Any]) -> Sequence[KeptAttempt]:
+    def attempts(self, end: End[Any]) -> Sequence[Attempt]:
         return ()
 
     def run(self) -> End[str]:
@@ -84,7 +85,7 @@ class Asking:
             written = {"reply": reply.content.encode()}
             result = run_once(self.services.commands, written, "tr a-z A-Z < reply", 60)
         self.context.log.info("exit code %s", result.exit_code)
-        return End(JobStatus.DONE, "answered", result.output)
+        return End(DONE, "answered", result.output)
 
 
 @option_group

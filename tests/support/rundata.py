@@ -298,6 +298,7 @@ def _said(
 def _call(result: dict[str, Any]) -> dict[str, Any]:
     usage = {"prompt_tokens": 9000, "completion_tokens": 500, "cached_tokens": 4000}
     return {
+        "content": "",
         "model": result["model"],
         "usage": usage,
         "cost": result["cost"] / 4,

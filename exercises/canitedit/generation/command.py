@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typing_extensions import Self
 
 from core.errors import DamagedFileError, InfrastructureError, UserError
-from core.money import as_number, as_text, dollars_or_none, total
+from core.money import as_text, dollars_or_none, total
 from core.options import built, command
 from core.plaintext import Say, counted
 from core.redaction import Redactor
@@ -37,7 +38,14 @@ from exercises.canitedit.results import (
     file_name,
     write_file,
 )
-from llm.chat import BudgetUsedError, Reply, RequestRefusedError, WindowExceededError
+from llm.chat import (
+    AnyText,
+    BudgetUsedError,
+    Reply,
+    RequestRefusedError,
+    Whole,
+    WindowExceededError,
+)
 from llm.client import LiteLLMModel
 from llm.options import LIMITS, MODELS, ModelChoice, Sampling, names_of
 from llm.registry import place, takes
@@ -46,14 +54,16 @@ from runs.calls.budget import MONEY
 from runs.calls.coordinator import AttemptGate
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
+from runs.description import Run
 from runs.envfile import EnvFile
-from runs.jobs import End, Finished, JobContext, KeptAttempt, WorkerAccess
+from runs.jobs import End, Finished, JobContext, WorkerAccess
 from runs.modelsource import LiveModels
 from runs.options import RUN, address_given
-from runs.progress.state import JobStatus, WorkStep
+from runs.progress.state import WorkStep
 from runs.progress.summary_json import RunSummary
+from runs.records import Attempt, InstanceResult, InstanceStatus, Known, Texts, Word
 from runs.session import start_run
-from runs.storage.store import RunStore
+from runs.storage.store import RunStore, read_as
 from runs.upkeep import clean_command, status_command
 
 
@@ -77,7 +87,7 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     config = checked_config(config)
     if options.clean_all and not options.clean:
         raise UserError("--all is for --clean; give both to remove a run")
-    store = RunStore(
+    store = CompletionStore(
         options.out, config.run_name, Redactor.of_environment(os.environ), reader=READER
     )
     if options.clean:
@@ -90,8 +100,45 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     raise typer.Exit(generate(config, options, store, print))
 
 
-GENERATED = "generated"
-"""The status of a job whose file is written."""
+class CompletionRecord(InstanceResult):
+    """The record of a job in a run's folder; the counts are of its completions.
+
+    Attributes:
+        folder: the model's.
+        file: that has the completions; None where a budget ended the job.
+        refusals: of providers, in words.
+    """
+
+    folder: Word = ""
+    file: Known[AnyText] = None
+    completions: Whole = 0
+    truncated: Whole = 0
+    empty: Whole = 0
+    unchanged: Whole = 0
+    refused: Whole = 0
+    refusals: Texts = ()
+
+    @classmethod
+    def of_prediction(
+        cls,
+        raw: Mapping[str, Any],
+        trajectory: InstanceResult | None = None,
+        models: Sequence[str] = (),
+    ) -> Self:
+        return cls.model_validate(raw)
+
+    def prediction(self) -> dict[str, Any]:
+        own = CompletionRecord.model_fields.keys() - InstanceResult.model_fields.keys()
+        shared = {"instance_id", "status", "reason", "cost"}
+        return self.model_dump(mode="json", include={*shared, *own})
+
+
+@dataclass(frozen=True)
+class CompletionStore(RunStore):
+    """The files of a run of completions."""
+
+    def read_prediction(self, path: Path) -> CompletionRecord:
+        return read_as(CompletionRecord, path, self.raw_prediction(path))
 
 
 @dataclass(frozen=True)
@@ -151,7 +198,7 @@ class CompletionWork:
     services: GenerationServices
     context: JobContext
 
-    def attempts(self, end: End[Any]) -> Sequence[KeptAttempt]:
+    def attempts(self, end: End[Any]) -> Sequence[Attempt]:
         return ()
 
     def run(self) -> End[Generated]:
@@ -169,25 +216,23 @@ class CompletionWork:
                         Completion(program="", reply="", truncated=False, cost=cost)
                     )
             words = f", {counted(len(refused), 'request')} refused" if refused else ""
-            status, reason = (
-                JobStatus.DONE,
-                f"{counted(len(made), 'completion')}{words}",
-            )
+            status = InstanceStatus.GENERATED
+            reason = f"{counted(len(made), 'completion')}{words}"
         except BudgetUsedError as error:
-            status, reason = JobStatus.BUDGET, str(error)
+            status = InstanceStatus.BUDGET
+            reason = str(error)
         own = [error for error in refused if not isinstance(error, WindowExceededError)]
-        if status is JobStatus.DONE and len(own) == len(made):
+        if status is InstanceStatus.GENERATED and len(own) == len(made):
             # No result of the model: the request is wrong, or the provider takes none like it.
-            status, reason = JobStatus.ERROR, f"every request was refused: {own[0]}"
+            status = InstanceStatus.ERROR
+            reason = f"every request was refused: {own[0]}"
         generated = None
         if made:
             content = ProblemFile(
                 self.job.problem, self.job.kind, self._decoding(), tuple(made)
             )
             generated = Generated(content, tuple(map(str, refused)))
-        return End(
-            status, reason, generated, GENERATED if status is JobStatus.DONE else ""
-        )
+        return End(status, reason, generated)
 
     def _decoding(self) -> Decoding:
         config, model = self.services.config, self._model(1, self.context.gate(1))
@@ -282,7 +327,7 @@ def generate(
 class CompletionBenchmark(Benchmark[Generated]):
     """A run of completions; ``identity`` is that of the problems, ``started`` when work began."""
 
-    words = (GENERATED,)
+    words = (str(InstanceStatus.GENERATED),)
     noun = "file"
     packages = ("bench", "demo", "exercises")
 
@@ -306,8 +351,8 @@ class CompletionBenchmark(Benchmark[Generated]):
     def deciding(self) -> dict[str, Any]:
         return {**super().deciding(), "problems_sha256": self.identity["sha256"]}
 
-    def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "dataset": dict(self.identity)}
+    def describe(self) -> Run:
+        return super().describe().but(dataset=dict(self.identity))
 
     def open(self) -> None:
         super().open()
@@ -316,11 +361,12 @@ class CompletionBenchmark(Benchmark[Generated]):
             record = self.store.prediction(key)
             lost = record.exists() and not self._file(job).exists()
             with suppress(DamagedFileError):
-                if (
-                    lost
-                    and self.store.read_prediction(record).get("status") == GENERATED
-                ):
+                if lost and self._read(key).status is InstanceStatus.GENERATED:
                     record.unlink()
+
+    def _read(self, key: str) -> CompletionRecord:
+        path = self.store.prediction(key)
+        return read_as(CompletionRecord, path, self.store.raw_prediction(path))
 
     def _file(self, job: CompletionJob, *, evaluated: bool = False) -> Path:
         name = file_name(job.problem, job.kind, evaluated=evaluated)
@@ -339,18 +385,18 @@ class CompletionBenchmark(Benchmark[Generated]):
         """Yield a line for each model's folder: what is in it so far."""
         for folder in dict.fromkeys(job.folder for job in self.jobs.values()):
             keys = [key for key, job in self.jobs.items() if job.folder == folder]
-            found = []
+            records = []
             for key in keys:
                 with suppress(DamagedFileError, FileNotFoundError):
-                    found.append(self.store.read_prediction(self.store.prediction(key)))
-            found = [record for record in found if record.get("file")]
-            sums = {
-                name: sum(int(one.get(name) or 0) for one in found) for name in _COUNTS
-            }
+                    records.append(self._read(key))
+            records = [record for record in records if record.file]
+            sums = {}
+            for name in _COUNTS:
+                sums[name] = sum(getattr(record, name) for record in records)
             first, *others = _COUNTS
             parts = [counted(sums[first], "completion")]
             parts += [f"{sums[name]:,} {name}" for name in others if sums[name]]
-            files = f"{len(found)} of {counted(len(keys), 'file')}"
+            files = f"{len(records)} of {counted(len(keys), 'file')}"
             yield f"{self.store.folder / folder}: {files}, {', '.join(parts)}"
         yield from super().conclusion(summary)
 
@@ -360,7 +406,7 @@ class CompletionBenchmark(Benchmark[Generated]):
         assert made is not None
         path: Path | None = None
         content, redact = made.content, self.store.redact.of
-        if end.status is JobStatus.DONE:
+        if end.status is InstanceStatus.GENERATED:
             folder = self.store.folder / job.folder
             folder.mkdir(parents=True, exist_ok=True)
             redacted = (
@@ -368,19 +414,16 @@ class CompletionBenchmark(Benchmark[Generated]):
             )
             completions = tuple(map(Completion.model_validate, redacted))
             path = write_file(folder, replace(content, completions=completions))
-        record = {
-            "instance_id": finished.key,
-            "status": end.shown,
-            "reason": end.reason,
-            "folder": job.folder,
-            "file": path.name if path else None,
-            **_counted(content, len(made.refusals)),
-            "refusals": sorted({*made.refusals}),
-            "cost": as_number(
-                total(dollars_or_none(one.cost) for one in content.completions)
-            ),
-        }
-        self.store.save_instance(finished.key, record, None, None)
+        record = CompletionRecord(
+            instance_id=finished.key,
+            status=end.status,
+            reason=end.reason,
+            folder=job.folder,
+            file=path.name if path else None,
+            refusals=tuple(sorted(set(made.refusals))),
+            cost=total(dollars_or_none(one.cost) for one in content.completions),
+        ).but(**_counted(content, len(made.refusals)))
+        self.store.save_instance(finished.key, record.prediction(), None, None)
 
 
 _COUNTS = ("completions", "truncated", "empty", "unchanged", "refused")

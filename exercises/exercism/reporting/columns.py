@@ -195,8 +195,7 @@ def _results(
                 ) from error
             say(f"left out: {error}")
             continue
-        if result.status.is_result:
-            results[key] = result
+        results[key] = result
     return results
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import typer
 
 from agent.formats import format_names
-from bench.attempts.records import AttemptRecord
 from bench.selection import INSTANCES
 from core.address import without_logins
 from core.errors import DamagedFileError, UserError
@@ -33,8 +32,8 @@ from exercises.exercism.reporting.commands import write_run_records
 from exercises.exercism.results import (
     KEY,
     READER,
+    RESULT_STATUSES,
     ExerciseResult,
-    ExerciseStatus,
     ExerciseStore,
     RunFacts,
     job_key,
@@ -67,6 +66,7 @@ from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind
 from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
+from runs.description import Run
 from runs.envfile import EnvFile
 from runs.jobs import End, Finished, JobContext, WorkerAccess
 from runs.modelsource import (
@@ -79,8 +79,9 @@ from runs.modelsource import (
     replay_folder,
 )
 from runs.options import RUN, address_given, models_given
-from runs.progress.state import JobStatus, WorkStep
+from runs.progress.state import WorkStep
 from runs.progress.summary_json import RunSummary
+from runs.records import Attempt, InstanceResult, InstanceStatus
 from runs.session import start_run
 from runs.slots import WaitingModel
 from runs.storage.manifest import note_images, timestamp
@@ -168,13 +169,6 @@ def _usable(
     return kept, {one.language: tools[one.language] for one in kept}
 
 
-# What the machinery of runs does with an end; `failed` has a result.
-_STATUSES = {
-    ExerciseStatus.SOLVED: JobStatus.DONE,
-    ExerciseStatus.BUDGET: JobStatus.BUDGET,
-    ExerciseStatus.INFRASTRUCTURE: JobStatus.INFRA_ERROR,
-    ExerciseStatus.INTERRUPTED: JobStatus.INTERRUPTED,
-}
 # The conversation about an exercise is one attempt, with all its tries.
 ATTEMPT = 1
 
@@ -244,30 +238,26 @@ class ExerciseWork:
                 self._converse(folder)
         except NotRecordedError:
             words = f"--replay {self.services.config.replay} has no recording of it"
-            return End(JobStatus.INFRA_ERROR, words)
+            return End(InstanceStatus.INFRA_ERROR, words)
         finally:
             remove_tree(folder)
         attempt = self._attempt()
-        status = _STATUSES.get(attempt.status, JobStatus.FAILED)
         # Without a call before the budget was used up, nothing is known of the model.
-        unknown = attempt.status is ExerciseStatus.BUDGET and not attempt.calls
-        if unknown or not attempt.status.is_result:
-            return End(status, attempt.reason)
+        unknown = attempt.status is InstanceStatus.BUDGET and not attempt.calls
+        if unknown or attempt.status not in RESULT_STATUSES:
+            return End(attempt.status, attempt.reason)
         kinds = (EntryKind.REFUSED, EntryKind.FAILED)
         entries = self.context.calls.entries(self.job.key)
         errors = sum(entry.kind in kinds for entry in entries)
         saved = SavedExercise(attempt, attempt.result(errors))
-        return End(status, attempt.reason, saved, attempt.status.value)
+        return End(attempt.status, attempt.reason, saved)
 
-    def attempts(self, end: End[Any]) -> Sequence[AttemptRecord]:
+    def attempts(self, end: End[Any]) -> Sequence[Attempt]:
         attempt = self._attempt()
-        if end.value is None and end.status is not JobStatus.BUDGET:
-            interrupted = end.status is JobStatus.INTERRUPTED
-            status = (
-                ExerciseStatus.INTERRUPTED
-                if interrupted
-                else ExerciseStatus.INFRASTRUCTURE
-            )
+        if end.value is None and end.status != InstanceStatus.BUDGET:
+            status = InstanceStatus.INFRA_ERROR
+            if end.status == InstanceStatus.INTERRUPTED:
+                status = InstanceStatus.INTERRUPTED
             attempt = replace(
                 attempt, status=status, reason=end.reason, error=end.reason
             )
@@ -378,8 +368,8 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
     def deciding(self) -> dict[str, Any]:
         return {**super().deciding(), "exercises_sha256": self.catalog.sha256}
 
-    def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "test_tools": dict(self.tools)}
+    def describe(self) -> Run:
+        return super().describe().but(test_tools=dict(self.tools))
 
     def open(self) -> None:
         """Write ``run.json``; exercises and repeats are added to those of earlier starts."""
@@ -408,7 +398,7 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
                 }
             )
         super().open()
-        self.store.save_run({**(self.store.read_run() or {}), KEY: facts.as_json()})
+        self.store.update_run(**{KEY: facts.as_json()})
 
     def prepared(self, jobs: Sequence[ExerciseJob], say: Say) -> Sequence[ExerciseJob]:
         todo = {job.key for job in jobs}
@@ -463,7 +453,7 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
     def complete(
         self, finished: Finished[SavedExercise], coordinator: CallCoordinator
     ) -> None:
-        if self._answered or finished.end.word != ExerciseStatus.REFUSED.value:
+        if self._answered or finished.end.status != InstanceStatus.REFUSED:
             super().complete(finished, coordinator)
         else:
             self._refused.append(finished)
@@ -474,7 +464,16 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
         assert saved is not None
         attempt, result = saved.attempt, saved.result
         title = f"{attempt.exercise.key}: {attempt.column.name.label}"
-        trajectory = self.trajectory(finished, title, ATTEMPT)
+        (record,) = finished.attempts
+        done = InstanceResult(
+            instance_id=finished.key,
+            title=title,
+            model_patch=record.model_patch,
+            status=finished.end.status,
+            reason=finished.end.reason,
+            attempts=(record,),
+        )
         transcript = "\n".join(transcript_lines(attempt)) + "\n"
+        trajectory = {**self.with_start(done).trajectory(), "winner": ATTEMPT}
         self.store.save_instance(finished.key, result.as_json(), trajectory, transcript)
         self.progress.add(result)

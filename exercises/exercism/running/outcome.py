@@ -12,38 +12,37 @@ from dataclasses import dataclass
 
 from agent.conversation.base import Ending, ReplyCounts
 from agent.protocol import AgentResult
-from bench.attempts.candidates import AttemptStatus, Candidate
-from bench.attempts.records import AttemptRecord
 from bench.attempts.transcript import SeenTexts, fenced, message_block
 from core.money import in_words, total
 from core.parsing.untrusted import DamagedError, json_of
 from core.plaintext import table
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.results import ExerciseResult, ExerciseStatus, Extra, TryResult
+from exercises.exercism.results import ExerciseResult, Extra, TryResult
 from exercises.exercism.running.config import RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation
 from llm.chat import Message, Reply, Traits, Usage
 from runs.modelsource import Turn
+from runs.records import Attempt, AttemptStatus, InstanceStatus
 from runs.storage.versions import HARNESS_VERSION, versions
 
 _ENDINGS = {
-    Ending.CONTEXT: ExerciseStatus.CONTEXT,
-    Ending.REFUSED: ExerciseStatus.REFUSED,
-    Ending.BUDGET: ExerciseStatus.BUDGET,
-    Ending.REPLAY_EXHAUSTED: ExerciseStatus.INFRASTRUCTURE,
+    Ending.CONTEXT: InstanceStatus.CONTEXT,
+    Ending.REFUSED: InstanceStatus.REFUSED,
+    Ending.BUDGET: InstanceStatus.BUDGET,
+    Ending.REPLAY_EXHAUSTED: InstanceStatus.INFRA_ERROR,
 }
 _WORDS = {
-    ExerciseStatus.CONTEXT: "the model's window is full",
-    ExerciseStatus.INFRASTRUCTURE: "the recording has no further reply",
+    InstanceStatus.CONTEXT: "the model's window is full",
+    InstanceStatus.INFRA_ERROR: "the recording has no further reply",
 }
 _ATTEMPTS = {
-    ExerciseStatus.SOLVED: AttemptStatus.PLAUSIBLE,
-    ExerciseStatus.FAILED: AttemptStatus.TESTS_FAILED,
-    ExerciseStatus.CONTEXT: AttemptStatus.CONTEXT,
-    ExerciseStatus.REFUSED: AttemptStatus.ERROR,
-    ExerciseStatus.BUDGET: AttemptStatus.BUDGET,
-    ExerciseStatus.INFRASTRUCTURE: AttemptStatus.INFRA_ERROR,
-    ExerciseStatus.INTERRUPTED: AttemptStatus.INTERRUPTED,
+    InstanceStatus.SOLVED: AttemptStatus.PLAUSIBLE,
+    InstanceStatus.FAILED: AttemptStatus.TESTS_FAILED,
+    InstanceStatus.CONTEXT: AttemptStatus.CONTEXT,
+    InstanceStatus.REFUSED: AttemptStatus.ERROR,
+    InstanceStatus.BUDGET: AttemptStatus.BUDGET,
+    InstanceStatus.INFRA_ERROR: AttemptStatus.INFRA_ERROR,
+    InstanceStatus.INTERRUPTED: AttemptStatus.INTERRUPTED,
 }
 
 
@@ -59,7 +58,7 @@ class ExerciseAttempt:
 
     exercise: Exercise
     column: RunColumn
-    status: ExerciseStatus
+    status: InstanceStatus
     reason: str
     error: str = ""
     tried: tuple[TryResult, ...] = ()
@@ -96,8 +95,8 @@ class ExerciseAttempt:
             test_timeouts=sum(one.timed_out for one in self.tried),
             commit_hash=versions()["harness_commit"] or HARNESS_VERSION,
             # A replayed refusal is in no journal.
-            num_error_outputs=max(errors, int(self.status is ExerciseStatus.REFUSED)),
-            num_exhausted_context_windows=int(self.status is ExerciseStatus.CONTEXT),
+            num_error_outputs=max(errors, int(self.status is InstanceStatus.REFUSED)),
+            num_exhausted_context_windows=int(self.status is InstanceStatus.CONTEXT),
             num_malformed_responses=sum(
                 one.malformed or one.failed > 0 for one in self.replies
             ),
@@ -127,19 +126,20 @@ class ExerciseAttempt:
             ),
         )
 
-    def record(self) -> AttemptRecord:
+    def record(self) -> Attempt:
         last = self.tried[-1] if self.tried else None
-        return AttemptRecord(
-            candidate=Candidate(1, edit=self.edit, test=last.solved if last else None),
+        return Attempt(
             model=self.column.name.model,
             edit_format=self.column.choice.edit_format,
-            try_=1,
             temperature=self.temperature,
+            cost=total(call.cost for call in self.calls),
             status=_ATTEMPTS[self.status],
             traits=self.traits,
             model_patch=last.patch if last else "",
             added_files=self.exercise.solution,
             edited_files=self.edited_files,
+            edit_outcome=self.edit,
+            test_outcome=last.solved if last else None,
             reflections=max(len(self.calls) - 1, 0),
             messages=self.messages,
             calls=self.calls,
@@ -156,7 +156,7 @@ def attempt_of(
 ) -> ExerciseAttempt:
     """Return the attempt that a conversation was, also one that an exception ended."""
     if turn is None or conversation is None:
-        status = ExerciseStatus.INFRASTRUCTURE
+        status = InstanceStatus.INFRA_ERROR
         return ExerciseAttempt(exercise, column, status, "it did not start")
     works, said = conversation.works, conversation.transcript
     tried = tuple(conversation.tried)
@@ -185,23 +185,23 @@ def attempt_of(
 
 def _ended(
     works: list[AgentResult], tried: tuple[TryResult, ...]
-) -> tuple[ExerciseStatus, str]:
+) -> tuple[InstanceStatus, str]:
     if tried and tried[-1].solved:
-        return ExerciseStatus.SOLVED, f"solved in try {len(tried)}"
+        return InstanceStatus.SOLVED, f"solved in try {len(tried)}"
     if not works or works[-1].result is None:
-        return ExerciseStatus.INFRASTRUCTURE, "the conversation did not end"
+        return InstanceStatus.INFRA_ERROR, "the conversation did not end"
     last, reason = works[-1], "no tests ran"
     if tried:
         what = "tests do not end in time" if tried[-1].timed_out else "tests fail"
         reason = f"{what} in try {len(tried)}"
-    status = _ENDINGS.get(last.result.ending, ExerciseStatus.FAILED)  # type: ignore[union-attr]
+    status = _ENDINGS.get(last.result.ending, InstanceStatus.FAILED)  # type: ignore[union-attr]
     return status, last.error or _WORDS.get(status, reason)
 
 
 def transcript_lines(attempt: ExerciseAttempt) -> Iterator[str]:
     cost = total(call.cost for call in attempt.calls)
     yield f"# {attempt.exercise.key}: {attempt.column.name.label}\n"
-    yield f"- {attempt.status.value}: {attempt.reason}"
+    yield f"- {attempt.status}: {attempt.reason}"
     yield f"- calls: {len(attempt.calls)}, cost: {in_words(cost)}, seconds: {attempt.seconds:g}\n"
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(attempt.tried, 1):

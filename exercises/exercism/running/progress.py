@@ -70,7 +70,7 @@ class RunProgress:
         return seen
 
     def add(self, result: ExerciseResult) -> None:
-        if result.column in self.columns and result.status.is_result:
+        if result.column in self.columns:
             self.columns[result.column].add(result)
 
     def lines(self) -> list[str]:

@@ -33,7 +33,7 @@ from runs.engines.ray.server import RunServer, serving
 from runs.engines.ray.worker import Returned, Worker, WorkerPlan
 from runs.jobs import End, Finished, Job
 from runs.options import Scale
-from runs.progress.state import JobStatus
+from runs.records import InstanceStatus
 from runs.storage.versions import CODE
 
 # Seconds between two looks at whether the run is stopping.
@@ -270,11 +270,11 @@ class _Workers:
         self.driver.log.log(logging.WARNING, text, job.key, why, count)
         if not self.server.may_start():
             yield Finished(
-                job.key, End(JobStatus.INTERRUPTED, "interrupted: its worker died")
+                job.key, End(InstanceStatus.INTERRUPTED, "interrupted: its worker died")
             )
         elif count >= _STARTS:
             reason = f"infrastructure failed: its worker died {count} times ({why})"
-            yield Finished(job.key, End(JobStatus.INFRA_ERROR, reason))
+            yield Finished(job.key, End(InstanceStatus.INFRA_ERROR, reason))
         else:
             self._resting.append((time.monotonic() + _REST * count, job))
 

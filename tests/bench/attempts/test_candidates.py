@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import (
-    AttemptStatus,
-    Candidate,
-    InstanceStatus,
-    attempt_status,
-    choose,
-    rank,
-    tier,
-)
-from bench.attempts.records import AttemptRecord, is_plausible
+from bench.attempts.candidates import choose, rank, tier
 from bench.attempts.solving import explained
+from runs.records import Attempt, AttemptStatus, InstanceResult, InstanceStatus
+from tests.support.attempts import make_candidate as candidate
 
 OUTCOMES: tuple[bool | None, ...] = (True, None, False)
-
-
-def candidate(
-    attempt: int = 1,
-    edit: bool | None = True,
-    lint: bool | None = True,
-    test: bool | None = True,
-    patch: str = "p",
-    applies: bool = True,
-) -> Candidate:
-    return Candidate(attempt, patch, applies, edit, lint, test)
 
 
 @pytest.mark.parametrize(("edit", "lint", "test"), list(product(OUTCOMES, repeat=3)))
@@ -108,15 +89,18 @@ def test_the_reason_is_in_words() -> None:
         (candidate(test=False), AttemptStatus.TESTS_FAILED),
         (candidate(patch=""), AttemptStatus.EMPTY),
         (candidate(applies=False), AttemptStatus.ERROR),
-        (Candidate(1, status=AttemptStatus.NOT_RECORDED), AttemptStatus.NOT_RECORDED),
+        (
+            candidate(patch="", ended=AttemptStatus.NOT_RECORDED),
+            AttemptStatus.NOT_RECORDED,
+        ),
     ],
 )
-def test_attempt_statuses(one: Candidate, status: AttemptStatus) -> None:
-    assert attempt_status(one) is status
+def test_attempt_statuses(one: Attempt, status: AttemptStatus) -> None:
+    assert one.status is status
 
 
-def marked(attempt: int, test: bool | None = True) -> Candidate:
-    return replace(candidate(attempt, test=test), edits_test_configuration=True)
+def marked(attempt: int, test: bool | None = True) -> Attempt:
+    return candidate(attempt, test=test, edits_test_configuration=True)
 
 
 def test_edits_of_test_configuration_go_below_candidates_without() -> None:
@@ -135,31 +119,27 @@ def test_edits_of_test_configuration_go_below_candidates_without() -> None:
 def test_outcomes_that_say_nothing_make_nothing_plausible(
     status: AttemptStatus,
 ) -> None:
-    one = replace(candidate(), status=status)
+    one = candidate(ended=status)
     assert not one.plausible
-    assert attempt_status(one) is status
+    assert one.status is status
 
 
 def test_an_untested_candidate_that_changes_how_tests_run_is_a_fallback() -> None:
-    suspect = replace(marked(1, test=None), untested="a plugin is new")
+    suspect = marked(1, test=None).but(untested="a plugin is new")
     assert choose([suspect]).status is InstanceStatus.FALLBACK
     assert choose([suspect, candidate(2, test=None)]).winner == candidate(2, test=None)
     assert choose([marked(1, test=None)]).status is InstanceStatus.PLAUSIBLE
-    record = AttemptRecord(suspect, "m", "diff", 1, 0.0)
-    raw = {**record.as_trajectory(), "status": "plausible_untested"}
-    assert AttemptRecord.of_trajectory(raw).candidate.untested == suspect.untested
 
 
 def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window() -> (
     None
 ):
     def reason(*statuses: AttemptStatus, patch: str = "") -> str:
-        records = [
-            AttemptRecord(candidate(number, patch=patch), "m", "diff", 1, None, status)
+        attempts = [
+            candidate(number, False, patch=patch).but(status=status)
             for number, status in enumerate(statuses, 1)
         ]
-        choice = choose([replace(record.candidate, edit=False) for record in records])
-        return explained(choice, records).reason
+        return explained(choose(attempts), attempts).reason
 
     full, empty, budget = (
         AttemptStatus.CONTEXT,
@@ -207,4 +187,5 @@ CLEAN = {
 def test_the_status_decides_and_without_one_the_outcomes(
     changes: dict[str, Any], plausible: bool
 ) -> None:
-    assert is_plausible({**CLEAN, **changes}) is plausible
+    raw = {"instance_id": "a", **CLEAN, **changes}
+    assert InstanceResult.of_prediction(raw).plausible is plausible

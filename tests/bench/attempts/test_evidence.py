@@ -6,11 +6,11 @@ import itertools
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import AttemptStatus, Candidate, InstanceStatus, choose
+from bench.attempts.candidates import choose
 from bench.attempts.evidence import (
     canonical_key,
     choose_by_evidence,
@@ -27,6 +27,8 @@ from runs.evidence import (
     ScriptSource,
     evidence_of,
 )
+from runs.records import Attempt, AttemptStatus, InstanceStatus
+from tests.support.attempts import diff, make_candidate
 
 BASE = '"""A module."""\n\ndef f(a):\n    """Add one."""\n    return a + 1\n'
 
@@ -118,9 +120,8 @@ def test_hostile_texts_have_a_key() -> None:
     assert len({key(text) for text in texts}) == len(texts)
 
 
-def candidate(attempt: int, *, test: bool | None = True, **more: object) -> Candidate:
-    made = Candidate(attempt, f"patch {attempt}", edit=True, lint=True, test=test)
-    return replace(made, **more)  # type: ignore[arg-type]
+def candidate(attempt: int, *, test: bool | None = True, **more: Any) -> Attempt:
+    return make_candidate(attempt, test=test, patch=f"patch {attempt}").but(**more)
 
 
 def script(number: int, *, base: tuple[int | None, ...] = (2, 2)) -> ReproductionScript:
@@ -156,7 +157,7 @@ def evidence(
     )
 
 
-def chosen(candidates: Sequence[Candidate], known: Evidence) -> tuple[int, str]:
+def chosen(candidates: Sequence[Attempt], known: Evidence) -> tuple[int, str]:
     choice = choose_by_evidence(candidates, known)
     assert choice.winner
     return choice.winner.attempt, choice.reason
@@ -179,7 +180,7 @@ def test_the_score_is_scripts_squared_times_candidates() -> None:
 
 
 def test_inside_a_group_tests_then_class_then_size_then_order_decide() -> None:
-    def first(known: Evidence, *candidates: Candidate) -> int:
+    def first(known: Evidence, *candidates: Attempt) -> int:
         return chosen(candidates, known)[0]
 
     both = {1: (0, 0)}
@@ -191,7 +192,7 @@ def test_inside_a_group_tests_then_class_then_size_then_order_decide() -> None:
     assert first(failing, candidate(1, test=False), candidate(2, test=False)) == 2
     larger = evidence([[1], [2, 3]], both)
     assert first(larger, candidate(1), candidate(2), candidate(3)) == 2
-    long = candidate(1, submittable_patch="a long patch" * 9)
+    long = candidate(1, model_patch=diff("a long patch" * 9))
     assert first(evidence([[1], [2]], both), long, candidate(2)) == 2
     assert first(evidence([[2], [1]], both), candidate(1), candidate(2)) == 1
     marked = candidate(1, edits_test_configuration=True)

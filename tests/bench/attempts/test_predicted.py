@@ -213,7 +213,7 @@ def test_what_a_command_leaves_in_a_submodule_is_named(
     run_command(chosen, options(tmp_path, cache, ID, **dataset), lambda _: None)
     (attempt,) = read(tmp_path, ID, "trajectories")["attempts"]
     assert attempt["error"] == "not predicted, in a submodule: 'sub/x.py'"
-    assert "sub/x.py" not in attempt["recorded"]["model_patch"]
+    assert "sub/x.py" not in attempt["model_patch"]
 
 
 def test_an_attempt_whose_tested_tree_differs_is_not_plausible(

@@ -206,7 +206,7 @@ def test_a_prior_run_of_the_older_layout(tmp_path: Path, cache: Path) -> None:
     assert "1 plausible in earlier runs, 1 to do" in said[0]
     store = RunStore.of_folder(folder)
     assert "GOLD" not in json.dumps(
-        [store.read_prediction(p) for p in store.prediction_paths()]
+        [store.read_prediction(p).as_json() for p in store.prediction_paths()]
     )
 
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from bench.attempts.candidates import Candidate
 from bench.attempts.stopping import stop_reason
 from bench.policy import StopRule
+from runs.records import Attempt
+from tests.support.attempts import make_candidate as tried
 
 
-def tried(attempt: int, **changes: Any) -> Candidate:
-    """Return a plausible candidate."""
-    values = {"edit": True, "lint": True, "test": True, **changes}
-    return Candidate(attempt, "p", **values)
-
-
-def reason(*candidates: Candidate, rule: StopRule = StopRule.PLAUSIBLE) -> str:
+def reason(*candidates: Attempt, rule: StopRule = StopRule.PLAUSIBLE) -> str:
     return stop_reason(candidates, rule)
 
 

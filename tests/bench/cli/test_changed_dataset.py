@@ -11,6 +11,7 @@ import pytest
 from bench.benchmark import changed_dataset
 from bench.instances.dataset import DatasetIdentity, load_dataset
 from core.errors import InfrastructureError, UserError
+from runs.description import Run
 from runs.storage.store import RunStore
 from tests.support.task_sets import ROWS
 
@@ -21,7 +22,7 @@ SET = DatasetIdentity("own/set", "test", "1" * 64, "a" * 40)
 def store(tmp_path: Path) -> RunStore:
     found = RunStore(tmp_path, "r")
     found.folder.mkdir(parents=True)
-    found.save_run({"run": "r", "dataset": SET.as_json()})
+    found.save_run(Run.model_validate({"run": "r", "dataset": SET.as_json()}))
     found.save_instance("a__b-1", {"instance_id": "a__b-1", "model_patch": ""}, {}, "")
     return found
 

@@ -18,6 +18,8 @@ from core.errors import InfrastructureError, UserError
 from core.redaction import Redactor
 from llm.provider_errors import Wire, meaning
 from llm.registry import the_litellm
+from runs.description import Run as RunDescription
+from runs.records import InstanceResult
 from runs.storage.store import RunStore
 from tests.bench.cli.test_options import Run
 from tests.bench.cli.test_options import here as here  # a fixture
@@ -33,8 +35,8 @@ def test_no_file_of_a_run_holds_a_secret(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r", redact=Redactor({"MY_API_KEY": SECRET}))
     said = {"a": [{"b": f"x {SECRET} y", SECRET: 1}], "count": 3}
     store.save_instance("i", said, said, f"# said {SECRET}")
-    store.save_unfinished("j", said)
-    store.save_run(said)
+    store.save_unfinished(InstanceResult(instance_id="j", reason=f"x {SECRET}"))
+    store.save_run(RunDescription.model_validate(said))
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) == 5
     for path in files:

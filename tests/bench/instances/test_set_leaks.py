@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.records import AttemptRecord
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
 from bench.instances.instance import instance_id_of, split_row
@@ -97,8 +96,8 @@ def test_no_sentinel_of_any_set(
     assert ("https://example.org/a.png" in shown) is (name == "multimodal")
     predicted = json.loads(store.prediction(instance_id_of(row)).read_text())
     assert "+    return a + b" in predicted["model_patch"]
-    (attempt,) = store.read_trajectory(instance_id_of(row))["attempts"]
-    read = AttemptRecord.of_trajectory(attempt)
+    (read,) = store.read_result(instance_id_of(row)).attempts
+    assert read.messages and read.calls
     assert bool(read.messages[1].images) is (name == "multimodal")
     # With the images, as it was sent.
     assert request_sha256(read.messages[:2]) == read.calls[0].request_sha256
@@ -125,9 +124,10 @@ def test_pro_in_its_image_under_a_neutral_id(
     predicted = json.loads(store.prediction(instance.instance_id).read_text())
     assert predicted["instance_id"] == instance.instance_id
     assert predicted["test_outcome"] is True
-    described = store.read_run() or {}
-    assert list(described["images"]) == [f"jefzda/sweap-images:{instance.instance_id}"]
-    assert described["dataset"]["neutral_ids"] is True
+    described = store.read_run()
+    assert described
+    assert list(described.images) == [f"jefzda/sweap-images:{instance.instance_id}"]
+    assert described.as_json()["dataset"]["neutral_ids"] is True
     report_on(store, ReportOptions(evaluator=EvaluatorKind.NONE), lambda _: None)
     (line,) = (store.folder / "all_preds.jsonl").read_text().splitlines()
     assert json.loads(line)["instance_id"] == row["instance_id"]

@@ -17,7 +17,6 @@ from exercises.exercism.messages import (
     first_message,
     fitting,
 )
-from exercises.exercism.results import ExerciseStatus
 from exercises.exercism.running.config import RunColumn
 from exercises.exercism.running.outcome import ExerciseAttempt, lazy_comments, raised
 from exercises.exercism.testing.tester import cleaned
@@ -31,6 +30,7 @@ from exercises.exercism.testing.verdict import (
 )
 from llm.chat import Reply, ToolCall
 from llm.options import ModelChoice
+from runs.records import InstanceStatus
 from tests.support.exercism import SIX, run_tests, six
 
 
@@ -245,7 +245,7 @@ def test_counters() -> None:
     attempt = ExerciseAttempt(
         six()["name-tags"],
         column,
-        ExerciseStatus.FAILED,
+        InstanceStatus.FAILED,
         "no tests ran",
         replies=tuple(replies),
     )
@@ -253,7 +253,7 @@ def test_counters() -> None:
     assert found.num_malformed_responses == 2
     counts = found.extra.model_dump(exclude_defaults=True, exclude={"exercise_sha256"})
     assert counts == {
-        "status": ExerciseStatus.FAILED,
+        "status": InstanceStatus.FAILED,
         "language": "python",
         "whole_file_blocks": 2,
         "hallucinated_functions": 1,

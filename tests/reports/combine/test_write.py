@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import Candidate, choose
+from bench.attempts.candidates import choose
 from core.errors import UserError
 from reports.combine.combine import combine
 from reports.command_line import report_command
@@ -19,6 +19,7 @@ from reports.data.rundata import read_run
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from runs.progress.overview import overview
 from runs.storage.store import RunStore
+from tests.support.attempts import make_candidate
 from tests.support.evaluated import report_options
 from tests.support.rundata import LABEL, OPUS, PATCH, old_prediction, write_run
 
@@ -133,8 +134,8 @@ def test_the_ranking_is_the_harness_own(
     )
     harness = choose(
         [
-            Candidate(1, "p", True, False, True, first),
-            Candidate(2, "p", True, False, True, second),
+            make_candidate(1, False, True, first),
+            make_candidate(2, False, True, second),
         ]
     )
     assert harness.winner is not None

@@ -20,6 +20,7 @@ from llm.registry import the_litellm
 from reports.data.provenance import UNKNOWN, evaluation, provenance
 from reports.data.rundata import CallData, InstanceData, RunData, read_run
 from reports.data.verdicts import Verdict, VerdictStatus
+from runs.description import Run
 from runs.storage.manifest import (
     note_end,
     note_evaluation,
@@ -72,11 +73,11 @@ def test_a_run_notes_each_start_and_its_end(tmp_path: Path, cache: Path) -> None
 
 def test_a_killed_start_has_no_end_and_changes_are_noted(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
-    store.save_run({"started": "2026-01-01", "selected": []})
+    store.save_run(Run(started="2026-01-01", selected=[]))
     note_start(store, {"m": {"source": "--price", "input_cost_per_token": 1.0}})
     note_start(store, {"m": {"source": "--price", "input_cost_per_token": 2.0}})
     note_end(store)
-    described = store.read_run() or {}
+    described = (store.read_run() or Run()).as_json()
     first, second = described["starts"]
     assert first["ended"] is None
     assert second["ended"]
@@ -132,9 +133,9 @@ def test_images_are_noted_by_their_digests(tmp_path: Path) -> None:
     if held is None:
         pytest.skip("the engine holds no image")
     store = RunStore(tmp_path, "r")
-    store.save_run({})
+    store.save_run(Run())
     note_images(store, [held, "no/such:image"])
-    images = (store.read_run() or {})["images"]
+    images = (store.read_run() or Run()).images
     assert set(images) == {held}
     assert images[held].startswith("sha256:")
     assert shown(a_run(described={"images": images}))["images"] == images
@@ -236,10 +237,10 @@ def test_a_combination_names_what_its_runs_name() -> None:
 
 def test_a_run_notes_the_names_that_providers_answer_under(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
-    store.save_run({"selected": []})
+    store.save_run(Run(selected=[]))
     note_returned(store, [("n", "n-1"), ("m", "m-2")])
     note_returned(store, [("m", "m-1"), ("m", "m-2")])
-    assert (store.read_run() or {})["models_returned"] == {
+    assert (store.read_run() or Run()).models_returned == {
         "m": ["m-1", "m-2"],
         "n": ["n-1"],
     }
@@ -255,11 +256,11 @@ def test_a_run_notes_its_evaluation_unless_a_process_works_on_it(
     told_of = evaluation([an_instance(verdict=verdict)])
     note_evaluation(store, told_of)
     assert store.read_run() is None
-    store.save_run({"selected": []})
+    store.save_run(Run(selected=[]))
     with run_lock(store.folder):
         note_evaluation(store, told_of)
-    assert store.read_run() == {"selected": []}
+    assert store.read_run() == Run(selected=[])
     note_evaluation(store, told_of)
-    noted = (store.read_run() or {})["evaluation"]
+    noted = (store.read_run() or Run()).evaluation
     assert noted["images"] == {"i": "sha256:1"}
     assert noted["evaluators"] == {"docker, swebench 5.0.2": 1}

@@ -123,9 +123,18 @@ def new_run(folder: Path) -> Path:
                 "edit_format": "diff",
                 "reflections": 2,
                 "seconds": 7.5,
-                "messages": [{"role": "system"}, {"role": "user", "content": shown}],
+                "messages": [
+                    {"role": "system", "content": ""},
+                    {"role": "user", "content": shown},
+                ],
                 "calls": [
-                    {"usage": usage, "cost": 0.25, "seconds": 3, "model": "m-2024"}
+                    {
+                        "content": "",
+                        "usage": usage,
+                        "cost": 0.25,
+                        "seconds": 3,
+                        "model": "m-2024",
+                    }
                 ],
                 "recorded": {"model_patch": PATCH},
             }
@@ -215,8 +224,11 @@ def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", [odd])
     (folder / "trajectories").mkdir()
     (folder / "trajectories/a__b-1.json").write_text(
-        '{"attempts": [5, {"attempt": 1, "calls": 3}]}'
+        '{"attempts": [{"attempt": 1, "model": "m", "calls": 3}]}'
     )
+    with pytest.raises(UserError, match=r"b-1\.json is not a trajectory: .*calls"):
+        read(folder)
+    (folder / "trajectories/a__b-1.json").unlink()
     (instance,) = read(folder).instances
     attempt, empty = sorted(instance.attempts, key=lambda one: one.attempt)
     assert (empty.cost, empty.patch) == (None, "")
@@ -239,8 +251,9 @@ def test_a_broken_trajectory_is_named(tmp_path: Path, content: str) -> None:
 
 def test_a_trajectory_is_read_by_itself_where_there_is_one(tmp_path: Path) -> None:
     store = RunStore.of_folder(new_run(tmp_path / "r"))
-    assert len(store.read_trajectory("own__thing-1")["attempts"]) == 1
-    assert store.read_trajectory("own__thing-2") == {}
+    trajectory = store.read_trajectory("own__thing-1")
+    assert trajectory and len(trajectory.attempts) == 1
+    assert store.read_trajectory("own__thing-2") is None
 
 
 def test_predictions_of_several_models_are_refused_with_a_file_of_each(

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import AttemptStatus, Candidate, choose
+from bench.attempts.candidates import choose
 from reports.data.rundata import RunData
 from reports.data.verdicts import VerdictStatus
 from reports.lab.policies import Chosen, Decision, Policy, Seen, least_bad, policies_of
 from reports.lab.recorded import LabData, ModelTurn, Tried, lab_data
 from reports.lab.replay import Front, replays, run_lab
 from runs.evidence import evidence_of
+from runs.records import AttemptStatus
+from tests.support.attempts import make_candidate
 from tests.support.labworld import SAMPLES, World, results
 from tests.support.rundata import a_run, an_attempt, an_instance
 
@@ -238,8 +240,8 @@ def test_classes_and_scripts_are_those_of_recorded_evidence() -> None:
 def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
     outcomes: tuple[bool | None, ...] = (True, None, False)
     every = [
-        Candidate(
-            1, patch, True, *values, edits_test_configuration=marked, untested=why
+        make_candidate(
+            1, *values, patch=patch, edits_test_configuration=marked, untested=why
         )
         for patch in ("p", "")
         for marked in (False, True)
@@ -248,7 +250,7 @@ def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
     ]
     dice = Random(2)
     for _ in range(500):
-        drawn = [replace(dice.choice(every), attempt=n) for n in range(1, 6)]
+        drawn = [dice.choice(every).at(n) for n in range(1, 6)]
         tried = [Tried(one, "m", Decimal(1)) for one in drawn]
         winner = choose(drawn, require_tests=require_tests).winner
         best = [one.candidate for one in least_bad(tried, require_tests)]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import AttemptStatus, Candidate
-from bench.attempts.records import AttemptRecord
 from llm.chat import Message, Reply, request_sha256
 from reports.verification.difference import first_difference, first_line
 from reports.verification.instances import chosen_again, wrong_request
+from runs.records import Attempt
+from tests.support.attempts import make_candidate
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,12 @@ def test_the_first_line(found: str, expected: str, line: list[str]) -> None:
 SYSTEM, ASKED = Message("system", "Rules."), Message("user", "Fix it.")
 
 
-def conversation(
-    messages: list[Message], *calls: tuple[list[Message], str]
-) -> AttemptRecord:
+def conversation(messages: list[Message], *calls: tuple[list[Message], str]) -> Attempt:
     """Return an attempt that sent each request of ``calls`` and received its reply."""
     sent = tuple(
         Reply(reply, request_sha256=request_sha256(request)) for request, reply in calls
     )
-    return AttemptRecord(
-        Candidate(1), "m", "diff", 1, 0.0, messages=tuple(messages), calls=sent
-    )
+    return Attempt(model="m", edit_format="diff", messages=tuple(messages), calls=sent)
 
 
 def said(text: str) -> Message:
@@ -94,19 +90,16 @@ def test_requests_that_go_on_with_a_reply() -> None:
 
 
 def test_a_patch_that_did_not_apply_is_no_difference() -> None:
-    """It is not recorded for attempts with failed edits, so both winners are possible."""
-    records = [
-        AttemptRecord(
-            Candidate(number, "p", edit=False, lint=number == 1),
-            "m",
-            "diff",
-            1,
-            0.0,
-            status=AttemptStatus.EDIT_FAILED,
-        )
-        for number in (1, 2)
-    ]
+    """Older runs do not record it for attempts with failed edits, so both winners are possible."""
+    records = [make_candidate(n, False, n == 1, None) for n in (1, 2)]
     for winner in (1, 2):
         choice = chosen_again(records, winner, None, require_tests=False)
         assert choice.winner
         assert choice.winner.attempt == winner
+
+
+def test_a_wrong_winner_is_told_where_the_record_says_that_its_patch_applies() -> None:
+    records = [make_candidate(n, False, n == 1, None, applies=True) for n in (1, 2)]
+    for winner in (1, 2):
+        choice = chosen_again(records, winner, None, require_tests=False)
+        assert choice.winner == records[0]

@@ -132,7 +132,7 @@ PLANTS: list[tuple[str, Edit, str]] = [
     ),
     (
         TRAJECTORY,
-        _set("attempts", 0, "recorded", "cost", to=7.5),
+        _set("attempts", 0, "cost", to=7.5),
         "cost is 7.5, but should be 0.0",
     ),
     (
@@ -148,13 +148,13 @@ PLANTS: list[tuple[str, Edit, str]] = [
     (TRAJECTORY, _set("reason", to="because"), 'outcomes: reason is "because"'),
     (
         TRAJECTORY,
-        _set("attempts", 0, "recorded", "lint_outcome", to=False),
-        "the choice from",
+        _set("attempts", 0, "lint_outcome", to=False),
+        'status is "plausible_untested", but should be "lint_failed"',
     ),
     (
         TRAJECTORY,
         _set("attempts", to=[{}]),
-        "does not have the layout of docs/trajectory.md",
+        "is not a trajectory: 'attempts[0].attempt': Field required",
     ),
     (
         TRAJECTORY,
@@ -184,7 +184,7 @@ PLANTS: list[tuple[str, Edit, str]] = [
     (
         TRAJECTORY,
         _set("attempts", 0, "traits", "context", to=True),
-        "not a number of tokens",
+        "is not a trajectory: 'attempts[0].traits.context': Input should be a valid int",
     ),
     (
         TRAJECTORY,
@@ -204,7 +204,7 @@ PLANTS: list[tuple[str, Edit, str]] = [
     (
         TRAJECTORY,
         _both(
-            _set("attempts", 0, "recorded", "test_outcome", to=True),
+            _set("attempts", 0, "test_outcome", to=True),
             _set("attempts", 0, "untested", to="a plugin is new"),
         ),
         "untested says why the test outcome is unknown, but it is known",

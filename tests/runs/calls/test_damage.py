@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
+from core.atomic import write_json_atomic
 from core.errors import UserError
 from environments.base import EnvironmentKind
 from runs.storage.store import RunStore
@@ -195,7 +196,8 @@ def test_a_damaged_description_of_a_run_is_named(
 def test_an_unfinished_instance_of_another_name_is_broken(tmp_path: Path) -> None:
     store = RunStore(tmp_path, "r")
     store.folder.mkdir(parents=True)
-    store.save_unfinished(ONE, {"instance_id": OTHER, "status": "infra_error"})
+    content = {"instance_id": OTHER, "status": "infra_error"}
+    write_json_atomic(store.unfinished(ONE), content)
     said: list[str] = []
     assert status_command(RunStore(tmp_path, "r"), said.append) == 1
     assert f"{ONE}.unfinished.json is about '{OTHER}'" in said[-1]

@@ -84,7 +84,7 @@ class Spender:
 
     def predictions(self) -> list[dict[str, Any]]:
         return [
-            self.store.read_prediction(path) for path in self.store.prediction_paths()
+            self.store.raw_prediction(path) for path in self.store.prediction_paths()
         ]
 
 

@@ -20,7 +20,7 @@ BEGIN = """
 import sys, time, os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from decimal import Decimal
-from runs.progress.state import JobStatus, ProgressState, WorkStep
+from runs.progress.state import ProgressState, WorkStep
 from runs.progress.display import make_display
 progress = ProgressState(4)
 asked = []
@@ -34,6 +34,7 @@ def wait_for_a_draw():
         if len(asked) >= enough:
             return
     raise SystemExit("nothing is drawn")
+progress.word = "plausible"
 with make_display(sys.stderr, progress, spent, every=0.05) as display:
     for name in ("own__thing-1", "own__thing-2", "own__thing-3"):
         progress.started(name)
@@ -43,9 +44,9 @@ with make_display(sys.stderr, progress, spent, every=0.05) as display:
 WORK = """
     wait_for_a_draw()
     display.note("note: \\x1b]0;evil\\x07slow")
-    good = JobStatus.DONE, "plausible", "all\\r\\nclean\\x1b[2J"
+    good = "plausible", "all\\r\\nclean\\x1b[2J"
     display.finished("own__thing-1", *good, Decimal("0.5"))
-    display.finished("own__thing-2", JobStatus.INFRA_ERROR, "infra_error", "no disk", None)
+    display.finished("own__thing-2", "infra_error", "no disk", None)
     wait_for_a_draw()
 """
 PLAIN = [
@@ -143,7 +144,7 @@ def screens(written: str) -> list[list[str]]:
 def test_on_a_terminal_a_bar_the_running_ones_below_and_the_finished_above() -> None:
     seen = screens(on_a_terminal(BEGIN + WORK + END))
     first = next(lines for lines in seen if len(lines) == 4)
-    assert first[0].startswith("0/4 done, 0 done, 0 failed, $1.50, 1 calls/min")
+    assert first[0].startswith("0/4 done, 0 plausible, 0 failed, $1.50, 1 calls/min")
     assert [re.sub(r"\d:\d\d$", "", line) for line in first[1:]] == [
         "  own__thing-1  attempt 2  gpt-4o  testing  ",
         "  own__thing-2  waiting  ",
@@ -151,7 +152,7 @@ def test_on_a_terminal_a_bar_the_running_ones_below_and_the_finished_above() -> 
     ]
     later = [lines[3:] for lines in seen if lines[:3] == PLAIN and len(lines) == 5]
     (bar, running) = later[-1]
-    assert bar.startswith("2/4 done, 1 done, 1 failed, $1.50 of ~$3.00, 0:0")
+    assert bar.startswith("2/4 done, 1 plausible, 1 failed, $1.50 of ~$3.00, 0:0")
     assert running.startswith("  own__thing-3  waiting")
     assert seen[-1] == [*PLAIN, "the end"], "nothing of the bar is left"
 
@@ -193,7 +194,7 @@ def test_the_size_is_asked_for_at_each_refresh() -> None:
     seen = [lines for lines in screens(written) if lines]
     assert max(map(len, seen)) == 4
     assert max(map(len, seen[0])) > 30
-    assert seen[-3][0] == "0/4 done, 0 done, 0 failed, $"
+    assert seen[-3][0] == "0/4 done, 0 plausible, 0 fail"
     assert "  … and 2 more" in {line for lines in seen for line in lines}
 
 

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from bench.attempts.candidates import RESULTS
-from bench.attempts.records import status_of
+from core.atomic import write_json_atomic
 from core.errors import UserError
 from llm.chat import Usage
+from runs.description import Run
 from runs.progress.overview import lines, overview
 from runs.progress.state import COMMON_WORDS
 from runs.progress.summary_json import RunSummary
 from runs.storage.store import RunStore
 
+ATTEMPT = {"attempt": 1, "model": "m"}
 PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
 
 
@@ -25,7 +27,7 @@ PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n
 def store(tmp_path: Path) -> RunStore:
     """Six instances: three predicted, one of them redone; two unfinished; one not started."""
     store = RunStore(tmp_path, "r")
-    store.save_run({"selected": [f"own__thing-{n}" for n in range(1, 7)]})
+    store.save_run(Run(selected=[f"own__thing-{n}" for n in range(1, 7)]))
     for number, status, attempts in (
         (1, "plausible", 1),
         (2, "plausible", 2),
@@ -38,9 +40,15 @@ def store(tmp_path: Path) -> RunStore:
         4,
         status="infra_error",
         reason="no \x1b[31mdisk\n" + "x" * 500,
-        attempts=[{}],
+        attempts=[ATTEMPT],
     )
-    unfinished(store, 5, status="interrupted", reason="interrupted", attempts=[{}, {}])
+    unfinished(
+        store,
+        5,
+        status="interrupted",
+        reason="interrupted",
+        attempts=[ATTEMPT, ATTEMPT],
+    )
     return store
 
 
@@ -52,7 +60,7 @@ def done(store: RunStore, number: int, **content: Any) -> None:
 
 
 def unfinished(store: RunStore, number: int, **content: Any) -> None:
-    store.save_unfinished(f"own__thing-{number}", content)
+    write_json_atomic(store.unfinished(f"own__thing-{number}"), content)
 
 
 SPENT = {
@@ -137,7 +145,7 @@ def test_broken_files_are_named(store: RunStore, content: bytes) -> None:
 
 
 def test_what_was_selected_must_be_a_list(store: RunStore) -> None:
-    store.save_run({"selected": {"a": 1}})
+    write_json_atomic(store.run_file, {"selected": {"a": 1}})
     (broken,) = overview(store, {}).broken
     assert (
         "run.json is not a run's description: 'selected': Input should be a valid list"
@@ -151,9 +159,7 @@ def test_files_of_the_older_layout_have_a_status_all_the_same(tmp_path: Path) ->
     done(store, 1, **clean)
     done(store, 2, edit_outcome=False)
     done(store, 3, model_patch=None)
-    assert {
-        row.status: row.instances for row in overview(store, {}, (), status_of).statuses
-    } == {
+    assert {row.status: row.instances for row in overview(store, {}, ()).statuses} == {
         "plausible": 1,
         "fallback": 1,
         "empty": 1,

@@ -10,7 +10,6 @@ import pytest
 
 from core.plaintext import one_line, shortened
 from runs.progress.state import (
-    JobStatus,
     ProgressState,
     WorkStep,
     duration,
@@ -32,13 +31,16 @@ def clock() -> Clock:
     return Clock()
 
 
+ENDS = ("done", "failed", "budget", "error", "infra_error", "interrupted")
+
+
 def test_instances_are_counted_by_what_became_of_them(clock: Clock) -> None:
     progress = ProgressState(9, clock)
-    for number, status in enumerate(JobStatus):
+    for number, status in enumerate(ENDS):
         progress.started(str(number))
         assert progress.finished(str(number), status) == number + 1
     seen = progress.snapshot(None)
-    assert (seen.done, seen.succeeded, seen.failed) == (len(JobStatus), 1, 2)
+    assert (seen.done, seen.succeeded, seen.failed) == (len(ENDS), 1, 2)
     assert seen.running == ()
 
 
@@ -58,7 +60,7 @@ def test_running_ones_are_sorted_by_how_long_they_run(clock: Clock) -> None:
 def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
     progress = ProgressState(2, clock)
     progress.started("a")
-    progress.finished("a", JobStatus.FAILED)
+    progress.finished("a", "failed")
     progress.step("a", 1, "m", WorkStep.EDITING)
     assert progress.snapshot(None).running == ()
 
@@ -66,8 +68,8 @@ def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
 def test_dollars_are_projected_from_what_is_done(clock: Clock) -> None:
     progress = ProgressState(300, clock)
     assert progress.snapshot(Decimal("0.1")).projected is None
-    progress.finished("a", JobStatus.DONE)
-    progress.finished("b", JobStatus.FAILED)
+    progress.finished("a", "done")
+    progress.finished("b", "failed")
     assert progress.snapshot(Decimal("0.1")).projected == Decimal("15")
     assert progress.snapshot(None).projected is None
 
@@ -92,19 +94,19 @@ def test_time_left_is_shared_by_those_that_run_side_by_side(clock: Clock) -> Non
     assert progress.snapshot(None).seconds_left is None
     clock.now += 100
     for name in "abcd":
-        progress.finished(name, JobStatus.FAILED)
+        progress.finished(name, "failed")
     for name in "efgh":
         progress.started(name)
     clock.now += 40
     # Four are 60 s from their end, four take 100 s each, side by side.
     assert progress.snapshot(None).seconds_left == pytest.approx((4 * 60 + 4 * 100) / 4)
     for name in "efgh":
-        progress.finished(name, JobStatus.FAILED)
+        progress.finished(name, "failed")
     for name in "ijk":
         progress.started(name)
-    progress.finished("i", JobStatus.FAILED)
-    progress.finished("j", JobStatus.FAILED)
-    progress.finished("l", JobStatus.FAILED)
+    progress.finished("i", "failed")
+    progress.finished("j", "failed")
+    progress.finished("l", "failed")
     mean = (4 * 100 + 4 * 40) / 10
     assert progress.snapshot(None).seconds_left == pytest.approx(mean), (
         "nobody shares the last one"
@@ -120,7 +122,7 @@ def test_the_headline_says_what_is_unknown(clock: Clock) -> None:
     clock.now += 20
     progress.called()
     assert "$1.50, " in headline(progress.snapshot(Decimal("1.5")))
-    progress.finished("a", JobStatus.DONE)
+    progress.finished("a", "done")
     assert headline(progress.snapshot(Decimal("1.5"))) == (
         "1/300 done, 1 done, 0 failed, $1.50 of ~$450.00, 1:39:40 left, 1 calls/min"
     )
@@ -184,7 +186,7 @@ def test_a_board_is_safe_among_threads() -> None:
             progress.step(f"{name}{number}", 1, "m", WorkStep.ASKING)
             progress.called()
             progress.snapshot(None)
-            progress.finished(f"{name}{number}", JobStatus.FAILED)
+            progress.finished(f"{name}{number}", "failed")
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.attempts.records import is_plausible
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
+from runs.records import InstanceResult
 from runs.storage.manifest import differences
 from runs.storage.store import RunStore
 
@@ -33,10 +33,10 @@ def test_what_only_reports_may_know_is_dropped_before_the_harness_sees_it(
     path = tmp_path / "a__b-1.json"
     path.write_text(json.dumps(OLD))
     store = RunStore.of_folder(tmp_path)
-    text = json.dumps(store.read_prediction(path))
+    text = json.dumps(store.read_prediction(path).prediction())
     assert "gold_files" not in text
     assert "resolved" not in text
-    assert store.read_as_written(path)["resolved"] is True
+    assert store.raw_prediction(path)["resolved"] is True
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,17 @@ def test_broken_predictions_are_named_and_kept(tmp_path: Path, content: str) -> 
 def test_older_predictions_are_plausible_by_their_outcomes() -> None:
     patch = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
     clean = {
+        "instance_id": "a__b-1",
         "edit_outcome": True,
         "lint_outcome": True,
         "test_outcome": True,
         "model_patch": patch,
     }
-    assert is_plausible(clean)
-    assert not is_plausible({**clean, "test_outcome": None})
-    assert not is_plausible(
+    assert InstanceResult.of_prediction(clean).plausible
+    assert not InstanceResult.of_prediction({**clean, "test_outcome": None}).plausible
+    assert not InstanceResult.of_prediction(
         {**clean, "model_patch": patch.replace("a.py", "tests/a.py")}
-    )
+    ).plausible
 
 
 def test_differences_are_in_words() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import UserError
 from exercises.canitedit.generation.config import READER
-from runs.storage.store import READ_WITH, RunStore
+from runs.storage.store import RunStore
 from tests.support.canitedit import (
     RUN,
     Solver,
@@ -132,7 +132,7 @@ def test_other_commands_name_the_one_that_reads_the_run(
         options = ("--completions", "1", *LAZY)
         assert generate(monkeypatch, tmp_path, provider.url, *options) == 0
     folder = run_folder(tmp_path)
-    assert json.loads((folder / "run.json").read_text())[READ_WITH] == READER
+    assert json.loads((folder / "run.json").read_text())["read_with"] == READER
     with pytest.raises(UserError, match=READER):
         RunStore.of_folder(folder)
     for script, *argv in (

@@ -10,7 +10,7 @@ import pytest
 
 from agent.formats import get_format
 from exercises.exercism.exercise import Exercise
-from exercises.exercism.results import ColumnName, ExerciseStatus, TryResult
+from exercises.exercism.results import ColumnName, TryResult
 from exercises.exercism.running.config import ExercismConfig, RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation, patch_of
 from exercises.exercism.running.outcome import (
@@ -21,6 +21,7 @@ from exercises.exercism.running.outcome import (
 from llm.chat import Reply, ToolCall, Traits
 from llm.options import ModelChoice
 from runs.modelsource import Turn
+from runs.records import InstanceStatus
 from tests.support.exercism import rendered, six
 from tests.support.formats import Scripted
 
@@ -95,7 +96,7 @@ def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
     output = last.partition("\n####\n")[0]
     assert 100 < len(output.splitlines()) < 2000 and LONG.startswith(output)
     assert last.endswith("to resolve the errors.\n")
-    assert found.status is ExerciseStatus.FAILED
+    assert found.status is InstanceStatus.FAILED
     assert found.tried[0].output == LONG, "the result keeps all of it"
     _, model, _ = converse(tmp_path, "No.", "No.", tests=tests)
     assert model.asked(1).startswith(LONG)
@@ -116,7 +117,7 @@ def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(
         "compass.py\n```"
     )
     assert dict(tests.seen[0]) == exercise.example()
-    assert (found.status, found.reason) == (ExerciseStatus.SOLVED, "solved in try 1")
+    assert (found.status, found.reason) == (InstanceStatus.SOLVED, "solved in try 1")
     gone = "*** Begin Patch\n*** Delete File: compass.py\n*** End Patch\n"
     _, _, tests = converse(tmp_path, gone, "No.", form="patch")
     assert tests.seen[0] == {**exercise.stubs(), "compass.py": b""}
@@ -166,5 +167,5 @@ def test_a_patch_for_readers() -> None:
 def test_a_conversation_that_did_not_start_is_no_result() -> None:
     exercise, column = six()["name-tags"], RunColumn(CHOICE, 1)
     nothing = attempt_of(exercise, column, None, None)
-    assert nothing.status is ExerciseStatus.INFRASTRUCTURE
+    assert nothing.status is InstanceStatus.INFRA_ERROR
     assert column.name == ColumnName(model="gpt-4o", edit_format="whole")

@@ -13,8 +13,8 @@ from agent.formats import format_names
 from agent.formats.base import Notation
 from bench.cli.cli import run_cli
 from bench.cli.command_line import main as harness
-from llm.replay import read_trajectory
 from reports.command_line import main as report
+from runs.modelsource import read_recording
 from tests.support.exercism import (
     NOTHING,
     SIX,
@@ -167,7 +167,7 @@ def test_transcript_and_trajectory(late: tuple[ExerciseRun, ExerciseProvider]) -
     run, _ = late
     (path,) = (run.folder / "trajectories").glob("*cuckoo-clock.json")
     assert path.stem == "gpt-4o.diff.1.python.cuckoo-clock"
-    (attempt,) = read_trajectory(path).values()
+    (attempt,) = read_recording(path).values()
     assert (attempt.model, attempt.edit_format, len(attempt.calls)) == (
         "gpt-4o",
         "diff",
