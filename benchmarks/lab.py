@@ -48,7 +48,12 @@ def _judged(run: RunData) -> RunData:
         status = (
             VerdictStatus.RESOLVED if dice.random() < 0.3 else VerdictStatus.UNRESOLVED
         )
-        return replace(attempt, verdict=Verdict(instance.instance_id, status, "docker"))
+        return replace(
+            attempt,
+            verdict=Verdict(
+                instance_id=instance.instance_id, status=status, evaluator="docker"
+            ),
+        )
 
     instances = (
         replace(

@@ -29,16 +29,16 @@ from reports.cli.options import (
     ReportTask,
     SubmissionOptions,
 )
-from reports.data.jsonvalues import mapping, texts
-from reports.data.predictions import ALL_PREDS, read_predictions, write_all_preds
+from reports.data.predictions import ALL_PREDS, write_all_preds
 from reports.data.provenance import evaluation
-from reports.data.rundata import RunData, read_run
+from reports.data.rundata import RunData, read_predictions, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
 from reports.evaluation.requested import RequestedEvaluation
 from reports.pages.markdown import comparison_table, percent, run_tables, within
 from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
 from reports.statsfile import comparison_json, stats_json
+from runs.description import Run
 from runs.keys import RESULTS_FILE, STATS_FILE
 from runs.signals import sigterm_as_interrupt
 from runs.storage.manifest import note_evaluation
@@ -145,8 +145,8 @@ def _recorded_options(runs: Sequence[Path]) -> Mapping[str, Any]:
     """Return the options that the first run recorded, as they were given."""
     if not runs or not runs[0].expanduser().is_dir():
         return {}
-    described = RunStore.of_folder(runs[0]).raw_run()
-    return mapping(described.get("options"))
+    described = RunStore.of_folder(runs[0]).read_run()
+    return described.options if described else {}
 
 
 def _existing_folder(folder: object) -> Path | None:
@@ -319,11 +319,11 @@ class Report:
 def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     """Evaluate a run and write what is derived; ``options.only_reads`` does neither."""
     predictions = read_predictions(store)
-    described = store.raw_run()
+    described = store.read_run() or Run()
     used = None
     if options.validity:  # read before any evaluation
         selected = {
-            *texts(described.get("selected")),
+            *(described.selected or ()),
             *(p.instance_id for p in predictions),
         }
         used = UsedValidity.of(read_validity(options.validity), selected)

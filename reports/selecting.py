@@ -34,16 +34,15 @@ from core.errors import UserError
 from core.options import command, option, option_group
 from core.plaintext import Say, one_line
 from llm.options import ModelBook
-from reports.data.jsonvalues import mapping
-from reports.data.predictions import read_predictions
-from reports.data.rundata import attempts_of
-from reports.data.turns import fill_turns, turn_order
+from reports.data.rundata import read_instances
 from reports.foreign.model import RunLayout
 from reports.foreign.recognise import layout_of, read_any
 from runs.checks import check_folders, check_models
-from runs.evidence import Evidence, evidence_of
+from runs.description import Run
+from runs.evidence import Evidence
 from runs.jobs import WorkerAccess
 from runs.modelsource import ModelSource, ReplayedModels, replay_folder
+from runs.records import InstanceResult
 from runs.session import start_run
 from runs.storage.store import RunStore
 
@@ -71,8 +70,10 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             "no run given; usage: report.py RUN… --select evidence --models NAME,…"
         )
     if "dataset" not in options_given((Options,), context):
-        described = RunStore.of_folder(runs[0]).raw_run() if runs[0].is_dir() else None
-        recorded = mapping((described or {}).get("options")).get("dataset")
+        described = None
+        if runs[0].is_dir():
+            described = RunStore.of_folder(runs[0]).read_run()
+        recorded = (described or Run()).options.get("dataset")
         values["dataset"] = recorded or values["dataset"]
     config, options = configured(context, values)
     raise typer.Exit(select_command(runs, config, options, print))
@@ -111,7 +112,7 @@ def select_command(
     check_models(made, options.money)
     code = start_run(benchmark)
     for path in store.prediction_paths():
-        for line in candidate_lines(store.raw_prediction(path)):
+        for line in candidate_lines(store.read_prediction(path)):
             say(line)
     return code
 
@@ -154,16 +155,13 @@ def candidates_of(runs: Sequence[Path]) -> Given:
 
 def _own(folder: Path) -> Iterator[tuple[str, GivenCandidate]]:
     store = RunStore.of_folder(folder)
-    predictions = read_predictions(store)
-    contents = [store.raw_prediction(path) for path in store.prediction_paths()]
-    described, label = store.raw_run(), predictions[0].model_name_or_path
-    models = turn_order(described, (label, store.run), contents)
-    for content in contents:
-        name = str(content["instance_id"])
-        chosen, results = fill_turns(content, models)
-        for attempt in attempts_of(results or [chosen], {}):
+    _, instances = read_instances(store)
+    for instance in instances:
+        for attempt in instance.attempts:
             origin = f"{store.run}, attempt {attempt.attempt}"
-            yield name, GivenCandidate(origin, attempt.model or label, attempt.patch)
+            model = attempt.model or instance.model_name_or_path
+            candidate = GivenCandidate(origin, model, attempt.model_patch)
+            yield instance.instance_id, candidate
 
 
 def _foreign(path: Path) -> Iterator[tuple[str, GivenCandidate]]:
@@ -202,22 +200,19 @@ def _services(
     return replace(made, models=GivenModels(given, writers), agent=PatchAgent())
 
 
-def candidate_lines(prediction: dict[str, Any]) -> Iterator[str]:
+def candidate_lines(result: InstanceResult) -> Iterator[str]:
     """Yield a line for each candidate: instance, candidate, status, class, scripts, choice."""
-    evidence = evidence_of(prediction) or Evidence()
-    for result in prediction["all_results"]:
-        number = result["attempt"]
-        same = evidence.class_of(number)
+    evidence = result.evidence or Evidence()
+    for attempt in result.attempts:
+        same = evidence.class_of(attempt.attempt)
         passed = len(evidence.passed(same.id)) if same else 0
         words = [
-            prediction["instance_id"],
-            result["model"],
-            result["status"].replace("_", " "),
+            result.instance_id,
+            attempt.model,
+            attempt.status.replace("_", " "),
             f"class {same.id}" if same else "no class",
             f"passes {passed} of {len(evidence.valid)}",
-            "chosen"
-            if number == prediction["attempt"] and prediction["model_patch"]
-            else "",
+            "chosen" if attempt is result.winner else "",
         ]
         yield one_line("  ".join(filter(None, words)))
-    yield one_line(f"{prediction['instance_id']}  {prediction['reason']}")
+    yield one_line(f"{result.instance_id}  {result.reason}")

@@ -35,7 +35,11 @@ class RecordedConfig(Recorded):
 
 
 class DatasetFacts(BaseModel):
-    """What ``run.json`` says of the dataset."""
+    """What ``run.json`` says of the dataset.
+
+    Attributes:
+        neutral_ids: the instances have other ids than the set's own.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -43,6 +47,8 @@ class DatasetFacts(BaseModel):
     split: str | None = None
     sha256: str | None = None
     revision: str | None = None
+    config: str | None = None
+    neutral_ids: bool | None = None
 
 
 class RunStart(Recorded, extra="allow"):

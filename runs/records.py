@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -348,8 +348,8 @@ class Attempt(Recorded):
     def sums(self) -> Totals:
         """The totals of all calls, with the dollars of the attempt."""
         totals = self.totals or Totals()
-        if self.calls is not None and self.totals is None:
-            totals = Totals.of(self.calls)
+        if self.edit_format is not None and self.totals is None:
+            totals = Totals.of(self.calls or ())
         return replace(totals, cost=self.cost)
 
     def at(self, number: int) -> Attempt:
@@ -410,6 +410,21 @@ def status_by(
     return AttemptStatus.EDIT_FAILED
 
 
+IN_PREDICTIONS = frozenset(
+    {
+        "instance_id",
+        "model_name_or_path",
+        "model_patch",
+        "status",
+        "reason",
+        "tries",
+        "cost",
+        "evidence",
+    }
+)
+"""The values of an instance that are read from its prediction, beside those of its attempts."""
+
+
 class _ResultShape(BaseModel):
     model_patch: Patch = ""
 
@@ -446,6 +461,8 @@ class InstanceResult(Recorded):
         writers: what models said that wrote scripts, numbered from 0 downwards.
         config: of the start that did it; ``versions`` likewise.
     """
+
+    in_predictions: ClassVar[frozenset[str]] = IN_PREDICTIONS
 
     instance_id: StrictStr
     model_name_or_path: Annotated[AnyText, _OrEmpty] = ""
@@ -514,7 +531,8 @@ class InstanceResult(Recorded):
             said = {key: result[key] for key in result if key not in CONVERSATION}
             attempts[number] = {**attempts.get(number, {}), **said}
         ordered = [attempts[number] for number in sorted(attempts)]
-        values |= {**raw, "attempt": top["attempt"], "attempts": ordered}
+        values |= {name: raw[name] for name in cls.in_predictions & raw.keys()}
+        values |= {"attempt": top["attempt"], "attempts": ordered}
         return cls.model_validate(values)._with_statuses(top)
 
     def _with_statuses(self, top: Mapping[str, Any]) -> Self:
@@ -551,8 +569,34 @@ class InstanceResult(Recorded):
         return self.chosen
 
     @property
-    def plausible(self) -> bool:
+    def plausible(self) -> bool | None:
+        """None in runs of other harnesses, which do not say."""
+        if self.chosen and not self.chosen.outcomes_known:
+            return None
         return self.status in PLAUSIBLE
+
+    @property
+    def patch_known(self) -> bool:
+        return self.chosen is None or self.chosen.patch_known
+
+    @property
+    def edits_test_configuration(self) -> bool:
+        return self.winner is not None and self.winner.edits_test_configuration
+
+    @property
+    def test_note(self) -> str:
+        return self.chosen.test_note if self.chosen else ""
+
+    @cached_property
+    def submittable(self) -> SubmittablePatch:
+        """What an evaluator gets; of another harness's patch nothing is excluded."""
+        if self.chosen and self.chosen.imported:
+            return SubmittablePatch(self.model_patch)
+        return submittable_patch(self.model_patch)
+
+    @property
+    def patch(self) -> str:
+        return self.submittable.patch
 
     def prediction(self) -> Values:
         """Return the prediction in the layout of docs/predictions.md."""

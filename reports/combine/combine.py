@@ -7,26 +7,30 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bench.attempts.candidates import rank
 from core.atomic import write_bytes_atomic
 from core.errors import UserError
-from core.money import as_number, total
+from core.money import total
 from core.plaintext import Say
-from reports.data.jsonvalues import mapping, objects, texts, whole
-from reports.data.predictions import read_predictions
-from reports.data.rundata import InstanceData, RunData, read_run, rounds
-from reports.data.turns import fill_turns
+from reports.data.rundata import (
+    InstanceData,
+    RunData,
+    read_instance,
+    read_predictions,
+    read_run,
+    rounds,
+)
 from reports.data.verdicts import (
     known_verdict,
     log_name,
-    read_verdict_file,
+    read_verdict,
     verdict_path,
 )
 from runs.calls.ledger import write_ledger
-from runs.description import Run
-from runs.records import Attempt
+from runs.description import CombinedRun, DatasetFacts, Run
+from runs.records import Attempt, Origin
 from runs.storage.store import RunStore
 
 _NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
@@ -42,15 +46,12 @@ class NumberShift:
     attempts: int = 0
     tries: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, attempt: Mapping[str, Any], source: str) -> dict[str, Any]:
-        model = attempt.get("model")
-        tries = self.tries.get(model, 0) if isinstance(model, str) else 0
-        return {
-            **attempt,
-            "attempt": self.attempts + (whole(attempt.get("attempt")) or 1),
-            "try": tries + (whole(attempt.get("try")) or 1),
-            "origin": {"run": source, "attempt": attempt.get("attempt")},
-        }
+    def of(self, attempt: Attempt, source: str) -> Attempt:
+        return attempt.but(
+            attempt=self.attempts + attempt.attempt,
+            try_=self.tries.get(attempt.label, 0) + attempt.try_,
+            origin=Origin(run=source, attempt=attempt.attempt),
+        )
 
 
 class SourceRun(NamedTuple):
@@ -69,29 +70,19 @@ class Offer:
     source: SourceRun
     place: int
     instance: InstanceData
-    content: Mapping[str, Any]
 
     @property
     def candidate(self) -> Attempt:
         """The predicted attempt with the position of the run, to rank the runs."""
-        chosen = self.instance.chosen
-        candidate = chosen.candidate if chosen else Attempt()
-        return candidate.but(attempt=self.place, model_patch=self.instance.raw_patch)
+        chosen = self.instance.chosen or Attempt()
+        return chosen.but(attempt=self.place, model_patch=self.instance.model_patch)
 
-    def shifted(self, attempt: Mapping[str, Any]) -> dict[str, Any]:
-        return self.source.shift.of(attempt, self.source.name)
-
-    def filled(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Return the prediction and its attempts, with the numbers of the combination."""
-        chosen, results = fill_turns(self.content, self.source.run.models)
-        own = {
-            key: value
-            for key, value in chosen.items()
-            if key not in ("status", "reason")
-        }
-        return self.shifted(chosen), [
-            self.shifted(result) for result in results or (own,)
-        ]
+    def attempts(self) -> list[Attempt]:
+        """Return the attempts with their conversations and the numbers of the combination."""
+        source = self.source
+        path = source.store.prediction(self.instance.instance_id)
+        instance = read_instance(source.store, path, source.run.models)
+        return [source.shift.of(one, source.name) for one in instance.attempts]
 
 
 def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
@@ -108,21 +99,22 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
     _check(target, described)
     offers: dict[str, list[Offer]] = {}
     for place, source in enumerate(sources, 1):
-        written = map(source.store.raw_prediction, source.store.prediction_paths())
-        contents = {content["instance_id"]: content for content in written}
         for instance in source.run.instances:
-            offer = Offer(source, place, instance, contents[instance.instance_id])
+            offer = Offer(source, place, instance)
             offers.setdefault(instance.instance_id, []).append(offer)
     for path in list(target.prediction_paths()) if target.folder.exists() else ():
         if path.stem not in offers:
             path.unlink()
-    target.save_run(Run.model_validate(described))
+    target.save_run(described)
     for instance_id, own in sorted(offers.items()):
-        trajectories = [offer.source.store.raw_trajectory(instance_id) for offer in own]
-        trajectory = _trajectory(own, trajectories) if any(trajectories) else None
-        transcripts = "\n".join(filter(None, map(_transcript, own))) or None
-        prediction = _prediction(own, described["model_name_or_path"])
-        target.save_instance(instance_id, prediction, trajectory, transcripts)
+        result = _combined(own, described.model_name_or_path)
+        talked = any(attempt.edit_format for attempt in result.attempts)
+        target.save_instance(
+            instance_id,
+            result.prediction(),
+            result.trajectory() if talked else None,
+            "\n".join(filter(None, map(_transcript, own))) or None,
+        )
     _write_ledger(target, sources)
     _copy_verdicts(target, offers)
     for other in chain.from_iterable(rounds(read_run(target))):
@@ -134,13 +126,11 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
             for s in stores
             for p in (verdict_path(s, other), s.verdict(other.instance_id))
         )
-        verdicts = filter(None, map(read_verdict_file, paths))
-        if found := next(
-            (v for v in verdicts if v.patch_sha256 == other.patch_sha256), None
-        ):
-            # Only verdicts on predictions list the excluded files.
-            own_file = found.model_copy(update={"dropped_files": ()})
-            own_file.write(verdict_path(target, other))
+        for verdict in filter(None, map(read_verdict, paths)):
+            if verdict.patch_sha256 == other.patch_sha256:
+                # Only verdicts on predictions list the excluded files.
+                verdict.but(dropped_files=()).write(verdict_path(target, other))
+                break
     say(f"combined {len(sources)} runs: {target.folder}")
     return target
 
@@ -158,58 +148,55 @@ def _shifts(runs: Sequence[RunData]) -> Iterator[NumberShift]:
     shift = NumberShift()
     for run in runs:
         yield shift
-        attempts = [
-            attempt for instance in run.instances for attempt in instance.attempts
-        ]
         tries: Counter[str] = Counter()
-        for attempt in attempts:
-            tries[attempt.model] = max(tries[attempt.model], attempt.try_)
-        most = max((attempt.attempt for attempt in attempts), default=0)
+        for attempt in run.attempts:
+            tries[attempt.label] = max(tries[attempt.label], attempt.try_)
+        most = max((attempt.attempt for attempt in run.attempts), default=0)
         shift = NumberShift(shift.attempts + most, Counter(shift.tries) + tries)
 
 
-def _described(target: RunStore, sources: Sequence[SourceRun]) -> dict[str, Any]:
+def _described(target: RunStore, sources: Sequence[SourceRun]) -> Run:
     models = dict.fromkeys(model for source in sources for model in source.run.models)
     slugs = [re.sub(r"[^\w.+-]+", "-", model.rsplit("/", 1)[-1]) for model in models]
-    datasets = [mapping(source.run.described.get("dataset")) for source in sources]
-    datasets = [dataset for dataset in datasets if dataset]
-    if len({dataset.get("sha256") for dataset in datasets}) > 1:
-        named = ", ".join(str(dataset.get("name")) for dataset in datasets)
+    datasets = [source.run.described.dataset for source in sources]
+    datasets = [dataset for dataset in datasets if dataset.model_fields_set]
+    if len({dataset.sha256 for dataset in datasets}) > 1:
+        named = ", ".join(str(dataset.name) for dataset in datasets)
         raise UserError(
             f"the runs have different datasets ({named}); combine runs of one dataset"
         )
-    combined = [
-        {
-            "name": name,
-            "folder": str(store.folder),
-            "model_name_or_path": run.model_name_or_path,
-            "described": {
-                key: part for key, part in run.described.items() if key != "selected"
-            },
-        }
-        for name, store, run, _ in sources
-    ]
-    return {
-        "run": target.run,
-        "model_name_or_path": "--".join(["combined", *(slugs or [target.run])]),
-        "dataset": datasets[0] if datasets else {},
-        "config": {"models": [{"name": model} for model in models]},
-        "combined": combined,
-        "selected": sorted(
-            {name for source in sources for name in source.run.selected}
-        ),
-    }
+    combined = []
+    selected: set[str] = set()
+    for name, store, run, _ in sources:
+        described = run.described.as_json()
+        described.pop("selected", None)
+        source = CombinedRun(
+            name=name,
+            folder=str(store.folder),
+            model_name_or_path=run.model_name_or_path,
+            described=Run.model_validate(described),
+        )
+        combined.append(source)
+        selected |= set(run.selected)
+    return Run(
+        run=target.run,
+        model_name_or_path="--".join(["combined", *(slugs or [target.run])]),
+        dataset=datasets[0] if datasets else DatasetFacts(),
+        config={"models": [{"name": model} for model in models]},
+        combined=combined,
+        selected=sorted(selected),
+    )
 
 
-def _check(target: RunStore, described: Mapping[str, Any]) -> None:
+def _check(target: RunStore, described: Run) -> None:
     if not _NAME.match(target.run):
         raise UserError(f"--name {target.run!r}: letters, digits and ._+- only")
     if not target.folder.exists():
         return
-    there = texts(
-        [one.get("folder") for one in objects(target.raw_run().get("combined"))]
-    )
-    if there != texts([one["folder"] for one in described["combined"]]):
+    there = target.read_run() or Run()
+    if [one.folder for one in there.combined] != [
+        one.folder for one in described.combined
+    ]:
         raise UserError(
             f"{target.folder} exists and is not a combination of these runs; choose another --name"
         )
@@ -224,41 +211,27 @@ def pick(offers: Sequence[Offer]) -> Offer:
     return min(usable, key=lambda offer: rank(offer.candidate), default=offers[0])
 
 
-def _prediction(offers: Sequence[Offer], label: str) -> dict[str, Any]:
+def _combined(offers: Sequence[Offer], label: str) -> InstanceData:
+    """Return the instance with the attempts of all runs; its evidence is of one run's alone."""
     chosen = pick(offers)
-    # Its evidence is of the attempts of one run, by their numbers there.
-    own = {key: value for key, value in chosen.filled()[0].items() if key != "evidence"}
-    return {
-        **own,
-        "model_name_or_path": label,
-        "status": chosen.instance.status,
-        "reason": _reason(chosen, offers),
-        "cost": as_number(total(offer.instance.cost for offer in offers)),
-        "all_results": [
-            {**result, "model_name_or_path": label}
-            for o in offers
-            for result in o.filled()[1]
-        ],
-    }
-
-
-def _trajectory(
-    offers: Sequence[Offer], trajectories: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    chosen = pick(offers)
-    winner = chosen.instance.winner
-    return {
-        "instance_id": chosen.instance.instance_id,
-        "status": chosen.instance.status,
-        "reason": _reason(chosen, offers),
-        "winner": None if winner is None else chosen.source.shift.attempts + winner,
-        "attempts": [
-            offer.shifted(attempt)
-            for offer, trajectory in zip(offers, trajectories, strict=True)
-            for attempt in objects(trajectory.get("attempts"))
-        ],
-        "origin": {"run": chosen.source.name, "attempt": winner},
-    }
+    instance = chosen.instance
+    attempts = [attempt for offer in offers for attempt in offer.attempts()]
+    tries = instance.tries
+    if tries is None:
+        tries = max(attempt.try_ for attempt in instance.attempts)
+    return InstanceData(
+        instance_id=instance.instance_id,
+        model_name_or_path=label,
+        model_patch=instance.model_patch,
+        status=instance.status,
+        reason=_reason(chosen, offers),
+        attempt=chosen.source.shift.attempts + instance.attempt,
+        tries=tries,
+        cost=total(offer.instance.cost for offer in offers),
+        attempts=tuple(attempts),
+        resolved_said=instance.resolved_said,
+        gold_files=instance.gold_files,
+    )
 
 
 def _reason(chosen: Offer, offers: Sequence[Offer]) -> str:
@@ -308,16 +281,14 @@ def _copy_verdicts(target: RunStore, offers: Mapping[str, Sequence[Offer]]) -> N
         name = prediction.instance_id
         origin = pick(offers[name])
         store = origin.source.store
-        saved, own = (
-            read_verdict_file(store.verdict(name)),
-            known_verdict(target, prediction),
-        )
+        saved = read_verdict(store.verdict(name))
+        own = known_verdict(target, prediction)
         if saved is None or saved.patch_sha256 != prediction.patch_sha256:
             continue
         if own and own.official:
             continue
         saved.write(target.verdict(name))
-        before = str(origin.content.get("model_name_or_path") or store.run)
+        before = origin.instance.model_name_or_path
         log, report = log_name(name, before), f"{name}.report.json"
         copies = {log: log_name(name, prediction.model_name_or_path), report: report}
         for old, new in copies.items():

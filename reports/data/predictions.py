@@ -8,89 +8,43 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from core.atomic import write_text_atomic
-from core.errors import UserError
-from core.parsing.untrusted import damage_at
-from runs.patches import SubmittablePatch, submittable_patch
-from runs.records import InstanceResult
 from runs.storage.store import RunStore
 
 ALL_PREDS = "all_preds.jsonl"
 IMPORTED = "imported"
-"""The key of runs and predictions that another harness made (``reports/foreign``)."""
+"""The key in ``run.json`` of runs that another harness made (``reports/foreign``)."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """One instance's prediction."""
+    """One instance's prediction, as an evaluator gets it.
+
+    Attributes:
+        patch: the submittable patch; empty if nothing was generated.
+        dropped: excluded files of the raw patch.
+        resolved: the verdict in the prediction file itself, which the older layout has.
+        chosen: False for the patch of an attempt that is evaluated without being predicted.
+        patch_known: False if the files of another harness hold no patch.
+    """
 
     instance_id: str
     model_name_or_path: str
-    patch: str  # the submittable patch; empty if nothing was generated
-    dropped: tuple[str, ...]  # excluded files of the raw patch
-    plausible: bool
-    # The verdict in the prediction file itself, which the older layout has.
+    patch: str
+    dropped: tuple[str, ...] = ()
     resolved: bool | None = None
-    # False for the patch of an attempt that is evaluated without being predicted.
     chosen: bool = True
-    edits_test_configuration: bool = False
-    patch_known: bool = True  # False if the files of another harness hold no patch
+    patch_known: bool = True
 
     @property
     def patch_sha256(self) -> str:
         return hashlib.sha256(self.patch.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
-    """Return all predictions of a run, sorted by id."""
-    found = []
-    for path in store.prediction_paths():
-        data = store.raw_prediction(path)
-        if "model_patch" not in data:
-            words = "is not a prediction: it lacks `model_patch`"
-            raise damage_at(
-                path, (), words, "fix it, or delete it and redo the instance"
-            )
-        fit, resolved = predicted_patch(data), data.get("resolved")
-        one = Prediction(
-            instance_id=str(data["instance_id"]),
-            model_name_or_path=str(data.get("model_name_or_path") or store.run),
-            patch=fit.patch,
-            dropped=fit.dropped,
-            plausible=InstanceResult.of_prediction(data).plausible,
-            resolved=resolved if isinstance(resolved, bool) else None,
-            edits_test_configuration=data.get("edits_test_configuration") is True,
-            patch_known=data.get("patch_known") is not False,
-        )
-        found.append(one)
-    if not found:
-        raise UserError(f"{store.folder} has no predictions; run harness.py first")
-    files = {
-        one.model_name_or_path: store.prediction(one.instance_id).name for one in found
-    }
-    if len(files) > 1:
-        which = ", ".join(f"{name} ({files[name]})" for name in sorted(files))
-        raise UserError(f"{store.folder} has predictions of several models: {which}")
-    return tuple(found)
-
-
-def predicted_patch(data: Mapping[str, Any]) -> SubmittablePatch:
-    """Return what an evaluator gets; of another harness's patch nothing is excluded."""
-    patch = data.get("model_patch") or ""
-    return (
-        SubmittablePatch(patch)
-        if data.get(IMPORTED) is True
-        else submittable_patch(patch)
-    )
-
-
 def other_patch(instance_id: str, model_name_or_path: str, patch: str) -> Prediction:
     """Return the submittable patch of an attempt that is not predicted, for an evaluator."""
-    return Prediction(
-        instance_id, model_name_or_path, patch, (), False, None, chosen=False
-    )
+    return Prediction(instance_id, model_name_or_path, patch, chosen=False)
 
 
 def all_preds(

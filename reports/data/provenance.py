@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from core.plaintext import counted
-from reports.data.jsonvalues import mapping, objects, text
 from reports.data.predictions import IMPORTED
 from reports.data.rundata import InstanceData, RunData
+from runs.description import Run
 
 NamedValues = tuple[tuple[str, str], ...]
 Groups = Mapping[str, NamedValues]
@@ -32,10 +32,10 @@ def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
     runs follow, named ``GROUP of the run NAME``, with ``times`` instead of ``run``.
     """
     instances = run.instances if of is None else (of,)
-    attempts = (attempt for instance in instances for attempt in instance.attempts)
-    returned = Counter(
-        call.model or "no name" for attempt in attempts for call in attempt.calls
-    )
+    returned: Counter[str] = Counter()
+    for instance in instances:
+        for attempt in instance.attempts:
+            returned.update(call.model or "no name" for call in attempt.calls or ())
     names = [
         f"{name} ({counted(n, 'reply', 'replies')})"
         for name, n in sorted(returned.items())
@@ -61,10 +61,9 @@ def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
     }
     top = (("name", run.name), ("model_name_or_path", run.model_name_or_path))
     ordered = {"run": (*top, *groups.pop("times")), **groups}
-    for source in objects(run.described.get("combined")):
-        name = text(source.get("name"))
-        own = _described(mapping(source.get("described")), of)
-        ordered |= {f"{group} of the run {name}": facts for group, facts in own.items()}
+    for source in run.described.combined:
+        for group, facts in _described(source.described, of).items():
+            ordered[f"{group} of the run {source.name}"] = facts
     return {group: facts for group, facts in ordered.items() if facts}
 
 
@@ -92,82 +91,70 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     }
 
 
-def _described(
-    described: Mapping[str, Any], of: InstanceData | None
-) -> dict[str, NamedValues]:
-    versions, dataset = (
-        mapping(described.get("versions")),
-        mapping(described.get("dataset")),
-    )
-    named = {key: versions.get(key) or UNKNOWN for key in _ALWAYS_SHOWN}
+def _described(run: Run, of: InstanceData | None) -> dict[str, NamedValues]:
+    dataset = run.dataset.model_dump(exclude_unset=True)
+    named = {key: run.versions.get(key) or UNKNOWN for key in _ALWAYS_SHOWN}
     identity = {
         key: dataset.get(key) or UNKNOWN for key in ("name", "revision", "sha256")
     }
-    deciding = mapping(described.get("deciding"))
-    hashes = {key: value for key, value in deciding.items() if key.endswith("_sha256")}
-    hashes.pop("dataset_sha256", None)
-    groups = {
-        "times": tuple(_times(described)),
-        IMPORTED: tuple(flat(mapping(described.get(IMPORTED)))),
-        "versions": tuple(flat({**named, **versions})),
-        "dataset": tuple(flat({**dataset, **identity})),
-        "prices": tuple(_prices(described)),
-        "images": _images(described, of),
-        "parameters": (*flat(mapping(described.get("config"))), *flat(hashes)),
-    }
+    hashes = {}
+    for key, value in (run.deciding or {}).items():
+        if key.endswith("_sha256") and key != "dataset_sha256":
+            hashes[key] = value
+    facts = tuple(flat({**dataset, **identity}))
     # A combined run has no versions or parameters of its own, only those of its source runs.
-    combined = "combined" in described
-    return {"times": (), "dataset": groups["dataset"]} if combined else groups
+    if run.is_combined:
+        return {"times": (), "dataset": facts}
+    return {
+        "times": tuple(_times(run)),
+        IMPORTED: tuple(flat(run.imported or {})),
+        "versions": tuple(flat({**named, **run.versions})),
+        "dataset": facts,
+        "prices": tuple(_prices(run)),
+        "images": _images(run, of),
+        "parameters": (*flat(run.config), *flat(hashes)),
+    }
 
 
-def _times(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    starts = objects(described.get("starts"))
-    yield "started", text(described.get("started")) or UNKNOWN
-    noted = text(starts[-1].get("ended")) if starts else ""
-    yield (
-        "ended",
-        noted or (f"{UNKNOWN}: still working, or killed" if starts else UNKNOWN),
-    )
-    if len(starts) > 1:
-        unended = sum(not start.get("ended") for start in starts)
-        yield "starts", f"{len(starts)}, of which {unended} have no end"
+def _times(run: Run) -> Iterator[tuple[str, str]]:
+    yield "started", run.started or UNKNOWN
+    if not run.starts:
+        yield "ended", UNKNOWN
+        return
+    yield "ended", run.starts[-1].ended or f"{UNKNOWN}: still working, or killed"
+    if len(run.starts) > 1:
+        unended = sum(not start.ended for start in run.starts)
+        yield "starts", f"{len(run.starts)}, of which {unended} have no end"
         # A start records versions and prices only if they differ from those of the first start.
+        starts = [start.model_dump(exclude_unset=True) for start in run.starts]
         yield from flat({"start": starts})
 
 
-def _prices(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    prices = described.get("prices")
-    if not isinstance(prices, dict):
+def _prices(run: Run) -> Iterator[tuple[str, str]]:
+    if not run.has("prices"):
         yield "prices", UNKNOWN
-    elif not prices:
+    elif not run.prices:
         yield "prices", "none needed: no model was called"
-    else:
-        for model, price in ((model, mapping(prices[model])) for model in prices):
-            words = ", ".join(
-                f"{key} {value}" for key, value in price.items() if key != "source"
-            )
-            yield (
-                model,
-                f"{words} (from {text(price.get('source'))})" if words else "unknown",
-            )
+    for model, price in run.prices.items():
+        if not isinstance(price, dict) or not price.keys() - {"source"}:
+            yield model, "unknown"
+            continue
+        words = [f"{key} {price[key]}" for key in price if key != "source"]
+        yield model, f"{', '.join(words)} (from {price.get('source') or ''})"
 
 
-def _images(described: Mapping[str, Any], of: InstanceData | None) -> NamedValues:
-    config, images = mapping(described.get("config")), mapping(described.get("images"))
-    if not images:
-        none = config.get("environment") in _NO_IMAGES
-        return (
-            ("images", "none: attempts were not tested in images" if none else UNKNOWN),
-        )
+def _images(run: Run, of: InstanceData | None) -> NamedValues:
+    if not run.images:
+        none = run.configuration.environment in _NO_IMAGES
+        words = "none: attempts were not tested in images" if none else UNKNOWN
+        return (("images", words),)
     if of is None:
-        return _facts(images)
-    return ((of.image, text(images.get(of.image)) or UNKNOWN),)
+        return _facts(run.images)
+    return ((of.image, run.images.get(of.image) or UNKNOWN),)
 
 
 def _facts(values: Mapping[str, Any]) -> NamedValues:
-    return tuple(
-        (name, text(value) or UNKNOWN) for name, value in sorted(values.items())
-    )
+    return tuple((name, value or UNKNOWN) for name, value in sorted(values.items()))
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

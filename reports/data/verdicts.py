@@ -11,22 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    InstanceOf,
-    StrictBool,
-    StrictStr,
-    ValidationError,
-)
+from pydantic import Field, StrictStr, ValidationError, computed_field
 
 from bench.instances.instance import Evaluation
 from core.atomic import write_json_atomic, write_text_atomic
 from core.parsing.untrusted import damage_at, invalid, read_object
+from llm.chat import AnyText
 from reports.data.predictions import Prediction
 from runs.keys import shown
 from runs.patches import patch_paths
+from runs.records import Recorded
 from runs.storage.store import RunStore
 
 # The files of one evaluation, as swebench names them.
@@ -74,25 +68,50 @@ class VerdictStatus(str, Enum):
     NOT_EVALUATED = "not_evaluated"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The verdict on one prediction."""
+OTHERS = "attempts"
+"""The folder for verdicts on patches that are not predicted."""
 
-    instance_id: str
+FIX = "delete it and evaluate again"
+Time = Annotated[StrictStr, Field(pattern=r"^(\d{4}|$)")]
+"""Begins with the year; empty if it is unknown."""
+
+
+class Verdict(Recorded):
+    """The verdict on a patch, as its file has it, with facts of the instance's row.
+
+    Attributes:
+        evaluator: its name.
+        reason: why it was not evaluated, or what swebench could not read, in one line.
+        image: of the tests, as ``NAME@DIGEST``; empty if they ran in none.
+        evaluated: the time in UTC; empty if it was not recorded.
+        swebench: the version that graded the output; empty if another tool did.
+        tool: the revision or version of that other tool.
+        log: the test output; in a file of its own.
+        report: swebench's report on the instance; in a file of its own.
+    """
+
+    instance_id: StrictStr
     status: VerdictStatus
-    evaluator: str  # the name of the evaluator
-    reason: str = (
-        ""  # why it was not evaluated, or what swebench could not read, in one line
-    )
-    log: str = ""  # the test output; empty if there is none
-    report: Mapping[str, object] | None = None  # swebench's report on the instance
-    image: str = (
-        ""  # the image of the tests, as ``NAME@DIGEST``; empty if they ran in none
-    )
-    evaluated: str = ""  # the time in UTC; empty if it was not recorded
-    swebench: str = ""  # the version that graded the output; empty if another tool did
-    tool: str = ""  # the revision or version of that other tool
+    evaluator: StrictStr
+    reason: StrictStr = ""
+    image: StrictStr = ""
+    evaluated: Time = ""
+    swebench: StrictStr = ""
+    tool: StrictStr = ""
+    patch_sha256: StrictStr = ""
+    dropped_files: tuple[AnyText, ...] = ()
+    gold_files: tuple[AnyText, ...] = ()
+    repo: StrictStr | None = None
+    created_at: Time = ""
+    log: Annotated[AnyText, Field(exclude=True)] = ""
+    report: Annotated[dict[str, Any] | None, Field(exclude=True)] = None
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def resolved(self) -> bool:
+        return self.status is VerdictStatus.RESOLVED
+
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def official(self) -> bool:
         """Whether the official evaluator of the task set gave it."""
@@ -107,65 +126,23 @@ class Verdict:
         """Whether no evaluator can improve it: it is official, or the patch is empty."""
         return self.status is VerdictStatus.EMPTY or (self.conclusive and self.official)
 
+    @property
+    def outcome(self) -> bool | None:
+        """Whether it is resolved; None if nothing was evaluated."""
+        if not self.conclusive:
+            return None
+        return self.resolved
 
-OTHERS = "attempts"
-"""The folder for verdicts on patches that are not predicted."""
-
-FIX = "delete it and evaluate again"
-Time = Annotated[StrictStr, Field(pattern=r"^(\d{4}|$)")]
-"""Begins with the year; empty if it is unknown."""
-
-
-class VerdictFile(BaseModel):
-    """The file of a verdict: what it says, the patch it is on, and facts of the instance's row."""
-
-    model_config = ConfigDict(frozen=True)
-
-    instance_id: StrictStr
-    status: VerdictStatus
-    resolved: StrictBool = False
-    evaluator: StrictStr
-    official: StrictBool = False
-    reason: StrictStr = ""
-    image: StrictStr = ""
-    evaluated: Time = ""
-    swebench: StrictStr = ""
-    tool: StrictStr = ""
-    patch_sha256: StrictStr = ""
-    # Paths need not be UTF-8.
-    dropped_files: tuple[InstanceOf[str], ...] = ()
-    gold_files: tuple[InstanceOf[str], ...] = ()
-    repo: StrictStr | None = None
-    created_at: Time = ""
-
-    @classmethod
-    def of(
-        cls, prediction: Prediction, verdict: Verdict, facts: Mapping[str, Any]
-    ) -> VerdictFile:
-        """Return the file of the verdict on a prediction; ``facts`` are those of ``facts_of``."""
-        return cls(
-            **{name: getattr(verdict, name) for name in _OF_VERDICT},
-            resolved=verdict.status is VerdictStatus.RESOLVED,
-            official=verdict.official,
+    def on(self, prediction: Prediction, facts: Mapping[str, Any]) -> Verdict:
+        """Return it as the file of ``prediction`` has it; ``facts`` are those of ``facts_of``."""
+        return self.but(
             patch_sha256=prediction.patch_sha256,
             dropped_files=prediction.dropped,
             **facts,
         )
 
-    @property
-    def verdict(self) -> Verdict:
-        return Verdict(**{name: getattr(self, name) for name in _OF_VERDICT})
-
     def write(self, path: Path) -> None:
-        write_json_atomic(path, self.model_dump())
-
-
-NO_VERDICT = VerdictFile(
-    instance_id="", status=VerdictStatus.NOT_EVALUATED, evaluator=""
-)
-_OF_VERDICT = (
-    "instance_id", "status", "evaluator", "reason", "image", "evaluated", "swebench", "tool",
-)  # fmt: skip
+        write_json_atomic(path, self.as_json())
 
 
 def save_verdict(
@@ -176,7 +153,7 @@ def save_verdict(
 ) -> None:
     """Write a verdict, and its log and report under ``logs/<run>/``."""
     facts = facts_of(evaluation) if evaluation else {}
-    VerdictFile.of(prediction, verdict, facts).write(verdict_path(store, prediction))
+    verdict.on(prediction, facts).write(verdict_path(store, prediction))
     # Files of an earlier patch must not be taken for those of this patch.
     log, report = eval_log(store, prediction), eval_report(store, prediction)
     log.unlink(missing_ok=True)
@@ -239,31 +216,51 @@ def log_name(instance_id: str, model_name_or_path: str) -> str:
 def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     """Return the saved verdict on this patch, or the one in a prediction of the older layout."""
     path = verdict_path(store, prediction)
-    saved = read_verdict_file(path)
+    saved = read_verdict(path)
     if saved is not None and saved.patch_sha256 == prediction.patch_sha256:
-        if (name := saved.instance_id) != prediction.instance_id:
-            words = (
-                f"is the verdict on {shown(name)}, and not on {prediction.instance_id}"
-            )
+        if saved.instance_id != prediction.instance_id:
+            name = shown(saved.instance_id)
+            words = f"is the verdict on {name}, and not on {prediction.instance_id}"
             raise damage_at(path, ("instance_id",), words, FIX)
-        return saved.verdict
+        return saved
     if prediction.resolved is None:
         return None
-    status = VerdictStatus.RESOLVED if prediction.resolved else VerdictStatus.UNRESOLVED
-    return Verdict(prediction.instance_id, status, "as recorded in the prediction")
+    status = VerdictStatus.UNRESOLVED
+    if prediction.resolved:
+        status = VerdictStatus.RESOLVED
+    return Verdict(
+        instance_id=prediction.instance_id,
+        status=status,
+        evaluator="as recorded in the prediction",
+    )
+
+
+def not_evaluated(instance_id: str, evaluator: str, reason: str) -> Verdict:
+    return Verdict(
+        instance_id=instance_id,
+        status=VerdictStatus.NOT_EVALUATED,
+        evaluator=evaluator,
+        reason=reason,
+    )
 
 
 def presumed(prediction: Prediction) -> Verdict:
-    empty = not prediction.patch.strip() and prediction.patch_known
-    status = VerdictStatus.EMPTY if empty else VerdictStatus.NOT_EVALUATED
-    why = "" if prediction.patch_known else "its files hold no patch"
-    return Verdict(prediction.instance_id, status, "none", why)
+    """Return the verdict without an evaluation: an empty patch resolves nothing."""
+    status = VerdictStatus.NOT_EVALUATED
+    if not prediction.patch.strip() and prediction.patch_known:
+        status = VerdictStatus.EMPTY
+    return Verdict(
+        instance_id=prediction.instance_id,
+        status=status,
+        evaluator="none",
+        reason="" if prediction.patch_known else "its files hold no patch",
+    )
 
 
-def read_verdict_file(path: Path) -> VerdictFile | None:
-    """Return the content of a verdict file, on any patch; None if there is none."""
+def read_verdict(path: Path) -> Verdict | None:
+    """Return the verdict in a file, on any patch; None if there is none."""
     try:
-        return VerdictFile.model_validate(read_object(path, FIX))
+        return Verdict.model_validate(read_object(path, FIX))
     except FileNotFoundError:
         return None
     except ValidationError as error:

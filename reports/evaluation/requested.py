@@ -8,7 +8,7 @@ from functools import cached_property
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.instances.dataset import BUNDLED, Dataset, load_dataset
 from bench.instances.instance import split_row
@@ -17,21 +17,21 @@ from core.plaintext import Say, counted, some
 from environments.docker.engine import connect
 from environments.docker.images import holds
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.data.jsonvalues import mapping
 from reports.data.predictions import Prediction, run_id
 from reports.data.rundata import RunData, rounds
 from reports.data.verdicts import (
     MANUAL_TOOLS,
     Verdict,
-    VerdictStatus,
     forget_others,
     known_verdict,
+    not_evaluated,
     presumed,
     save_verdict,
 )
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Tasks
 from reports.evaluation.evaluators.choice import make_evaluator
 from reports.statistics.denominators import DatasetSplit, split_of
+from runs.description import DatasetFacts, Run
 from runs.storage.manifest import timestamp
 from runs.storage.store import RunStore
 
@@ -51,7 +51,7 @@ _WITHOUT_IMAGES = (
 class RequestedEvaluation:
     store: RunStore
     options: ReportOptions
-    described: Mapping[str, Any]
+    described: Run
     say: Say
 
     @property
@@ -60,7 +60,7 @@ class RequestedEvaluation:
         if self.options.evaluator is not None:
             return self.options.evaluator
         # One's own repository has no hidden tests.
-        own = mapping(self.described.get("options")).get("repo")
+        own = self.described.options.get("repo")
         if self.options.only_reads or own:
             return EvaluatorKind.NONE
         from environments.docker.engine import engine_answers
@@ -120,16 +120,12 @@ class RequestedEvaluation:
     @cached_property
     def dataset(self) -> Dataset:
         name = self._dataset_name or "lite"
-        revision = (
-            "" if self.options.dataset else str(self._recorded.get("revision") or "")
-        )
+        revision = "" if self.options.dataset else (self._recorded.revision or "")
         asked = f"{name}@{revision}" if revision else name
-        return load_dataset(
-            asked, self._split_name, str(self._recorded.get("config") or "")
-        )
+        return load_dataset(asked, self._split_name, self._recorded.config or "")
 
     def official_ids(self) -> Mapping[str, str]:
-        return self.dataset.official_ids if self._recorded.get("neutral_ids") else {}
+        return self.dataset.official_ids if self._recorded.neutral_ids else {}
 
     def dataset_at_hand(self) -> Dataset | None:
         """Return the dataset if it is local or needed: statistics do not depend on it."""
@@ -142,16 +138,16 @@ class RequestedEvaluation:
         return split_of(name, self._split_name, rows)
 
     @property
-    def _recorded(self) -> Mapping[str, Any]:
-        return self.described.get("dataset") or {}
+    def _recorded(self) -> DatasetFacts:
+        return self.described.dataset
 
     @property
     def _dataset_name(self) -> str:
-        return str(self.options.dataset or self._recorded.get("name") or "")
+        return self.options.dataset or self._recorded.name or ""
 
     @property
     def _split_name(self) -> str:
-        return str(self.options.split or self._recorded.get("split") or "test")
+        return self.options.split or self._recorded.split or "test"
 
 
 def _patches(count: int) -> str:
@@ -248,7 +244,7 @@ class RunEvaluation:
             if not prediction.patch.strip():
                 yield presumed(prediction)
         for name, reason in unknown.items():
-            yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
+            yield not_evaluated(name, evaluator.name, reason)
         tasks = [task for task in tasks if task.prediction.patch.strip()]
         if not tasks:
             return
@@ -256,7 +252,7 @@ class RunEvaluation:
         for part in self.batches(tasks):
             missing = evaluator.prepare(part)
             for name, reason in missing.items():
-                yield Verdict(name, VerdictStatus.NOT_EVALUATED, evaluator.name, reason)
+                yield not_evaluated(name, evaluator.name, reason)
             ready = [task for task in part if task.instance_id not in missing]
             if ready:
                 name = run_id(self.store, [task.prediction for task in ready])
@@ -301,4 +297,4 @@ class RunEvaluation:
 
 def _stamped(verdict: Verdict) -> Verdict:
     grader = "" if verdict.tool else version("swebench")
-    return replace(verdict, evaluated=timestamp(), swebench=grader)
+    return verdict.but(evaluated=timestamp(), swebench=grader)

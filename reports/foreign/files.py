@@ -19,10 +19,10 @@ from core.parsing.untrusted import (
     read_json,
     read_object,
 )
-from reports.data.jsonvalues import objects, text, whole
-from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
-from reports.foreign.model import TOOL, Action, AgentStep
+from reports.data.jsonvalues import dollars, mapping, objects, text, whole
+from reports.foreign.model import TOOL, UNKNOWN_TOTALS, Action, AgentStep
 from runs.keys import is_safe_key, shown
+from runs.records import Totals
 
 FIX = "fix it, or move it away"
 _MOST_FILES = 100_000
@@ -183,6 +183,13 @@ def answer(message: Mapping[str, Any], key: str = "tool_call_id") -> tuple[Actio
     return (Action("", {}, text(message.get(key))),)
 
 
+def totals_of(value: object) -> Totals:
+    """Return the totals in a value of a file; None where one is unknown."""
+    values = mapping(value)
+    counts = {name: whole(values.get(name)) for name in UNKNOWN_TOTALS.counts()}
+    return Totals(**counts, cost=dollars(values.get("cost")))
+
+
 def as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -193,7 +200,7 @@ def message_step(
     role: str = "",
     actions: Sequence[Action] = (),
     reasoning: str = "reasoning_content",
-    totals: StepTotals = UNKNOWN_TOTALS,
+    totals: Totals = UNKNOWN_TOTALS,
 ) -> AgentStep:
     """Return a message in OpenAI's form as a step; a tool's has the action that it answers.
 

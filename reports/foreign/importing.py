@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -17,7 +17,6 @@ from core.errors import UserError
 from core.hashing import sha256_of
 from core.money import as_number, in_words
 from core.plaintext import Say, counted, one_line
-from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
 from reports.foreign.files import RunFiles, as_text
 from reports.foreign.model import (
@@ -44,9 +43,9 @@ def import_run(path: Path, out: Path, name: str, say: Say) -> RunStore:
         "-.+"
     )
     store = RunStore(out, shown or "imported")
-    described = (
-        mapping((store.raw_run()).get(IMPORTED)) if store.folder.exists() else {}
-    )
+    described: Mapping[str, Any] = {}
+    if store.folder.exists():
+        described = (store.read_run() or Run()).imported or {}
     print_ = fingerprint(path)
     if described.get("path") == str(path) and described.get("fingerprint") == print_:
         return store

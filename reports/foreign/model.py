@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from core.money import total
-from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
+from runs.records import Totals
 
 ASSISTANT, TOOL = "assistant", "tool"
+UNKNOWN_TOTALS = Totals()
 
 
 class RunLayout(str, Enum):
@@ -48,7 +49,7 @@ class AgentStep:
     reasoning: str = ""
     actions: tuple[Action, ...] = ()
     observations: tuple[Observation, ...] = ()
-    totals: StepTotals = UNKNOWN_TOTALS
+    totals: Totals = UNKNOWN_TOTALS
     seconds: float | None = None
     lane: int = 0  # the number of its conversation in the attempt
 
@@ -62,7 +63,7 @@ class AgentAttempt:
     attempt: int  # its number over the instance, from 1
     model: str | None
     steps: tuple[AgentStep, ...] | None  # None if the format holds no conversation
-    totals: StepTotals
+    totals: Totals
     patch: str | None  # None if the format holds none; empty if the agent left none
     exit_status: str | None
     seconds: float | None = None
@@ -108,7 +109,7 @@ class AttemptedRun:
     agent: str = ""  # its name and version, where they are known
 
 
-def summed(steps: Sequence[AgentStep]) -> StepTotals:
+def summed(steps: Sequence[AgentStep]) -> Totals:
     """Return the totals of all steps by the model; a value that one lacks is unknown."""
     every = [step.totals for step in steps if step.by_model]
     if not every:
@@ -120,7 +121,7 @@ def summed(steps: Sequence[AgentStep]) -> StepTotals:
         n: None if None in each else sum(filter(None, each))
         for n, each in columns.items()
     }
-    return StepTotals(**sums, cost=total(totals.cost for totals in every))
+    return Totals(**sums, cost=total(totals.cost for totals in every))
 
 
 def folded(steps: Sequence[AgentStep]) -> tuple[AgentStep, ...]:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from reports.data.jsonvalues import mapping, objects, text, whole
-from reports.data.rundata import (
-    UNKNOWN_TOTALS,
-    AttemptData,
-    CallData,
-    InstanceData,
-    RunData,
-    read_run,
-    totals_of_calls,
-)
-from reports.foreign.files import message_step
+from llm.chat import Message, Reply
+from reports.data.rundata import InstanceData, RunData, read_instance, read_run
+from reports.foreign.files import action_of
 from reports.foreign.model import (
     ASSISTANT,
+    TOOL,
+    UNKNOWN_TOTALS,
+    Action,
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
@@ -26,6 +19,7 @@ from reports.foreign.model import (
     RunLayout,
     folded,
 )
+from runs.records import Attempt, Totals
 from runs.storage.store import RunStore
 
 OUTCOMES = ("edit_outcome", "lint_outcome", "test_outcome")
@@ -34,67 +28,78 @@ OUTCOMES = ("edit_outcome", "lint_outcome", "test_outcome")
 def ours_of(store: RunStore) -> AttemptedRun:
     """Return a run of ours; trajectories are read when its instances are iterated over."""
     run = read_run(store)
-    versions = mapping(run.described.get("versions"))
-    imported = mapping(run.described.get("imported"))
-    agent = text(imported.get("agent")) or text(imported.get("layout"))
-    own = f"{RunLayout.OURS.value} {text(versions.get('harness'))}".strip()
+    imported = run.described.imported or {}
+    agent = str(imported.get("agent") or imported.get("layout") or "")
+    if not agent:
+        version = run.described.versions.get("harness") or ""
+        agent = f"{RunLayout.OURS.value} {version}".strip()
     instances = (_instance(store, run, one) for one in run.instances)
-    return AttemptedRun(
-        store.run, store.folder, RunLayout.OURS, instances, agent or own
-    )
+    return AttemptedRun(store.run, store.folder, RunLayout.OURS, instances, agent)
 
 
 def _instance(
     store: RunStore, run: RunData, instance: InstanceData
 ) -> AttemptedInstance:
-    name = instance.instance_id
-    trajectory = store.raw_trajectory(name)
-    raw = {whole(a.get("attempt")): a for a in objects(trajectory.get("attempts"))}
+    path = store.prediction(instance.instance_id)
+    whole = read_instance(store, path, run.models)
     return AttemptedInstance(
-        instance_id=name,
+        instance_id=instance.instance_id,
         label=run.model_name_or_path,
-        attempts=tuple(_attempt(a, raw.get(a.attempt)) for a in instance.attempts),
-        winner=instance.winner,
+        attempts=tuple(map(_attempt, whole.attempts)),
+        winner=instance.winner.attempt if instance.winner else None,
         resolved=instance.resolved if instance.patch.strip() else None,
         reason=instance.reason,
-        status=instance.status,
+        status=str(instance.status),
     )
 
 
-def _attempt(data: AttemptData, raw: Mapping[str, Any] | None) -> AgentAttempt:
-    messages = objects(raw.get("messages")) if raw else []
+def _attempt(attempt: Attempt) -> AgentAttempt:
     known = {
-        "edit_format": data.edit_format,
-        "try": data.try_,
-        "reflections": data.reflections,
-        **dict(zip(OUTCOMES, (data.edit, data.lint, data.test), strict=True)),
-        "added_files": list(data.added_files),
-        "edits_test_configuration": data.edits_test_configuration,
+        "edit_format": attempt.edit_format,
+        "try": attempt.try_,
+        "reflections": attempt.reflections,
+        "edit_outcome": attempt.edit_outcome,
+        "lint_outcome": attempt.lint_outcome,
+        "test_outcome": attempt.test_outcome,
+        "added_files": list(attempt.added_files),
+        "edits_test_configuration": attempt.edits_test_configuration,
     }
-    steps = tuple(_steps(messages, data.calls)) if messages else None
+    messages = attempt.messages or ()
+    steps = tuple(_steps(messages, attempt.calls or ())) if messages else None
     return AgentAttempt(
-        attempt=data.attempt,
-        model=data.model or None,
+        attempt=attempt.attempt,
+        model=attempt.label or None,
         steps=steps,
-        totals=data.sums,
-        patch=data.submittable_patch if data.patch_known else None,
-        exit_status=data.status,
-        seconds=data.seconds,
-        error=data.error,
-        known={} if data.totals else known,
+        totals=attempt.sums,
+        patch=attempt.patch if attempt.patch_known else None,
+        exit_status=str(attempt.status),
+        seconds=attempt.seconds,
+        error=attempt.error,
+        known={} if attempt.totals else known,
     )
 
 
-def _steps(
-    messages: Sequence[Mapping[str, Any]], calls: Sequence[CallData]
-) -> Iterator[AgentStep]:
+def _steps(messages: Sequence[Message], calls: Sequence[Reply]) -> Iterator[AgentStep]:
     """Yield the messages as steps; each reply has its call's tokens where there are as many."""
-    replies = sum(message.get("role") == ASSISTANT for message in messages)
+    replies = sum(message.role == ASSISTANT for message in messages)
     waiting = iter(calls if replies == len(calls) else ())
-    found = []
+    steps = []
     for message in messages:
-        call = next(waiting, None) if message.get("role") == ASSISTANT else None
-        totals = totals_of_calls([call]) if call else UNKNOWN_TOTALS
-        step = message_step(message, reasoning="reasoning", totals=totals)
-        found.append(replace(step, seconds=call.seconds) if call else step)
-    yield from folded(found)
+        call = next(waiting, None) if message.role == ASSISTANT else None
+        actions = tuple(
+            action_of(made.name, made.arguments, made.id) for made in message.tool_calls
+        )
+        if message.role == TOOL:
+            actions = (Action("", {}, message.tool_call_id),)
+        steps.append(
+            AgentStep(
+                role=message.role or "unknown",
+                text=message.content,
+                reasoning=message.reasoning,
+                actions=actions,
+                totals=Totals.of([call]) if call else UNKNOWN_TOTALS,
+                seconds=call.seconds if call else None,
+                lane=message.lane,
+            )
+        )
+    yield from folded(steps)

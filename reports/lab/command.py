@@ -89,7 +89,8 @@ def lab_lines(report: LabReport, data: LabData) -> Iterator[str]:
     if missing := len(data.instances) * most - attempts:
         never = counted(missing, "attempt was", "attempts were")
         yield f"\n{never} never made: a policy that asks for one ends."
-    if unknown := sum(made.resolved is None for made in data.attempts):
+    verdicts = [one for each in data.instances for one in each.resolved.values()]
+    if unknown := verdicts.count(None):
         lack = counted(unknown, "attempt has", "attempts have")
         yield f"\n{lack} no verdict; `report.py RUN --all-attempts` evaluates them."
     if any(each.unknown for each in report.policies):

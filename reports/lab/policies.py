@@ -34,7 +34,7 @@ class Seen:
     Attributes:
         turns: those of the run, in its order; for the policy ``random`` in a random one.
         made: the turns so far.
-        tried: what they gave; ``candidate.attempt`` is the place in this order, from 1.
+        tried: what they gave; ``attempt.attempt`` is the place in this order, from 1.
     """
 
     turns: tuple[ModelTurn, ...]
@@ -83,13 +83,13 @@ def least_bad(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
     """Select as ``bench.attempts.candidates.choose``: a plausible attempt, else the least bad."""
 
     def key(one: Tried) -> tuple[int, ...]:
-        candidate = one.candidate
+        candidate = one.attempt
         if candidate.plausible and not candidate.suspect:
             untested = require_tests and not candidate.test_outcome
             return 0, candidate.edits_test_configuration, untested
         return 1, *rank(candidate)[:-1]
 
-    usable = [one for one in tried if one.candidate.usable]
+    usable = [one for one in tried if one.attempt.usable]
     best = min(map(key, usable), default=None)
     return [one for one in usable if key(one) == best]
 
@@ -100,13 +100,13 @@ def most_agreed(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
     Of the plausible attempts, else all with a patch; of equally large classes the least bad.
     """
     if any(one.passed is not None for one in tried):
-        candidates = [one.candidate for one in tried]
+        candidates = [one.attempt for one in tried]
         choice = choose_by_evidence(
             candidates, _evidence(tried), require_tests=require_tests
         )
-        return [one for one in tried if one.candidate == choice.winner]
-    good = [t for t in tried if is_enough(t.candidate, require_tests=require_tests)]
-    pool = good or [one for one in tried if one.candidate.usable]
+        return [one for one in tried if one.attempt == choice.winner]
+    good = [t for t in tried if is_enough(t.attempt, require_tests=require_tests)]
+    pool = good or [one for one in tried if one.attempt.usable]
     classes = Counter(one.equals for one in pool)
     best = [one for one in pool if classes[one.equals] == max(classes.values())]
     return least_bad(best, require_tests)
@@ -119,13 +119,13 @@ def _evidence(tried: Sequence[Tried]) -> Evidence:
     classes = [
         CandidateClass(
             id=key,
-            attempts=tuple(one.candidate.attempt for one in same),
-            models=tuple(dict.fromkeys(one.model for one in same)),
+            attempts=tuple(one.attempt.attempt for one in same),
+            models=tuple(dict.fromkeys(one.attempt.label for one in same)),
         )
         for key, same in found.items()
     ]
     passed = {key: same[0].passed or frozenset() for key, same in found.items()}
-    failing = {one.candidate.attempt: one.failing for one in tried if one.failing}
+    failing = {one.attempt.attempt: one.failing for one in tried if one.failing}
     return Evidence.of_passed(classes, passed, failing)
 
 
@@ -145,13 +145,13 @@ def until(
         if turn not in seen.made
     ]
     full = most is not None and len(seen.tried) >= most
-    poor = usd is not None and known_sum(one.cost for one in seen.tried) >= usd
-    candidates = [one.candidate for one in seen.tried]
+    poor = usd is not None and known_sum(one.attempt.cost for one in seen.tried) >= usd
+    candidates = [one.attempt for one in seen.tried]
     ended = stop_reason(candidates, stop, require_tests=seen.require_tests)
     if left and not (full or poor or ended):
         return left[0]
     best = select(seen.tried, seen.require_tests)
-    return Chosen(min((one.candidate.attempt for one in best), default=0))
+    return Chosen(min((one.attempt.attempt for one in best), default=0))
 
 
 def only(seen: Seen, model: str) -> Decision:

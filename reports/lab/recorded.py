@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from core.money import total
-from reports.data.jsonvalues import mapping
-from reports.data.rundata import AttemptData, CallData, InstanceData, RunData
+from llm.chat import Reply
+from reports.data.rundata import InstanceData, RunData
 from reports.statistics.collect import UNFINISHED
 from runs.records import Attempt
 
@@ -26,27 +26,16 @@ class Tried:
     """An attempt as policies see it.
 
     Attributes:
+        attempt: its number is its place among those that were tried.
         equals: the key of its class of equal patches; empty without a patch.
         passed: ids of the valid scripts that it passes; None if none were run.
         failing: the number of tests that newly fail, where that is recorded.
     """
 
-    candidate: Attempt
-    model: str
-    cost: Decimal | None
+    attempt: Attempt
     equals: str = ""
     passed: frozenset[str] | None = None
     failing: int | None = None
-
-
-@dataclass(frozen=True)
-class MadeAttempt:
-    """A recorded attempt; None where the recording does not say. Policies see ``tried`` alone."""
-
-    tried: Tried
-    seconds: float | None
-    calls: int | None
-    resolved: bool | None
 
 
 @dataclass(frozen=True)
@@ -55,6 +44,7 @@ class LabInstance:
 
     Attributes:
         made: its attempts; a turn that is missing was never made.
+        resolved: by turn, by the verdict on its patch; policies do not see it.
         own: the turns of the first run.
         own_resolved: whether the first run's prediction resolved it.
         valid_scripts: None if the run has no evidence.
@@ -62,11 +52,12 @@ class LabInstance:
     """
 
     instance_id: str
-    made: Mapping[ModelTurn, MadeAttempt]
+    made: Mapping[ModelTurn, Tried]
+    resolved: Mapping[ModelTurn, bool | None]
     own: tuple[ModelTurn, ...]
     own_resolved: bool | None
     valid_scripts: frozenset[str] | None
-    writers: tuple[CallData, ...] = ()
+    writers: tuple[Reply, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,21 +70,23 @@ class LabData:
     require_tests: bool
 
     @property
-    def attempts(self) -> tuple[MadeAttempt, ...]:
+    def attempts(self) -> tuple[Attempt, ...]:
         return tuple(
-            made for instance in self.instances for made in instance.made.values()
+            tried.attempt
+            for instance in self.instances
+            for tried in instance.made.values()
         )
 
     @property
     def mean_cost(self) -> Decimal | None:
         """Dollars of an attempt on average; None if one of them is unknown."""
-        costs = total(made.tried.cost for made in self.attempts)
+        costs = total(attempt.cost for attempt in self.attempts)
         return (
             costs / len(self.attempts) if costs is not None and self.attempts else None
         )
 
 
-_Known = dict[ModelTurn, tuple[InstanceData, AttemptData]]
+_Known = dict[ModelTurn, tuple[InstanceData, Attempt]]
 
 
 def lab_data(runs: Sequence[RunData]) -> LabData:
@@ -114,7 +107,7 @@ def lab_data(runs: Sequence[RunData]) -> LabData:
     instances = (
         _instance(name, known, turns, own.get(name)) for name, known in found.items()
     )
-    tested = mapping(runs[0].described.get("config")).get("require_tests") is True
+    tested = runs[0].described.configuration.require_tests
     return LabData(
         " + ".join(run.name for run in runs), tuple(instances), turns, tested
     )
@@ -122,12 +115,12 @@ def lab_data(runs: Sequence[RunData]) -> LabData:
 
 def _turns(
     instance: InstanceData, known: _Known
-) -> Iterator[tuple[ModelTurn, AttemptData]]:
+) -> Iterator[tuple[ModelTurn, Attempt]]:
     taken = {*known}
     for attempt in instance.attempts:
         if attempt.status in UNFINISHED:
             continue  # it says nothing, as if it had never been made
-        turn = ModelTurn(attempt.model, attempt.try_)
+        turn = ModelTurn(attempt.label, attempt.try_)
         while (
             turn in taken
         ):  # by an earlier run, or in files that give all attempts one number
@@ -142,24 +135,30 @@ def _instance(
     # Classes of evidence are those of one run.
     alone = own and all(instance is own for instance, _ in known.values())
     evidence = own.evidence if own and alone else None
-    made: dict[ModelTurn, MadeAttempt] = {}
+    made: dict[ModelTurn, Tried] = {}
+    resolved: dict[ModelTurn, bool | None] = {}
     texts: dict[str, str] = {}
     for turn, (instance, attempt) in known.items():
-        key, passed = _class_of(attempt.submittable_patch, texts), None
+        key, passed, failing = _class_of(attempt.patch, texts), None, None
+        if evidence:
+            failing = evidence.failing.get(attempt.attempt)
         if evidence and key:
             same = evidence.class_of(attempt.attempt)
             key = same.id if same else f"text {key}"
             passed = evidence.passed(key)
-        candidate = attempt.candidate.at(turns.index(turn) + 1)
-        failing = evidence.failing.get(attempt.attempt) if evidence else None
-        tried = Tried(candidate, attempt.model, attempt.cost, key, passed, failing)
-        resolved = instance.resolved_by(attempt)
-        made[turn] = MadeAttempt(tried, attempt.seconds, attempt.sums.calls, resolved)
+        placed = attempt.at(turns.index(turn) + 1)
+        made[turn] = Tried(placed, key, passed, failing)
+        resolved[turn] = instance.resolved_by(attempt)
     first = tuple(turn for turn, (instance, _) in known.items() if instance is own)
     scripts = frozenset(evidence.valid) if evidence else None
-    written = own.writers if own else ()
     return LabInstance(
-        name, made, first, own.resolved if own else None, scripts, written
+        instance_id=name,
+        made=made,
+        resolved=resolved,
+        own=first,
+        own_resolved=own.resolved if own else None,
+        valid_scripts=scripts,
+        writers=own.script_calls if own else (),
     )
 
 

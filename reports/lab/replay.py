@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from reports.data.rundata import CallData
+from llm.chat import Reply
 from reports.lab.policies import Chosen, Policy, Seen, Select, least_bad, most_agreed
-from reports.lab.recorded import LabData, LabInstance, MadeAttempt, ModelTurn
+from reports.lab.recorded import LabData, LabInstance, ModelTurn, Tried
 from reports.statistics.methods import (
     SEED,
     MeanComparison,
@@ -147,27 +147,27 @@ def _orders(data: LabData, samples: int) -> int:
 
 
 def _walk(policy: Policy, instance: LabInstance, seen: Seen) -> list[float]:
-    made: list[MadeAttempt] = []
+    made: list[Tried] = []
+    resolved: list[bool | None] = []
     while True:
         # One candidate needs no scripts.
         paid = instance.writers if policy.scripts and len(made) > 1 else ()
         step = policy.decide(seen)
         if isinstance(step, Chosen):
-            chosen = made[step.attempt - 1].resolved if step.attempt else False
+            chosen = resolved[step.attempt - 1] if step.attempt else False
             return _walked(made, chosen, paid)
-        attempt = instance.made.get(step)
-        if attempt is None:
+        tried = instance.made.get(step)
+        if tried is None:
             return _walked(made, None, paid, lacks=True)
-        made.append(attempt)
-        candidate = attempt.tried.candidate.at(len(made))
-        tried = (*seen.tried, replace(attempt.tried, candidate=candidate))
-        seen = replace(seen, made=(*seen.made, step), tried=tried)
+        made.append(replace(tried, attempt=tried.attempt.at(len(made) + 1)))
+        resolved.append(instance.resolved[step])
+        seen = replace(seen, made=(*seen.made, step), tried=tuple(made))
 
 
 def _walked(
-    made: Sequence[MadeAttempt],
+    made: Sequence[Tried],
     resolved: bool | None,
-    writers: Sequence[CallData] = (),
+    writers: Sequence[Reply] = (),
     *,
     lacks: bool = False,
 ) -> list[float]:
@@ -176,13 +176,10 @@ def _walked(
             (float("nan") if value is None else float(value) for value in values), 0.0
         )
 
-    calls = summed(one.calls for one in made) + len(writers)
-    seconds = summed(
-        (*(one.seconds for one in made), *(call.seconds for call in writers))
-    )
-    dollars = summed(
-        (*(one.tried.cost for one in made), *(call.cost for call in writers))
-    )
+    attempts = [tried.attempt for tried in made]
+    calls = summed(one.sums.calls for one in attempts) + len(writers)
+    seconds = summed([one.seconds for one in [*attempts, *writers]])
+    dollars = summed([one.cost for one in [*attempts, *writers]])
     low, high = resolved is True, resolved is not False
     return [low, high, len(made), calls, dollars, seconds, lacks]
 
@@ -217,7 +214,7 @@ def _oracle(instance: LabInstance, data: LabData) -> list[float]:
 
 def _labels(instance: LabInstance, data: LabData) -> tuple[int, int]:
     """Return the number of turns that resolve an instance, and of those without an answer."""
-    found = [made.resolved for made in instance.made.values()]
+    found = list(instance.resolved.values())
     never = len(data.turns) - len(found)
     return found.count(True), found.count(None) + never
 
@@ -303,15 +300,16 @@ def _best_at(
     """Return the mean over sets of ``k`` turns; attempts that are equally good count in part."""
     lows, highs = [], []
     for turns in _sets(instance, data, k, samples):
-        labels: list[bool | None] = [
-            None
-        ]  # an attempt that was never made may be chosen or not
+        # An attempt that was never made may be chosen or not.
+        labels: list[bool | None] = [None]
         if all(turn in instance.made for turn in turns):
             made = [instance.made[turn] for turn in turns]
-            best = {
-                id(one) for one in select([m.tried for m in made], data.require_tests)
-            }
-            labels = [m.resolved for m in made if id(m.tried) in best] or [False]
+            best = {id(one) for one in select(made, data.require_tests)}
+            labels = []
+            for turn in turns:
+                if id(instance.made[turn]) in best:
+                    labels.append(instance.resolved[turn])
+            labels = labels or [False]
         lows.append(labels.count(True) / len(labels))
         highs.append((len(labels) - labels.count(False)) / len(labels))
     return fmean(lows), fmean(highs)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from core.hashing import sha256_of
 from core.money import column
 from core.plaintext import shortened
-from reports.data.jsonvalues import mapping, objects, text, whole
-from reports.data.rundata import AttemptData, InstanceData, totals_of_calls
+from llm.chat import Message
+from reports.data.rundata import InstanceData
+from runs.records import Attempt, InstanceResult
 from runs.storage.store import RunStore
 
 _START = 90
@@ -38,36 +38,30 @@ class MessageView:
         return shortened(self.content[: 4 * _START], _START)
 
 
-def conversations(trajectory: Mapping[str, Any]) -> dict[int, tuple[MessageView, ...]]:
+def conversations(
+    trajectory: InstanceResult | None,
+) -> dict[int, tuple[MessageView, ...]]:
     """Return the messages by attempt number; repeated texts refer to their first message."""
     seen: dict[str, MessageView] = {}
-    return {
-        number: tuple(_messages(number, objects(attempt.get("messages")), seen))
-        for attempt in objects(trajectory.get("attempts"))
-        if (number := whole(attempt.get("attempt")))
-    }
+    views = {}
+    for attempt in trajectory.attempts if trajectory else ():
+        messages = attempt.messages or ()
+        views[attempt.attempt] = tuple(_messages(attempt.attempt, messages, seen))
+    return views
 
 
 def _messages(
-    attempt: int, messages: Iterable[Mapping[str, Any]], seen: dict[str, MessageView]
+    attempt: int, messages: Iterable[Message], seen: dict[str, MessageView]
 ) -> Iterator[MessageView]:
     for number, message in enumerate(messages, 1):
-        content = _content(message)
-        role = text(message.get("role")) or "unknown"
-        if lane := whole(message.get("lane")):
-            role += f", conversation {lane + 1}"
+        calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+        content = "\n".join(part for part in (message.content, *calls) if part)
+        role = message.role or "unknown"
+        if message.lane:
+            role += f", conversation {message.lane + 1}"
         view = MessageView(attempt, number, role, content, seen.get(content))
         seen.setdefault(content, view)
         yield view
-
-
-def _content(message: Mapping[str, Any]) -> str:
-    parts = [text(message.get("content"))]
-    for call in objects(message.get("tool_calls")):
-        # The older protocol nests the name and the arguments in `function`.
-        called = {**call, **mapping(call.get("function"))}
-        parts.append(f"{text(called.get('name'))}({text(called.get('arguments'))})")
-    return "\n".join(part for part in parts if part)
 
 
 def issue_in(views: Mapping[int, tuple[MessageView, ...]]) -> str:
@@ -87,26 +81,18 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,150}")
 class AttemptView:
     """One attempt with its conversation; ``resolved`` by the verdict on its own patch, if any."""
 
-    data: AttemptData
+    data: Attempt
     chosen: bool
     messages: tuple[MessageView, ...]
     resolved: bool | None = None
     cost_words: str = ""
 
     @property
-    def outcomes(self) -> tuple[tuple[str, bool | None], ...]:
-        return (
-            ("edit", self.data.edit),
-            ("lint", self.data.lint),
-            ("tests", self.data.test),
-        )
-
-    @property
     def tokens(self) -> tuple[int | None, ...] | None:
         """Prompt, cached and completion tokens of all calls; None if one is unknown."""
         if not self.data.totals and not self.data.calls:
             return None
-        sums = self.data.totals or totals_of_calls(self.data.calls)
+        sums = self.data.sums
         counts = (sums.prompt_tokens, sums.cached_tokens, sums.completion_tokens)
         return None if None in counts else counts
 
@@ -140,7 +126,7 @@ class InstanceView:
             else ()
         )
         for attempt in self.attempts:
-            yield from (attempt.data.patch, attempt.data.error)
+            yield from (attempt.data.model_patch, attempt.data.error)
             yield from (m.content for m in attempt.messages if m.same_as is None)
 
 
@@ -151,13 +137,12 @@ def view_instance(
     name = instance.instance_id
     # An id with `..` or `/` could name a file outside the folder.
     safe = _SAFE_NAME.fullmatch(name) is not None
-    trajectory = store.raw_trajectory(name) if safe else {}
-    messages = conversations(trajectory)
+    messages = conversations(store.read_trajectory(name) if safe else None)
     costs = column([data.cost for data in instance.attempts])
     attempts = tuple(
         AttemptView(
             data,
-            data.attempt == instance.winner,
+            data is instance.winner,
             messages.get(data.attempt, ()),
             instance.resolved_by(data),
             cost,

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from bench.instances.validity import states_in_words
 from core.money import UNKNOWN, column, dollars, in_words
 from core.plaintext import counted
-from reports.data.jsonvalues import mapping
 from reports.data.rundata import InstanceData, RunData
 from reports.pages.instance import page_name
 from reports.pages.markdown import (
@@ -109,8 +108,8 @@ def _rows(run: RunData, folder: str) -> tuple[InstanceRow, ...]:
             page=f"{folder}/{page_name(instance.instance_id)}",
             status=instance.status,
             attempts=len(instance.attempts),
-            chosen=instance.winner,
-            model=instance.model or "",
+            chosen=instance.winner.attempt if instance.winner else None,
+            model=instance.model,
             cost=instance.cost,
             verdict=verdict_mark(instance),
             marked=instance.edits_test_configuration,
@@ -143,7 +142,8 @@ def verdict_mark(instance: InstanceData) -> VerdictMark:
 
 def _notes(run: RunData, stats: RunStats) -> Iterator[str]:
     counts = stats.counts
-    if count := len(mapping(mapping(run.described.get("only_valid")).get("left_out"))):
+    left_out = run.described.only_valid.get("left_out")
+    if isinstance(left_out, dict) and (count := len(left_out)):
         left = counted(count, "instance")
         yield f"Left out of the run by --only-valid: {left}. The score is one of the others."
     if counts.not_evaluated:

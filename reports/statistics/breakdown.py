@@ -71,7 +71,7 @@ def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
     for i in run.instances:
         members.setdefault((i.attempt, i.model or UNKNOWN), []).append(i)
         for a in i.attempts:
-            members.setdefault((a.attempt, a.model or UNKNOWN), [])
+            members.setdefault((a.attempt, a.label or UNKNOWN), [])
     good, rows = resolved_among(run.instances), []
     for attempt, model in sorted(members):
         own = members[attempt, model]

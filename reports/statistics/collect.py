@@ -10,8 +10,7 @@ from decimal import Decimal
 from bench.attempts.candidates import choose
 from core.money import Dollars, total
 from core.plaintext import shortened
-from reports.data.jsonvalues import mapping
-from reports.data.rundata import AttemptData, InstanceData, RunData
+from reports.data.rundata import InstanceData, RunData
 from reports.statistics.breakdown import (
     AttemptRow,
     Group,
@@ -25,7 +24,7 @@ from reports.statistics.breakdown import (
 )
 from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, scores
 from reports.statistics.methods import Share, mean_pass_at_k
-from runs.records import AttemptStatus
+from runs.records import Attempt, AttemptStatus
 
 UNFINISHED = {
     AttemptStatus.NOT_RECORDED,
@@ -80,7 +79,7 @@ def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
 
 def _sample_counts(
     instances: Sequence[InstanceData],
-    is_good: Callable[[InstanceData, AttemptData], bool | None],
+    is_good: Callable[[InstanceData, Attempt], bool | None],
 ) -> list[tuple[int, int]] | None:
     """Return the numbers of attempts and of good ones by instance; None if one is unknown."""
     counts = []
@@ -167,9 +166,9 @@ def gold_files(instances: Iterable[InstanceData]) -> GoldFiles:
         ),
         added_by_any=share(known, lambda i: [a.added_files for a in i.attempts]),
         edited_by_winner=share(
-            known, lambda i: [i.chosen.edited_files] if i.chosen else []
+            known, lambda i: [i.chosen.changed_files] if i.chosen else []
         ),
-        edited_by_any=share(known, lambda i: [a.edited_files for a in i.attempts]),
+        edited_by_any=share(known, lambda i: [a.changed_files for a in i.attempts]),
     )
 
 
@@ -215,12 +214,12 @@ def failures(run: RunData) -> Failures:
     """Return the reasons of ``run``, for successes as well."""
     reasons: dict[str, list[str]] = {}
     for i in run.instances:
-        reasons.setdefault(i.status, []).append(
-            i.chosen.status if i.chosen else "unknown"
+        reasons.setdefault(str(i.status), []).append(
+            str(i.chosen.status) if i.chosen else "unknown"
         )
     for entry in run.unfinished:
         reasons.setdefault(entry.status, []).append(shortened(entry.reason, 100))
-    resolved = Counter(i.status for i in run.instances if i.resolved)
+    resolved = Counter(str(i.status) for i in run.instances if i.resolved)
     missing = (
         i.verdict.reason if i.verdict else ""
         for i in run.instances
@@ -231,7 +230,7 @@ def failures(run: RunData) -> Failures:
             StatusRow(status, len(own), resolved[status], _ranked(own))
             for status, own in reasons.items()
         ),
-        attempts=_ranked(a.status for i in run.instances for a in i.attempts),
+        attempts=_ranked(str(attempt.status) for attempt in run.attempts),
         not_evaluated=_ranked(
             shortened(reason, 100) or "not evaluated yet" for reason in missing
         ),
@@ -271,7 +270,7 @@ def limited_runs(run: RunData) -> tuple[LimitedRun, ...]:
     """Return a run's resolved instances and dollars with at most 1, 2, … attempts per instance."""
     spent: Decimal | None = Decimal()
     before, rows = 0, []
-    tested = bool(mapping(run.described.get("config")).get("require_tests"))
+    tested = run.described.configuration.require_tests
     for number in sorted({a.attempt for i in run.instances for a in i.attempts}):
         verdicts = [
             _resolved_after(i, number, require_tests=tested) for i in run.instances
@@ -297,9 +296,7 @@ def _resolved_after(
         # The best of all attempts is also the best of any subset that holds it.
         return instance.resolved
     attempts = {a.attempt: a for a in instance.attempts if a.attempt <= number}
-    choice = choose(
-        [a.candidate for a in attempts.values()], require_tests=require_tests
-    )
+    choice = choose(list(attempts.values()), require_tests=require_tests)
     return (
         instance.resolved_by(attempts[choice.winner.attempt])
         if choice.winner
@@ -380,9 +377,9 @@ class _Divisors:
 
 
 def effort(run: RunData) -> Effort:
-    attempts = [attempt for instance in run.instances for attempt in instance.attempts]
+    attempts = run.attempts
     per = _Divisors(len(run.instances), resolved_among(run.instances))
-    outcomes = [attempt.edit for attempt in attempts if attempt.edit is not None]
+    outcomes = [one.edit_outcome for one in attempts if one.edit_outcome is not None]
     return Effort(
         attempts=per.amount([float(len(attempts))]),
         edit_errors=Share.made(outcomes.count(False), len(outcomes)),
@@ -396,7 +393,7 @@ def effort(run: RunData) -> Effort:
     )
 
 
-def _tokens(attempts: Iterable[AttemptData], name: str) -> Iterator[float | None]:
+def _tokens(attempts: Iterable[Attempt], name: str) -> Iterator[float | None]:
     """Yield the tokens of each call; None for calls and attempts without this information."""
     for attempt in attempts:
         if attempt.totals is not None:
@@ -404,7 +401,7 @@ def _tokens(attempts: Iterable[AttemptData], name: str) -> Iterator[float | None
             continue
         if attempt.edit_format is None:
             yield None
-        for call in attempt.calls:
+        for call in attempt.calls or ():
             yield None if call.usage is None else getattr(call.usage, name)
 
 

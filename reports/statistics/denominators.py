@@ -100,6 +100,6 @@ def scores(
         selected=Share.made(resolved, len(run.selected), known=known),
         split=whole if fits else None,
         split_name=split.name,
-        selection_known="selected" in run.described,
+        selection_known=run.described.selected is not None,
         valid=valid,
     )

@@ -94,21 +94,20 @@ def submission_command(
 
 
 def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
-    run = store.raw_run()
-    if not run:
+    run = store.read_run()
+    if run is None:
         raise UserError(
             f"{store.folder} has no run.json, so the leaderboard's checklist on the prompts cannot "
             "be answered: package runs of harness.py"
         )
-    described = run.get("dataset") or {}
-    name = str(given or described.get("name") or split.dataset)
+    name = given or run.dataset.name or split.dataset
     others = [s for s in Split if s is not split and name in (s.dataset, s.value)]
     if others:
         raise UserError(
             f"the run was made on {name}: submit it with --split {others[0].value}, not "
             f"{split.value}"
         )
-    return load_dataset(name, str(described.get("split") or "test"))
+    return load_dataset(name, run.dataset.split or "test")
 
 
 ENTRY = "entry"

@@ -9,7 +9,6 @@ from agent.named import named_agent
 from bench.instances.adapters.base import Row
 from bench.policy import SelectionRule
 from core.plaintext import one_line
-from reports.data.jsonvalues import mapping, objects, text
 from reports.data.predictions import IMPORTED
 from reports.data.provenance import provenance
 from reports.data.rundata import RunData
@@ -195,15 +194,15 @@ class Readme:
             yield f"Predictions that edit test configuration: {ids}.\n"
 
     def _checklist(self) -> Iterator[str]:
-        ours = IMPORTED not in self.run.described
+        ours = not self.run.described.is_imported
         box = "- [x]" if ours else "- [ ]"
         tests, hints = _HIDDEN_HALF
         web = "Does not have web browsing."
         if self.meta.web_browsing:
             measures = self.meta.web_measures.strip()
             web = f"Can browse the web, and could not look solutions up: {measures}"
-        config = mapping(self.run.described.get("config"))
-        if config.get("agent_allow_web"):
+        config = self.run.described.configuration
+        if config.agent_allow_web:
             web = (
                 "Does not have web browsing: not so, the run was made with --agent-allow-web, and "
                 "the agent could use what its provider searches or fetches."
@@ -213,19 +212,17 @@ class Readme:
         yield f"{box} Is a pass@1 submission: one prediction per instance.{made}"
         yield f"{box} {tests}{_HOW_HIDDEN if ours else ''}"
         yield f"{box} {hints}"
-        yield f"{'- [ ]' if config.get('agent_allow_web') else box} {web}"
+        yield f"{'- [ ]' if config.agent_allow_web else box} {web}"
         if not ours:
-            layout = str(mapping(self.run.described[IMPORTED]).get("layout", ""))
+            layout = str((self.run.described.imported or {}).get("layout", ""))
             yield (
                 f"\nThe run was made by another harness ({one_line(layout)}) and imported; its "
                 "authors have to check these boxes.\n"
             )
             return
-        used = {
-            text(model.get("edit_format")) for model in objects(config.get("models"))
-        }
+        used = {model.edit_format for model in config.models}
         # A command's template may contain secrets; its kind is enough here.
-        kinds = {text(config.get("agent")).split(":", 1)[0], *filter(named_agent, used)}
+        kinds = {config.agent.split(":", 1)[0], *filter(named_agent, used)}
         kinds -= {"", _BUILTIN}
         if kinds:
             yield (
@@ -240,11 +237,11 @@ class Readme:
             return "One attempt was made on each."
         runs = " and several runs were combined" if self._several_runs else ""
         done = "evaluated"
-        if any(attempt.verdict for i in self.run.instances for attempt in i.attempts):
+        if any(instance.verdicts for instance in self.run.instances):
             done = "submitted; others were evaluated after the choice, for pass@k"
-        config = mapping(self.run.described.get("config"))
+        config = self.run.described.configuration
         scripts = " and by scripts that models wrote for the issue,"
-        more = scripts if config.get("select") == SelectionRule.EVIDENCE else ","
+        more = scripts if config.select == SelectionRule.EVIDENCE else ","
         return (
             f"It is best@k with one prediction: up to {self._attempts} attempts were made on an "
             f"instance{runs}; the harness chose one of them by its edits, its lint and the tests "

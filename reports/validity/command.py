@@ -356,7 +356,7 @@ class GoldRun:
             raise UserError("the row has no gold patch")
         tasks = {
             kind: EvaluationTask(
-                Prediction(name, kind.value, patch, dropped=(), plausible=False),
+                Prediction(name, kind.value, patch),
                 instance,
                 evaluation,
             )

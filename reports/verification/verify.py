@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agent.conversation.base import Reflections
-from agent.named import is_outside
 from bench.config import RunConfig
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset
@@ -21,18 +20,20 @@ from bench.instances.instance import split_row
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.parsing.untrusted import read_object
 from core.plaintext import Say, counted
-from llm.chat import REPLY
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.data.jsonvalues import mapping, objects
 from reports.data.predictions import (
     ALL_PREDS,
-    IMPORTED,
     Prediction,
     all_preds,
-    read_predictions,
 )
 from reports.data.provenance import evaluation
-from reports.data.rundata import RunData, read_run, rounds
+from reports.data.rundata import (
+    InstanceData,
+    RunData,
+    read_predictions,
+    read_run,
+    rounds,
+)
 from reports.data.verdicts import (
     BY_SWEBENCH,
     FIX,
@@ -40,15 +41,13 @@ from reports.data.verdicts import (
     OFFICIAL_TOOLS,
     OTHERS,
     Verdict,
-    VerdictFile,
-    VerdictStatus,
     eval_log,
     eval_report,
     facts_of,
     known_verdict,
     leaderboard_lists,
     presumed,
-    read_verdict_file,
+    read_verdict,
     verdict_path,
 )
 from reports.evaluation.evaluators.grading import is_saved
@@ -76,6 +75,7 @@ from runs.calls.journal import (
 from runs.calls.ledger import REPLAYED, LedgerLine, replayed_lines
 from runs.description import Run
 from runs.keys import RESULTS_FILE, STATS_FILE
+from runs.records import Attempt
 from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION, versions
 
@@ -129,8 +129,13 @@ class _Verification:
         sha256 = (
             dataset.identity().sha256 if dataset and not self.options.dataset else ""
         )
+        path = self.store.run_file
+        if path.is_file():
+            raw = read_object(path, "")
+            for words in all_differences(raw, run.described.as_json()):
+                yield Difference(path, words)
         for words in _run_differences(run, sha256):
-            yield Difference(self.store.run_file, words)
+            yield Difference(path, words)
         yield from _ledger_differences(self.store, run)
         yield from self._of_report(run, dataset, requested)
 
@@ -172,7 +177,7 @@ class _Verification:
                 yield from readable(self._of_verdict(path, by_path[path], row))
             else:
                 yield Difference(path, "belongs to no patch of this run")
-        if run.described:
+        if run.described.model_fields_set:
             yield from _unrelated(self.store, run, patches)
         yield from readable(_json(folder / RESULTS_FILE, lists))
         yield from readable(_json(folder / STATS_FILE, stats))
@@ -180,7 +185,7 @@ class _Verification:
     def _of_verdict(
         self, path: Path, prediction: Prediction, row: Row | None
     ) -> Iterator[Difference]:
-        saved = read_verdict_file(path)
+        saved = read_verdict(path)
         if saved is None or saved.patch_sha256 != prediction.patch_sha256:
             about = "patch_sha256 is about another patch, not the predicted one"
             yield Difference(path, f"{about}; evaluate again")
@@ -193,8 +198,8 @@ class _Verification:
         }
         if evaluation and saved.repo is not None:  # else it was evaluated without a row
             facts = facts_of(evaluation)
-        expected = VerdictFile.of(prediction, verdict, facts)
-        if words := first_difference(read_object(path, FIX), expected.model_dump()):
+        expected = verdict.on(prediction, facts).as_json()
+        if words := first_difference(read_object(path, FIX), expected):
             yield Difference(path, words)
         kinds = [kind.value for kind in EvaluatorKind]
         if saved.evaluator not in (
@@ -245,7 +250,7 @@ class _Verification:
             )
             yield Difference(place, wrong)
             return
-        if (verdict.status is VerdictStatus.RESOLVED) is not own["resolved"]:
+        if verdict.resolved is not own["resolved"]:
             wrong = f"says {verdict.status.value}, but the report in logs/ says the opposite"
             yield Difference(place, wrong)
 
@@ -267,7 +272,7 @@ def _unrelated(
     }
     label = run.model_name_or_path
     # Of instances without a prediction, too: it may be put aside to be made again.
-    every = (*patches, *(Prediction(name, label, "", (), False) for name in names))
+    every = (*patches, *(Prediction(name, label, "") for name in names))
     known |= {path(store, patch) for patch in every for path in (eval_log, eval_report)}
     found = {
         *store.folder.glob("*.md"),
@@ -276,7 +281,7 @@ def _unrelated(
         *store.logs.glob("*.report.json"),
         *(store.logs / OTHERS).glob("*"),
     }
-    if len(objects(run.described.get("starts"))) < 2:
+    if len(run.described.starts) < 2:
         found |= {*store.logs.glob("*.log"), *store.logs.glob("*.unfinished.json")}
         found |= {*store.journals.glob("*.jsonl")}
     # Users add notes and logs of their own; the name of an instance has its owner.
@@ -309,71 +314,69 @@ _RECORDED = (
 )
 
 
-def _missing(described: Mapping[str, Any]) -> Iterator[str]:
-    yield from (key for key in _RECORDED if key not in described)
-    for number, start in enumerate(objects(described.get("starts"))):
-        yield from (
-            f"starts[{number}].{key}"
-            for key in ("started", "ended")
-            if key not in start
-        )
+def _missing(run: Run) -> Iterator[str]:
+    yield from (name for name in _RECORDED if not run.has(name))
+    for number, start in enumerate(run.starts):
+        for name in ("started", "ended"):
+            if name not in start.model_fields_set:
+                yield f"starts[{number}].{name}"
 
 
 def _run_differences(run: RunData, rows_sha256: str) -> Iterator[str]:
     """Yield what differs in ``run.json``; ``rows_sha256`` is that of the dataset, if at hand."""
     described = run.described
-    if selected := described.get("selected"):
-        for name in sorted({i.instance_id for i in run.instances}.difference(selected)):
+    if described.selected:
+        names = {instance.instance_id for instance in run.instances}
+        for name in sorted(names.difference(described.selected)):
             yield f"selected lacks {name}, which is predicted"
-    if "evaluation" in described:
+    if described.has("evaluation"):
         now = evaluation(run.instances)
-        yield from all_differences(described["evaluation"], now, ("evaluation",))
-    other = "combined" in described or IMPORTED in described
-    if other or not any(key in described for key in ("deciding", "versions")):
+        yield from all_differences(described.evaluation, now, ("evaluation",))
+    if described.is_combined or described.is_imported:
         return
-    yield from (f"{key} is missing" for key in _missing(described))
-    if not {"config", "deciding"} <= described.keys():
+    if not described.is_ours and not described.has("deciding"):
         return
-    dataset = mapping(described.get("dataset")).get("sha256")
-    if rows_sha256 and dataset != rows_sha256:
+    yield from (f"{name} is missing" for name in _missing(described))
+    if not described.has("config") or described.deciding is None:
+        return
+    if rows_sha256 and described.dataset.sha256 != rows_sha256:
         yield f"dataset.sha256 is not that of the rows, which is {rows_sha256}"
-    if not described.get("starts"):
+    if not described.starts:
         yield "starts is empty, but the run was started"
     try:
-        yield from _from_config(described)
+        yield from _from_config(described, described.deciding)
     except (ValidationError, KeyError, TypeError, ValueError) as error:
         yield f"config is not what a run records: {error}"
-    returned = mapping(described.get("models_returned"))
-    for attempt in (a for i in run.instances for a in i.attempts):
-        for name in sorted({c.model for c in attempt.calls if c.model}):
-            if name not in returned.get(attempt.called, ()):
-                yield f"models_returned.{attempt.called} lacks {name!a}, which a reply names"
+    for attempt in run.attempts:
+        returned = described.models_returned.get(attempt.model, [])
+        names = {call.model for call in attempt.calls or () if call.model}
+        for name in sorted(names.difference(returned)):
+            yield f"models_returned.{attempt.model} lacks {name!a}, which a reply names"
 
 
-def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
-    recorded, deciding = described["config"], described["deciding"]
-    own = mapping(described.get("versions"))
+def _from_config(described: Run, deciding: Mapping[str, Any]) -> Iterator[str]:
+    recorded: Mapping[str, Any] = described.config
+    own = described.versions
     other_version = own.get("harness") != HARNESS_VERSION
     if other_version:
         recorded = _known_options(recorded)
     reflections = Reflections.parse(recorded["max_reflections"])
     config = _CONFIG.validate_python({**recorded, "max_reflections": reflections})
     # The settings are recorded with what litellm knew of the model.
-    unknown = [
-        "replay_sha256",
-        *(["model_settings_sha256"] if config.replay is None else []),
-    ]
-    if (
-        not own.get("harness_commit")
-        or own["harness_commit"] != versions()["harness_commit"]
-    ):
+    unknown = ["replay_sha256"]
+    if config.replay is None:
+        unknown.append("model_settings_sha256")
+    commit = own.get("harness_commit")
+    if not commit or commit != versions()["harness_commit"]:
         unknown.append("prompts_sha256")
     if other_version:
         unknown += RunConfig.__dataclass_fields__.keys() - recorded.keys()
-    same = {key: deciding.get(key) for key in unknown}
-    sha256 = str(mapping(described.get("dataset")).get("sha256"))
-    own_facts = {"dataset_sha256": sha256, **same, "harness": own.get("harness")}
-    expected_deciding = {**config.deciding(), **own_facts}
+    expected_deciding = {
+        **config.deciding(),
+        "dataset_sha256": str(described.dataset.sha256),
+        **{name: deciding.get(name) for name in unknown},
+        "harness": own.get("harness"),
+    }
     if other_version:
         expected_deciding = _common(expected_deciding, deciding)
         deciding = _common(deciding, expected_deciding)
@@ -382,12 +385,16 @@ def _from_config(described: Mapping[str, Any]) -> Iterator[str]:
         "model_name_or_path": config.model_name_or_path,
         "deciding": expected_deciding,
     }
-    found = {key: described.get(key) for key in expected}
-    yield from all_differences({**found, "deciding": deciding}, expected)
+    found = {
+        "run": described.run,
+        "model_name_or_path": described.model_name_or_path,
+        "deciding": deciding,
+    }
+    yield from all_differences(found, expected)
     if not other_version:
         lacking = sorted(config.as_json().keys() - recorded.keys())
-        yield from (f"config.{key} is missing" for key in lacking)
-    for option, value in mapping(described.get("options")).items():
+        yield from (f"config.{name} is missing" for name in lacking)
+    for option, value in described.options.items():
         keys, name = ("options", option), option.replace("-", "_")
         if name == "models":
             given = [model.partition("@")[0].strip() for model in str(value).split(",")]
@@ -418,9 +425,9 @@ def _common(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
     """Yield the faults of the ledger and the journals of ``run``."""
-    path, ours = store.ledger, "versions" in run.described
+    path, ours = store.ledger, run.described.is_ours
     if not path.is_file():
-        calls = sum(len(a.calls) for i in run.instances for a in i.attempts)
+        calls = sum(len(attempt.calls or ()) for attempt in run.attempts)
         if calls and ours:
             shown = counted(calls, "call")
             yield Difference(path, f"is missing, but the trajectories show {shown}")
@@ -428,37 +435,26 @@ def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
     for damage in run.damaged:
         yield Difference(path, f"line {damage.number}: {damage.problem}")
     yield from _lacking(path, run)
-    for name in sorted(
-        {line.instance_id for line in run.ledger}.difference(run.selected)
-    ):
+    names = {line.instance_id for line in run.ledger}
+    for name in sorted(names.difference(run.selected)):
         yield Difference(
             path, f"has calls of {name!a}, which is not an instance of this run"
         )
     if not ours:
         return
-    replayed = mapping(run.described.get("config")).get("replay") is not None
+    replayed = run.described.configuration.replay is not None
     by_call = {line.call: (number, line) for number, line in enumerate(run.ledger, 1)}
     for instance in run.instances:
         name = instance.instance_id
-        attempts = objects(store.raw_trajectory(name).get("attempts"))
         if replayed:
-            expected: list[LedgerLine] = []
-            for raw in attempts:
-                replies = list(map(REPLY.validate_python, raw["calls"]))
-                expected += replayed_lines(name, raw["attempt"], raw["model"], replies)
+            expected = _replayed_lines(instance)
         else:
-            paths = journals_of(store.journals, name)
-            entries = [
-                pair
-                for path in paths
-                for pair in asked_and_ended(Journal(path).entries())
-            ]
-            lines = (
-                LedgerLine.of_call(name, asked, ended)
-                for asked, ended in entries
-                if ended
-            )
-            expected = [line for line in lines if line is not None]
+            entries = []
+            for journal in journals_of(store.journals, name):
+                entries += asked_and_ended(Journal(journal).entries())
+            expected = _journal_lines(name, entries)
+            trajectory = store.read_trajectory(name)
+            attempts = trajectory.attempts if trajectory else ()
             yield from _unasked(store.trajectory(name), entries, attempts)
         for line in expected:
             if line.call not in by_call:
@@ -469,28 +465,45 @@ def _ledger_differences(store: RunStore, run: RunData) -> Iterator[Difference]:
                 yield Difference(path, f"line {number}: {words}")
 
 
+def _replayed_lines(instance: InstanceData) -> list[LedgerLine]:
+    lines: list[LedgerLine] = []
+    for attempt in instance.attempts:
+        calls = attempt.calls or ()
+        lines += replayed_lines(
+            instance.instance_id, attempt.attempt, attempt.model, calls
+        )
+    return lines
+
+
+def _journal_lines(
+    instance_id: str, entries: Sequence[tuple[AskedEntry, EndEntry | None]]
+) -> list[LedgerLine]:
+    lines = []
+    for asked, ended in entries:
+        line = LedgerLine.of_call(instance_id, asked, ended) if ended else None
+        if line is not None:
+            lines.append(line)
+    return lines
+
+
 def _unasked(
     place: Path,
     entries: Sequence[tuple[AskedEntry, EndEntry | None]],
-    attempts: Sequence[Mapping[str, Any]],
+    attempts: Sequence[Attempt],
 ) -> Iterator[Difference]:
     known = []
     for asked, ended in entries:
         if isinstance(ended, AnsweredEntry):
             reply = reply_of(asked, ended)
             call = replace(reply, request_sha256=asked.request_sha256)
-            plain = REPLY.dump_python(call, mode="json")
-            known.append((asked.attempt, asked.model, plain))
+            known.append((asked.attempt, asked.model, call))
     if not known:
         return
     for attempt in attempts:
-        for number, call in enumerate(attempt["calls"], 1):
-            call.pop("translated", None)  # a mark that versions before 0.13 wrote
-            key = (attempt["attempt"], attempt["model"], call)
+        for number, call in enumerate(attempt.calls or (), 1):
+            key = (attempt.attempt, attempt.model, call)
             # A command that calls its models itself has one call, with what it printed.
-            if key not in known and (
-                "body" in call or not is_outside(attempt["edit_format"])
-            ):
+            if key not in known and (call.body or attempt.is_ours):
                 words = f"call {number} of attempt {key[0]} is not that of its journal"
                 yield Difference(place, words)
 
@@ -502,13 +515,13 @@ def _lacking(path: Path, run: RunData) -> Iterator[Difference]:
         for line in run.ledger
         if line.kind in ("answered", REPLAYED)
     )
-    for name, attempt in (
-        (i.instance_id, a) for i in run.instances for a in i.attempts
-    ):
-        key = name, attempt.attempt, attempt.called
-        if (
-            lacking := Counter((*key, call.usage, call.cost) for call in attempt.calls)
-            - paid
-        ):
-            what = f"{counted(lacking.total(), 'call')} of {name}, attempt {attempt.attempt}"
-            yield Difference(path, f"lacks {what}, as its trajectory has them")
+    for instance in run.instances:
+        for attempt in instance.attempts:
+            key = instance.instance_id, attempt.attempt, attempt.model
+            calls = [(*key, call.usage, call.cost) for call in attempt.calls or ()]
+            lacking = Counter(calls) - paid
+            if lacking:
+                what = (
+                    f"{counted(lacking.total(), 'call')} of {key[0]}, attempt {key[1]}"
+                )
+                yield Difference(path, f"lacks {what}, as its trajectory has them")

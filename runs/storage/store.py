@@ -212,7 +212,8 @@ class RunStore:
             data = read_object(path, _FIX_PREDICTION)
         except FileNotFoundError as error:
             raise DamagedFileError(path, "is missing", _FIX_PREDICTION) from error
-        read_as(InstanceResult, path, data)
+        if not isinstance(data.get("instance_id"), str):
+            read_as(InstanceResult, path, data)  # names the fault
         self._check_name(path, data["instance_id"])
         return data
 

@@ -24,8 +24,8 @@ from demo.setup import DEMO_DATASET, build_mirrors
 from environments.base import EnvironmentKind
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_command
-from reports.data.predictions import Prediction, all_preds, read_predictions
-from reports.data.rundata import read_run, rounds
+from reports.data.predictions import Prediction, all_preds
+from reports.data.rundata import read_predictions, read_run, rounds
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.pages.markdown import run_tables
@@ -105,7 +105,11 @@ def write_verdicts(
             name: {"resolved": name in resolved, "patch_successfully_applied": True}
         }
         verdict = Verdict(
-            name, status, evaluator, log=whole_output(f"PASSED {name}\n"), report=report
+            instance_id=name,
+            status=status,
+            evaluator=evaluator,
+            log=whole_output(f"PASSED {name}\n"),
+            report=report,
         )
         save_verdict(store, prediction, verdict, None)
 
@@ -121,7 +125,12 @@ def write_other_verdicts(
     """Write an official verdict for every patch that is not predicted."""
     every = [prediction for found in rounds(read_run(store)) for prediction in found]
     for prediction in every:
-        verdict = Verdict(prediction.instance_id, status, "docker", log="said")
+        verdict = Verdict(
+            instance_id=prediction.instance_id,
+            status=status,
+            evaluator="docker",
+            log="said",
+        )
         save_verdict(store, prediction, verdict, None)
 
 
@@ -268,7 +277,7 @@ def on_disk(store: RunStore, name: str) -> Any:
 
 
 def task(name: str, patch: str = WRONG, **changes: Any) -> EvaluationTask:
-    prediction = Prediction(name, "me/too", patch, (), False, None)
+    prediction = Prediction(name, "me/too", patch)
     return EvaluationTask(prediction, *split_row({**rows()[name], **changes}))
 
 

@@ -8,13 +8,12 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from reports.data.rundata import AttemptData, InstanceData, RunData
-from reports.data.verdicts import Verdict, VerdictStatus
+from reports.data.rundata import InstanceData, RunData
 from reports.lab.policies import policies_of
 from reports.lab.recorded import lab_data
 from reports.lab.replay import PolicyResult, run_lab
-from runs.evidence import evidence_of
-from tests.support.rundata import a_run, an_attempt, an_instance
+from runs.records import Attempt
+from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance
 
 SAMPLES = 300
 RIGHT, SHARED = "+right\n", "+the mistake that all make\n"
@@ -45,7 +44,7 @@ class World:
 
     def _instance(self, number: int, dice: Random) -> InstanceData:
         name = f"own__thing-{number:04d}"
-        attempts: list[AttemptData] = []
+        attempts: list[Attempt] = []
         for try_ in range(1, self.tries + 1):
             for model in self.models:
                 attempts.append(
@@ -78,30 +77,30 @@ class World:
             name,
             attempts=tuple(attempts),
             attempt=first.attempt,
-            patch=first.patch,
+            model_patch=first.patch,
+            verdicts={
+                a.attempt: a_verdict(name, resolved=a.patch == RIGHT) for a in attempts
+            },
             resolved=first.patch == RIGHT,
-            evidence=evidence_of({"evidence": evidence}) if self.scripts else None,
+            evidence=evidence if self.scripts else None,
         )
 
     def _attempt(
         self, name: str, number: int, attempt: int, model: str, try_: int, dice: Random
-    ) -> AttemptData:
+    ) -> Attempt:
         good = dice.random() < self.solves(model, number)
         patch = SHARED if dice.random() < self.shared else f"+mistake {attempt}\n"
         patch = RIGHT if good else patch
         test = good or dice.random() < self.accepted
-        status = VerdictStatus.RESOLVED if good else VerdictStatus.UNRESOLVED
         return an_attempt(
             attempt,
             try_=try_,
             model=model,
-            test=test,
+            test_outcome=test,
             status="plausible" if test else "tests_failed",
-            patch=patch,
-            submittable_patch=patch,
+            model_patch=patch,
             cost=Decimal(1),
             seconds=60.0,
-            verdict=Verdict(name, status, "docker"),
         )
 
 

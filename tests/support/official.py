@@ -117,9 +117,7 @@ def task(row: Mapping[str, Any], patch: str, name: str, image: str) -> Evaluatio
     own = str(row.get("instance_id") or name)
     instance = Instance(name, "own/calc", "0" * 40, "It is wrong.", "", image)
     hidden = Evaluation(own, GOLD, TEST_PATCH, (F2P,), (P2P,), "", row)
-    return EvaluationTask(
-        Prediction(name, "me/too", patch, (), False), instance, hidden
-    )
+    return EvaluationTask(Prediction(name, "me/too", patch), instance, hidden)
 
 
 def settings(python: str, **changes: Any) -> ToolSettings:

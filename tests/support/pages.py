@@ -115,7 +115,7 @@ def _trajectory(name: str) -> dict[str, Any]:
         "edit_format": ATTACK,
         "status": ATTACK,
         "messages": messages,
-        "calls": [{"model": ATTACK, "cost": 0.5, "usage": None}],
+        "calls": [{"content": "", "model": ATTACK, "cost": 0.5, "usage": None}],
         "error": ATTACK,
         "dropped_files": [ATTACK],
     }

@@ -10,8 +10,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from reports.data.rundata import AttemptData, InstanceData, RunData
+from reports.data.rundata import InstanceData, RunData
 from reports.data.verdicts import Verdict, VerdictStatus
+from runs.description import Run
+from runs.records import Attempt
 
 PATCH = (
     "diff --git a/a.py b/a.py\nindex 1..2 100644\n--- a/a.py\n+++ b/a.py\n"
@@ -21,56 +23,49 @@ GPT, OPUS = "gpt-4o", "openrouter/anthropic/claude-3-opus"
 LABEL = "aider--gpt-4o--openrouter-anthropic-claude-3-opus"
 
 
-def an_attempt(attempt: int = 1, **changes: Any) -> AttemptData:
-    """Return a plausible attempt."""
+def an_attempt(attempt: int = 1, **changes: Any) -> Attempt:
+    """Return a plausible attempt; nothing is excluded from its patch."""
     values: dict[str, Any] = {
         "attempt": attempt,
-        "try_": 1,
         "model": "m",
         "edit_format": "diff",
         "status": "plausible",
-        "edit": True,
-        "lint": True,
-        "test": True,
+        "edit_outcome": True,
+        "lint_outcome": True,
+        "test_outcome": True,
         "reflections": 0,
         "calls": (),
         "cost": Decimal(1),
         "seconds": 2.0,
-        "patch": "p",
-        "submittable_patch": "p",
-        "added_files": (),
-        "edited_files": (),
-        "dropped_files": (),
-        "error": "",
+        "model_patch": "p",
+        "imported": True,
     }
-    return AttemptData(**{**values, **changes})
+    return Attempt(**{**values, **changes})
 
 
-def an_instance(name: str = "own__thing-1", **changes: Any) -> InstanceData:
+def a_verdict(name: str, *, resolved: bool, evaluator: str = "docker") -> Verdict:
+    """Return a verdict on a patch of an instance."""
+    status = VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED
+    return Verdict(instance_id=name, status=status, evaluator=evaluator)
+
+
+def an_instance(
+    name: str = "own__thing-1", *, resolved: bool | None = True, **changes: Any
+) -> InstanceData:
     """Return a resolved and plausible instance of one attempt."""
     values: dict[str, Any] = {
         "instance_id": name,
         "repo": "own/thing",
         "year": 2020,
         "status": "plausible",
-        "reason": "",
-        "plausible": True,
         "attempt": 1,
-        "winner": 1,
-        "model": "m",
-        "patch": "p",
-        "raw_patch": "p",
+        "model_patch": "p",
         "attempts": (an_attempt(),),
-        "resolved": True,
         "cost": Decimal(1),
-        "gold_files": None,
     }
-    values = {**values, **changes}
-    status = {True: VerdictStatus.RESOLVED, False: VerdictStatus.UNRESOLVED}
-    verdict = None
-    if values["resolved"] is not None:
-        verdict = Verdict(name, status[values["resolved"]], "docker")
-    return InstanceData(**{"verdict": verdict, **values})
+    if resolved is not None:
+        values["verdict"] = a_verdict(name, resolved=resolved)
+    return InstanceData(**{**values, **changes})
 
 
 def a_run(*instances: InstanceData, **changes: Any) -> RunData:
@@ -79,12 +74,15 @@ def a_run(*instances: InstanceData, **changes: Any) -> RunData:
         "name": "r",
         "folder": Path("r"),
         "model_name_or_path": "me",
-        "described": {},
+        "described": Run(),
         "instances": instances,
         "selected": tuple(sorted(i.instance_id for i in instances)),
         "models": ("m",),
     }
-    return RunData(**{**values, **changes})
+    values |= changes
+    if isinstance(values["described"], dict):
+        values["described"] = Run.model_validate(values["described"])
+    return RunData(**values)
 
 
 def old_result(

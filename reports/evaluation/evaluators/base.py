@@ -67,7 +67,14 @@ def verdict_of_report(
     reason = (
         f"no test results could be read; the output looks like {why}" if why else ""
     )
-    return Verdict(name, status, evaluator, reason, log=log, report=report)
+    return Verdict(
+        instance_id=name,
+        status=status,
+        evaluator=evaluator,
+        reason=reason,
+        log=log,
+        report=dict(report),
+    )
 
 
 def swebench_prediction(

@@ -146,7 +146,7 @@ class DockerEvaluator(Evaluator):
                 with closing(client), suppress(InfrastructureError):
                     self._remove_left(client, "the evaluation")
         for task, verdict in zip(tasks, verdicts, strict=True):
-            yield replace(verdict, image=images.get(task.instance.image, ""))
+            yield verdict.but(image=images.get(task.instance.image, ""))
 
     def _verdict(
         self,

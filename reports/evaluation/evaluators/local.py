@@ -69,10 +69,18 @@ class LocalEvaluator(Evaluator):
             try:
                 verdict = self._evaluated(task, folder)
             except PatchError as error:
-                verdict = Verdict(name, VerdictStatus.UNRESOLVED, self.name, str(error))
+                verdict = Verdict(
+                    instance_id=name,
+                    status=VerdictStatus.UNRESOLVED,
+                    evaluator=self.name,
+                    reason=str(error),
+                )
             except (UnavailableError, InfrastructureError) as error:
                 verdict = Verdict(
-                    name, VerdictStatus.NOT_EVALUATED, self.name, str(error)
+                    instance_id=name,
+                    status=VerdictStatus.NOT_EVALUATED,
+                    evaluator=self.name,
+                    reason=str(error),
                 )
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -130,7 +138,13 @@ class LocalEvaluator(Evaluator):
             log = saved(f"{output}\n{_TIMED_OUT}", token)
             reason = f"the tests did not end within {self.timeout:.0f} s"
             name = task.instance_id
-            return Verdict(name, VerdictStatus.UNRESOLVED, self.name, reason, log)
+            return Verdict(
+                instance_id=name,
+                status=VerdictStatus.UNRESOLVED,
+                evaluator=self.name,
+                reason=reason,
+                log=log,
+            )
         verdict = grade_output(task, output, token)
         python = runner_of(session.test_command) in OF_PYTHON
         if verdict.status is not VerdictStatus.RESOLVED or not python or base is None:
@@ -142,7 +156,7 @@ class LocalEvaluator(Evaluator):
         if not words:
             return verdict
         log = f"{verdict.log}{words}"
-        return replace(verdict, status=VerdictStatus.UNRESOLVED, reason=words, log=log)
+        return verdict.but(status=VerdictStatus.UNRESOLVED, reason=words, log=log)
 
     def _tested(
         self,

@@ -195,7 +195,13 @@ class Swebench:
         else:
             ended = f"swebench ended early; see {folder / RUN_LOG}"
             reason = first_error(folder) or failure or ended
-        return Verdict(task.instance_id, status, _EVALUATOR, reason, output)
+        return Verdict(
+            instance_id=task.instance_id,
+            status=status,
+            evaluator=_EVALUATOR,
+            reason=reason,
+            log=output,
+        )
 
     def forget(self, task: EvaluationTask, run_id: str) -> None:
         """Delete what swebench keeps of an evaluation, so that it evaluates and grades it again."""

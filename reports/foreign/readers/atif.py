@@ -13,7 +13,6 @@ from typing import Any
 
 from core.errors import DamagedFileError
 from reports.data.jsonvalues import mapping, number, objects, text
-from reports.data.rundata import totals_of
 from reports.foreign.files import (
     FIX,
     RunFiles,
@@ -22,6 +21,7 @@ from reports.foreign.files import (
     content_text,
     object_at,
     patch_of,
+    totals_of,
 )
 from reports.foreign.model import (
     ASSISTANT,

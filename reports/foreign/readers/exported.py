@@ -8,8 +8,9 @@ from typing import Any
 
 from core.money import as_number
 from reports.data.jsonvalues import flag, mapping, number, text, whole
-from reports.data.rundata import StepTotals, totals_of
+from reports.foreign.files import totals_of
 from reports.foreign.model import AgentAttempt, AgentStep, AttemptedInstance
+from runs.records import Totals
 
 KEPT = "swe_retry_harness"
 """The key under which our exports keep the values that a format has no place for."""
@@ -58,7 +59,7 @@ def kept_of_instance(instance: AttemptedInstance) -> dict[str, Any]:
     return own | {name: getattr(instance, name) for name in names}
 
 
-def _numbers(totals: StepTotals) -> dict[str, float | None]:
+def _numbers(totals: Totals) -> dict[str, float | None]:
     return {**totals.counts(), "cost": as_number(totals.cost)}
 
 

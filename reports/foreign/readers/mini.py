@@ -14,7 +14,6 @@ from typing import Any
 
 from core.errors import DamagedFileError
 from reports.data.jsonvalues import dollars, mapping, objects, text, whole
-from reports.data.rundata import UNKNOWN_TOTALS, StepTotals
 from reports.foreign.files import (
     RunFiles,
     action_of,
@@ -29,6 +28,7 @@ from reports.foreign.files import (
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
+    UNKNOWN_TOTALS,
     AgentAttempt,
     AgentStep,
     AttemptedInstance,
@@ -42,6 +42,7 @@ from reports.foreign.readers.exported import (
     with_kept,
 )
 from reports.foreign.readers.predictions import plain_of, verdicts_beside
+from runs.records import Totals
 
 ENDING = ".traj.json"
 FORMAT = "mini-swe-agent-1.1"
@@ -205,13 +206,13 @@ def _of_responses(message: Mapping[str, Any]) -> AgentStep:
     )
 
 
-def _billed(extra: Mapping[str, Any]) -> StepTotals:
+def _billed(extra: Mapping[str, Any]) -> Totals:
     said = mapping(mapping(extra.get("response")).get("usage"))
     prompt = said.get("prompt_tokens", said.get("input_tokens"))
     details = mapping(
         said.get("prompt_tokens_details", said.get("input_tokens_details"))
     )
-    return StepTotals(
+    return Totals(
         calls=1,
         prompt_tokens=whole(prompt),
         cached_tokens=whole(details.get("cached_tokens")),

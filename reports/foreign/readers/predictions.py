@@ -14,7 +14,6 @@ from typing import Any
 from core.errors import DamagedFileError
 from reports.data.jsonvalues import text, texts
 from reports.data.predictions import ALL_PREDS
-from reports.data.rundata import StepTotals
 from reports.foreign.files import (
     FIX,
     RunFiles,
@@ -24,6 +23,7 @@ from reports.foreign.files import (
     patch_of,
 )
 from reports.foreign.model import AgentAttempt, AttemptedInstance
+from runs.records import Totals
 
 PREDS = "preds.json"
 _PATCH = "model_patch"
@@ -55,7 +55,7 @@ def read_plain(path: Path) -> dict[str, AttemptedInstance]:
         if name in found:
             raise DamagedFileError(path, f"has two predictions of {name}", "keep one")
         patch = patch_of(path, value[_PATCH]) or ""
-        attempt = AgentAttempt(1, None, None, StepTotals(), patch, None)
+        attempt = AgentAttempt(1, None, None, Totals(), patch, None)
         label, winner = (
             text(value.get("model_name_or_path")) or None,
             1 if patch.strip() else None,

@@ -382,7 +382,7 @@ def test_no_forged_candidate_is_resolved(
     )
     write_files(tree.root, RIGHT if name == "right" else changes(name))
     # With all files, also those that the harness does not predict.
-    prediction = Prediction(instance.instance_id, "me", take_patch(tree), (), True)
+    prediction = Prediction(instance.instance_id, "me", take_patch(tree))
     environment = make_environment(EnvironmentKind.LOCAL, root / "evaluating", print)
     evaluator = LocalEvaluator(environment, mirrors, snapshots, tmp_path, 60.0, print)
     (verdict,) = evaluator.evaluate(

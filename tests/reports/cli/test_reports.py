@@ -263,13 +263,15 @@ def test_the_older_layout_is_read_with_its_verdicts(
 
 def test_the_leaderboards_lists() -> None:
     patches = {"a": "p", "b": "", "c": "p"}
-    predictions = [
-        Prediction(name, "m", patches[name], (), True, 1.0) for name in patches
-    ]
+    predictions = [Prediction(name, "m", patches[name]) for name in patches]
     verdicts = {
-        "a": Verdict("a", VerdictStatus.RESOLVED, "docker"),
-        "b": Verdict("b", VerdictStatus.EMPTY, "none"),
-        "c": Verdict("c", VerdictStatus.NOT_EVALUATED, "docker"),
+        "a": Verdict(
+            instance_id="a", status=VerdictStatus.RESOLVED, evaluator="docker"
+        ),
+        "b": Verdict(instance_id="b", status=VerdictStatus.EMPTY, evaluator="none"),
+        "c": Verdict(
+            instance_id="c", status=VerdictStatus.NOT_EVALUATED, evaluator="docker"
+        ),
     }
     assert leaderboard_lists(predictions, verdicts) == {
         "no_generation": ["b"],

@@ -14,8 +14,7 @@ from bench.attempts.candidates import choose
 from core.errors import UserError
 from reports.combine.combine import combine
 from reports.command_line import report_command
-from reports.data.predictions import read_predictions
-from reports.data.rundata import read_run
+from reports.data.rundata import read_predictions, read_run
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from runs.progress.overview import overview
 from runs.storage.store import RunStore
@@ -181,7 +180,11 @@ def test_trajectories_ledgers_and_verdicts_come_along(tmp_path: Path) -> None:
         store.ledger.write_text(json.dumps({**line, "cost": "0.2"}) + "\n")
     (prediction,) = read_predictions(stores[1])
     verdict = Verdict(
-        "a__a-1", VerdictStatus.RESOLVED, "docker", log="passed", report={"a": 1}
+        instance_id="a__a-1",
+        status=VerdictStatus.RESOLVED,
+        evaluator="docker",
+        log="passed",
+        report={"a": 1},
     )
     save_verdict(stores[1], prediction, verdict, None)
     target = combine(stores, "both", quiet)
@@ -213,7 +216,12 @@ def test_a_verdict_on_another_patch_stays_behind(tmp_path: Path) -> None:
     stores = runs(tmp_path, [a_result("a__a-1", patch(1))], [a_result("a__a-2")])
     (prediction,) = read_predictions(stores[0])
     save_verdict(
-        stores[0], prediction, Verdict("a__a-1", VerdictStatus.RESOLVED, "docker"), None
+        stores[0],
+        prediction,
+        Verdict(
+            instance_id="a__a-1", status=VerdictStatus.RESOLVED, evaluator="docker"
+        ),
+        None,
     )
     write_run(stores[0].folder, [a_result("a__a-1", patch(3))])
     target = combine(stores, "both", quiet)

@@ -14,13 +14,14 @@ from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset, revision_of
 from environments.base import EnvironmentKind
 from environments.docker.engine import connect
-from llm.chat import Usage
+from llm.chat import Reply, Usage
 from llm.prices import Price
 from llm.registry import the_litellm
 from reports.data.provenance import UNKNOWN, evaluation, provenance
-from reports.data.rundata import CallData, InstanceData, RunData, read_run
+from reports.data.rundata import InstanceData, RunData, read_run
 from reports.data.verdicts import Verdict, VerdictStatus
 from runs.description import Run
+from runs.records import Origin
 from runs.storage.manifest import (
     note_end,
     note_evaluation,
@@ -143,22 +144,24 @@ def test_images_are_noted_by_their_digests(tmp_path: Path) -> None:
 
 def test_what_providers_and_evaluators_said() -> None:
     calls = [
-        CallData(Usage(), None, 1.0, model)
+        Reply("", usage=Usage(), model=model)
         for model in ("b-2024", "a-2024", "a-2024", "")
     ]
     attempt = an_attempt(calls=tuple(calls))
     verdicts = [
         Verdict(
-            "x",
-            VerdictStatus.RESOLVED,
-            "docker",
+            instance_id="x",
+            status=VerdictStatus.RESOLVED,
+            evaluator="docker",
             image="i@sha256:1",
             evaluated=when,
             swebench="5.0.2",
         )
         for when in ("2026-02-02", "2026-01-01")
     ]
-    unseen = Verdict("x", VerdictStatus.NOT_EVALUATED, "docker")
+    unseen = Verdict(
+        instance_id="x", status=VerdictStatus.NOT_EVALUATED, evaluator="docker"
+    )
     instances = [
         an_instance(attempts=(attempt,), verdict=v) for v in (*verdicts, unseen)
     ]
@@ -194,9 +197,14 @@ def test_the_page_of_an_instance_names_what_concerns_it() -> None:
         for n in "12"
     }
     one, two = sorted(images)
-    calls = [an_attempt(calls=(CallData(None, None, 1.0, f"m-{n}"),)) for n in "12"]
+    calls = [an_attempt(calls=(Reply("", model=f"m-{n}"),)) for n in "12"]
     verdicts = [
-        Verdict("x", VerdictStatus.RESOLVED, "docker", image=f"{image}@{images[image]}")
+        Verdict(
+            instance_id="x",
+            status=VerdictStatus.RESOLVED,
+            evaluator="docker",
+            image=f"{image}@{images[image]}",
+        )
         for image in (one, two)
     ]
     first, second = (
@@ -225,7 +233,9 @@ def test_a_combination_names_what_its_runs_name() -> None:
         }
         for n, name in enumerate("ab", 1)
     ]
-    instance = an_instance(origin="b", image="an-image")
+    instance = an_instance(
+        attempts=(an_attempt(origin=Origin(run="b")),), image="an-image"
+    )
     run = a_run(instance, described={"combined": sources})
     said = shown(run)
     assert said["times of the run a"]["started"] == "2026-01-01"
@@ -251,7 +261,11 @@ def test_a_run_notes_its_evaluation_unless_a_process_works_on_it(
 ) -> None:
     store = RunStore(tmp_path, "r")
     verdict = Verdict(
-        "x", VerdictStatus.RESOLVED, "docker", image="i@sha256:1", swebench="5.0.2"
+        instance_id="x",
+        status=VerdictStatus.RESOLVED,
+        evaluator="docker",
+        image="i@sha256:1",
+        swebench="5.0.2",
     )
     told_of = evaluation([an_instance(verdict=verdict)])
     note_evaluation(store, told_of)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.data.predictions import read_predictions
-from reports.data.rundata import RunData, read_run
-from reports.data.turns import fill_turns, turn_order
+from reports.data.rundata import RunData, read_predictions, read_run, turn_order
+from runs.description import Run
+from runs.records import numbered
 from runs.storage.store import RunStore
 from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
@@ -36,7 +36,8 @@ def test_the_older_layout(tmp_path: Path) -> None:
         (4, 2, OPUS),
     ]
     assert [a.status for a in first.attempts] == [*["tests_failed"] * 3, "plausible"]
-    assert (first.winner, first.model, first.resolved, first.cost) == (
+    assert first.winner is first.attempts[3]
+    assert (first.attempt, first.model, first.resolved, first.cost) == (
         4,
         OPUS,
         True,
@@ -78,19 +79,19 @@ def test_the_order_of_turns(
     names: list[str], seen: list[str], order: tuple[str, ...]
 ) -> None:
     predictions = [{"all_results": [{"model": model} for model in seen]}]
-    assert turn_order({}, names, predictions) == order
+    assert turn_order(Run(), names, predictions) == order
     told = {"config": {"models": [{"name": "b"}, {"name": "a"}]}}
-    assert turn_order(told, names, predictions) == ("b", "a")
+    assert turn_order(Run.model_validate(told), names, predictions) == ("b", "a")
 
 
 def test_the_older_layouts_attempts_follow_from_tries_and_models() -> None:
     turns = [(GPT, 1), (OPUS, 1), (GPT, 2), (OPUS, 2)]
     results = [{"model": model, "try": try_} for model, try_ in turns]
     old = {"model": OPUS, "try": 2, "all_results": results}
-    chosen, filled = fill_turns(old, turn_order({}, (), [old]))
+    chosen, filled = numbered(old, turn_order(Run(), (), [old]))
     assert [result["attempt"] for result in filled] == [1, 2, 3, 4]
     assert chosen["attempt"] == 4
-    assert fill_turns({"attempt": 7, "model": "x"}, ("x",))[0]["attempt"] == 7
+    assert numbered({"attempt": 7, "model": "x"}, ("x",))[0]["attempt"] == 7
 
 
 def new_run(folder: Path) -> Path:
@@ -232,13 +233,9 @@ def test_values_of_another_kind_are_as_good_as_missing(tmp_path: Path) -> None:
     (instance,) = read(folder).instances
     attempt, empty = sorted(instance.attempts, key=lambda one: one.attempt)
     assert (empty.cost, empty.patch) == (None, "")
-    assert (instance.cost, instance.model, instance.map_files) == (None, None, None)
-    assert (attempt.edit, attempt.cost, attempt.added_files, attempt.calls) == (
-        None,
-        None,
-        (),
-        (),
-    )
+    assert (instance.cost, instance.model, instance.map_files) == (None, "", None)
+    assert (attempt.edit_outcome, attempt.cost) == (None, None)
+    assert (attempt.added_files, attempt.calls) == ((), None)
 
 
 @pytest.mark.parametrize("content", ["{", "[]"])

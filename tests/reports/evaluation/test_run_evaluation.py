@@ -11,7 +11,8 @@ import pytest
 
 from bench.instances.dataset import Dataset, load_dataset
 from core.errors import UserError
-from reports.data.predictions import read_predictions, run_id
+from reports.data.predictions import run_id
+from reports.data.rundata import read_predictions
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.evaluators.choice import NoEvaluator
@@ -53,7 +54,11 @@ class Fixed:
         for task in tasks:
             self.asked.append(task.instance.instance_id)
             yield Verdict(
-                task.instance.instance_id, self.status, self.name, log="out", report={}
+                instance_id=task.instance.instance_id,
+                status=self.status,
+                evaluator=self.name,
+                log="out",
+                report={},
             )
 
 

@@ -83,8 +83,7 @@ def test_an_exported_run_comes_back_with_the_same_attempts(
     for a, b in zip(first.instances, second.instances, strict=True):
         assert (a.patch, a.plausible, a.status) == (b.patch, b.plausible, b.status)
         outcomes = [
-            [(t.edit, t.lint, t.test, t.status, t.cost) for t in i.attempts]
-            for i in (a, b)
+            [(t.outcomes, str(t.status), t.cost) for t in i.attempts] for i in (a, b)
         ]
         assert outcomes[0] == outcomes[1]
     assert first.cost == second.cost
@@ -134,7 +133,7 @@ def test_nothing_is_dropped_from_a_patch_of_others(tmp_path: Path) -> None:
     folder = mini(Talk(TALK.turns, patch=PATCH + tests), tmp_path / "run")
     store = import_run(folder, tmp_path / "out", "", lambda _: None)
     (instance,) = read_run(store).instances
-    assert instance.patch == instance.attempts[0].submittable_patch == PATCH + tests
+    assert instance.patch == instance.attempts[0].patch == PATCH + tests
 
 
 def test_an_import_is_kept_until_its_files_change(

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.data.rundata import StepTotals
 from reports.foreign.importing import import_run
 from reports.foreign.model import AgentAttempt, RunLayout
 from reports.foreign.recognise import is_foreign, layout_of, read_any
+from runs.records import Totals
 from tests.support.foreign import (
     CRASHED,
     NAME,
@@ -36,23 +36,47 @@ SAMPLES = Path(__file__).parents[2] / "data/foreign"
 
 TALK = Talk((Turn("I look.", "ls", "a.py"), Turn("I edit.", "sed -i s/1/2/ a.py", "")))
 KNOWN: list[
-    tuple[Callable[[Talk, Path], Path], RunLayout, StepTotals, str | None, bool | None]
+    tuple[Callable[[Talk, Path], Path], RunLayout, Totals, str | None, bool | None]
 ] = [
     (
         mini,
         RunLayout.MINI,
-        StepTotals(2, 20, None, 4, Decimal("0.5")),
+        Totals(
+            calls=2,
+            prompt_tokens=20,
+            cached_tokens=None,
+            completion_tokens=4,
+            cost=Decimal("0.5"),
+        ),
         "Submitted",
         None,
     ),
     (
         mini_text,
         RunLayout.MINI,
-        StepTotals(2, 20, None, 4, Decimal("0.5")),
+        Totals(
+            calls=2,
+            prompt_tokens=20,
+            cached_tokens=None,
+            completion_tokens=4,
+            cost=Decimal("0.5"),
+        ),
         "Submitted",
         None,
     ),
-    (atif, RunLayout.ATIF, StepTotals(None, 20, None, 4, Decimal("0.5")), None, None),
+    (
+        atif,
+        RunLayout.ATIF,
+        Totals(
+            calls=None,
+            prompt_tokens=20,
+            cached_tokens=None,
+            completion_tokens=4,
+            cost=Decimal("0.5"),
+        ),
+        None,
+        None,
+    ),
 ]
 
 
@@ -60,7 +84,7 @@ KNOWN: list[
 def test_each_layout_is_recognised_and_read(
     layout: Callable[[Talk, Path], Path],
     kind: RunLayout,
-    totals: StepTotals,
+    totals: Totals,
     status: str | None,
     resolved: bool | None,
     tmp_path: Path,
@@ -129,7 +153,13 @@ def test_a_real_run_of_mini_swe_agent() -> None:
     attempt, winner, label = found[RESOLVED]
     assert (attempt.patch, winner, label) == (ROWS[RESOLVED]["patch"], 1, "gpt-4o")
     # The reply that it rejected was billed, too: 4 calls of 10 cents a 1,000 tokens or so.
-    assert attempt.totals == StepTotals(4, 3900, None, 170, Decimal("0.01145"))
+    assert attempt.totals == Totals(
+        calls=4,
+        prompt_tokens=3900,
+        cached_tokens=None,
+        completion_tokens=170,
+        cost=Decimal("0.01145"),
+    )
     replies = [step for step in attempt.steps or () if step.by_model]
     assert [step.text for step in replies] == ["I only talk.", *["I run it."] * 3]
     assert replies[1].observations[0].text.startswith("exit code 0\n")
@@ -174,7 +204,7 @@ def test_files_of_predictions_alone(name: str, value: object, tmp_path: Path) ->
         None,
     )
     (attempt,) = first.attempts
-    assert (attempt.steps, attempt.totals, attempt.model) == (None, StepTotals(), None)
+    assert (attempt.steps, attempt.totals, attempt.model) == (None, Totals(), None)
 
 
 def test_the_file_of_predictions_decides_and_adds_instances(tmp_path: Path) -> None:
@@ -266,7 +296,7 @@ def test_wrong_types_and_numbers_count_as_unknown(tmp_path: Path) -> None:
     }
     (tmp_path / "a.traj.json").write_text(json.dumps(data))
     (instance,) = read_any(tmp_path).instances
-    assert instance.attempts[0].totals == StepTotals()
+    assert instance.attempts[0].totals == Totals()
     assert instance.attempts[0].patch is None
     import_run(tmp_path, tmp_path / "out", "x", lambda _: None)
 

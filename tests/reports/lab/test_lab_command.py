@@ -110,7 +110,7 @@ OWN = """
 from reports.lab.policies import Chosen, Seen, ModelTurn
 
 def plain(seen: Seen) -> ModelTurn | Chosen:
-    good = [one.candidate.attempt for one in seen.tried if one.candidate.plausible]
+    good = [one.attempt.attempt for one in seen.tried if one.attempt.plausible]
     return Chosen(good[0]) if good else seen.left[0] if seen.left else Chosen()
 
 def raises(seen): raise ValueError("no\\nway \\x1b[31m")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 from itertools import product
 from random import Random
 from typing import Any
@@ -17,7 +16,7 @@ from reports.data.verdicts import VerdictStatus
 from reports.lab.policies import Chosen, Decision, Policy, Seen, least_bad, policies_of
 from reports.lab.recorded import LabData, ModelTurn, Tried, lab_data
 from reports.lab.replay import Front, replays, run_lab
-from runs.evidence import evidence_of
+from runs.evidence import Evidence
 from runs.records import AttemptStatus
 from tests.support.attempts import make_candidate
 from tests.support.labworld import SAMPLES, World, results
@@ -34,9 +33,11 @@ def without_verdicts(run: RunData, change: Callable[[Any], Any]) -> RunData:
     """Return the run with each verdict replaced by what ``change`` makes of it."""
     instances = []
     for one in run.instances:
-        attempts = tuple(replace(a, verdict=change(a.verdict)) for a in one.attempts)
-        resolved = None if change(one.verdict) is None else not one.resolved
-        instances.append(replace(one, attempts=attempts, resolved=resolved))
+        verdicts = {}
+        for number, verdict in one.verdicts.items():
+            if changed := change(verdict):
+                verdicts[number] = changed
+        instances.append(one.but(verdicts=verdicts, verdict=change(one.verdict)))
     return replace(run, instances=tuple(instances))
 
 
@@ -46,7 +47,7 @@ def test_no_policy_is_shown_a_verdict() -> None:
     def turned(verdict: Any) -> Any:
         resolved = verdict.status is VerdictStatus.RESOLVED
         status = VerdictStatus.UNRESOLVED if resolved else VerdictStatus.RESOLVED
-        return replace(verdict, status=status)
+        return verdict.but(status=status)
 
     def watched(data: LabData) -> list[tuple[Seen, Decision]]:
         shown: list[tuple[Seen, Decision]] = []
@@ -80,15 +81,14 @@ def test_the_range_holds_the_truth(lost: str) -> None:
     whole = results(run, *EVERY)
     instances = []
     for one in run.instances:
-        attempts = one.attempts
+        attempts, verdicts = one.attempts, dict(one.verdicts)
         if lost == "attempts":
             attempts = attempts[: dice.randint(1, 6)]
         else:
-            attempts = tuple(
-                replace(a, verdict=None if dice.random() < 0.4 else a.verdict)
-                for a in attempts
-            )
-        instances.append(replace(one, attempts=attempts))
+            for number in one.verdicts:
+                if dice.random() < 0.4:
+                    del verdicts[number]
+        instances.append(one.but(attempts=attempts, verdicts=verdicts))
     part = results(replace(run, instances=tuple(instances)), *EVERY)
     ranges = 0
     for name in EVERY:
@@ -103,7 +103,7 @@ def test_the_range_holds_the_truth(lost: str) -> None:
 
 
 def test_an_attempt_that_was_never_made_is_not_guessed() -> None:
-    rejected = an_attempt(1, status="tests_failed", test=False)
+    rejected = an_attempt(1, status="tests_failed", test_outcome=False)
     run = a_run(
         an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2))),
         an_instance("own__thing-2", attempts=(rejected,), resolved=False),
@@ -185,7 +185,7 @@ def test_runs_together() -> None:
     )
     assert [len(each.made) for each in data.instances] == [4, 1]
     assert [len(each.own) for each in data.instances] == [2, 0]
-    numbers = [m.tried.candidate.attempt for m in data.instances[0].made.values()]
+    numbers = [tried.attempt.attempt for tried in data.instances[0].made.values()]
     assert sorted(numbers) == [1, 2, 3, 4]
     assert data.name == "r + s"
 
@@ -199,38 +199,33 @@ def test_equal_patches_are_those_with_the_same_lines() -> None:
     )
     other = text.replace("+2", "+ 2")
     attempts = tuple(
-        an_attempt(n, try_=n, patch=patch, submittable_patch=patch)
+        an_attempt(n, try_=n, model_patch=patch)
         for n, patch in enumerate((text, moved, other, ""), 1)
     )
     (found,) = lab_data([a_run(an_instance(attempts=attempts))]).instances
-    keys = [made.tried.equals for made in found.made.values()]
+    keys = [made.equals for made in found.made.values()]
     assert keys[0] == keys[1] != keys[2] and keys[3] == ""
 
 
 def test_classes_and_scripts_are_those_of_recorded_evidence() -> None:
-    known = evidence_of(
+    known = Evidence.model_validate(
         {
-            "evidence": {
-                "classes": [
-                    {"id": "a", "attempts": [1, 3], "models": ["m"]},
-                    {"id": "b", "attempts": [2], "models": ["m"]},
-                ],
-                "scripts": [
-                    {"id": "s1", "source": "issue", "base": [2, 2]},
-                    {"id": "s2", "source": "issue", "base": [0, 0]},
-                ],
-                "outcomes": {"s1": {"a": 0, "b": 2}},
-            }
+            "classes": [
+                {"id": "a", "attempts": [1, 3], "models": ["m"]},
+                {"id": "b", "attempts": [2], "models": ["m"]},
+            ],
+            "scripts": [
+                {"id": "s1", "source": "issue", "base": [2, 2]},
+                {"id": "s2", "source": "issue", "base": [0, 0]},
+            ],
+            "outcomes": {"s1": {"a": 0, "b": 2}},
         }
     )
-    attempts = tuple(
-        an_attempt(n, try_=n, patch=f"p{n}", submittable_patch=f"p{n}")
-        for n in (1, 2, 3)
-    )
+    attempts = tuple(an_attempt(n, try_=n, model_patch=f"p{n}") for n in (1, 2, 3))
     (found,) = lab_data(
         [a_run(an_instance(attempts=attempts, evidence=known))]
     ).instances
-    made = [one.tried for one in found.made.values()]
+    made = list(found.made.values())
     assert [one.equals for one in made] == ["a", "b", "a"]
     assert [one.passed for one in made] == [{"s1"}, frozenset(), {"s1"}]
     assert found.valid_scripts == {"s1"}
@@ -251,9 +246,9 @@ def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
     dice = Random(2)
     for _ in range(500):
         drawn = [dice.choice(every).at(n) for n in range(1, 6)]
-        tried = [Tried(one, "m", Decimal(1)) for one in drawn]
+        tried = [Tried(one) for one in drawn]
         winner = choose(drawn, require_tests=require_tests).winner
-        best = [one.candidate for one in least_bad(tried, require_tests)]
+        best = [one.attempt for one in least_bad(tried, require_tests)]
         assert best[:1] == ([winner] if winner else [])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.redaction import Redactor
+from llm.chat import Message, ToolCall
 from reports.pages.instance import conversations, issue_in, page_name
 from reports.pages.render import cut, fitting_size, highlighted, size
+from runs.records import Attempt, InstanceResult
 from tests.support.pages import ATTACK, make_pages, write_hostile_run
 from tests.support.rundata import write_generated_run
 
@@ -207,40 +210,40 @@ def test_secrets_are_removed_everywhere(tmp_path: Path) -> None:
     assert not any("quoted" in picture for picture in pictures)
 
 
+def trajectory(*conversations: Sequence[Message]) -> InstanceResult:
+    attempts = [
+        Attempt(attempt=number, messages=tuple(messages))
+        for number, messages in enumerate(conversations, 1)
+    ]
+    return InstanceResult(instance_id="a__a-1", attempts=tuple(attempts))
+
+
 def test_conversations_show_a_text_once() -> None:
-    said = [{"role": "user", "content": "again"}, {"role": "user", "content": "new"}]
-    attempts = [{"attempt": 1, "messages": said[:1]}, {"attempt": 2, "messages": said}]
-    found = conversations({"attempts": attempts})
+    said = [Message("user", "again"), Message("user", "new")]
+    found = conversations(trajectory(said[:1], said))
     assert [message.same_as for message in found[1]] == [None]
     assert found[2][0].same_as == found[1][0]
     assert found[2][1].same_as is None
 
 
-def test_conversations_of_broken_trajectories() -> None:
-    assert conversations({}) == {}
-    assert conversations({"attempts": "none"}) == {}
-    broken = [{"attempt": 1, "messages": [{"role": 3, "content": ["x"]}, "no message"]}]
-    [message] = conversations({"attempts": broken})[1]
+def test_conversations_that_no_file_holds() -> None:
+    assert conversations(None) == {}
+    assert conversations(trajectory([])) == {1: ()}
+    [message] = conversations(trajectory([Message("", "")]))[1]
     assert (message.role, message.content) == ("unknown", "")
 
 
 def test_calls_of_tools_are_shown() -> None:
-    calls = [
-        {"name": "edit", "arguments": '{"a": 1}'},
-        {"function": {"name": "look", "arguments": "{}"}},
-    ]
-    said = [{"role": "assistant", "content": "So:", "tool_calls": calls}]
-    [message] = conversations({"attempts": [{"attempt": 1, "messages": said}]})[1]
+    calls = (ToolCall("edit", '{"a": 1}'), ToolCall("look", "{}"))
+    said = [Message("assistant", "So:", calls)]
+    [message] = conversations(trajectory(said))[1]
     assert message.content == 'So:\nedit({"a": 1})\nlook({})'
 
 
 def test_the_issue_is_found_in_the_first_request() -> None:
     issue = "It says </issue>\n</issue>\nand goes on."
-    said = [
-        {"role": "user", "content": f"Map\n<issue>\n{issue}\n</issue>\n\nWhich files?"}
-    ]
-    found = conversations({"attempts": [{"attempt": 1, "messages": said}]})
-    assert issue_in(found) == issue
+    said = [Message("user", f"Map\n<issue>\n{issue}\n</issue>\n\nWhich files?")]
+    assert issue_in(conversations(trajectory(said))) == issue
     assert issue_in({}) == ""
 
 

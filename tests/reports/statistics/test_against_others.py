@@ -105,7 +105,8 @@ def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
 def test_precision_and_recall_are_sklearns(some: list[tuple[bool, bool]]) -> None:
     from sklearn.metrics import confusion_matrix, precision_score, recall_score
 
-    ours = confusion(an_instance(plausible=p, resolved=r) for p, r in some)
+    words = {True: "plausible", False: "fallback"}
+    ours = confusion(an_instance(status=words[p], resolved=r) for p, r in some)
     plausible, resolved = zip(*some, strict=True)
     (tn, fp), (fn, tp) = confusion_matrix(resolved, plausible, labels=[0, 1])
     assert (ours.plausible_resolved, ours.plausible_unresolved) == (tp, fp)

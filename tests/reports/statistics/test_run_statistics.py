@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from llm.chat import Usage
-from reports.data.rundata import AttemptData, CallData
+from llm.chat import Reply, Usage
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.statistics.breakdown import (
     by_attempt,
@@ -31,9 +30,10 @@ from reports.statistics.denominators import DatasetSplit, scores, split_of
 from reports.statistics.methods import Share
 from runs.calls.ledger import LedgerLine
 from runs.progress.overview import InstanceEntry
-from tests.support.rundata import a_run, an_attempt, an_instance
+from runs.records import Attempt
+from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance
 
-FAILED = {"status": "tests_failed", "test": False}
+FAILED = {"status": "tests_failed", "test_outcome": False}
 UNKNOWN_SPLIT = DatasetSplit("", None)
 
 
@@ -43,7 +43,7 @@ def test_each_denominator_has_its_name() -> None:
         an_instance("a__a-2", resolved=False),
         an_instance("a__a-3", resolved=None),
         selected=("a__a-1", "a__a-2", "a__a-3", "a__a-4"),
-        described={"selected": ["…"]},
+        described={"selected": ["a__a-1"]},
     )
     found = scores(run, DatasetSplit("lite", 300))
     assert (found.evaluated, found.selected) == (Share.made(1, 2), Share.made(1, 4))
@@ -79,7 +79,7 @@ def test_groups_by_repository_and_year_count_what_was_selected() -> None:
 
 def test_models_and_attempts_without_a_prediction_have_rows() -> None:
     two = (an_attempt(1, model="x", **FAILED), an_attempt(2, model="y"))
-    run = a_run(an_instance(attempt=2, model="y", attempts=two), models=("x", "y"))
+    run = a_run(an_instance(attempt=2, attempts=two), models=("x", "y"))
     assert [(r.attempt, r.model, r.predictions.count) for r in by_attempt(run)] == [
         (1, "x", 0),
         (2, "y", 1),
@@ -91,12 +91,8 @@ def test_models_and_attempts_without_a_prediction_have_rows() -> None:
 def test_what_each_further_attempt_buys() -> None:
     first = an_instance("a__a-1")
     dime = Decimal("0.1")
-    early = [
-        an_attempt(n, cost=dime, submittable_patch=f"p{n}", **FAILED) for n in (1, 2)
-    ]
-    late = an_instance(
-        "a__a-2", attempt=3, winner=3, attempts=(*early, an_attempt(3, cost=dime))
-    )
+    early = [an_attempt(n, cost=dime, model_patch=f"p{n}", **FAILED) for n in (1, 2)]
+    late = an_instance("a__a-2", attempt=3, attempts=(*early, an_attempt(3, cost=dime)))
     rows = limited_runs(a_run(first, late, an_instance("a__a-3", resolved=False)))
     assert [row.resolved for row in rows] == [Share.made(n, 3) for n in (1, 1, 2)]
     assert [row.dollars for row in rows] == [
@@ -109,39 +105,37 @@ def test_what_each_further_attempt_buys() -> None:
 
 
 def test_the_effect_of_attempts_is_exact_if_all_are_evaluated() -> None:
-    def judged(number: int, given: VerdictStatus, **changes: Any) -> AttemptData:
-        verdict = Verdict("a__a-1", given, "docker")
-        return an_attempt(
-            number, submittable_patch=f"p{number}", verdict=verdict, **changes
-        )
+    def failed(number: int, **changes: Any) -> Attempt:
+        return an_attempt(number, model_patch=f"p{number}", **FAILED, **changes)
 
     # The second goes before the first, and the fourth, which is predicted, before both.
     attempts = (
-        judged(1, VerdictStatus.RESOLVED, **FAILED, lint=False),
-        judged(2, VerdictStatus.UNRESOLVED, **FAILED),
-        judged(3, VerdictStatus.RESOLVED, **FAILED, lint=False),
+        failed(1, lint_outcome=False),
+        failed(2),
+        failed(3, lint_outcome=False),
         an_attempt(4),
     )
-    run = a_run(an_instance("a__a-1", attempt=4, winner=4, attempts=attempts))
+    verdicts = {n: a_verdict("a__a-1", resolved=n != 2) for n in (1, 2, 3)}
+    run = a_run(an_instance("a__a-1", attempt=4, attempts=attempts, verdicts=verdicts))
     rows = limited_runs(run)
     assert [row.resolved.count for row in rows] == [1, 0, 0, 1]
     assert [row.further_resolved for row in rows] == [1, -1, 0, 1]
     assert not any(row.lower_bound for row in rows)
-    nothing = an_instance("a__a-2", patch="", winner=None, resolved=False)
+    nothing = an_instance("a__a-2", model_patch="", resolved=False)
     assert not any(row.lower_bound for row in limited_runs(a_run(nothing)))
 
 
 def test_verdicts_of_another_kind_say_nothing_beside_official_ones() -> None:
-    verdict = Verdict("a__a-1", VerdictStatus.RESOLVED, "local")
-    attempts = (an_attempt(1), an_attempt(2, submittable_patch="q", verdict=verdict))
-    instance = an_instance(attempts=attempts)
+    verdict = a_verdict("a__a-1", resolved=True, evaluator="local")
+    attempts = (an_attempt(1), an_attempt(2, model_patch="q"))
+    instance = an_instance(attempts=attempts, verdicts={2: verdict})
     assert [instance.resolved_by(attempt) for attempt in attempts] == [True, None]
-    by_local = replace(
-        instance, verdict=Verdict("a__a-1", VerdictStatus.UNRESOLVED, "local")
+    by_local = instance.but(
+        verdict=a_verdict("a__a-1", resolved=False, evaluator="local")
     )
     assert by_local.resolved_by(attempts[1]) is True
-    missing = replace(verdict, status=VerdictStatus.NOT_EVALUATED)
-    assert by_local.resolved_by(replace(attempts[1], verdict=missing)) is None
+    missing = verdict.but(status=VerdictStatus.NOT_EVALUATED)
+    assert by_local.but(verdicts={2: missing}).resolved_by(attempts[1]) is None
 
 
 def test_unknown_dollars_of_an_attempt_make_all_later_sums_unknown() -> None:
@@ -153,11 +147,11 @@ def test_unknown_dollars_of_an_attempt_make_all_later_sums_unknown() -> None:
 
 def test_effort_per_instance_and_per_resolved_instance() -> None:
     calls = (
-        CallData(Usage(100, 10, 40), Decimal(1), 1.0),
-        CallData(Usage(50, 5), None, 1.0),
+        Reply("", usage=Usage(100, 10, 40), cost=Decimal(1), seconds=1.0),
+        Reply("", usage=Usage(50, 5, 0), seconds=1.0),
     )
     attempts = (
-        an_attempt(1, calls=calls, reflections=3, edit=False),
+        an_attempt(1, calls=calls, reflections=3, edit_outcome=False),
         an_attempt(2, seconds=4.0),
     )
     run = a_run(
@@ -214,7 +208,12 @@ def test_gold_files_count_when_all_are_there() -> None:
 
 def test_reasons_by_status() -> None:
     failed = (an_attempt(**FAILED),)
-    missing = Verdict("a__a-2", VerdictStatus.NOT_EVALUATED, "docker", "no image\nx")
+    missing = Verdict(
+        instance_id="a__a-2",
+        status=VerdictStatus.NOT_EVALUATED,
+        evaluator="docker",
+        reason="no image\nx",
+    )
     run = a_run(
         an_instance("a__a-1"),
         an_instance(
@@ -241,22 +240,22 @@ def test_reasons_by_status() -> None:
 
 
 def test_pass_at_k_needs_all_attempts_on_every_instance() -> None:
-    good, bad = an_attempt(1), an_attempt(2, submittable_patch="q", **FAILED)
+    good, bad = an_attempt(1), an_attempt(2, model_patch="q", **FAILED)
     one, other = an_instance("a__a-1", attempts=(good, bad)), an_instance("a__a-2")
     assert pass_at_ks([one, other]) == ()
     assert pass_at_ks([other]) == ()
-    found = pass_at_ks([one, replace(one, instance_id="a__a-3")])
+    found = pass_at_ks([one, one.but(instance_id="a__a-3")])
     assert [(p.k, p.plausible, p.resolved) for p in found] == [
         (1, 0.5, None),
         (2, 1.0, None),
     ]
-    lacking = replace(one, attempts=(good, replace(bad, status="not_recorded")))
+    lacking = one.but(attempts=(good, bad.but(status="not_recorded")))
     assert pass_at_ks([one, lacking]) == (), "that attempt was not made"
-    empty = replace(bad, submittable_patch="")
-    found = pass_at_ks([replace(one, attempts=(good, empty))])
+    empty = bad.but(model_patch="")
+    found = pass_at_ks([one.but(attempts=(good, empty))])
     assert [p.resolved for p in found] == [0.5, 1.0]
-    judged = replace(bad, verdict=Verdict("a__a-1", VerdictStatus.RESOLVED, "docker"))
-    found = pass_at_ks([replace(one, attempts=(good, judged))])
+    verdicts = {2: a_verdict("a__a-1", resolved=True)}
+    found = pass_at_ks([one.but(verdicts=verdicts)])
     assert [(p.plausible, p.resolved) for p in found] == [(0.5, 1.0), (1.0, 1.0)]
 
 
@@ -297,7 +296,7 @@ def test_a_comparison_is_of_the_instances_that_both_have_a_verdict_on() -> None:
 def test_counts_are_of_the_selected_instances() -> None:
     run = a_run(
         an_instance("a__a-1"),
-        an_instance("a__a-2", patch="", resolved=False, plausible=False),
+        an_instance("a__a-2", model_patch="", resolved=False, status="empty"),
         an_instance("a__a-3", resolved=None),
         selected=("a__a-1", "a__a-2", "a__a-3", "a__a-4"),
     )

@@ -116,7 +116,13 @@ def test_failed_tests_come_from_both_lists_of_the_report() -> None:
     lists |= {"PASS_TO_PASS": {"success": [], "failure": ["c"]}}
     lists |= {"FAIL_TO_FAIL": {"success": [], "failure": ["x"]}}
     report = {"i": {"resolved": False, "tests_status": lists}}
-    verdict = Verdict("i", VerdictStatus.UNRESOLVED, "local", "why", report=report)
+    verdict = Verdict(
+        instance_id="i",
+        status=VerdictStatus.UNRESOLVED,
+        evaluator="local",
+        reason="why",
+        report=report,
+    )
     assert trial_of(verdict, 1.236, "now") == Trial(
         False, ("c", "d"), "why", 1.24, "now"
     )
@@ -127,7 +133,12 @@ def test_failed_tests_come_from_both_lists_of_the_report() -> None:
         {"i": {"tests_status": []}},
         {"i": {"tests_status": {}}},
     ):
-        without = Verdict("i", VerdictStatus.UNRESOLVED, "local", report=other)
+        without = Verdict(
+            instance_id="i",
+            status=VerdictStatus.UNRESOLVED,
+            evaluator="local",
+            report=other,
+        )
         assert failed_tests(without) is None
 
 

@@ -13,7 +13,7 @@ import pytest
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
 from reports.command_line import report_command
-from reports.data.predictions import read_predictions
+from reports.data.rundata import read_predictions
 from reports.data.verdicts import eval_log
 from runs.storage.store import RunStore
 from tests.support import runs

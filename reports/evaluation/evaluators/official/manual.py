@@ -144,9 +144,9 @@ class ManualEvaluator(Evaluator):
         reason = f"run the program of {repository} on {file}"
         for task in tasks:
             yield Verdict(
-                task.instance_id,
-                VerdictStatus.NOT_EVALUATED,
-                self.name,
-                reason,
+                instance_id=task.instance_id,
+                status=VerdictStatus.NOT_EVALUATED,
+                evaluator=self.name,
+                reason=reason,
                 tool=repository,
             )

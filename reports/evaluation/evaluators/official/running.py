@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -72,7 +72,7 @@ class OfficialEvaluator(Evaluator):
             for verdict in self._group(group, run_id):
                 task = next(t for t in group if t.instance_id == verdict.instance_id)
                 image = found.get(task.instance.image, "")
-                yield replace(verdict, image=image, tool=version)
+                yield verdict.but(image=image, tool=version)
 
     def _group(self, tasks: Tasks, run_id: str) -> list[Verdict]:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -134,8 +134,14 @@ class OfficialEvaluator(Evaluator):
             )
         name, resolved = task.instance_id, outcome.status is VerdictStatus.RESOLVED
         report = {name: {"resolved": resolved, "patch_exists": True, **outcome.details}}
-        verdict = Verdict(name, outcome.status, self.name, outcome.reason, outcome.log)
-        return replace(verdict, report=report) if verdict.conclusive else verdict
+        verdict = Verdict(
+            instance_id=name,
+            status=outcome.status,
+            evaluator=self.name,
+            reason=outcome.reason,
+            log=outcome.log,
+        )
+        return verdict.but(report=report) if verdict.conclusive else verdict
 
     def _why(self, task: EvaluationTask, failure: str, log: Path) -> str:
         """Return why a result is missing: if possible the tool's own line on the instance."""

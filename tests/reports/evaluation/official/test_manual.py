@@ -57,9 +57,9 @@ def test_the_tools_are_those_that_the_user_can_name() -> None:
     assert tuple(PROGRAMS) == MANUAL_TOOLS
     assert LAYOUTS.keys() == PROGRAMS.keys()
     for name in MANUAL_TOOLS:
-        assert Verdict("x", VerdictStatus.RESOLVED, name).final, (
-            "as version 0.12 wrote it"
-        )
+        assert Verdict(
+            instance_id="x", status=VerdictStatus.RESOLVED, evaluator=name
+        ).final, "as version 0.12 wrote it"
 
 
 @pytest.mark.parametrize("name", MANUAL_TOOLS)

@@ -225,11 +225,15 @@ def test_official_verdicts_are_those_of_the_official_tools() -> None:
     assert TOOLS.keys() == {*OFFICIAL_TOOLS}
     for name in OFFICIAL_TOOLS:
         assert TOOLS[name](official.settings("python3")).name == name
-        assert Verdict("x", VerdictStatus.RESOLVED, name).final
-    assert Verdict("x", VerdictStatus.RESOLVED, "modal").final, (
-        "as version 0.12 wrote it"
-    )
-    assert not Verdict("x", VerdictStatus.RESOLVED, "local").final
+        assert Verdict(
+            instance_id="x", status=VerdictStatus.RESOLVED, evaluator=name
+        ).final
+    assert Verdict(
+        instance_id="x", status=VerdictStatus.RESOLVED, evaluator="modal"
+    ).final, "as version 0.12 wrote it"
+    assert not Verdict(
+        instance_id="x", status=VerdictStatus.RESOLVED, evaluator="local"
+    ).final
 
 
 def test_a_tool_evaluates_a_run(
