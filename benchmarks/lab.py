@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from reports.data.rundata import AttemptData, InstanceData, RunData, read_run
+from reports.data.rundata import RunData, read_run
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.lab.policies import policies_of
 from reports.lab.recorded import lab_data
@@ -44,23 +44,17 @@ def _judged(run: RunData) -> RunData:
     """Return the run with a verdict on each attempt."""
     dice = Random(1)
 
-    def judged(attempt: AttemptData, instance: InstanceData) -> AttemptData:
-        status = (
-            VerdictStatus.RESOLVED if dice.random() < 0.3 else VerdictStatus.UNRESOLVED
-        )
-        return replace(
-            attempt,
-            verdict=Verdict(
+    instances = []
+    for instance in run.instances:
+        verdicts = {}
+        for attempt in instance.attempts:
+            status = VerdictStatus.UNRESOLVED
+            if dice.random() < 0.3:
+                status = VerdictStatus.RESOLVED
+            verdicts[attempt.attempt] = Verdict(
                 instance_id=instance.instance_id, status=status, evaluator="docker"
-            ),
-        )
-
-    instances = (
-        replace(
-            each, attempts=tuple(judged(attempt, each) for attempt in each.attempts)
-        )
-        for each in run.instances
-    )
+            )
+        instances.append(instance.but(verdicts=verdicts))
     return replace(run, instances=tuple(instances))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any
 
 from pydantic import BaseModel, Field, computed_field
 
@@ -110,9 +109,3 @@ class Evidence(BaseModel, frozen=True):
 
     def class_of(self, attempt: int) -> CandidateClass | None:
         return next((one for one in self.classes if attempt in one.attempts), None)
-
-
-def evidence_of(recorded: Mapping[str, Any]) -> Evidence | None:
-    """Return the evidence in a prediction or trajectory; a ValueError if it has another layout."""
-    raw = recorded.get("evidence")
-    return None if raw is None else Evidence.model_validate(raw)

@@ -102,13 +102,18 @@ def _mini_files(instance: AttemptedInstance, agent: str) -> Files:
 
 def _messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
     """Yield a step and its observations as messages; tool calls have OpenAI's form."""
-    message, *answers = messages_of_step(step)
-    if reasoning := message.pop("reasoning", ""):
-        message["reasoning_content"] = reasoning
-    if calls := message.pop("tool_calls", ()):
+    first, *answers = messages_of_step(step)
+    message: dict[str, Any] = {"role": first.role, "content": first.content}
+    if first.reasoning:
+        message["reasoning_content"] = first.reasoning
+    if first.tool_calls:
         message["tool_calls"] = [
-            {"id": call.pop("id"), "type": "function", "function": call}
-            for call in calls
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in first.tool_calls
         ]
     if step.role == ASSISTANT:
         totals = step.totals
@@ -127,7 +132,12 @@ def _messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
         }
         message[KEPT] = kept_of_step(step)
     yield message
-    yield from answers
+    for answer in answers:
+        yield {
+            "role": answer.role,
+            "content": answer.content,
+            "tool_call_id": answer.tool_call_id,
+        }
 
 
 def _atif_files(instance: AttemptedInstance, agent: str) -> Files:

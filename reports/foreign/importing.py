@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from agent.named import OUTSIDE
-from bench.attempts.transcript import SeenTexts, fenced, message_block
+from bench.attempts.transcript import (
+    SeenTexts,
+    fenced,
+    message_block,
+    patch_block,
+)
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.hashing import sha256_of
-from core.money import as_number, in_words
+from core.money import in_words
 from core.plaintext import Say, counted, one_line
-from reports.data.predictions import IMPORTED
+from llm.chat import Message, ToolCall
+from reports.data.rundata import InstanceData
 from reports.foreign.files import RunFiles, as_text
 from reports.foreign.model import (
     AgentAttempt,
@@ -28,7 +33,7 @@ from reports.foreign.model import (
 from reports.foreign.ours import OUTCOMES
 from reports.foreign.recognise import read_any
 from runs.description import Run
-from runs.records import PLAUSIBLE
+from runs.records import PLAUSIBLE, Attempt
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 
@@ -80,167 +85,132 @@ def fingerprint(path: Path) -> str:
 def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
     # Predictions are written last: until then one label for all is not known.
     origin = {"path": str(run.path), "layout": run.layout.value, "agent": run.agent}
-    described = {"run": store.run, IMPORTED: origin}
-    store.save_run(Run.model_validate(described))
-    predictions: dict[str, dict[str, Any]] = {}
+    described = Run(run=store.run, imported=origin)
+    store.save_run(described)
+    results: dict[str, InstanceData] = {}
     labels: set[str] = set()
     for instance in run.instances:
         name = instance.instance_id
-        if name in predictions:
+        if name in results:
             raise UserError(f"{run.path} has two results on {name}; keep one")
         if instance.label:
             labels.add(instance.label)
-        why = instance.reason or f"predicted by the run of {run.layout.value}"
-        instance = replace(instance, reason=why)
-        predictions[name] = prediction(instance)
-        _save_conversation(store, instance)
-    if not predictions:
+        result = result_of(instance, f"predicted by the run of {run.layout.value}")
+        _save_conversation(store, result)
+        attempts = tuple(attempt.without_texts() for attempt in result.attempts)
+        results[name] = result.but(attempts=attempts)
+    if not results:
         raise UserError(f"{run.path} holds no instance")
     label = labels.pop() if len(labels) == 1 else store.run
-    for path in [*store.prediction_paths()]:
-        if path.stem not in predictions:
+    for path in list(store.prediction_paths()):
+        if path.stem not in results:
             path.unlink()
-    for name, content in predictions.items():
-        results = [
-            {**one, "model_name_or_path": label} for one in content["all_results"]
-        ]
-        named = {**content, "model_name_or_path": label, "all_results": results}
-        write_json_atomic(store.prediction(name), store.redact.of(named))
-    models = dict.fromkeys(
-        r["model"] for p in predictions.values() for r in p["all_results"]
-    )
+    models: dict[str, None] = {}
+    for name, result in results.items():
+        content = result.but(model_name_or_path=label).prediction()
+        write_json_atomic(store.prediction(name), store.redact.of(content))
+        models |= dict.fromkeys(one.model for one in result.attempts if one.model)
     store.save_run(
-        Run.model_validate(
-            {
-                **described,
-                "model_name_or_path": label,
-                "selected": sorted(predictions),
-                "config": {"models": [{"name": model} for model in models if model]},
-                IMPORTED: {**origin, "fingerprint": print_},
-            }
+        described.but(
+            model_name_or_path=label,
+            selected=sorted(results),
+            config={"models": [{"name": model} for model in models]},
+            imported={**origin, "fingerprint": print_},
         )
     )
-    return len(predictions)
+    return len(results)
 
 
-def prediction(instance: AttemptedInstance) -> dict[str, Any]:
-    """Return the prediction of an instance, with its attempts; the label is missing."""
+def result_of(instance: AttemptedInstance, reason: str) -> InstanceData:
+    """Return an instance with its attempts; the label is missing."""
     chosen = instance.chosen or instance.attempts[-1]
-    known = instance.resolved
-    predicted = (
-        instance.patch if instance.winner is not None or instance.patch is None else ""
+    predicted = ""
+    if instance.winner is not None:
+        predicted = instance.patch or ""
+    return InstanceData(
+        instance_id=instance.instance_id,
+        model_patch=predicted,
+        status=instance.status or _status(chosen),
+        reason=instance.reason or reason,
+        attempt=chosen.attempt,
+        cost=instance.cost,
+        attempts=tuple(map(_attempt, instance.attempts)),
+        resolved_said=instance.resolved,
     )
-    return {
-        "instance_id": instance.instance_id,
-        **_result(chosen),
-        "model_patch": predicted or "",
-        "patch_known": predicted is not None,
-        "cost": as_number(instance.cost),
-        "status": instance.status or _status(chosen),
-        "reason": instance.reason,
-        **({} if known is None else {"resolved": known}),
-        "all_results": [_result(attempt) for attempt in instance.attempts],
-    }
 
 
-def _result(attempt: AgentAttempt) -> dict[str, Any]:
+def _attempt(attempt: AgentAttempt) -> Attempt:
     known = attempt.known
-    return {
-        "model": attempt.model or "",
-        "attempt": attempt.attempt,
-        "try": known.get("try")
-        if isinstance(known.get("try"), int)
-        else attempt.attempt,
-        "model_patch": attempt.patch or "",
-        "patch_known": attempt.patch is not None,
-        "cost": as_number(attempt.totals.cost),
-        "status": _status(attempt),
-        **{key: known.get(key) for key in OUTCOMES},
-        IMPORTED: True,
-        "outcomes_known": bool(known),
-    }
+    try_ = known.get("try")
+    values = Attempt(
+        attempt=attempt.attempt,
+        try_=try_ if isinstance(try_, int) else attempt.attempt,
+        model=attempt.model or "",
+        model_patch=attempt.patch or "",
+        patch_known=attempt.patch is not None,
+        cost=attempt.totals.cost,
+        status=_status(attempt),
+        imported=True,
+        outcomes_known=bool(known),
+        **{name: known.get(name) for name in OUTCOMES},
+    )
+    if attempt.steps is None:
+        return values
+    return values.but(
+        edit_format=known.get("edit_format") or OUTSIDE,
+        messages=tuple(chain.from_iterable(map(messages_of_step, attempt.steps))),
+        totals=attempt.totals,
+        reflections=known.get("reflections"),
+        seconds=attempt.seconds,
+        error=attempt.error,
+        added_files=known.get("added_files") or (),
+    )
 
 
 def _status(attempt: AgentAttempt) -> str:
     """Return how an attempt ended; only our own harness knows what is plausible."""
     said = one_line(attempt.exit_status or "")[:60]
-    return UNKNOWN if not said or (said in PLAUSIBLE and not attempt.known) else said
+    if said in PLAUSIBLE and not attempt.known:
+        return UNKNOWN
+    return said or UNKNOWN
 
 
-def _save_conversation(store: RunStore, instance: AttemptedInstance) -> None:
-    name = instance.instance_id
-    if all(attempt.steps is None for attempt in instance.attempts):
+def _save_conversation(store: RunStore, result: InstanceData) -> None:
+    name = result.instance_id
+    if all(attempt.messages is None for attempt in result.attempts):
         store.trajectory(name).unlink(missing_ok=True)
         store.transcript(name).unlink(missing_ok=True)
         return
-    trajectory = {
-        "instance_id": name,
-        "status": instance.status or UNKNOWN,
-        "reason": instance.reason,
-        "winner": instance.winner,
-        "attempts": [_trajectory(attempt) for attempt in instance.attempts],
-    }
-    write_json_atomic(store.trajectory(name), store.redact.of(trajectory))
-    attempts = counted(len(instance.attempts), "attempt")
-    seen, lines = SeenTexts(), [f"# {name}\n", f"- choice: {instance.reason}"]
-    lines.append(f"- {attempts}, cost: {in_words(instance.cost)}")
-    lines += (line for attempt in instance.attempts for line in _said(attempt, seen))
+    write_json_atomic(store.trajectory(name), store.redact.of(result.trajectory()))
+    attempts = counted(len(result.attempts), "attempt")
+    seen, lines = SeenTexts(), [f"# {name}\n", f"- choice: {result.reason}"]
+    lines.append(f"- {attempts}, cost: {in_words(result.cost)}")
+    for attempt in result.attempts:
+        lines += _said(attempt, seen)
     write_text_atomic(store.transcript(name), store.redact("\n".join(lines) + "\n"))
 
 
-def _trajectory(attempt: AgentAttempt) -> dict[str, Any]:
-    known, result = attempt.known, _result(attempt)
-    return {
-        **{key: result[key] for key in ("attempt", "try", "model")},
-        "edit_format": known.get("edit_format") or OUTSIDE,
-        "status": result["status"],
-        "messages": messages_of(attempt),
-        "calls": [],
-        "totals": attempt.totals.counts(),
-        "reflections": known.get("reflections"),
-        "seconds": attempt.seconds,
-        "error": attempt.error,
-        "recorded": {**result, "added_files": known.get("added_files") or []},
-    }
-
-
-def messages_of(attempt: AgentAttempt) -> list[dict[str, Any]]:
-    return [*chain.from_iterable(map(messages_of_step, attempt.steps or ()))]
-
-
-def messages_of_step(step: AgentStep) -> Iterator[dict[str, Any]]:
+def messages_of_step(step: AgentStep) -> Iterator[Message]:
     """Yield a step and what its actions returned as messages of our trajectories."""
-    message: dict[str, Any] = {"role": step.role, "content": step.text}
-    if step.reasoning:
-        message["reasoning"] = step.reasoning
-    if step.actions:
-        message["tool_calls"] = [
-            {"name": a.name, "arguments": as_text(dict(a.arguments)), "id": a.id}
-            for a in step.actions
-        ]
-    yield message
+    calls = [
+        ToolCall(one.name, as_text(dict(one.arguments)), one.id) for one in step.actions
+    ]
+    yield Message(
+        step.role, step.text, tuple(calls), lane=step.lane, reasoning=step.reasoning
+    )
     for seen in step.observations:
-        yield {"role": "tool", "content": seen.text, "tool_call_id": seen.action_id}
+        yield Message("tool", seen.text, tool_call_id=seen.action_id)
 
 
-def _said(attempt: AgentAttempt, seen: SeenTexts) -> Iterator[str]:
+def _said(attempt: Attempt, seen: SeenTexts) -> Iterator[str]:
     model, number = one_line(attempt.model or UNKNOWN), attempt.attempt
-    yield f"\n## Attempt {number}: {model}, {_status(attempt)}\n"
-    for place, message in enumerate(messages_of(attempt), 1):
-        calls = [
-            f"{c['name']}({c['arguments']})" for c in message.get("tool_calls", ())
-        ]
-        said = "\n".join(filter(None, [message["content"], *calls]))
-        yield f"### {place}. {one_line(message['role']).upper()}\n"
-        yield message_block(said, f"attempt {number}, message {place}", seen)
+    yield f"\n## Attempt {number}: {model}, {attempt.status}\n"
+    for position, message in enumerate(attempt.messages or (), 1):
+        calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+        text = "\n".join(filter(None, [message.content, *calls]))
+        yield f"### {position}. {one_line(message.role).upper()}\n"
+        yield message_block(text, f"attempt {number}, message {position}", seen)
     if attempt.error:
         yield f"### ERROR\n\n{fenced(attempt.error, 'text')}"
-    patch = attempt.patch
     yield "### PATCH\n"
-    yield (
-        "Unknown.\n"
-        if patch is None
-        else fenced(patch, "diff")
-        if patch.strip()
-        else "None.\n"
-    )
+    yield patch_block(attempt.model_patch) if attempt.patch_known else "Unknown.\n"

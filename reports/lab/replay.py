@@ -178,8 +178,10 @@ def _walked(
 
     attempts = [tried.attempt for tried in made]
     calls = summed(one.sums.calls for one in attempts) + len(writers)
-    seconds = summed([one.seconds for one in [*attempts, *writers]])
-    dollars = summed([one.cost for one in [*attempts, *writers]])
+    seconds = summed(one.seconds for one in attempts)
+    seconds += summed(call.seconds for call in writers)
+    dollars = summed(one.cost for one in attempts)
+    dollars += summed(call.cost for call in writers)
     low, high = resolved is True, resolved is not False
     return [low, high, len(made), calls, dollars, seconds, lacks]
 

@@ -35,6 +35,7 @@ from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
 from reports.evaluation.evaluators.choice import make_evaluator
 from reports.evaluation.requested import RequestedEvaluation
 from reports.validity.trials import PatchKind, Trial, ValidityFinding, judged, trial_of
+from runs.description import Run
 from runs.leftovers import kill_processes
 from runs.progress.state import duration
 from runs.storage.manifest import timestamp
@@ -151,7 +152,7 @@ def gold_command(
     """Evaluate gold and empty patches; return 1 if an instance could not be evaluated."""
     path = (options.validity or Path(DEFAULT_FILE)).expanduser().resolve()
     store = RunStore(path.parent, path.stem)
-    requested = RequestedEvaluation(store, options, {}, say)
+    requested = RequestedEvaluation(store, options, Run(), say)
     kind = requested.kind
     if kind == EvaluatorKind.NONE or kind in MANUAL_TOOLS:
         raise UserError(

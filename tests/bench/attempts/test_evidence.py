@@ -25,7 +25,6 @@ from runs.evidence import (
     Evidence,
     ReproductionScript,
     ScriptSource,
-    evidence_of,
 )
 from runs.records import Attempt, AttemptStatus, InstanceStatus
 from tests.support.attempts import diff, make_candidate
@@ -303,13 +302,12 @@ def test_evidence_is_the_same_after_its_file() -> None:
         [[1], [2, 3]], {1: (2, 0), 2: (None, 0)}, {1: 2}, [script(3, base=(1, None))]
     )
     raw = json.loads(json.dumps({"evidence": known.model_dump(mode="json")}))
-    again = evidence_of(raw)
+    again = Evidence.model_validate(raw["evidence"])
     assert again == known
     assert raw["evidence"]["scripts"][0]["valid"] is True
     candidates = [candidate(n) for n in (1, 2, 3)]
-    assert choose_by_evidence(candidates, again or Evidence()) == choose_by_evidence(
-        candidates, known
-    )
+    choice = choose_by_evidence(candidates, again)
+    assert choice == choose_by_evidence(candidates, known)
     headings, rows = matrix(known)
     assert headings == ("attempts", "models", "s1", "s2", "score of the group")
     assert rows == [
@@ -321,7 +319,7 @@ def test_evidence_is_the_same_after_its_file() -> None:
 def test_damaged_evidence_is_an_error() -> None:
     for raw in ({"classes": 3}, {"outcomes": {"s1": {"c1": "x"}}}, []):
         with pytest.raises(ValueError, match="validation error"):
-            evidence_of({"evidence": raw})
+            Evidence.model_validate(raw)
 
 
 @pytest.mark.parametrize(

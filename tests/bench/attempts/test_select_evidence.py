@@ -24,7 +24,7 @@ from llm.chat import Message, request_sha256
 from reports.submission.hidden import trajectory_of_json
 from runs.calls.budget import BudgetLimits
 from runs.calls.journal import EntryKind
-from runs.evidence import Evidence, evidence_of
+from runs.evidence import Evidence
 from runs.options import Spending
 from tests.support.commands import Preloaded
 from tests.support.evidence import (
@@ -369,7 +369,8 @@ def test_a_close_result_asks_for_a_script_that_tells_the_groups_apart(
     assert last["source"] == "distinguishing"
     if scores:
         assert [
-            group.score for group in groups_of(evidence_of(found) or Evidence())
+            group.score
+            for group in groups_of(Evidence.model_validate(found["evidence"]))
         ] == scores
     (writer,) = [
         w for w in read(tmp_path, NAME, "trajectories")["writers"] if w["attempt"] == -1
