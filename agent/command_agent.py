@@ -298,10 +298,10 @@ def command_agent(
             "--agent command: is empty; give a command, as 'command:my-agent {model}'"
         )
     known = " ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
-    for found in _ANY_PLACEHOLDER.finditer(template):
-        if found[1] not in _PLACEHOLDERS:
+    for match in _ANY_PLACEHOLDER.finditer(template):
+        if match[1] not in _PLACEHOLDERS:
             raise UserError(
-                f"--agent command:{template}: unknown placeholder {found[0]}; there are {known}"
+                f"--agent command:{template}: unknown placeholder {match[0]}; there are {known}"
             )
     program = shutil.which(words[0])
     if program is None:
@@ -366,7 +366,7 @@ def read_spent(path: Path) -> Spent:
     if path.is_symlink() or not path.exists():
         return Spent()
     try:
-        found = _ResultFile.model_validate(object_of(read_bytes(path, _MOST_BYTES)))
+        result = _ResultFile.model_validate(object_of(read_bytes(path, _MOST_BYTES)))
     except ValidationError as error:
         first = error.errors()[0]
         problem = (
@@ -375,11 +375,11 @@ def read_spent(path: Path) -> Spent:
     except (OSError, DamagedError) as error:
         problem = str(error)
     else:
-        tokens = found.tokens
+        tokens = result.tokens
         usage = (
             Usage(tokens.prompt, tokens.completion, tokens.cached) if tokens else None
         )
-        return Spent(found.cost, usage)
+        return Spent(result.cost, usage)
     return Spent(
         note=f"the agent's result file is wrong, so its cost is unknown: {problem}"
     )

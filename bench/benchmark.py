@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from agent.repomap import TagStore
 from bench.attempts.attempt import Services
 from bench.attempts.candidates import RESULTS
-from bench.attempts.records import plausible_instances
 from bench.attempts.solving import InstanceJob
 from bench.attempts.transcript import transcript
 from bench.config import RunConfig, TestChoice
@@ -226,6 +226,18 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         self.store.save_instance(
             finished.key, result.prediction(), result.trajectory(), transcript(result)
         )
+
+
+def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:
+    """Return the ids of the instances that one of ``runs`` has a plausible patch for."""
+    names = set()
+    for folder in runs:
+        store = RunStore.of_folder(folder)
+        for path in store.prediction_paths():
+            result = store.read_prediction(path)
+            if result.plausible:
+                names.add(result.instance_id)
+    return frozenset(names)
 
 
 def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:

@@ -148,7 +148,8 @@ class LiteLLMModel:
         return filled(self.settings, self.name, self.api_base)
 
     def _call_once(self, ask: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
-        ticket, wire = self.gate.begin(ask), Wire()
+        ticket = self.gate.begin(ask)
+        wire = Wire()
         try:
             reply = send(wire)
         except TransientError as error:
@@ -173,7 +174,8 @@ class LiteLLMModel:
         Raises:
             UserError: litellm cannot make one here: a package or credentials are missing.
         """
-        wire, ask = Wire(rehearsal=True), [Message("user", "hello")]
+        wire = Wire(rehearsal=True)
+        ask = [Message("user", "hello")]
         try:
             self._send(ask, {**self._arguments(ask, ()), **self._options(ask)}, wire)
         except Exception as error:
@@ -260,22 +262,23 @@ class LiteLLMModel:
         return arguments
 
     def _options(self, request: Request) -> dict[str, Any]:
-        known, temperature = self._known(), self.sent_temperature
+        settings = self._known()
+        temperature = self.sent_temperature
         options: dict[str, Any] = {}
         if temperature is not None:
             options["temperature"] = temperature
         else:
             self.warn_once(f"{self.name} takes no temperature: none is sent")
         # Plain-text completions have no such option.
-        if known.reasoning_effort and not isinstance(request, str):
-            options["reasoning_effort"] = known.reasoning_effort
+        if settings.reasoning_effort and not isinstance(request, str):
+            options["reasoning_effort"] = settings.reasoning_effort
         # litellm's own limit for Claude cuts replies of names that its map lacks.
-        fills = known.max_output if is_claude(self.name, self.api_base) else None
+        fills = settings.max_output if is_claude(self.name, self.api_base) else None
         if limit := self.max_output_tokens or self.settings.max_output or fills:
             options["max_tokens"] = limit
         if is_ollama(self.name, self.api_base):
             # Its small default drops the beginning of longer prompts without an error.
-            options["num_ctx"] = known.context
+            options["num_ctx"] = settings.context
         for name, value in self.sampling.as_sent().items():
             if takes(self.name, self.api_base, {name: value}):
                 options[name] = value

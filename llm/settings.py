@@ -62,7 +62,8 @@ class ModelSettings:
     max_output: TokenCount | None = None
 
     def or_else(self, other: ModelSettings) -> ModelSettings:
-        mine, theirs = asdict(self), asdict(other)
+        mine = asdict(self)
+        theirs = asdict(other)
         return ModelSettings(
             **{k: theirs[k] if mine[k] is None else mine[k] for k in mine}
         )

@@ -239,7 +239,8 @@ class Coder:
             reply = self.model.complete(request, self.edit_format.tools)
         if self.setup.again:
             self._shown.sent()
-        self.calls.append(replace(reply, request_sha256=request_sha256(request)))
+        call = replace(reply, request_sha256=request_sha256(request))
+        self.calls.append(call)
         if step.prefill:
             # The model continued its last message: join both.
             reply = replace(reply, content=request.pop().content + reply.content)

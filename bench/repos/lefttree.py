@@ -62,7 +62,7 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
             f"the agent {what} its checkout: there is nothing to compare"
         )
     try:
-        return tuple(_taken_over(checkout))
+        return tuple(_prepare_tree(checkout))
     except OSError as error:
         if error.errno in OF_THE_MACHINE:
             raise InfrastructureError(
@@ -73,81 +73,84 @@ def take_over(checkout: Checkout) -> tuple[Dropped, ...]:
         ) from error
 
 
-def _taken_over(checkout: Checkout) -> Iterator[Dropped]:
+def _prepare_tree(checkout: Checkout) -> Iterator[Dropped]:
     root = checkout.root
     _permit(root, stat.S_IRWXU)
-    place = root / _EXCLUDE
+    path = root / _EXCLUDE
     excluded = b""
     with contextlib.suppress(OSError):
-        ours = place.is_file() and not place.is_symlink()
-        if ours and place.stat().st_size <= _LONGEST_EXCLUDE:
-            excluded = place.read_bytes()
-    dropped = list(_cleared(checkout))
+        ours = path.is_file() and not path.is_symlink()
+        if ours and path.stat().st_size <= _LONGEST_EXCLUDE:
+            excluded = path.read_bytes()
+    dropped = list(_clear_tree(checkout))
     make_repository(checkout.snapshot, root)
-    place.write_bytes(excluded)
+    path.write_bytes(excluded)
     git("read-tree", "--reset", "HEAD", cwd=root)
-    known = checkout.snapshot.entries
-    restore_files(root, [found.path for found in dropped if found.path in known])
+    tracked = checkout.snapshot.entries
+    restore_files(root, [drop.path for drop in dropped if drop.path in tracked])
     _refuse_too_much(checkout)
-    names = join_paths(found.path for found in dropped)
+    names = join_paths(drop.path for drop in dropped)
     result = git_result("check-ignore", "-z", "--stdin", cwd=root, stdin=names)
     ignored = set(split_paths(result.stdout))
-    yield from (found for found in dropped if found.path not in ignored)
+    yield from (drop for drop in dropped if drop.path not in ignored)
     yield from _refused_by_git(checkout)
 
 
-def _cleared(checkout: Checkout) -> Iterator[Dropped]:
-    root, waiting = checkout.root, [""]
+def _clear_tree(checkout: Checkout) -> Iterator[Dropped]:
+    root = checkout.root
+    waiting = [""]
     while waiting:
         folder = waiting.pop()
         _permit(root / folder, stat.S_IRWXU)
-        with os.scandir(root / folder) as found:
-            entries = list(found)
+        with os.scandir(root / folder) as scan:
+            entries = list(scan)
         for entry in entries:
-            path, place = folder + entry.name, Path(entry.path)
+            path = folder + entry.name
+            file = Path(entry.path)
             if entry.name.lower() == ".git":  # no commit can hold such a name
-                remove_tree(place)
+                remove_tree(file)
             elif why := _unfit(checkout, path, entry):
-                remove_tree(place)
+                remove_tree(file)
                 yield Dropped(path, why)
             elif entry.is_dir(follow_symlinks=False):
                 waiting.append(f"{path}/")
             elif entry.is_file(follow_symlinks=False):
-                _permit(place, stat.S_IRUSR)
+                _permit(file, stat.S_IRUSR)
 
 
 def _unfit(checkout: Checkout, path: str, entry: os.DirEntry[str]) -> str:
-    known = checkout.snapshot.entries.get(path)
-    if len(os.fsencode(path)) > _LONGEST_PATH and known is None:
+    tracked = checkout.snapshot.entries.get(path)
+    if len(os.fsencode(path)) > _LONGEST_PATH and tracked is None:
         return f"its path is longer than {_LONGEST_PATH} bytes"
     if entry.is_symlink() or entry.is_dir(follow_symlinks=False):
         return ""
-    found = entry.stat(follow_symlinks=False)
-    if not stat.S_ISREG(found.st_mode):
+    status = entry.stat(follow_symlinks=False)
+    if not stat.S_ISREG(status.st_mode):
         return "it is a pipe, a socket or a device"
-    if found.st_size <= _LARGEST + (known.size if known else 0):
+    if status.st_size <= _LARGEST + (tracked.size if tracked else 0):
         return ""
-    return f"it {'grew' if known else 'was made'} to {_megabytes(found.st_size)}"
+    return f"it {'grew' if tracked else 'was made'} to {_megabytes(status.st_size)}"
 
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
 
 
-def _permit(place: Path, wanted: int) -> None:
-    mode = place.lstat().st_mode
-    if mode & wanted != wanted:
-        place.chmod(stat.S_IMODE(mode) | wanted)
+def _permit(path: Path, bits: int) -> None:
+    mode = path.lstat().st_mode
+    if mode & bits != bits:
+        path.chmod(stat.S_IMODE(mode) | bits)
 
 
 def _refuse_too_much(checkout: Checkout) -> None:
     root = checkout.root
     touched, _ = differences(checkout.fresh, stamps(root))
-    places = [root / path for path in (*touched, *_listed(root, "ls-files", *_OTHERS))]
-    size = sum(place.lstat().st_size for place in places if os.path.lexists(place))
-    if len(places) > _MOST_FILES or size > _MOST_BYTES:
+    names = (*touched, *_listed(root, "ls-files", *_OTHERS))
+    paths = [root / name for name in names]
+    size = sum(path.lstat().st_size for path in paths if os.path.lexists(path))
+    if len(paths) > _MOST_FILES or size > _MOST_BYTES:
         raise UnusableTreeError(
-            f"the agent left {len(places):,} new or changed files with {_megabytes(size)}; a patch "
+            f"the agent left {len(paths):,} new or changed files with {_megabytes(size)}; a patch "
             f"may hold {_MOST_FILES:,} files with {_megabytes(_MOST_BYTES)}"
         )
 

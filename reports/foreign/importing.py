@@ -152,8 +152,7 @@ def _attempt(attempt: AgentAttempt) -> Attempt:
         status=_status(attempt),
         imported=True,
         outcomes_known=bool(known),
-        **{name: known.get(name) for name in OUTCOMES},
-    )
+    ).but(**{name: known.get(name) for name in OUTCOMES})
     if attempt.steps is None:
         return values
     return values.but(
