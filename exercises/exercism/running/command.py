@@ -258,10 +258,8 @@ class ExerciseWork:
             status = InstanceStatus.INFRA_ERROR
             if end.status == InstanceStatus.INTERRUPTED:
                 status = InstanceStatus.INTERRUPTED
-            attempt = replace(
-                attempt, status=status, reason=end.reason, error=end.reason
-            )
-        return [attempt.record()]
+            attempt = attempt.ended(status, end.reason)
+        return [attempt.attempt]
 
     def _converse(self, folder: Path) -> None:
         job, config, slot = self.job, self.services.config, self.context.slot

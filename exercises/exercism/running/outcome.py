@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from agent.conversation.base import Ending, ReplyCounts
 from agent.protocol import AgentResult
@@ -20,7 +21,7 @@ from exercises.exercism.exercise import Exercise
 from exercises.exercism.results import ExerciseResult, Extra, TryResult
 from exercises.exercism.running.config import RunColumn
 from exercises.exercism.running.conversation import ExerciseConversation
-from llm.chat import Message, Reply, Traits, Usage
+from llm.chat import Reply, Usage
 from runs.modelsource import Turn
 from runs.records import Attempt, AttemptStatus, InstanceStatus
 from runs.storage.versions import HARNESS_VERSION, versions
@@ -51,30 +52,27 @@ class ExerciseAttempt:
     """The conversation about an exercise, with all its tries, after its end.
 
     Attributes:
-        error: the provider's refusal, the budget, or what failed; empty otherwise.
+        attempt: the record of all its tries; ``error`` is the provider's refusal, the budget, or
+            what failed.
         tried: the tries whose tests ran.
-        temperature: that was sent; None where none was.
     """
 
     exercise: Exercise
     column: RunColumn
     status: InstanceStatus
     reason: str
-    error: str = ""
+    attempt: Attempt
     tried: tuple[TryResult, ...] = ()
     replies: tuple[ReplyCounts, ...] = ()
-    messages: tuple[Message, ...] = ()
-    calls: tuple[Reply, ...] = ()
-    edit: bool | None = None
-    edited_files: tuple[str, ...] = ()
-    temperature: float | None = None
-    traits: Traits | None = None
 
     @property
-    def seconds(self) -> float:
-        """Seconds of calls and tests, those to earlier processes included."""
-        called = sum(call.seconds for call in self.calls)
-        return round(called + sum(one.seconds for one in self.tried), 3)
+    def calls(self) -> tuple[Reply, ...]:
+        return self.attempt.calls or ()
+
+    def ended(self, status: InstanceStatus, reason: str) -> ExerciseAttempt:
+        """Return it as something else than its conversation ended it."""
+        attempt = self.attempt.but(status=_ATTEMPTS[status], error=reason)
+        return replace(self, status=status, reason=reason, attempt=attempt)
 
     def result(self, errors: int) -> ExerciseResult:
         exercise, name, calls = self.exercise, self.column.name, self.calls
@@ -117,34 +115,13 @@ class ExerciseAttempt:
                 repeat=name.repeat,
                 exercise_sha256=exercise.sha256,
                 tries=self.tried,
-                error=self.error,
+                error=self.attempt.error,
                 whole_file_blocks=sum(one.whole_file_blocks for one in self.replies),
                 hallucinated_functions=sum(one.unknown_calls for one in self.replies),
                 foreign_edits=sum(one.foreign + one.unsafe for one in self.replies),
                 ambiguous_edits=sum(one.ambiguous for one in self.replies),
                 truncated=sum(one.truncated for one in self.replies),
             ),
-        )
-
-    def record(self) -> Attempt:
-        last = self.tried[-1] if self.tried else None
-        return Attempt(
-            model=self.column.name.model,
-            edit_format=self.column.choice.edit_format,
-            temperature=self.temperature,
-            cost=total(call.cost for call in self.calls),
-            status=_ATTEMPTS[self.status],
-            traits=self.traits,
-            model_patch=last.patch if last else "",
-            added_files=self.exercise.solution,
-            edited_files=self.edited_files,
-            edit_outcome=self.edit,
-            test_outcome=last.solved if last else None,
-            reflections=max(len(self.calls) - 1, 0),
-            messages=self.messages,
-            calls=self.calls,
-            error=self.error,
-            seconds=self.seconds,
         )
 
 
@@ -155,32 +132,45 @@ def attempt_of(
     conversation: ExerciseConversation | None,
 ) -> ExerciseAttempt:
     """Return the attempt that a conversation was, also one that an exception ended."""
+    record = Attempt(
+        model=column.name.model,
+        edit_format=column.choice.edit_format,
+        added_files=exercise.solution,
+        status=AttemptStatus.INFRA_ERROR,
+        messages=(),
+        calls=(),
+        cost=Decimal(),
+        reflections=0,
+        seconds=0.0,
+    )
     if turn is None or conversation is None:
         status = InstanceStatus.INFRA_ERROR
-        return ExerciseAttempt(exercise, column, status, "it did not start")
+        return ExerciseAttempt(exercise, column, status, "it did not start", record)
     works, said = conversation.works, conversation.transcript
     tried = tuple(conversation.tried)
     status, reason = _ended(works, tried)
     results = conversation.edited or [work.result for work in works if work.result]
-    last = results[-1] if results else None
-    return ExerciseAttempt(
-        exercise,
-        column,
-        status,
-        reason,
-        error=works[-1].error if works else "",
-        tried=tried,
-        replies=tuple(counts for result in results for counts in result.replies),
-        messages=(
-            *said.messages,
-            *(m for one in conversation.editors for m in one.messages),
-        ),
-        calls=tuple(said.calls),
-        edit=last.edit if last else None,
-        edited_files=last.edited_files if last else (),
+    messages = list(said.messages)
+    for editor in conversation.editors:
+        messages += editor.messages
+    # Seconds of calls and tests, those of earlier processes included.
+    seconds = sum(call.seconds for call in said.calls)
+    seconds += sum(one.seconds for one in tried)
+    record = record.with_call(messages, *said.calls).but(
         temperature=turn.temperature,
         traits=conversation.model.traits,
+        status=_ATTEMPTS[status],
+        error=works[-1].error if works else "",
+        reflections=max(len(said.calls) - 1, 0),
+        seconds=round(seconds, 3),
     )
+    if results:
+        last = results[-1]
+        record = record.but(edit_outcome=last.edit, edited_files=last.edited_files)
+    if tried:
+        record = record.but(model_patch=tried[-1].patch, test_outcome=tried[-1].solved)
+    replies = tuple(counts for result in results for counts in result.replies)
+    return ExerciseAttempt(exercise, column, status, reason, record, tried, replies)
 
 
 def _ended(
@@ -199,10 +189,11 @@ def _ended(
 
 
 def transcript_lines(attempt: ExerciseAttempt) -> Iterator[str]:
-    cost = total(call.cost for call in attempt.calls)
+    record = attempt.attempt
     yield f"# {attempt.exercise.key}: {attempt.column.name.label}\n"
     yield f"- {attempt.status}: {attempt.reason}"
-    yield f"- calls: {len(attempt.calls)}, cost: {in_words(cost)}, seconds: {attempt.seconds:g}\n"
+    cost, seconds = in_words(record.cost), record.seconds or 0.0
+    yield f"- calls: {len(attempt.calls)}, cost: {cost}, seconds: {seconds:g}\n"
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(attempt.tried, 1):
         verdict = "solved" if one.solved else "timed out" if one.timed_out else "failed"
@@ -212,14 +203,14 @@ def transcript_lines(attempt: ExerciseAttempt) -> Iterator[str]:
     headings = ("try", "tests", "passed", "failed", "skipped", "seconds")
     yield from table(headings, rows, numbers=(0, 2, 3, 4, 5), markdown=True)
     seen = SeenTexts()
-    for place, message in enumerate(attempt.messages, 1):
+    for place, message in enumerate(record.messages or (), 1):
         yield f"\n## {place}. {message.role.upper()}\n"
         if message.content or not message.tool_calls:
             yield message_block(message.content, f"message {place}", seen)
         for call in message.tool_calls:
             yield f"Call of `{call.name.replace('`', '')}`:\n\n{fenced(call.arguments, 'json')}"
-    if attempt.error:
-        yield f"\n## ERROR\n\n{fenced(attempt.error, 'text')}"
+    if record.error:
+        yield f"\n## ERROR\n\n{fenced(record.error, 'text')}"
     if last := attempt.tried[-1:]:
         if not last[0].solved:
             yield f"\n## OUTPUT OF THE LAST TESTS\n\n{fenced(last[0].output, 'text')}"

@@ -30,7 +30,7 @@ from exercises.exercism.testing.verdict import (
 )
 from llm.chat import Reply, ToolCall
 from llm.options import ModelChoice
-from runs.records import InstanceStatus
+from runs.records import Attempt, InstanceStatus
 from tests.support.exercism import SIX, run_tests, six
 
 
@@ -247,6 +247,7 @@ def test_counters() -> None:
         column,
         InstanceStatus.FAILED,
         "no tests ran",
+        Attempt(),
         replies=tuple(replies),
     )
     found = attempt.result(errors=0)
