@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.attempts.candidates import choose
 from llm.chat import Reply, Usage
+from reports.data.rundata import read_run
 from reports.data.verdicts import Verdict, VerdictStatus
 from reports.statistics.breakdown import (
     by_attempt,
@@ -31,7 +35,8 @@ from reports.statistics.methods import Share
 from runs.calls.ledger import LedgerLine
 from runs.progress.overview import InstanceEntry
 from runs.records import Attempt
-from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance
+from runs.storage.store import RunStore
+from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance, write_run
 
 FAILED = {"status": "tests_failed", "test_outcome": False}
 UNKNOWN_SPLIT = DatasetSplit("", None)
@@ -123,6 +128,40 @@ def test_the_effect_of_attempts_is_exact_if_all_are_evaluated() -> None:
     assert not any(row.lower_bound for row in rows)
     nothing = an_instance("a__a-2", model_patch="", resolved=False)
     assert not any(row.lower_bound for row in limited_runs(a_run(nothing)))
+
+
+def test_the_choice_is_the_harnesss_where_tests_could_not_tell() -> None:
+    """An attempt that changes how tests run is not chosen while its tests cannot tell."""
+    suspect = an_attempt(
+        1,
+        status="plausible_untested",
+        test_outcome=None,
+        edits_test_configuration=True,
+        untested="a plugin is new",
+        model_patch="suspect",
+    )
+    failing = an_attempt(2, model_patch="failing", **FAILED)
+    attempts = (suspect, failing, an_attempt(3, model_patch="late"))
+    verdicts = {n: a_verdict("a__a-1", resolved=n == 2) for n in (1, 2)}
+    instance = an_instance(
+        "a__a-1", attempt=3, model_patch="late", attempts=attempts, verdicts=verdicts
+    )
+    rows = limited_runs(a_run(instance))
+    assert [row.resolved.count for row in rows] == [0, 1, 1]
+    assert choose(attempts[:2]).winner is failing
+
+
+def test_an_unreadable_count_of_tokens_is_unknown(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": "many", "completion_tokens": 5, "cached_tokens": 0}
+    call = {"content": "", "usage": usage, "cost": 0.1, "seconds": 1, "model": "m"}
+    attempt = {"attempt": 1, "model": "m", "edit_format": "diff", "calls": [call]}
+    prediction = {"instance_id": "a__a-1", "model_patch": "", "model": "m"}
+    folder = write_run(tmp_path / "r", [{**prediction, "all_results": [prediction]}])
+    (folder / "trajectories").mkdir()
+    path = folder / "trajectories/a__a-1.json"
+    path.write_text(json.dumps({"attempts": [attempt]}))
+    found = effort(read_run(RunStore.of_folder(folder)))
+    assert (found.prompt_tokens.known, found.prompt_tokens.complete) == (0, False)
 
 
 def test_verdicts_of_another_kind_say_nothing_beside_official_ones() -> None:
