@@ -387,7 +387,9 @@ def status_by(
         ended: how it ended, if otherwise than by its outcomes.
         unknown_is_failed: as in May 2024, when an unknown outcome was a failed one.
     """
-    edit, lint, tests = attempt.outcomes.values()
+    edit = attempt.edit_outcome
+    lint = attempt.lint_outcome
+    tests = attempt.test_outcome
     passed = tests is not False
     if unknown_is_failed:
         passed = tests is True
@@ -487,11 +489,7 @@ class InstanceResult(Recorded):
             ValidationError: it has another layout.
         """
         _TrajectoryShape.model_validate(raw)
-        values = dict(raw)
-        for name in ("attempts", "writers"):
-            if isinstance(values.get(name), list):
-                values[name] = [_flat(attempt) for attempt in values[name]]
-        result = cls.model_validate(values)
+        result = cls.model_validate(flat_trajectory(raw))
         winner = raw.get("winner")
         for attempt in result.attempts:
             if attempt.attempt == winner:
@@ -656,11 +654,21 @@ def _values(record: Recorded) -> Values:
     return {name: getattr(record, name) for name in record.model_fields_set}
 
 
+def flat_trajectory(raw: Mapping[str, Any]) -> Values:
+    """Return the JSON of a trajectory of any version with the keys of today's."""
+    values = dict(raw)
+    for name in ("attempts", "writers"):
+        if isinstance(values.get(name), list):
+            values[name] = [_flat(attempt) for attempt in values[name]]
+    return values
+
+
 def _flat(raw: object) -> object:
     """Return an attempt of a trajectory; versions before 0.13 nest what predictions have too."""
     if not isinstance(raw, dict) or not isinstance(raw.get("recorded"), dict):
         return raw
     flat = {**raw["recorded"], **raw}
+    del flat["recorded"]
     # They did not say whether the patch applies: without other words of an error it does not.
     if raw.get("status") == AttemptStatus.ERROR and not raw.get("error"):
         patch = flat.get("model_patch")

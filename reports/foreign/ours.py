@@ -22,7 +22,7 @@ from reports.foreign.model import (
 from runs.records import Attempt, Totals
 from runs.storage.store import RunStore
 
-OUTCOMES = ("edit_outcome", "lint_outcome", "test_outcome")
+OUTCOMES = tuple(name for name in Attempt.model_fields if name.endswith("_outcome"))
 
 
 def ours_of(store: RunStore) -> AttemptedRun:
@@ -58,9 +58,7 @@ def _attempt(attempt: Attempt) -> AgentAttempt:
         "edit_format": attempt.edit_format,
         "try": attempt.try_,
         "reflections": attempt.reflections,
-        "edit_outcome": attempt.edit_outcome,
-        "lint_outcome": attempt.lint_outcome,
-        "test_outcome": attempt.test_outcome,
+        **{name: getattr(attempt, name) for name in OUTCOMES},
         "added_files": list(attempt.added_files),
         "edits_test_configuration": attempt.edits_test_configuration,
     }

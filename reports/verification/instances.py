@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -39,9 +39,11 @@ from runs.records import (
     AttemptStatus,
     InstanceResult,
     Values,
+    flat_trajectory,
     status_by,
 )
 from runs.storage.store import RunStore
+from runs.storage.versions import HARNESS_VERSION
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,17 @@ class InstanceCheck:
 
     store: RunStore
     run: Run
+    unchecked: set[str] = field(default_factory=set)
+
+    def _compared(self, found: Values, expected: Values) -> Iterator[str]:
+        """Yield the differences of a file from what the models write.
+
+        What another version did not write, or this one does not, is noted as not checked.
+        """
+        if self.run.versions.get("harness") != HARNESS_VERSION:
+            expected = without_keys(found, expected, self.unchecked)
+            found = without_keys(expected, found, self.unchecked)
+        yield from all_differences(found, expected)
 
     def differences(self, path: Path) -> Iterator[Difference]:
         """Yield what differs for the instance whose prediction is at ``path``."""
@@ -76,9 +89,8 @@ class InstanceCheck:
             model_name_or_path=str(raw.get("model_name_or_path")),
             cost=total(one.cost for one in (*result.attempts, *result.writers)),
         )
-        problem = first_difference(raw, expected.prediction())
-        if problem:
-            yield Difference(path, problem)
+        for words in islice(self._compared(raw, expected.prediction()), 1):
+            yield Difference(path, words)
         page = self.store.transcript(path.stem)
         if not page.is_file():
             yield Difference(page, "is missing")
@@ -92,7 +104,7 @@ class InstanceCheck:
     def _of_trajectory(
         self, raw: Mapping[str, Any], result: InstanceResult
     ) -> Iterator[str]:
-        yield from unread_values(raw, result)
+        yield from self._compared(flat_trajectory(raw), result.trajectory())
         origin = list(self._wrong_origin(result)) if self.run.is_ours else []
         yield from origin
         config = {} if origin else result.config or {}
@@ -125,12 +137,12 @@ class InstanceCheck:
             "status": str(result.status),
             "reason": result.reason.replace(*_REWORDED),
         }
-        expected = {
+        chosen = {
             "winner": again.winner.attempt if again.winner else None,
             "status": str(again.status),
             "reason": again.reason,
         }
-        if words := first_difference(found, expected):
+        if words := first_difference(found, chosen):
             yield f"the choice from the recorded outcomes: {words}"
 
     def _wrong_origin(self, result: InstanceResult) -> Iterator[str]:
@@ -230,26 +242,20 @@ _BY_OUTCOMES = PLAUSIBLE | {
 }
 
 
-def unread_values(raw: Mapping[str, Any], result: InstanceResult) -> Iterator[str]:
-    """Yield the values of a trajectory that the models do not have, so that readers ignore them.
-
-    A key that earlier versions did not write is no difference.
-    """
-    expected = result.trajectory()
-    found = {name: raw[name] for name in raw if name in expected}
-    found["attempts"] = []
-    older = False
-    for attempt, values in zip(raw["attempts"], expected["attempts"], strict=True):
-        older = older or "recorded" in attempt
-        flat = {**attempt.get("recorded", {}), **attempt}
-        found["attempts"].append({name: flat[name] for name in flat if name in values})
-        if older:
-            for name in values.keys() - flat.keys():
-                del values[name]
-    if older:
-        expected.pop("writers", None)
-        found.pop("writers", None)
-    yield from all_differences(found, expected)
+def without_keys(found: Any, expected: Any, lacking: set[str]) -> Any:  # noqa: ANN401
+    """Return ``expected`` without the keys that ``found`` lacks, which are added to ``lacking``."""
+    if isinstance(found, Mapping) and isinstance(expected, Mapping):
+        lacking.update(expected.keys() - found.keys())
+        return {
+            key: without_keys(found[key], expected[key], lacking)
+            for key in expected
+            if key in found
+        }
+    if isinstance(found, list) and isinstance(expected, list):
+        pairs = zip(found, expected, strict=False)
+        compared = [without_keys(*pair, lacking) for pair in pairs]
+        return compared + expected[len(found) :]
+    return expected
 
 
 def _wrong(attempt: Attempt, number: int) -> Iterator[str]:

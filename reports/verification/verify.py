@@ -114,6 +114,10 @@ class _Verification:
         check = InstanceCheck(self.store, run)
         for path in self.store.prediction_paths():
             found += readable(check.differences(path))
+        if check.unchecked:
+            names = ", ".join(sorted(check.unchecked))
+            version = run.versions.get("harness") or "unknown"
+            self.say(f"written by version {version}, which has no {names}: not checked")
         yield from found
         if not any(difference.unreadable for difference in found):
             yield from readable(self._of_run())
