@@ -12,7 +12,7 @@ from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
 from reports.cli.options import ReportOptions
 from reports.verification.verify import verify_command
-from runs.modelsource import read_recording
+from runs.modelsource import read_recording, recorded_calls
 from runs.records import Attempt
 from tests.support.provider import Answer, Provider
 from tests.support.runs import config
@@ -73,7 +73,7 @@ class ScriptProvider(Provider):
         return self._answer(self.recorded[try_ * 2 + model + 1], step, hang=0.02)
 
     def _answer(self, attempt: Attempt, nth: int, hang: float) -> Answer:
-        replies = [call.content for call in attempt.calls or ()]
+        replies = [call.content for call in recorded_calls(attempt)]
         return Answer(replies[nth] if nth < len(replies) else "That is all.", hang=hang)
 
 

@@ -32,7 +32,7 @@ from llm.chat import Message, request_sha256
 from runs.calls.journal import AskedEntry, EndEntry, EntryKind, Journal, asked_and_ended
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
 from runs.leftovers import kill_processes, run_key
-from runs.modelsource import read_recording
+from runs.modelsource import read_recording, recorded_calls
 from tests.support.commands import Bomb, Preloaded, Started
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, live
@@ -66,7 +66,9 @@ class DemoProvider(Provider):
 
 def _recorded(name: str) -> dict[int, list[str]]:
     attempts = read_recording(DEMO_DATASET / "replies" / f"{name}.json")
-    return {n: [call.content for call in a.calls or ()] for n, a in attempts.items()}
+    return {
+        n: [call.content for call in recorded_calls(a)] for n, a in attempts.items()
+    }
 
 
 def hashes(provider: Provider) -> Counter[str]:

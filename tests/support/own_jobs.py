@@ -120,7 +120,7 @@ class Questions(Benchmark[str]):
     def save(self, finished: Finished[str]) -> None:
         content = {
             "instance_id": finished.key,
-            "status": finished.end.shown,
+            "status": str(finished.end.status),
             "output": finished.end.value,
         }
         self.store.save_instance(finished.key, content, None, None)

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -160,9 +160,7 @@ class DockerEvaluator(Evaluator):
         if not why:
             return verdict
         self.swebench.forget(task, run_id)
-        return replace(
-            verdict, status=VerdictStatus.NOT_EVALUATED, reason=why, report=None
-        )
+        return verdict.but(status=VerdictStatus.NOT_EVALUATED, reason=why, report=None)
 
     def _remove_left(self, client: Any, whose: str) -> None:  # noqa: ANN401 - no types
         for run_id in self.swebench.ended():

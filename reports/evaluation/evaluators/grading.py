@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +172,6 @@ def _with_note(
     if not names or verdict.reason:
         return verdict
     shown = some(names, 3)
-    return replace(
-        verdict,
+    return verdict.but(
         reason=f"as swebench reads {shown}, which pytest's report cannot confirm",
     )

@@ -226,8 +226,8 @@ def _both(whole: Verdict, bare: Verdict, edits: Sequence[str]) -> Verdict:
     if bare.status is VerdictStatus.RESOLVED:
         words = f"with and without its edits of test configuration in {files}"
         return replace(bare, reason="; ".join(filter(None, (whole.reason, words))))
-    return replace(
-        bare, reason=f"resolved only with its edits of test configuration in {files}"
+    return bare.but(
+        reason=f"resolved only with its edits of test configuration in {files}"
     )
 
 

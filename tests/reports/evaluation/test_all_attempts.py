@@ -71,11 +71,7 @@ def test_each_patch_is_evaluated_once(folder: Path) -> None:
             for p in found
             if p.instance_id == instance.instance_id
         ]
-        wanted = {
-            a.submittable_patch
-            for a in instance.attempts
-            if a.submittable_patch.strip()
-        }
+        wanted = {a.patch for a in instance.attempts if a.patch.strip()}
         assert len(own) == len(set(own))
         assert set(own) == wanted - {instance.patch}
 

@@ -217,10 +217,11 @@ def _check_report(store: RunStore) -> None:
 
 def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
     files = [old_prediction(f"a__a-{n}", 1, resolved=False) for n in (1, 2)]
-    files[0]["edits_test_configuration"] = True
-    files[1]["test_note"] = (
-        "left out, the baseline takes too long or dies: tests/test_a.py"
-    )
+    note = "left out, the baseline takes too long or dies: tests/test_a.py"
+    for part in (files[0], files[0]["all_results"][0]):
+        part["edits_test_configuration"] = True
+    for part in (files[1], files[1]["all_results"][0]):
+        part["test_note"] = note
     store = RunStore.of_folder(write_run(tmp_path / "predictions/r", files))
     said: list[str] = []
     shown = ReportOptions(

@@ -83,7 +83,12 @@ def test_web_browsing_and_other_agents_are_declared(build: Build, run: Path) -> 
 
 def test_edits_of_test_configuration_are_listed(build: Build, run: Path) -> None:
     path = next(p for p in sorted(run.glob("*.json")) if p.stem in RESOLVED)
-    change_json(path, lambda data: data.update(edits_test_configuration=True))
+
+    def mark(data: dict[str, Any]) -> None:
+        for part in (data, *data["all_results"]):
+            part["edits_test_configuration"] = True
+
+    change_json(path, mark)
     text = (entry_of(build()[1]) / "README.md").read_text()
     assert f"Predictions that edit test configuration: {path.stem}.\n" in text
 

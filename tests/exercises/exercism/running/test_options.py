@@ -141,7 +141,6 @@ def test_how_far_a_run_is() -> None:
         result("python/a", (True,), model="a", cost=Decimal("1.00")),
         result("python/b", (False, True), model="a", cost=Decimal("3.00")),
         result("python/a", (False,), model="b", cost=Decimal("0.00")),
-        result("python/c", (), model="b", status="interrupted"),
     ]
     seen = RunProgress.of([one, two], 4, results)
     assert seen.lines() == [
