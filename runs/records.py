@@ -8,7 +8,7 @@ turned into these fields in ``InstanceResult.of_files`` and nowhere else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -149,10 +149,16 @@ class Recorded(BaseModel):
 
     def but(self, **changes: Any) -> Self:  # noqa: ANN401 - values of any field
         """Return a checked copy; ``model_copy`` would keep what was derived of the old values."""
-        known = type(self).model_fields.keys()
-        assert changes.keys() <= known or self.model_extra is not None, changes.keys()
-        values = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self).model_validate({**values, **changes})
+        fields = type(self).model_fields.keys()
+        is_open = self.model_extra is not None
+        assert is_open or changes.keys() <= fields, changes.keys()
+        values = self.set_values()
+        values |= changes
+        return type(self).model_validate(values)
+
+    def set_values(self) -> Values:
+        """Return the values that a file or a caller gave, by field."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
     def as_json(self) -> Values:
         """Return the values as a file has them."""
@@ -169,11 +175,10 @@ class Totals(Usage):
     @classmethod
     def of(cls, calls: Sequence[Reply]) -> Totals:
         """Return the sums over calls; a count that one call lacks is unknown."""
-        usages = [call.usage or Usage() for call in calls]
         return cls(
-            prompt_tokens=_sum(usage.prompt_tokens for usage in usages),
-            completion_tokens=_sum(usage.completion_tokens for usage in usages),
-            cached_tokens=_sum(usage.cached_tokens for usage in usages),
+            prompt_tokens=_sum(calls, "prompt_tokens"),
+            completion_tokens=_sum(calls, "completion_tokens"),
+            cached_tokens=_sum(calls, "cached_tokens"),
             calls=len(calls),
             cost=total(call.cost for call in calls),
         )
@@ -185,12 +190,13 @@ class Totals(Usage):
         return counts
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
+def _sum(calls: Sequence[Reply], count: str) -> int | None:
     result = 0
-    for count in counts:
-        if count is None:
+    for call in calls:
+        tokens = getattr(call.usage, count, None)
+        if tokens is None:
             return None
-        result += count
+        result += tokens
     return result
 
 
@@ -360,19 +366,19 @@ class Attempt(Recorded):
         """Return it without its conversation: those of 300 instances do not fit into memory."""
         calls = self.calls
         if calls is not None:
-            calls = tuple(
-                replace(call, content="", body="", tool_calls=()) for call in calls
-            )
+            calls = tuple(map(_without_content, calls))
         return self.but(messages=None, calls=calls)
 
     def with_call(self, messages: Sequence[Message], *calls: Reply) -> Attempt:
         """Return it with more messages and calls, and what they cost."""
-        every = (*(self.calls or ()), *calls)
-        return self.but(
-            messages=(*(self.messages or ()), *messages),
-            calls=every,
-            cost=total(call.cost for call in every),
-        )
+        all_messages = (self.messages or ()) + tuple(messages)
+        all_calls = (self.calls or ()) + calls
+        cost = total(call.cost for call in all_calls)
+        return self.but(messages=all_messages, calls=all_calls, cost=cost)
+
+
+def _without_content(call: Reply) -> Reply:
+    return replace(call, content="", body="", tool_calls=())
 
 
 def status_by(
@@ -519,18 +525,23 @@ class InstanceResult(Recorded):
         attempts: dict[int, Values] = {}
         values: Values = {}
         if trajectory is not None:
-            for attempt in trajectory.attempts:
-                attempts[attempt.attempt] = _values(attempt)
-            values = {**_values(trajectory), "evidence": None}
+            for recorded in trajectory.attempts:
+                attempts[recorded.attempt] = recorded.set_values()
+            values = trajectory.set_values()
+            values["evidence"] = None
         if not results and not attempts:
-            results = [{key: top[key] for key in top if key != "status"}]
+            alone = dict(top)
+            alone.pop("status", None)
+            results = [alone]
         for result in results:
-            number = result["attempt"]
-            said = {key: result[key] for key in result if key not in CONVERSATION}
-            attempts[number] = {**attempts.get(number, {}), **said}
+            attempt = attempts.setdefault(result["attempt"], {})
+            for name in result.keys() - CONVERSATION:
+                attempt[name] = result[name]
         ordered = [attempts[number] for number in sorted(attempts)]
-        values |= {name: raw[name] for name in cls.in_predictions & raw.keys()}
-        values |= {"attempt": top["attempt"], "attempts": ordered}
+        for name in cls.in_predictions & raw.keys():
+            values[name] = raw[name]
+        values["attempt"] = top["attempt"]
+        values["attempts"] = ordered
         return cls.model_validate(values)._with_statuses(top)
 
     def _with_statuses(self, top: Mapping[str, Any]) -> Self:
@@ -606,7 +617,8 @@ class InstanceResult(Recorded):
         for attempt in self.attempts:
             values = attempt.model_dump(mode="json", exclude=set(CONVERSATION))
             results[attempt.attempt] = {**head, **values}
-        top = dict(results.get(self.attempt) or next(iter(results.values())))
+        first = next(iter(results.values()))
+        top = dict(results.get(self.attempt, first))
         if not self.model_patch.strip():
             top |= {"edited_files": [], "edits_test_configuration": False}
         own = self.as_json()
@@ -650,16 +662,12 @@ class InstanceResult(Recorded):
         return trajectory
 
 
-def _values(record: Recorded) -> Values:
-    return {name: getattr(record, name) for name in record.model_fields_set}
-
-
 def flat_trajectory(raw: Mapping[str, Any]) -> Values:
     """Return the JSON of a trajectory of any version with the keys of today's."""
     values = dict(raw)
     for name in ("attempts", "writers"):
         if isinstance(values.get(name), list):
-            values[name] = [_flat(attempt) for attempt in values[name]]
+            values[name] = list(map(_flat, values[name]))
     return values
 
 
@@ -691,7 +699,8 @@ def numbered(
         try_ = _whole(result.get("try"))
         results.append(_filled(result, models, turns[try_], len(results) + 1))
         turns[try_] += 1
-    top = {key: value for key, value in raw.items() if key != "all_results"}
+    top = dict(raw)
+    top.pop("all_results", None)
     first = 1
     if top.get("model") in models:
         first = models.index(top["model"]) + 1

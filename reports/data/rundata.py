@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from agent.named import named_agent
 from bench.instances.adapters.base import Row
 from bench.instances.instance import derived_image, instance_id_of, split_row
 from core.errors import UserError
@@ -180,10 +179,13 @@ class RunData:
 
 def evaluated(instances: Sequence[InstanceData]) -> bool:
     """Return whether a patch of ``instances`` has a verdict, or none of them has a patch."""
-    patched = [instance for instance in instances if instance.may_resolve]
     if not instances:
         return False
-    return not patched or any(one.resolved is not None for one in patched)
+    patched = [instance for instance in instances if instance.may_resolve]
+    for instance in patched:
+        if instance.resolved is not None:
+            return True
+    return not patched
 
 
 def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData, ...]]:
@@ -194,24 +196,27 @@ def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData
     raws = {path: store.raw_prediction(path) for path in store.prediction_paths()}
     for path, raw in raws.items():
         if "model_patch" not in raw:
-            words = "is not a prediction: it lacks `model_patch`"
+            problem = "is not a prediction: it lacks `model_patch`"
             fix = "fix it, or delete it and redo the instance"
-            raise damage_at(path, (), words, fix)
+            raise damage_at(path, (), problem, fix)
     if not raws:
         raise UserError(f"{store.folder} has no predictions; run harness.py first")
     files = {}
     for path, raw in raws.items():
-        files[str(raw.get("model_name_or_path") or store.run)] = path.name
+        label = raw.get("model_name_or_path") or store.run
+        files[str(label)] = path.name
     if len(files) > 1:
         which = ", ".join(f"{name} ({files[name]})" for name in sorted(files))
         raise UserError(f"{store.folder} has predictions of several models: {which}")
     (label,) = files
-    models = turn_order(store.read_run() or Run(), (label, store.run), raws.values())
+    described = store.read_run() or Run()
+    models = turn_order(described, (label, store.run), raws.values())
     instances = []
     for path in raws:
         instance = read_instance(store, path, models)
-        attempts = tuple(one.without_texts() for one in instance.attempts)
-        instances.append(instance.but(model_name_or_path=label, attempts=attempts))
+        attempts = tuple(attempt.without_texts() for attempt in instance.attempts)
+        instance = instance.but(model_name_or_path=label, attempts=attempts)
+        instances.append(instance)
     return models, tuple(instances)
 
 
@@ -227,7 +232,8 @@ def read_instance(
 
 def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
     """Return all predictions of a run, sorted by id."""
-    return tuple(instance.to_evaluate() for instance in read_instances(store)[1])
+    _, instances = read_instances(store)
+    return tuple(instance.to_evaluate() for instance in instances)
 
 
 def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
@@ -244,21 +250,21 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
         if name in spent:
             instance = instance.but(cost=spent[name])
         instances.append(instance)
-    configured = described.configuration.models
-    if any(named_agent(model.edit_format) for model in configured):
-        labels = [
-            Attempt(model=model.name, edit_format=model.edit_format).label
-            for model in configured
-        ]
-        models = tuple(dict.fromkeys(labels))
+    labels: dict[str, None] = {}
+    for model in described.configuration.models:
+        attempt = Attempt(model=model.name, edit_format=model.edit_format)
+        labels[attempt.label] = None
+    if labels.keys() - set(models):
+        models = tuple(labels)
     names = {instance.instance_id for instance in instances}
+    names.update(described.selected or ())
     return RunData(
         name=store.run,
         folder=store.folder,
         model_name_or_path=instances[0].model_name_or_path,
         described=described,
         instances=tuple(instances),
-        selected=tuple(sorted(names.union(described.selected or ()))),
+        selected=tuple(sorted(names)),
         models=models,
         unfinished=overview(store, spent).unfinished,
         ledger=ledger.whole,
@@ -275,16 +281,18 @@ def _with_verdicts(store: RunStore, instance: InstanceData, row: Row) -> Instanc
     verdicts = {}
     for attempt in instance.attempts:
         if attempt.patch.strip() and attempt.patch != instance.patch:
-            other = other_patch(name, instance.model_name_or_path, attempt.patch)
-            if known := known_verdict(store, other):
-                verdicts[attempt.attempt] = known
+            label = instance.model_name_or_path
+            other = known_verdict(store, other_patch(name, label, attempt.patch))
+            if other:
+                verdicts[attempt.attempt] = other
     saved = read_verdict(store.verdict(name)) or presumed(prediction)
     # The image of the dataset, of the verdict or of swebench.
     image = _text(row, "image") or saved.image.partition("@")[0]
     if row and not image:
         with suppress(UserError):
             image = split_row(row)[0].shown_image
-    year = re.match(r"\d{4}", _text(row, "created_at") or saved.created_at)
+    created = _text(row, "created_at") or saved.created_at
+    year = re.match(r"\d{4}", created)
     gold_files = saved.gold_files or instance.gold_files
     if row.get("patch"):
         gold_files = patch_paths(_text(row, "patch"))
@@ -311,14 +319,19 @@ def map_files(trajectory: InstanceResult | None) -> tuple[str, ...] | None:
     """
     files: dict[str, None] | None = None
     for attempt in trajectory.attempts if trajectory else ():
-        openings = [one for one in attempt.messages or () if one.role == "user"]
-        if not openings:
-            continue
-        files = files or {}
-        for line in openings[0].content.partition("\n<issue>\n")[0].splitlines():
-            if line.endswith(":") and not line.startswith(" "):
-                files[line[:-1]] = None
+        for message in attempt.messages or ():
+            if message.role == "user":
+                files = files or {}
+                files |= dict.fromkeys(_map_headings(message.content))
+                break
     return None if files is None else tuple(files)
+
+
+def _map_headings(opening: str) -> Iterator[str]:
+    shown_map, _, _ = opening.partition("\n<issue>\n")
+    for line in shown_map.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            yield line.removesuffix(":")
 
 
 def turn_order(
@@ -333,14 +346,19 @@ def turn_order(
     configured = [model.name for model in described.configuration.models]
     if configured and all(configured):
         return tuple(configured)
-    lists = [[*(one.get("all_results") or ()), one] for one in predictions]
+    lists = []
+    for prediction in predictions:
+        results = list(prediction.get("all_results") or ())
+        lists.append([*results, prediction])
     seen: dict[str, None] = {}
     for results in sorted(lists, key=len, reverse=True):
         for result in results:
-            if isinstance(result, dict) and (model := _text(result, "model")):
+            model = result.get("model")
+            if model and isinstance(model, str):
                 seen[model] = None
     for name in names:
-        if order := _joined_models(name, tuple(seen)):
+        order = _joined_models(name, tuple(seen))
+        if order:
             return order
     return tuple(seen)
 

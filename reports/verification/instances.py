@@ -54,7 +54,9 @@ class InstanceCheck:
     run: Run
     unchecked: set[str] = field(default_factory=set)
 
-    def _compared(self, found: Values, expected: Values) -> Iterator[str]:
+    def _compared(
+        self, found: Mapping[str, Any], expected: Mapping[str, Any]
+    ) -> Iterator[str]:
         """Yield the differences of a file from what the models write.
 
         What another version did not write, or this one does not, is noted as not checked.

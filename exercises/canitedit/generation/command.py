@@ -235,7 +235,8 @@ class CompletionWork:
         return End(status, reason, generated)
 
     def _decoding(self) -> Decoding:
-        config, model = self.services.config, self._model(1, self.context.gate(1))
+        config = self.services.config
+        model = self._model(1, self.context.gate(1))
         top_p = takes(model.name, config.api_base, {"top_p": config.top_p})
         return Decoding(
             temperature=model.sent_temperature,

@@ -258,7 +258,7 @@ class ExerciseWork:
             status = InstanceStatus.INFRA_ERROR
             if end.status == InstanceStatus.INTERRUPTED:
                 status = InstanceStatus.INTERRUPTED
-            attempt = attempt.ended(status, end.reason)
+            attempt = attempt.with_end(status, end.reason)
         return [attempt.attempt]
 
     def _converse(self, folder: Path) -> None:

@@ -69,17 +69,17 @@ class ExerciseAttempt:
     def calls(self) -> tuple[Reply, ...]:
         return self.attempt.calls or ()
 
-    def ended(self, status: InstanceStatus, reason: str) -> ExerciseAttempt:
+    def with_end(self, status: InstanceStatus, reason: str) -> ExerciseAttempt:
         """Return it as something else than its conversation ended it."""
         attempt = self.attempt.but(status=_ATTEMPTS[status], error=reason)
         return replace(self, status=status, reason=reason, attempt=attempt)
 
     def result(self, errors: int) -> ExerciseResult:
-        exercise, name, calls = self.exercise, self.column.name, self.calls
-        used, choice = (
-            [call.usage or Usage() for call in calls],
-            self.column.choice,
-        )
+        exercise = self.exercise
+        name = self.column.name
+        calls = self.calls
+        used = [call.usage or Usage() for call in calls]
+        choice = self.column.choice
         outputs = [one.output for one in self.tried]
         pairs = [call.sha256_pair for call in calls]
         return ExerciseResult(
@@ -146,7 +146,8 @@ def attempt_of(
     if turn is None or conversation is None:
         status = InstanceStatus.INFRA_ERROR
         return ExerciseAttempt(exercise, column, status, "it did not start", record)
-    works, said = conversation.works, conversation.transcript
+    works = conversation.works
+    said = conversation.transcript
     tried = tuple(conversation.tried)
     status, reason = _ended(works, tried)
     results = conversation.edited or [work.result for work in works if work.result]
@@ -180,7 +181,8 @@ def _ended(
         return InstanceStatus.SOLVED, f"solved in try {len(tried)}"
     if not works or works[-1].result is None:
         return InstanceStatus.INFRA_ERROR, "the conversation did not end"
-    last, reason = works[-1], "no tests ran"
+    last = works[-1]
+    reason = "no tests ran"
     if tried:
         what = "tests do not end in time" if tried[-1].timed_out else "tests fail"
         reason = f"{what} in try {len(tried)}"
@@ -192,7 +194,8 @@ def transcript_lines(attempt: ExerciseAttempt) -> Iterator[str]:
     record = attempt.attempt
     yield f"# {attempt.exercise.key}: {attempt.column.name.label}\n"
     yield f"- {attempt.status}: {attempt.reason}"
-    cost, seconds = in_words(record.cost), record.seconds or 0.0
+    cost = in_words(record.cost)
+    seconds = record.seconds or 0.0
     yield f"- calls: {len(attempt.calls)}, cost: {cost}, seconds: {seconds:g}\n"
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(attempt.tried, 1):
