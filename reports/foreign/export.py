@@ -17,7 +17,6 @@ from core.money import as_number
 from core.plaintext import Say, counted
 from core.redaction import Redactor
 from reports.cli.options import ExportLayout
-from reports.data.rundata import StepTotals
 from reports.foreign.importing import messages_of_step
 from reports.foreign.model import ASSISTANT, AgentAttempt, AgentStep, AttemptedInstance
 from reports.foreign.readers import mini
@@ -30,6 +29,7 @@ from reports.foreign.readers.exported import (
 )
 from reports.foreign.readers.predictions import PREDS
 from reports.foreign.recognise import read_any
+from runs.records import Totals
 
 Files = Iterator[tuple[str, Mapping[str, Any]]]
 """Names of JSON files below the folder of a run, and their contents."""
@@ -246,7 +246,7 @@ def _atif_step(step: AgentStep, number: int) -> dict[str, Any]:
     )
 
 
-def _metrics(totals: StepTotals) -> dict[str, float | None]:
+def _metrics(totals: Totals) -> dict[str, float | None]:
     return {
         "prompt_tokens": totals.prompt_tokens,
         "completion_tokens": totals.completion_tokens,
