@@ -150,12 +150,13 @@ def verdicts(
             if enough[breakage.kind] == each:
                 continue
             started = time.monotonic()
-            said = word(checks.outcome(breakage.changes))
+            report = checks.tests.run(breakage.changes)
+            said = word(report.outcome)
             if said == _PLAUSIBLE and not noticed(breakage, checks, place.limits.test):
                 said = _UNNOTICED
             seconds = time.monotonic() - started
             head = f"{instance.instance_id} {kind.value} {said:<9} {seconds:5.1f} s"
-            why = f" ({silence})" if (silence := checks.tests.untested) else ""
+            why = f" ({silence})" if (silence := report.untested) else ""
             print(f"{head}  {breakage.kind.value}: {breakage.what}{why}", flush=True)
             enough[breakage.kind] += said != _UNNOTICED
             yield breakage, said

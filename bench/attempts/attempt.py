@@ -32,7 +32,7 @@ from agent.workspace import TextFile
 from bench.attempts.predicted import Examined, base_reader, examine, files_in_submodules
 from bench.config import RunConfig
 from bench.instances.instance import Instance
-from bench.regression.suite import RegressionTests
+from bench.regression.suite import RegressionTests, SuiteReport
 from bench.regression.testconfig import ConfigurationEdits
 from bench.repos.checkout import Checkout, Snapshots
 from bench.repos.lefttree import UnusableTreeError, take_over
@@ -94,8 +94,7 @@ class AttemptWork:
         number: from 1 over the whole instance.
         repo_map: maps of the base commit; None where no model reads them.
         linter: checks edited files with the compiler of the instance's Python.
-        ran: the changes of each tree whose tests ran, in their order.
-        failing: the tests that newly failed on each.
+        reports: what the tests said of each tree that the agent had, in their order.
         told: of the attempts before it.
     """
 
@@ -109,8 +108,7 @@ class AttemptWork:
     linter: Linter
     context: JobContext
     save: Callable[[Attempt], None]
-    ran: list[Changes] = field(default_factory=list)
-    failing: list[tuple[str, ...]] = field(default_factory=list)
+    reports: list[SuiteReport] = field(default_factory=list)
     told: ToldOf = field(default_factory=ToldOf)
     traced: Callable[[Gate], Gate] = lambda gate: gate
 
@@ -293,8 +291,7 @@ class AttemptWork:
         self.context.worker.stop.check()
         self._step(model, WorkStep.TESTING)
         report = self.tests.run(changes)
-        self.ran.append(self.tests.tested)
-        self.failing.append(tuple(failure.name for failure in report.failures))
+        self.reports.append(report)
         return report
 
     def _finished(self, record: Attempt, task: Task, work: AgentResult) -> Attempt:
@@ -315,8 +312,9 @@ class AttemptWork:
         # The tree of an outside agent counts as its commit would: without ignored files.
         raw = take_patch(self.checkout, ignored=work.result is not None)
         fit = submittable_patch(raw)
+        last = self.reports[-1] if self.reports else SuiteReport(None)
         # Lint comes before tests, so that none ran on the last tree where it is not clean.
-        ran = self.ran[-1] if self.ran and result.lint else None
+        ran = last.tested if self.reports and result.lint else None
         found = examine(self.checkout, raw, fit.patch, ran)
         faults = faults_of(found, files_in_submodules(self.checkout))
         test = None if ran is None or found.differing else result.test
@@ -327,15 +325,14 @@ class AttemptWork:
             edit_outcome=result.edit,
             lint_outcome=result.lint,
             test_outcome=test,
-            untested=self.tests.untested if self.tests and test is None else "",
-            test_note=self.tests.note if self.tests and ran is not None else "",
-            edits_test_configuration=configures
-            or (self.tests is not None and self.tests.suspect),
+            untested=last.untested if test is None else "",
+            test_note=last.note if ran is not None else "",
+            edits_test_configuration=configures or last.suspect,
             dropped_files=(*(found.path for found in left), *fit.dropped),
             added_files=result.chat_files,
             edited_files=result.edited_files,
             reflections=result.reflections,
-            failing=self.failing[-1] if self.failing else (),
+            failing=tuple(failure.name for failure in last.failures),
             error="; ".join(filter(None, (work.error, faults))),
         )
         ended = status_of(found, result.ending, task.limits)

@@ -17,7 +17,7 @@ from agent.workspace import TextFile
 from bench.attempts.attempt import Services
 from bench.instances.instance import Instance
 from bench.regression.runners import OF_PYTHON, Runner
-from bench.regression.suite import ProvenSetup, setup_failures
+from bench.regression.setups import ProvenSetup, setup_failures
 from core.atomic import write_json_atomic
 from core.hashing import sha256_of
 from core.parsing.untrusted import read_object

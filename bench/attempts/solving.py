@@ -296,21 +296,20 @@ class Solver:
 
 def with_all_tests(record: Attempt, tests: RegressionTests, base: Checkout) -> Attempt:
     """Return ``record`` with the outcome of all tests on its patch; unknown, its own stays."""
-    whole = tests.whole
-    report = whole.run(tree_of(base, record.patch) or {})
+    report = tests.full_suite.run(tree_of(base, record.patch) or {})
     outcome = record.test_outcome
     if outcome is not False and report.outcome is not None:
         outcome = report.outcome
-    words = f"all tests: {results_in_words(whole.results.get(ALL_TESTS, {}))}"
+    words = f"all tests: {results_in_words(report.results.get(ALL_TESTS, {}))}"
     failing = tuple(failure.name for failure in report.failures)
     if failing:
         words += f", newly failing: {some(failing, _MOST_TESTS)}"
     if report.outcome is None:
-        words = f"all tests could not tell: {whole.untested or 'they have no usable baseline'}"
+        words = f"all tests could not tell: {report.untested or 'they have no usable baseline'}"
     tested = record.but(
         test_outcome=outcome,
         untested=record.untested if outcome is None else "",
-        test_note="; ".join(filter(None, (record.test_note, words, whole.note))),
+        test_note="; ".join(filter(None, (record.test_note, words, report.note))),
         failing=failing or record.failing,
     )
     if not record.plausible:

@@ -133,10 +133,10 @@ def test_candidates_of_every_set_in_its_image(
         assert "FAILED" not in base, base
         tests = regression_of(instance, checkout, folder, session)
         broken = tests.run({"core.py": BROKEN.encode()})
-        assert broken.outcome is False, tests.untested
+        assert broken.outcome is False, broken.untested
         assert "test_double" in describe(broken.failures)
         correct = tests.run({"core.py": CORRECT.encode(), "new.py": b"x = 1\n"})
-        assert correct.outcome is True, (describe(correct.failures), tests.untested)
+        assert correct.outcome is True, (describe(correct.failures), correct.untested)
     finally:
         session.stop()
     assert not [image for image in client.images.list() if image.id == held]  # type: ignore[union-attr]

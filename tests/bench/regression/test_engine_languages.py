@@ -99,4 +99,5 @@ def test_a_javascript_instance_runs_its_related_tests_in_its_image(
     assert broken.outcome is False
     assert "SyntaxError" in broken.failures[0].detail
     right = {NODE.source: NODE.right.encode(), "test/calc.test.js": b"// rewritten\n"}
-    assert tests.run(right).outcome is True, tests.untested
+    report = tests.run(right)
+    assert report.outcome is True, report.untested

@@ -19,7 +19,8 @@ import pytest
 from bench.config import TestChoice
 from bench.regression.baselines import TestFiles
 from bench.regression.runners import Runner
-from bench.regression.suite import Package, RegressionTests, TestLimits, edited_packages
+from bench.regression.setups import Package, edited_packages
+from bench.regression.suite import RegressionTests, TestLimits
 from environments.base import ImageSpec, Project, Setup, SetupWay, UnavailableError
 from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
@@ -233,8 +234,8 @@ def test_the_same_is_proven_without_containers(tmp_path: Path) -> None:
     )
     report = tests.run(edit("wares/hooks.py", f"def dispatch(value):\n    {RAISES}"))
     assert report.outcome is None
-    assert "the tests import wares from" in tests.untested
-    assert "not from the work tree" in tests.untested
+    assert "the tests import wares from" in report.untested
+    assert "not from the work tree" in report.untested
 
 
 @pytest.mark.parametrize(

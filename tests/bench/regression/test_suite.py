@@ -122,11 +122,37 @@ def test_a_file_that_changes_settings_and_more_leaves_the_outcome_unknown(
     assert tests.run({**same, "tox.ini": changed.encode()}).outcome is True
     for others in ({}, same, edit("def one():\n    return 2\n")):
         mixed = {**others, "tox.ini": changed.replace("= x", "= y").encode()}
-        assert tests.run(mixed).outcome is None
+        report = tests.run(mixed)
+        assert report.outcome is None
         assert (
-            tests.untested
+            report.untested
             == "tox.ini changes test configuration and other things at once"
         )
+
+
+def test_a_report_has_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """What limits one outcome, or makes one tree suspect, says nothing of the next tree."""
+    files = ("tests/test_core.py", "tests/test_slow.py")
+    tests = regression_tests(tmp_path, files, limits=TestLimits(20, 6))
+    texts = {"tox.ini": "[pytest]\naddopts = -q\n", **FILES}
+    tests.files = [*tests.files, "tox.ini"]
+    tests.read = texts.get
+    right = edit("def one():\n    return 3 - 2\n")
+    before = vars(tests).copy()
+    report = tests.run({**right, "conftest.py": b"x = 1\n"})
+    assert report.outcome is True
+    assert report.tested == right
+    assert "tests/test_slow.py" in report.note
+    assert set(report.results) == {"tests/test_core.py"}
+    assert report.results["tests/test_core.py"]["tests/test_core.py::test_one"]
+    mixed = tests.run({**right, "tox.ini": b"[pytest]\naddopts = -v\n[a]\nb = 2\n"})
+    assert mixed.outcome is None
+    assert mixed.untested.startswith("tox.ini changes test configuration")
+    nothing = tests.run({})
+    assert (nothing.outcome, nothing.note, nothing.results) == (None, "", {})
+    again = tests.run(right)
+    assert (again.outcome, again.suspect, again.untested) == (True, False, "")
+    assert {name: vars(tests)[name] for name in before} == before
 
 
 EASY = b"def test_one(): pass\ndef test_two(): pass\ndef test_flaky(): pass\n"
@@ -165,7 +191,7 @@ def test_a_set_up_that_fails_in_one_of_two_tries_leaves_the_outcome_unknown(
     tests = regression_tests(tmp_path, session=FlakySession(tmp_path / "folder"))
     report = tests.run(edit("def one():\n    return 3 - 2\n"))
     assert report.outcome is None
-    assert tests.untested == "the set-up failed in one of two tries"
+    assert report.untested == "the set-up failed in one of two tries"
 
 
 def test_a_set_up_that_fails_in_both_tries_is_a_failure(tmp_path: Path) -> None:
@@ -212,7 +238,8 @@ def test_a_baseline_of_a_busy_moment_is_measured_again(
         tests = regression_tests(
             tmp_path, session=session, read=files.get, limits=limits
         )
-        return tests.run(edit("def one():\n    return 2\n")).outcome, tests.note
+        report = tests.run(edit("def one():\n    return 2\n"))
+        return report.outcome, report.note
 
     (tmp_path / "flag").touch()
     assert outcome() == (
@@ -251,12 +278,14 @@ def outcome_by_chance(place: Path, letters: str) -> RegressionTests:
 def test_a_test_that_newly_fails_at_the_base_too_is_flaky(tmp_path: Path) -> None:
     """Letters: the baseline, the candidate twice, the base once more."""
     tests = outcome_by_chance(tmp_path, "pfff" + "ff")
-    assert tests.run(edit("def one():\n    return 3 - 2\n")).outcome is True
-    assert tests.note == "flaky at the base commit: tests/test_core.py::test_chance"
+    report = tests.run(edit("def one():\n    return 3 - 2\n"))
+    assert report.outcome is True
+    assert report.note == "flaky at the base commit: tests/test_core.py::test_chance"
     # It stays known, for other candidates and other runs.
     again = outcome_by_chance(tmp_path, "ff")
-    assert again.run(edit("def one():\n    return 4 - 3\n")).outcome is True
-    assert again.note == ""
+    report = again.run(edit("def one():\n    return 4 - 3\n"))
+    assert report.outcome is True
+    assert report.note == ""
 
 
 def test_a_test_that_fails_for_a_candidate_only_is_held_against_it(
@@ -292,9 +321,10 @@ def test_a_fair_coin_is_blamed_once_in_sixteen(tmp_path: Path) -> None:
 def test_files_that_are_left_out_are_named(tmp_path: Path) -> None:
     files = ("tests/test_core.py", "tests/test_slow.py")
     tests = regression_tests(tmp_path, files, limits=TestLimits(60, 12))
-    assert tests.run(edit("def one():\n    return 1\n")).outcome is True
+    report = tests.run(edit("def one():\n    return 1\n"))
+    assert report.outcome is True
     assert (
-        tests.note
+        report.note
         == "left out, the baseline takes too long or dies: tests/test_slow.py"
     )
 
