@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
+import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.named import AGENTS, named_agent
+from agent.named.base import NamedAgent
+from core.address import has_password
 from core.errors import UserError
+from core.redaction import Redactor
 
 if TYPE_CHECKING:
     from agent.command_agent import Surroundings
-    from agent.protocol import Agent
+    from agent.gateway.gateway import Access
+    from agent.protocol import Agent, AgentResult, Task
 
 GROUP = "swe_retry_harness.agents"
 BUILTIN = "builtin"
 PREFIX = "command:"
+# Not ${NAME} of a shell, nor {{name}}, which stands for {name}.
+_ANY_PLACEHOLDER = re.compile(r"(?<![${])\{([a-z_]+)\}")
 
 
 def is_command(name: str) -> bool:
@@ -29,10 +41,12 @@ def load_agent(
     env: Sequence[str] = (),
     seconds: float = 1800.0,
     place: Surroundings | None = None,
+    access: Access | None = None,
 ) -> Agent:
     """Return the agent ``name``: ``builtin``, ``command:…``, ``module:attribute``, or a known name.
 
-    ``env`` names the environment variables that a command gets, ``seconds`` is its time limit.
+    ``env`` names the environment variables that a command gets, ``seconds`` is its time limit,
+    and ``access`` says how it calls its model through the gateway.
 
     Raises:
         UserError: the name is unknown, or does not name an agent.
@@ -41,33 +55,118 @@ def load_agent(
         from agent.builtin import BuiltinAgent
 
         return BuiltinAgent()
-    if is_command(name):
-        from agent.command_agent import command_agent
+    recipe = named_agent(name)
+    if recipe:
+        argv = _argv_of(recipe)
+    elif is_command(name):
+        argv = _argv(name.removeprefix(PREFIX))
+    else:
+        return _load_plugin(name)
+    from agent.command_agent import CommandAgent, Surroundings
+    from agent.gateway_agent import GatewayAgent
 
-        return command_agent(name.removeprefix(PREFIX), env, seconds, place)
-    if recipe := named_agent(name):
-        from agent.command_agent import agent_of
+    environment = _environment(env)
+    place = place or Surroundings()
+    if access is None:
+        return CommandAgent(argv, environment, seconds, place)
+    return GatewayAgent(argv, environment, seconds, place, access=access, recipe=recipe)
 
-        return agent_of(recipe, env, seconds, place)
+
+def _load_plugin(name: str) -> Agent:
+    from agent.builtin import BuiltinAgent
     from agent.protocol import Agent
 
-    known = {entry.name: entry for entry in entry_points(group=GROUP)}
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
     module, colon, attribute = name.partition(":")
     try:
-        if name in known:
-            found = known[name].load()
+        if name in entries:
+            plugin = entries[name].load()
         elif colon:
-            found = getattr(import_module(module), attribute)
+            plugin = getattr(import_module(module), attribute)
         else:
-            names = ", ".join(
-                [BUILTIN, f"{PREFIX}TEMPLATE", *(a.name for a in AGENTS), *known]
-            )
+            names = [BUILTIN, f"{PREFIX}TEMPLATE"]
+            names += [agent.name for agent in AGENTS]
+            names += entries
             raise UserError(
-                f"--agent {name!r}: give one of {names}, or MODULE:ATTRIBUTE"
+                f"--agent {name!r}: give one of {', '.join(names)}, or MODULE:ATTRIBUTE"
             )
     except (ImportError, AttributeError) as error:
         raise UserError(f"--agent {name}: it cannot be loaded: {error}") from error
-    agent = found() if isinstance(found, type) else found
-    if not isinstance(agent, Agent):
+    if isinstance(plugin, type):
+        plugin = plugin()
+    if isinstance(plugin, BuiltinAgent):
+        return plugin
+    if not isinstance(plugin, Agent):
         raise UserError(f"--agent {name}: it has no method `work`; see docs/agents.md")
-    return agent
+    return PluginAgent(plugin)
+
+
+@dataclass(frozen=True)
+class PluginAgent:
+    """Runs an agent of another package, which knows the task and not its host."""
+
+    plugin: Agent
+
+    def work(self, task: Task) -> AgentResult:
+        host = task.host
+        # It may write at once.
+        host.settle_checkout()
+        model = host.wait_for(task.model)
+        return self.plugin.work(replace(task, repo_map=host.draw_map(), model=model))
+
+
+def _argv(template: str) -> tuple[str, ...]:
+    """Split the template of a command as a shell splits words, without a shell."""
+    from agent.command_agent import PLACEHOLDERS
+
+    # ``run.json`` records the template and is published.
+    secret = Redactor.of_environment(os.environ).named_in(template)
+    if secret:
+        raise UserError(
+            f"--agent holds the value of {secret}: pass it with --agent-env {secret}"
+        )
+    if has_password(template):
+        raise UserError(
+            "--agent holds a password in an address: put the address into an environment variable "
+            "and pass it with --agent-env NAME"
+        )
+    try:
+        words = shlex.split(template)
+    except ValueError as error:
+        raise UserError(
+            f"--agent command:{template}: {error}; fix the quotes"
+        ) from error
+    if not words:
+        raise UserError(
+            "--agent command: is empty; give a command, as 'command:my-agent {model}'"
+        )
+    for match in _ANY_PLACEHOLDER.finditer(template):
+        if match[1] not in PLACEHOLDERS:
+            names = " ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            raise UserError(
+                f"--agent command:{template}: unknown placeholder {match[0]}; there are {names}"
+            )
+    program = shutil.which(words[0])
+    if program is None:
+        raise UserError(
+            f"--agent: there is no command {words[0]!r}; install it or give its path"
+        )
+    return (str(Path(program).absolute()), *words[1:])
+
+
+def _argv_of(recipe: NamedAgent) -> tuple[str, ...]:
+    if shutil.which(recipe.program) is None:
+        raise UserError(
+            f"--agent {recipe.name}: there is no command {recipe.program!r}; install it: "
+            f"{recipe.install}"
+        )
+    return recipe.words
+
+
+def _environment(names: Sequence[str]) -> dict[str, str]:
+    missing = [name for name in names if name not in os.environ]
+    if missing:
+        raise UserError(
+            f"--agent-env {','.join(missing)}: not set; set it or leave it out"
+        )
+    return {name: os.environ[name] for name in names}

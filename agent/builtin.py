@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from agent.conversation.base import Ending, Result
@@ -26,7 +26,11 @@ class BuiltinAgent:
     """Runs one conversation of ``Coder`` for each attempt."""
 
     def work(self, task: Task) -> AgentResult:
-        return next(tries(task))
+        host = task.host
+        host.allow_reuse()
+        # The first reply is waited for before anything is written.
+        model = host.wait_for(task.model)
+        return next(tries(replace(task, repo_map=host.draw_map(), model=model)))
 
 
 def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentResult]:

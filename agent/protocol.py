@@ -8,6 +8,7 @@ Python entry points of the group ``swe_retry_harness.agents``, or named as ``mod
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -25,6 +26,7 @@ from agent.formats.base import Matching, OnFailure
 from agent.lint import Linter
 from core.worktree import Changes as Changes
 from llm.chat import ChatModel, Message, Reply
+from llm.gate import Gate, OpenGate
 
 
 @dataclass
@@ -35,13 +37,73 @@ class Transcript:
     calls: list[Reply] = field(default_factory=list)
 
 
+class Host(Protocol):
+    """What a run does for the agent of one attempt."""
+
+    def draw_map(self) -> str:
+        """Return a map of the repository within the run's budget; it may be empty."""
+
+    def wait_for(self, model: ChatModel) -> ChatModel:
+        """Return ``model`` such that others can work during each of its calls."""
+
+    def let_others_work(self) -> AbstractContextManager[None]:
+        """Let others work meanwhile, as long as a command works."""
+
+    def open_gate(self) -> Gate:
+        """Return a gate for calls of the attempt."""
+
+    def settle_checkout(self) -> None:
+        """Prepare the checkout for writers that do not ask a model before they write."""
+
+    def allow_reuse(self) -> None:
+        """Allow the next attempt to renew the checkout: only the harness writes to it."""
+
+    def check_killed(self) -> None:
+        """Raise a StoppedError if a forced shutdown killed the command that just ended."""
+
+    def review_tree(self) -> str:
+        """Return what lint and tests find wrong with the tree, as a message; empty if nothing."""
+
+
+@dataclass(frozen=True)
+class OpenHost:
+    """The host of an agent without a run: nobody waits, and nothing is limited or reviewed."""
+
+    map_source: Callable[[], str] = str
+
+    def draw_map(self) -> str:
+        return self.map_source()
+
+    def wait_for(self, model: ChatModel) -> ChatModel:
+        return model
+
+    def let_others_work(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def open_gate(self) -> Gate:
+        return OpenGate()
+
+    def settle_checkout(self) -> None:
+        pass
+
+    def allow_reuse(self) -> None:
+        pass
+
+    def check_killed(self) -> None:
+        pass
+
+    def review_tree(self) -> str:
+        return ""
+
+
 @dataclass(frozen=True)
 class Task:
     """The input of one attempt.
 
     Attributes:
         root: the checkout, which the agent edits in place.
-        repo_map: a map of the repository within the run's budget; may be empty.
+        repo_map: a map of the repository within the run's budget; may be empty. Commands and
+            given patches have none.
         files: the tracked files.
         model: answers requests, for agents that do not call models themselves.
         model_name: litellm's name of the model.
@@ -52,6 +114,7 @@ class Task:
         submodules: folders of other repositories; the checkout holds none of their files.
         setup: what the built-in agent's messages hold; other agents may ignore it.
         image_urls: addresses of the issue's images, for models that take them.
+        host: what the run does for the agent.
     """
 
     root: Path
@@ -72,6 +135,7 @@ class Task:
     submodules: frozenset[str] = frozenset()
     setup: ConversationSetup = field(default_factory=harness_setup)
     image_urls: tuple[str, ...] = ()
+    host: Host = field(default_factory=OpenHost)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.repomap import TagStore
-from bench.attempts.attempt import Services
-from bench.attempts.candidates import RESULTS
-from bench.attempts.solving import InstanceJob
-from bench.attempts.transcript import transcript
+from bench.attempts import RESULTS, InstanceJob, Services, transcript
 from bench.config import RunConfig, TestChoice
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import Instance
@@ -115,6 +112,18 @@ def make_services(
         ),
         images=image_store(config, options, worker.warn_once, worker.stop.wait),
     )
+
+
+def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:
+    """Return the ids of the instances that one of ``runs`` has a plausible patch for."""
+    names = set()
+    for folder in runs:
+        store = RunStore.of_folder(folder)
+        for path in store.prediction_paths():
+            result = store.read_prediction(path)
+            if result.plausible:
+                names.add(result.instance_id)
+    return frozenset(names)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from bench.policy import PolicyOptions, SelectionRule, StopRule, ToldHistory
 from core.errors import UserError
 from core.options import option, option_group
 from environments.base import AgentSandbox, EnvironmentKind
-from environments.options import AGENT, TESTS
+from environments.options import TESTS
 from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
 from runs.options import RunOptions, model_slug
 
@@ -153,15 +153,6 @@ class RunConfig(PolicyOptions, RunOptions):
         "Size of the repository map.",
         "--map-tokens",
         panel=LIMITS,
-        least=0,
-        decides=True,
-    )
-    feedback: int = option(
-        0,
-        "How often lint findings and newly failing tests go back to an agent that is not ours, "
-        "as a second prompt in the same checkout.",
-        "--feedback",
-        panel=AGENT,
         least=0,
         decides=True,
     )

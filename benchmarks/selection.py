@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.attempts.evidence import choose_by_evidence
+from bench.attempts import choose_by_evidence
 from bench.cli.cli import run_cli
 from core.errors import UserError
 from reports.statistics.methods import Share

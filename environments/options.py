@@ -186,6 +186,16 @@ class AgentOptions:
         read=absolute,
     )
 
+    feedback: int = option(
+        0,
+        "How often lint findings and newly failing tests go back to an agent that is not ours, "
+        "as a second prompt in the same checkout.",
+        "--feedback",
+        panel=AGENT,
+        least=0,
+        decides=True,
+    )
+
     @property
     def named_agents(self) -> tuple[str, ...]:
         """The agents of ``agent.named`` that edit."""

@@ -14,14 +14,14 @@ from typing import Any
 
 import typer
 
-from bench.attempts.given import (
+from bench.attempts import (
     Given,
     GivenCandidate,
     GivenModels,
+    InstanceJob,
     PatchAgent,
     given_sha256,
 )
-from bench.attempts.solving import InstanceJob
 from bench.benchmark import InstanceBenchmark, make_services
 from bench.cli.cli import About
 from bench.cli.command_line import configured
@@ -197,7 +197,8 @@ def _services(
     writers: ModelSource = made.models
     if config.replay is not None:
         writers = ReplayedModels(replay_folder(config.replay), options.settings.aliases)
-    return replace(made, models=GivenModels(given, writers), agent=PatchAgent())
+    models = GivenModels(given, writers)
+    return replace(made, models=models, agent=PatchAgent(), given=given)
 
 
 def candidate_lines(result: InstanceResult) -> Iterator[str]:

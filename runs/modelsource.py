@@ -14,7 +14,7 @@ from agent.formats import format_names
 from agent.named import is_outside, named_agent
 from core.errors import UserError
 from core.plaintext import shortened
-from llm.chat import ChatModel, Message, Reply, request_sha256
+from llm.chat import ChatModel, Message, Reply, Traits, request_sha256
 from llm.client import LiteLLMModel
 from llm.gate import Gate
 from llm.options import ModelChoice, Sampling
@@ -43,6 +43,7 @@ class Turn:
     Attributes:
         counter: the name of the model's token counter; empty if unknown.
         temperature: the one sent, now or in the recording; None if none is sent.
+        traits: what the harness knows of the model; None for a command that asks it by itself.
         architect: the model that plans, in a pair.
     """
 
@@ -52,6 +53,7 @@ class Turn:
     counter: str = ""
     temperature: float | None = None
     architect: ChatModel | None = None
+    traits: Traits | None = None
 
 
 class ModelSource(Protocol):
@@ -91,15 +93,19 @@ class LiveModels:
         gate: Gate,
     ) -> Turn:
         model = self.model(choice, temperature, gate)
-        counter = counter_name(choice.name)
-        # A command gets the temperature, and litellm need not know its model.
-        sent = temperature if self.config.outside_agent else model.sent_temperature
-        plans = (
-            self.model(choice.architect, temperature, gate)
-            if choice.architect
-            else None
+        turn = Turn(model, choice.name, choice.edit_format, counter_name(choice.name))
+        if is_outside(choice.edit_format):
+            # A command gets the temperature, and litellm need not know its model.
+            return replace(turn, temperature=temperature)
+        architect = None
+        if choice.architect:
+            architect = self.model(choice.architect, temperature, gate)
+        return replace(
+            turn,
+            temperature=model.sent_temperature,
+            architect=architect,
+            traits=model.traits,
         )
-        return Turn(model, choice.name, choice.edit_format, counter, sent, plans)
 
     def model(
         self,
@@ -176,8 +182,14 @@ class ReplayedModels:
             counter = counter_name(recorded.model)
             count = partial(count_tokens, recorded.model)
             model = replace(model, traits=recorded.traits, counter=count)
-        name, edit_format = recorded.model, recorded.edit_format or ""
-        return Turn(model, name, edit_format, counter, recorded.temperature)
+        return Turn(
+            model,
+            recorded.model,
+            recorded.edit_format or "",
+            counter,
+            temperature=recorded.temperature,
+            traits=model.traits,
+        )
 
     def attempts(self, instance_id: str) -> dict[int, Attempt]:
         if instance_id not in self.read:

@@ -131,14 +131,16 @@ class Slot:
 
 @dataclass(frozen=True)
 class WaitingModel:
-    """A model that is waited for without a slot."""
+    """A model that is waited for without a slot.
+
+    Attributes:
+        settle: waits for what must have happened before a reply is used.
+    """
 
     model: ChatModel
     slot: Slot
     step: Callable[[WorkStep], None]
-    settle: Callable[
-        [], None
-    ]  # waits for what must have happened before a reply is used
+    settle: Callable[[], None] = lambda: None
 
     @property
     def traits(self) -> Traits:

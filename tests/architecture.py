@@ -43,6 +43,8 @@ OPTION = re.compile(r"--[a-z][a-z-]*")
 HIDDEN = {"Evaluation", "test_patch", "FAIL_TO_PASS", "PASS_TO_PASS", "hints_text"}
 # The loader splits a row. Of all that harness.py imports, it alone may name the evaluation half.
 LOADER = ("bench/instances/instance.py", "bench/instances/dataset.py")
+# Packages of which others use what `__init__.py` names, and no module.
+CLOSED = ("bench/attempts",)
 BANNED = (
     "mend", "anew", "begun", "whoever", "nobody knows", "blot out", "parcel", "clerks", "crew",
     "flights", "mailbox", "last rites",
@@ -425,6 +427,45 @@ def _tables(module: ast.Module) -> Iterator[ast.expr]:
                     yield value
 
 
+def inner_imports(top: Path) -> set[str]:
+    """Rule 9: only a closed package itself and its tests import its modules."""
+    violations = set()
+    for package in CLOSED:
+        dotted = package.replace("/", ".")
+        for name, path in sources(top, *SCRIPTS, *ROOMS, *ABOVE_ALL):
+            if not name.startswith((f"{package}/", f"tests/{package}/")):
+                for module in sorted(_inner_modules(top, path, dotted)):
+                    violations.add(f"{name} imports {module}")
+    return violations
+
+
+def _inner_modules(top: Path, path: Path, package: str) -> Iterator[str]:
+    """Yield the modules of a package that a file imports, under any spelling."""
+    names = _imported_names(top / package.replace(".", "/") / "__init__.py")
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == package:
+            others = [alias.name for alias in node.names if alias.name not in names]
+            modules = [f"{package}.{name}" for name in others]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [node.module or ""]
+        else:
+            continue
+        for module in modules:
+            if module.startswith(f"{package}."):
+                yield module
+
+
+def _imported_names(path: Path) -> set[str]:
+    """Return the names that a module takes from others."""
+    names = set()
+    for node in ast.walk(tree(path)) if path.is_file() else ():
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.name for alias in node.names}
+    return names
+
+
 def best_figures(top: Path) -> dict[str, Figure]:
     """Rule 6, a ratchet: the size of all rooms together, and the form of each room."""
     total = Figures()
@@ -447,6 +488,7 @@ RULES: dict[str, Callable[[Path], set[str]]] = {
     "5 evaluation half": hidden_names,
     "7 formatting": skipped_formatting,
     "8 words": banned_words,
+    "9 closed packages": inner_imports,
     "documents": stale_paths,
 }
 

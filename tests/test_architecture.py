@@ -22,6 +22,7 @@ from tests.architecture import (
     circles,
     closure,
     hidden_names,
+    inner_imports,
     joined,
     repeated_facts,
     shared_names,
@@ -248,6 +249,37 @@ def test_the_harness_is_followed_to_its_end() -> None:
         "llm/client.py"
     }
     assert not {path for path in found if path.startswith("reports/")}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import bench.attempts.choose",
+        "from bench.attempts.choose import choose",
+        "from bench.attempts.evidence.scripts import script",
+        "from bench.attempts import rank, stop",
+        "def late():\n    from bench.attempts.stop import rule",
+    ],
+)
+def test_an_import_of_an_inner_module_is_seen(tmp_path: Path, line: str) -> None:
+    face = "from bench.attempts.choose import choose, rank\n"
+    files = {
+        "bench/attempts/__init__.py": face,
+        "bench/attempts/choose.py": "",
+        "bench/attempts/stop.py": "import bench.attempts.choose\n",
+        "bench/attempts/evidence/scripts.py": "import bench.attempts.choose\n",
+        "tests/bench/attempts/test_choose.py": f"{line}\n",
+        "tests/reports/test_use.py": "",
+        # The package names a function as one of its modules.
+        "reports/use.py": "import bench.attempts\nfrom bench.attempts import choose\n",
+    }
+    top = write_files(tmp_path, files)
+    assert inner_imports(top) == set()
+    for user in ("reports/use.py", "bench/cli/use.py", "tests/reports/test_use.py"):
+        write_files(top, {user: f"{line}\n"})
+        (violation,) = inner_imports(top)
+        assert violation.startswith(f"{user} imports bench.attempts.")
+        write_files(top, {user: ""})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,84 @@
+"""Attempts at instances: alternate models on fresh checkouts, judge their trees, choose a winner.
+
+Other packages take from here what they need of this one. Choosing is pure and loads quickly; what
+works on an instance loads when it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from bench.attempts.choose import (
+    RESULTS,
+    CandidateChoice,
+    choose,
+    explain_choice,
+    rank,
+)
+from bench.attempts.evidence.choice import (
+    choose_by_evidence,
+    describe_script,
+    matrix,
+)
+from bench.attempts.stop import is_enough, stop_reason
+from bench.attempts.transcript import (
+    SeenTexts,
+    attempts_table,
+    fenced,
+    message_block,
+    patch_block,
+    transcript,
+)
+
+if TYPE_CHECKING:
+    from bench.attempts.given import (
+        Given,
+        GivenCandidate,
+        GivenModels,
+        PatchAgent,
+        given_sha256,
+    )
+    from bench.attempts.services import Services
+    from bench.attempts.solve import InstanceJob
+    from bench.attempts.task import draw_map, make_task
+else:
+    _LATE = ("given", "services", "task", "solve")
+
+    def __getattr__(name: str) -> object:
+        """Load what works on an instance when it is asked for (PEP 562)."""
+        if name in __all__:
+            for late in _LATE:
+                module = import_module(f"{__name__}.{late}")
+                if hasattr(module, name):
+                    return getattr(module, name)
+        raise AttributeError(f"{__name__} has no {name}")
+
+
+__all__ = [
+    "RESULTS",
+    "CandidateChoice",
+    "Given",
+    "GivenCandidate",
+    "GivenModels",
+    "InstanceJob",
+    "PatchAgent",
+    "SeenTexts",
+    "Services",
+    "attempts_table",
+    "choose",
+    "choose_by_evidence",
+    "describe_script",
+    "draw_map",
+    "explain_choice",
+    "fenced",
+    "given_sha256",
+    "is_enough",
+    "make_task",
+    "matrix",
+    "message_block",
+    "patch_block",
+    "rank",
+    "stop_reason",
+    "transcript",
+]

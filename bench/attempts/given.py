@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from agent.conversation.base import Ending
 from agent.named import OUTSIDE
 from agent.protocol import AgentResult, Task
 from core.git import git_result
-from core.hashing import sha256_of
-from llm.chat import Message, ReplayExhaustedError, Reply, Tool, Traits, estimate_tokens
+from llm.chat import Reply
 from llm.gate import Gate
 from llm.options import ModelChoice
+from llm.replay import ReplayModel
 from runs.modelsource import ModelSource, Turn
 
 
@@ -31,24 +32,18 @@ Given = Mapping[str, Sequence[GivenCandidate]]
 
 
 def given_sha256(given: Given) -> str:
-    plain = {name: [asdict(one) for one in found] for name, found in given.items()}
-    return sha256_of(json.dumps(plain, sort_keys=True))
+    plain = {}
+    for name, candidates in given.items():
+        plain[name] = [asdict(candidate) for candidate in candidates]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class GivenPatch:
-    """Stands for the model of an attempt whose patch is given; nobody can ask it."""
+@dataclass
+class GivenPatch(ReplayModel):
+    """Stands for the model of an attempt whose patch is given; it has no reply."""
 
-    patch: str
-    traits: Traits = field(default_factory=Traits)
-
-    def count(self, text: str) -> int:
-        return estimate_tokens(text)
-
-    def complete(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = ()
-    ) -> Reply:
-        raise ReplayExhaustedError("the candidate is given; no model is asked for it")
+    calls: Sequence[Reply] = ()
+    patch: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,8 +63,10 @@ class GivenModels:
     ) -> Turn:
         if attempt < 1:
             return self.others.turn(instance_id, attempt, choice, temperature, gate)
-        one = self.given[instance_id][attempt - 1]
-        return Turn(GivenPatch(one.patch), f"{one.model} ({one.origin})", OUTSIDE)
+        candidate = self.given[instance_id][attempt - 1]
+        model = GivenPatch(patch=candidate.patch)
+        name = f"{candidate.model} ({candidate.origin})"
+        return Turn(model, name, OUTSIDE, traits=model.traits)
 
 
 @dataclass(frozen=True)
@@ -77,17 +74,19 @@ class PatchAgent:
     """Applies the given patch; git refuses paths outside the checkout."""
 
     def work(self, task: Task) -> AgentResult:
-        model = task.model
-        patch = model.patch if isinstance(model, GivenPatch) else ""
-        if patch.strip():
-            # Some harnesses strip the last line's end, without which git refuses the patch.
-            whole = patch if patch.endswith("\n") else f"{patch}\n"
-            data = whole.encode("utf-8", "surrogateescape")
-            argv = ("apply", "--whitespace=nowarn", "-")
-            done = git_result(*argv, cwd=task.root, stdin=data)
-            if done.returncode:
-                why = done.stderr.decode("utf-8", "replace").strip()[:500]
-                return AgentResult(
-                    error=f"the patch does not apply: {why}", ending=Ending.FAILED
-                )
-        return AgentResult()
+        assert isinstance(task.model, GivenPatch)
+        patch = task.model.patch
+        if not patch.strip():
+            return AgentResult()
+        task.host.settle_checkout()
+        # Some harnesses strip the last line's end, without which git refuses the patch.
+        if not patch.endswith("\n"):
+            patch += "\n"
+        data = patch.encode("utf-8", "surrogateescape")
+        argv = ("apply", "--whitespace=nowarn", "-")
+        applied = git_result(*argv, cwd=task.root, stdin=data)
+        if applied.returncode == 0:
+            return AgentResult()
+        problem = applied.stderr.decode("utf-8", "replace").strip()[:500]
+        error = f"the patch does not apply: {problem}"
+        return AgentResult(error=error, ending=Ending.FAILED)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bench.attempts.candidates import OUTCOME_WORDS
-from bench.attempts.evidence import described, matrix
+from bench.attempts.choose import OUTCOME_WORDS
+from bench.attempts.evidence.choice import describe_script, matrix
 from core.money import column, in_words
 from core.plaintext import counted, shortened, table
 from runs.evidence import Evidence
@@ -25,8 +25,9 @@ def transcript(result: InstanceResult) -> str:
 
 
 def title_of(problem_statement: str) -> str:
-    lines = (line for line in problem_statement.splitlines() if line.strip())
-    return shortened(next(lines, "").lstrip("# "), _LONGEST_TITLE)
+    """Return the first line of an issue."""
+    lines = problem_statement.strip().splitlines() or [""]
+    return shortened(lines[0].lstrip("# "), _LONGEST_TITLE)
 
 
 def _lines(result: InstanceResult) -> Iterator[str]:
@@ -36,8 +37,8 @@ def _lines(result: InstanceResult) -> Iterator[str]:
     yield f"{heading}\n"
     yield f"- status: {result.status}"
     yield f"- choice: {result.reason}"
-    made = counted(len(result.attempts), "attempt")
-    yield f"- {made}, cost: {in_words(result.cost)}\n"
+    attempts = counted(len(result.attempts), "attempt")
+    yield f"- {attempts}, cost: {in_words(result.cost)}\n"
     yield from attempts_table(result.attempts, result.winner)
     if result.evidence:
         yield from _evidence(result.evidence)
@@ -51,8 +52,8 @@ def _lines(result: InstanceResult) -> Iterator[str]:
         yield f"- cost: {in_words(writer.cost)}\n"
         for number, message in enumerate(writer.messages or (), 1):
             yield f"### {number}. {message.role.upper()}\n"
-            place = f"scripts by {writer.model}, {number}"
-            yield message_block(message.content, place, seen)
+            reference = f"scripts by {writer.model}, {number}"
+            yield message_block(message.content, reference, seen)
 
 
 def patch_block(patch: str) -> str:
@@ -97,23 +98,25 @@ def _evidence(evidence: Evidence) -> Iterator[str]:
         yield from table(headings, rows, numbers=(len(headings) - 1,), markdown=True)
         yield ""
     for script in evidence.scripts:
-        yield f"### Script {script.id}: {described(script)}\n"
+        yield f"### Script {script.id}: {describe_script(script)}\n"
         if script.text:
             yield fenced(script.text, "")
 
 
 @dataclass
 class SeenTexts:
-    """The first places of long texts."""
+    """Where long texts stand first."""
 
-    places: dict[str, str] = field(default_factory=dict)
+    references: dict[str, str] = field(default_factory=dict)
 
-    def earlier(self, text: str, place: str) -> str:
-        """Return the first place of ``text``, empty where it is new or short."""
+    def earlier(self, text: str, reference: str) -> str:
+        """Return where ``text`` stands first, empty where it is new or short."""
         if len(text) < _REPEATED:
             return ""
-        first = self.places.setdefault(text, place)
-        return first if first != place else ""
+        first = self.references.setdefault(text, reference)
+        if first == reference:
+            return ""
+        return first
 
 
 def _attempt(attempt: Attempt, seen: SeenTexts, *, chosen: bool) -> Iterator[str]:
@@ -133,10 +136,12 @@ def _attempt(attempt: Attempt, seen: SeenTexts, *, chosen: bool) -> Iterator[str
         yield f"- tests: {attempt.test_note}"
     yield ""
     for position, message in enumerate(attempt.messages or (), 1):
-        lane = f", conversation {message.lane + 1}" if message.lane else ""
-        yield f"### {position}. {message.role.upper()}{lane}\n"
-        place = f"attempt {number}, message {position}"
-        yield message_block(message.content, place, seen)
+        heading = f"### {position}. {message.role.upper()}"
+        if message.lane:
+            heading += f", conversation {message.lane + 1}"
+        yield f"{heading}\n"
+        reference = f"attempt {number}, message {position}"
+        yield message_block(message.content, reference, seen)
     if attempt.error:
         yield f"### ERROR\n\n{fenced(attempt.error, 'text')}"
     yield "### PATCH\n"
@@ -146,21 +151,26 @@ def _attempt(attempt: Attempt, seen: SeenTexts, *, chosen: bool) -> Iterator[str
         yield patch_block(attempt.model_patch)
 
 
-def message_block(text: str, place: str, seen: SeenTexts) -> str:
-    """Return a message in a fence; texts of earlier messages are replaced by their place."""
-    if earlier := seen.earlier(text, place):
+def message_block(text: str, reference: str, seen: SeenTexts) -> str:
+    """Return a message in a fence; texts of earlier messages are replaced by references."""
+    earlier = seen.earlier(text, reference)
+    if earlier:
         return f"As in {earlier}.\n"
 
-    def once(block: re.Match[str]) -> str:
-        earlier = seen.earlier(block[0], place)
-        return f"[as in {earlier}]" if earlier else block[0]
+    def shorten(block: re.Match[str]) -> str:
+        earlier = seen.earlier(block[0], reference)
+        if earlier:
+            return f"[as in {earlier}]"
+        return block[0]
 
-    return fenced(_FENCED.sub(once, text), "text")
+    return fenced(_FENCED.sub(shorten, text), "text")
 
 
 def fenced(text: str, language: str) -> str:
     """Return ``text`` in a fence that is longer than any in it."""
-    stripped = [line.lstrip() for line in text.splitlines()]
-    longest = max((len(line) - len(line.lstrip("`")) for line in stripped), default=2)
-    fence = "`" * max(3, longest + 1)
+    longest = 2
+    for line in text.splitlines():
+        stripped = line.lstrip()
+        longest = max(longest, len(stripped) - len(stripped.lstrip("`")))
+    fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"

@@ -106,7 +106,7 @@ def _run(config: RunConfig, options: Options, values: dict[str, Any]) -> int:
             store, options.cache, print, everything=everything, yes=yes
         )
     if options.status:
-        from bench.attempts.candidates import RESULTS
+        from bench.attempts import RESULTS
         from runs.storage.store import RunStore
         from runs.upkeep import status_command
 

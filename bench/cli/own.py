@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.attempts.solving import regression_tests
 from bench.benchmark import make_mirrors
 from bench.cli.commands import run_command
 from bench.config import FullSuite, RunConfig, validated
@@ -27,6 +26,7 @@ from bench.own.issues import Issue, read_issue
 from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository, open_repository
 from bench.own.result import Before, OwnOutcome, OwnResult, deliver
+from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import add_submodules
 from core.address import without_logins
@@ -324,8 +324,8 @@ def measured(
             if config.full_suite is FullSuite.NEVER:
                 return Before()
             tell("running all tests at the base commit …")
-            tests = regression_tests(
-                config, instance, session, base, options.cache, log
+            tests = RegressionTests.at(
+                base, config, instance, session, options.cache, log
             )
             before = Before.of(
                 tests.baseline(), session.test_command, config.test_timeout

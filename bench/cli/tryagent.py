@@ -6,12 +6,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from agent.conversation.mentions import FileIndex
-from agent.protocol import AgentResult, Task
+from agent.protocol import AgentResult, OpenHost, Task
 from agent.repomap import RenderedMaps, TagStore
-from bench.attempts.attempt import make_task
+from bench.attempts import draw_map, make_task
 from bench.benchmark import make_mirrors
 from bench.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
@@ -51,9 +52,11 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
         gate = OpenGate()
         turn = models.turn(_INSTANCE, 1, config.models[0], config.temperature(1), gate)
         tags = TagStore(options.cache / "tags.sqlite")
-        maps = None if config.outside_agent else RenderedMaps(snapshot.blobs, tags)
+        maps = RenderedMaps(snapshot.blobs, tags)
+        source = partial(draw_map, config, instance, checkout, turn, maps)
         files = FileIndex.of(snapshot.blobs)
-        task = make_task(config, instance, checkout, turn, files, maps)
+        task = make_task(config, instance, checkout, turn, files)
+        task = replace(task, host=OpenHost(source))
         started = time.monotonic()
         work = agent.work(task)
         seconds = time.monotonic() - started

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from rich.console import Console
 from rich.syntax import Syntax
 
-from bench.attempts.transcript import attempts_table, fenced
+from bench.attempts import attempts_table, fenced
 from bench.own.issues import Issue
 from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository

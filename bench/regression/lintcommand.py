@@ -1,25 +1,75 @@
-"""The lint command of one's own repository, compared with what it says at the base commit."""
+"""The linter of an instance, and the lint command of one's own repository.
+
+What the command says is compared with what it says at the base commit.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from agent.lint import Change, Finding, Linter
+from agent.lint import (
+    Change,
+    Finding,
+    InterpreterCompiler,
+    Linter,
+    OwnCompiler,
+    RememberingCompiler,
+)
+from bench.instances.instance import Instance
 from core.plaintext import one_line
 from core.processes import CommandResult
 from core.worktree import Changes
+from environments.base import Session, run_once
+from environments.local.venvs import find_python
 
 _NOT_STARTED = (
     None,
     126,
     127,
 )  # no end in time, and a shell's codes for no such command
+_SECONDS = 600.0
 _NUMBER = re.compile(r"\d+")
 _PLACE = r"(?<![\w/.-])(?:\./)?%s[:(](\d+)"
+
+
+def make_linter(
+    instance: Instance,
+    session: Session | None,
+    warn: Callable[[str], None],
+) -> Linter:
+    """Return the linter of an instance; its lint command runs in ``session``, if there is one."""
+    linter = linter_for(instance)
+    commands = instance.commands
+    if session is None or commands is None or not commands.lint:
+        return linter
+
+    def run(changes: Changes) -> CommandResult:
+        return run_once(session, changes, commands.lint, _SECONDS)
+
+    return CommandLinter(
+        linter.compiler, linter.own, run=run, command=commands.lint, warn=warn
+    )
+
+
+def linter_for(instance: Instance) -> Linter:
+    """Return a linter that compiles as the interpreter does which the instance's spec names.
+
+    Any interpreter of that version on this machine is enough, because code is only compiled.
+    Without one the harness's own compiler is used.
+    """
+    version = instance.spec.python if instance.spec else ""
+    if version == ".".join(map(str, sys.version_info[:2])):
+        # No process has to be started.
+        return Linter(RememberingCompiler(OwnCompiler(version)))
+    python = find_python(version) if version else None
+    if python is None:
+        return Linter()
+    return Linter(RememberingCompiler(InterpreterCompiler(python)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 
 from agent.conversation.testreport import Failure, TestReport
-from bench.config import TestChoice
+from agent.workspace import Workspace
+from bench.config import RunConfig, TestChoice
 from bench.instances.instance import Instance
 from bench.regression.baselines import (
     ALL_TESTS,
@@ -25,6 +26,7 @@ from bench.regression.related import RelatedTests, has_convention
 from bench.regression.runners import OF_PYTHON, SUPPORT, Runner, can_take
 from bench.regression.runners.commands import find_runner, takes_arguments
 from bench.regression.setups import (
+    Package,
     ProvenSetup,
     build_failures,
     build_files,
@@ -37,6 +39,7 @@ from bench.regression.setups import (
 from bench.regression.statements import doubt, shadowing
 from bench.regression.testconfig import TreeUnderTest, tree_under_test
 from bench.regression.testlogs import Results, TestRun, broken
+from bench.repos.checkout import Checkout
 from core.worktree import Changes
 from environments.base import Prepared, Session, Setup
 
@@ -94,6 +97,29 @@ class RegressionTests:
     spare: Callable[[int], AbstractContextManager[int]] = no_spare
     _setups: dict[tuple[object, ...], ProvenSetup] = field(default_factory=dict)
     _baselines: dict[Setup, Baselines] = field(default_factory=dict)
+
+    @classmethod
+    def at(
+        cls,
+        base: Checkout,
+        config: RunConfig,
+        instance: Instance,
+        session: Session,
+        cache: Path,
+        log: logging.Logger,
+    ) -> RegressionTests:
+        """Return the tests of an instance, whose base commit is checked out in ``base``."""
+        return cls(
+            instance=instance,
+            session=session,
+            choice=config.tests,
+            limits=TestLimits(config.test_timeout, config.baseline_timeout),
+            files=base.tracked_files(),
+            read=Workspace(base.root).read,
+            cache=cache / "baselines",
+            identity=session.identity,
+            log=log,
+        )
 
     def run(self, changes: Changes) -> SuiteReport:
         """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""
@@ -164,7 +190,7 @@ class RegressionTests:
     def prove_setup(self, changes: Changes, selected: Sequence[str]) -> ProvenSetup:
         """Return the set-up in which the ``selected`` tests import the edited packages."""
         scripted = self.instance.commands and self.runner is Runner.SCRIPT
-        packages = ()
+        packages: tuple[Package, ...] = ()
         if selected and not scripted:
             packages = edited_packages(changes, set(self.files))
         rebuild = needs_rebuild(changes, packages)

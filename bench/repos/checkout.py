@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
+from agent.workspace import TextFile
 from core.atomic import scratch_folder, write_bytes_atomic
 from core.errors import InfrastructureError
 from core.git import GitError, git, git_result, join_paths
@@ -304,6 +305,14 @@ class Checkout:
     def tracked_files(self) -> tuple[str, ...]:
         """Return the sorted paths of the base commit's files, without links and submodules."""
         return tuple(self.snapshot.blobs)
+
+    def read_base(self, path: str) -> str | None:
+        """Return the text of a file of the base commit, whatever became of the work tree."""
+        blob = self.snapshot.blobs.get(path)
+        if blob is None:
+            return None
+        data = git("cat-file", "blob", blob, cwd=self.root)
+        return TextFile.decode(data).text
 
 
 def make_checkout(snapshot: Snapshot, root: Path) -> Checkout:

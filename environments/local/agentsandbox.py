@@ -13,6 +13,7 @@ from agent.agents import load_agent
 from agent.command_agent import PORT, SOCKET, CommandAgent, Surroundings
 from agent.gateway import forward
 from agent.gateway.gateway import Access
+from agent.named import named_agent
 from agent.protocol import Agent, AgentResult, Task
 from core.errors import UserError
 from environments.base import AgentSandbox
@@ -127,26 +128,39 @@ def make_agent(options: AgentOptions) -> Agent:
 
 
 def _made(options: AgentOptions, name: str) -> Agent:
+    recipe = named_agent(name)
+    apis = options.agent_api
+    if recipe:
+        apis = (recipe.api,)
+    access = None
+    if apis:
+        access = Access(apis, options.max_calls_per_attempt, options.agent_allow_web)
     bubble = _bubble(options)
-    agent = load_agent(name, options.agent_env, options.agent_timeout, bubble)
+    seconds = options.agent_timeout
+    agent = load_agent(name, options.agent_env, seconds, bubble, access)
     if not isinstance(agent, CommandAgent):
         return agent
-    if recipe := agent.recipe:
-        if bubble and (program := shutil.which(recipe.program)):
-            agent = replace(
-                agent, surroundings=bubble.showing(str(Path(program).absolute()))
-            )
-    elif bubble and (missing := bubble.missing(agent.argv[0])):
-        folders = dict.fromkeys(_folder_to_show(name) for name in missing)
+    agent = replace(agent, feedback_rounds=options.feedback)
+    if bubble is None:
+        return agent
+    if recipe:
+        program = shutil.which(recipe.program) or ""
+        shown = bubble.showing(str(Path(program).absolute()))
+        return replace(agent, surroundings=shown)
+    _check_shown(bubble, agent.argv[0])
+    return agent
+
+
+def _check_shown(bubble: AgentBubble, program: str) -> None:
+    missing = bubble.missing(program)
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        folders = dict.fromkeys(map(_folder_to_show, missing))
+        options = " ".join(f"--agent-sandbox-read {folder}" for folder in folders)
         raise UserError(
-            f"--agent: the command {agent.argv[0]} cannot run in the sandbox, where "
-            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not seen; add "
-            + " ".join(f"--agent-sandbox-read {folder}" for folder in folders)
+            f"--agent: the command {program} cannot run in the sandbox, where "
+            f"{', '.join(missing)} {verb} not seen; add {options}"
         )
-    apis = (recipe.api,) if recipe else options.agent_api
-    most, web = options.max_calls_per_attempt, options.agent_allow_web
-    access = Access(apis, most, web)
-    return replace(agent, access=access if apis else None)
 
 
 def _bubble(options: AgentOptions) -> AgentBubble | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
-from bench.attempts.candidates import rank
+from bench.attempts import rank
 from core.atomic import write_bytes_atomic
 from core.errors import UserError
 from core.money import total

@@ -10,12 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.named import OUTSIDE
-from bench.attempts.transcript import (
-    SeenTexts,
-    fenced,
-    message_block,
-    patch_block,
-)
+from bench.attempts import SeenTexts, fenced, message_block, patch_block
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.hashing import sha256_of

@@ -16,9 +16,7 @@ from functools import partial
 from pathlib import Path
 from runpy import run_path
 
-from bench.attempts.candidates import rank
-from bench.attempts.evidence import choose_by_evidence
-from bench.attempts.stopping import is_enough, stop_reason
+from bench.attempts import choose_by_evidence, is_enough, rank, stop_reason
 from bench.policy import StopRule
 from core.errors import UserError
 from core.money import dollars, known_sum
@@ -80,7 +78,7 @@ Select = Callable[[Sequence[Tried], bool], Sequence[Tried]]
 
 
 def least_bad(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
-    """Select as ``bench.attempts.candidates.choose``: a plausible attempt, else the least bad."""
+    """Select as ``bench.attempts.choose``: a plausible attempt, else the least bad."""
 
     def key(one: Tried) -> tuple[int, ...]:
         candidate = one.attempt

@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from bench.attempts.evidence import described, matrix
+from bench.attempts import describe_script, matrix
 from core.money import in_words
 from core.plaintext import counted
 from core.redaction import Redactor
@@ -81,7 +81,7 @@ class Renderer:
             "dollars": in_words,
             "issue": self._issue,
             "matrix": matrix,
-            "described": described,
+            "described": describe_script,
             "address": lambda svg: (
                 f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
             ),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from bench.attempts.candidates import choose
+from bench.attempts import choose
 from core.money import Dollars, total
 from core.plaintext import shortened
 from reports.data.rundata import InstanceData, RunData

@@ -13,10 +13,12 @@ from typing import Any
 
 from agent.formats import get_format
 from agent.prompts import prompts_hash
-from bench.attempts.candidates import CandidateChoice, choose
-from bench.attempts.evidence import choose_by_evidence
-from bench.attempts.solving import explained
-from bench.attempts.transcript import transcript
+from bench.attempts import (
+    CandidateChoice,
+    choose_by_evidence,
+    explain_choice,
+    transcript,
+)
 from core.errors import UserError
 from core.money import as_number, total
 from core.parsing.untrusted import read_object
@@ -321,16 +323,12 @@ def chosen_again(
     """
     candidates = list(attempts)
     while True:
-        choice = choose(candidates, require_tests=require_tests)
-        if evidence is not None:
-            choice = choose_by_evidence(
-                candidates, evidence, require_tests=require_tests
-            )
+        choice = choose_by_evidence(candidates, evidence, require_tests=require_tests)
         best = choice.winner
         if best is None or best.attempt == winner or best.edit_outcome is not False:
-            return explained(choice, attempts)
+            return explain_choice(choice, attempts)
         if "applies" in best.model_fields_set:
-            return explained(choice, attempts)
+            return explain_choice(choice, attempts)
         candidates[candidates.index(best)] = best.but(applies=False)
 
 

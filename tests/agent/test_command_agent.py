@@ -15,7 +15,7 @@ import pytest
 
 from agent.agents import load_agent
 from agent.builtin import BuiltinAgent
-from agent.command_agent import CommandAgent, command_agent, read_spent
+from agent.command_agent import CommandAgent, read_spent
 from agent.conversation.base import ConversationLimits, Ending
 from agent.conversation.mentions import FileIndex
 from agent.protocol import AgentResult, Task, Transcript
@@ -51,7 +51,7 @@ def run(
     root: Path, template: str, seconds: float = 20, *names: str
 ) -> tuple[AgentResult, Task]:
     task = a_task(root)
-    return command_agent(template, names, seconds).work(task), task
+    return load_agent(f"command:{template}", names, seconds).work(task), task
 
 
 def output(task: Task) -> str:
@@ -115,7 +115,7 @@ def test_secrets_that_it_prints_are_redacted(
     monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
     said: list[str] = []
     template = python("import os; print('key:', os.environ['MY_API_KEY'])")
-    agent = command_agent(template, ["MY_API_KEY"], 20)
+    agent = load_agent(f"command:{template}", ["MY_API_KEY"], 20)
     task = a_task(tmp_path, said.append)
     agent.work(task)
     assert output(task) == "key: [MY_API_KEY]\n"

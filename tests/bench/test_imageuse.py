@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.attempts.solving import InstanceJob
+from bench.attempts import InstanceJob
 from bench.benchmark import InstanceBenchmark, by_layers, used_images
 from bench.instances.dataset import Dataset
 from bench.options import Options

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.given import GivenCandidate
+from bench.attempts import GivenCandidate
 from bench.cli.commands import run_command
 from bench.config import SelectionRule, ToldHistory
 from core.errors import UserError

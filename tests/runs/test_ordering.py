@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.attempts.solving import InstanceJob
+from bench.attempts import InstanceJob
 from bench.instances.instance import Instance
 from runs.jobs import longest_first
 from runs.session import Timings

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import RESULTS
+from bench.attempts import RESULTS
 from bench.cli.commands import run_command
 from core.errors import UserError
 from core.processes import RUN_VARIABLE

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.solving import InstanceJob
+from bench.attempts import InstanceJob
 from core.errors import StoppedError, UserError
 from core.shutdown import Shutdown
 from llm.chat import Message, Reply

@@ -268,7 +268,7 @@ class ExerciseWork:
         turn = source.turn(job.key, ATTEMPT, job.column.choice, 0.0, gate)
         models = (turn.model, turn.architect) if turn.architect else (turn.model,)
         asking = [
-            WaitingModel(one, slot, self._step, lambda: None)
+            WaitingModel(one, slot, self._step)
             for one in alike(models, job.column.name.model)
         ]
         self._turn = turn

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from agent.conversation.base import Ending, ReplyCounts
 from agent.protocol import AgentResult
-from bench.attempts.transcript import SeenTexts, fenced, message_block
+from bench.attempts import SeenTexts, fenced, message_block
 from core.money import in_words, total
 from core.parsing.untrusted import DamagedError, json_of
 from core.plaintext import table

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 
 from agent.workspace import UnsafePathError, Workspace
-from bench.attempts.predicted import base_reader
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.related import directives
 from bench.regression.runners import OF_PYTHON, Runner, runner_of
@@ -199,7 +198,7 @@ class LocalEvaluator(Evaluator):
 
 def _without_edits(fresh: Checkout, patch: str) -> tuple[Checkout, tuple[str, ...]]:
     """Apply ``patch`` to ``fresh``, restore test configuration, and return the restored files."""
-    read = base_reader(fresh)
+    read = fresh.read_base
     made = tree_under_test(patched(fresh, [patch]), fresh.tracked_files(), read)
     for path in made.configuration:
         blob = fresh.snapshot.blobs.get(path)

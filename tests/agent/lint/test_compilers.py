@@ -17,8 +17,8 @@ from agent.lint import (
     RememberingCompiler,
 )
 from agent.lint.compilers import CompilerFailedError
-from bench.attempts.attempt import linter_for
 from bench.instances.instance import Spec
+from bench.regression.lintcommand import linter_for
 from environments.local.venvs import find_python
 from tests.conftest import an_instance
 

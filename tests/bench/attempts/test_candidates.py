@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import choose, rank, tier
-from bench.attempts.solving import explained
+from bench.attempts.choose import choose, explain_choice, rank, tier
 from runs.records import Attempt, AttemptStatus, InstanceResult, InstanceStatus
 from tests.support.attempts import make_candidate as candidate
 
@@ -139,7 +138,7 @@ def test_without_a_patch_the_reason_names_the_attempts_that_outgrew_the_window()
             candidate(number, False, patch=patch).but(status=status)
             for number, status in enumerate(statuses, 1)
         ]
-        return explained(choose(attempts), attempts).reason
+        return explain_choice(choose(attempts), attempts).reason
 
     full, empty, budget = (
         AttemptStatus.CONTEXT,

@@ -10,15 +10,20 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import choose
-from bench.attempts.evidence import (
-    canonical_key,
+from bench.attempts.choose import choose
+from bench.attempts.evidence.choice import (
     choose_by_evidence,
     groups_of,
     is_close,
     matrix,
 )
-from bench.attempts.scripts import PYTHON, script_in, script_of_file, script_prompt
+from bench.attempts.evidence.equality import canonical_key
+from bench.attempts.evidence.scripts import (
+    PYTHON,
+    script_in,
+    script_of_file,
+    script_prompt,
+)
 from bench.regression.runners import Runner
 from runs.evidence import (
     CandidateClass,

@@ -18,12 +18,12 @@ from tests.support.runs import config, options, read
 def test_a_bug_in_an_attempt_is_recorded_and_counts(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import bench.attempts.attempt
+    import bench.attempts.outcomes
 
     def explode(*_: object, **__: object) -> str:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(bench.attempts.attempt, "take_patch", explode)
+    monkeypatch.setattr(bench.attempts.outcomes, "take_patch", explode)
     run_command(config(), options(tmp_path, cache, "demo__bank-2"), lambda _: None)
     (first, *_) = read(tmp_path, "demo__bank-2", "trajectories")["attempts"]
     assert first["status"] == "error"

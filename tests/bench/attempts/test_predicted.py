@@ -14,7 +14,7 @@ import pytest
 from agent.builtin import BuiltinAgent
 from agent.protocol import AgentResult, Task
 from agent.workspace import UnsafePathError, Workspace
-from bench.attempts.predicted import Examined, examine, files_in_submodules
+from bench.attempts.trees import Examined, examine, files_in_submodules
 from bench.cli.commands import run_command
 from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.evidence import groups_of
-from bench.attempts.scripts import language_of_runner
+from bench.attempts.evidence.choice import groups_of
+from bench.attempts.evidence.scripts import language_of_runner
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, SelectionRule
 from bench.regression.runners import Runner

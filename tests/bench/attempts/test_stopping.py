@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.attempts.stopping import stop_reason
+from bench.attempts.stop import stop_reason
 from bench.policy import StopRule
 from runs.records import Attempt
 from tests.support.attempts import make_candidate as tried

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.predicted import base_reader
 from bench.config import TestChoice
 from bench.instances.instance import split_row
 from bench.instances.project import project_of
@@ -312,7 +311,7 @@ def local(place: tuple[Path, dict[str, Any]], cache: Path) -> Iterator[Regressio
     session = make_environment(EnvironmentKind.LOCAL, cache, print).start(
         project_of(instance, base)
     )
-    yield suite(session, [*base.tracked_files()], base_reader(base), root / "local")
+    yield suite(session, [*base.tracked_files()], base.read_base, root / "local")
     session.stop()
 
 

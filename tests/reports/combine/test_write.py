@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import choose
+from bench.attempts import choose
 from core.errors import UserError
 from reports.combine.combine import combine
 from reports.command_line import report_command

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import choose
+from bench.attempts import choose
 from reports.data.rundata import RunData
 from reports.data.verdicts import VerdictStatus
 from reports.lab.policies import Chosen, Decision, Policy, Seen, least_bad, policies_of

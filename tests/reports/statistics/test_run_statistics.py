@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import choose
+from bench.attempts import choose
 from llm.chat import Reply, Usage
 from reports.data.rundata import read_run
 from reports.data.verdicts import Verdict, VerdictStatus

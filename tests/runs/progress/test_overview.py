@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.attempts.candidates import RESULTS
+from bench.attempts import RESULTS
 from core.atomic import write_json_atomic
 from core.errors import UserError
 from llm.chat import Usage

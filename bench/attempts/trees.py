@@ -7,14 +7,13 @@ where they differ from it in the same blobs.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.repomap.scanning.tree import blob_hash
-from agent.workspace import TextFile
 from bench.regression.testconfig import (
     ConfigurationEdits,
     may_configure_tests,
@@ -23,7 +22,7 @@ from bench.regression.testconfig import (
 )
 from bench.repos.checkout import BASE_INDEX, Checkout
 from bench.repos.patches import applies
-from core.git import blob_contents, git, git_result
+from core.git import git, git_result
 from core.worktree import Changes, stamps
 from runs.patches import patch_paths
 
@@ -46,51 +45,47 @@ class Examined:
     differing: tuple[str, ...] = ()
 
 
-def examine(checkout: Checkout, raw: str, patch: str, ran: Changes | None) -> Examined:
+def examine(
+    checkout: Checkout,
+    raw: str,
+    patch: str,
+    tested: Changes | None,
+) -> Examined:
     """Return what can be said of a patch that was taken from ``checkout``.
 
-    ``raw`` is the whole patch, ``patch`` the part that may be predicted. ``ran`` is what the tested
-    tree differed in from the base commit; None where no test ran.
+    ``raw`` is the whole patch, ``patch`` the part that may be predicted. ``tested`` is what the
+    tested tree differed in from the base commit; None where no test ran.
     """
-    if ran is None and not any(map(may_configure_tests, patch_paths(raw))):
+    configures = any(map(may_configure_tests, patch_paths(raw)))
+    if tested is None and not configures:
         return Examined(not patch or applies(checkout.root, patch))
     tree = _tree(checkout, patch)
     if tree is None:
         return Examined(applies=False)
-    made = tree_under_test(tree.files, checkout.tracked_files(), base_reader(checkout))
-    edits = made.edits(plugins_of(raw))
+    files = checkout.tracked_files()
+    under_test = tree_under_test(tree.files, files, checkout.read_base)
+    edits = under_test.edits(plugins_of(raw))
     if tree.others and edits is ConfigurationEdits.ALL:
         edits = ConfigurationEdits.SOME
-    if ran is None:
-        return Examined(True, edits)
-    one, two = _blobs(checkout, made.changes), _blobs(checkout, ran)
-    paths = {
-        path
-        for path in one.keys() | two.keys()
-        if one.get(path, "") != two.get(path, "")
-    }
-    return Examined(True, edits, tuple(sorted(paths | {*tree.others})))
+    if tested is None:
+        return Examined(applies=True, edits=edits)
+    differing = set(tree.others)
+    predicted_blobs = _blobs(checkout, under_test.changes)
+    tested_blobs = _blobs(checkout, tested)
+    for path in predicted_blobs.keys() | tested_blobs.keys():
+        if predicted_blobs.get(path, "") != tested_blobs.get(path, ""):
+            differing.add(path)
+    return Examined(applies=True, edits=edits, differing=tuple(sorted(differing)))
 
 
 def files_in_submodules(checkout: Checkout) -> tuple[str, ...]:
     """Return what lies in the folders of submodules, which no patch can hold, sorted."""
-    places = {name: checkout.root / name for name in checkout.snapshot.submodules}
-    held = {name: p for name, p in places.items() if p.is_dir() and not p.is_symlink()}
-    return tuple(
-        sorted(f"{name}/{path}" for name, p in held.items() for path in stamps(p))
-    )
-
-
-def base_reader(checkout: Checkout) -> Callable[[str], str | None]:
-    """Return what gives the text of a file of the base commit, whatever became of the work tree."""
-
-    def read(path: str) -> str | None:
-        blob = checkout.snapshot.blobs.get(path)
-        if blob is None:
-            return None
-        return TextFile.decode(git("cat-file", "blob", blob, cwd=checkout.root)).text
-
-    return read
+    files = []
+    for name in checkout.snapshot.submodules:
+        folder = checkout.root / name
+        if folder.is_dir() and not folder.is_symlink():
+            files += [f"{name}/{path}" for path in stamps(folder)]
+    return tuple(sorted(files))
 
 
 def tree_of(checkout: Checkout, patch: str) -> Changes | None:
@@ -99,11 +94,15 @@ def tree_of(checkout: Checkout, patch: str) -> Changes | None:
     None where the patch does not apply. Links are left out.
     """
     tree = _tree(checkout, patch)
-    return tree.files if tree else None
+    if tree is None:
+        return None
+    return tree.files
 
 
 @dataclass(frozen=True)
 class _Tree:
+    """The files in which a tree differs from its base commit; ``others`` are links."""
+
     files: Changes
     others: tuple[str, ...]
 
@@ -123,29 +122,23 @@ def _tree(checkout: Checkout, patch: str) -> _Tree | None:
             "GIT_OBJECT_DIRECTORY": folder,
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{objects}"',
         }
-        data = patch.encode("utf-8", "surrogateescape")
-        argv = ("apply", "--cached", "--whitespace=nowarn", "-")
-        if patch and git_result(*argv, cwd=root, stdin=data, env=env).returncode:
-            return None
-        listed = git(
-            "diff-index",
-            "--cached",
-            "--no-renames",
-            "-z",
-            checkout.base_commit,
-            cwd=root,
-            env=env,
-        )
-        return _read(listed, root, env)
+        if patch:
+            data = patch.encode("utf-8", "surrogateescape")
+            argv = ("apply", "--cached", "--whitespace=nowarn", "-")
+            applied = git_result(*argv, cwd=root, stdin=data, env=env)
+            if applied.returncode:
+                return None
+        options = ("--cached", "--no-renames", "-z", checkout.base_commit)
+        return _read(git("diff-index", *options, cwd=root, env=env), root, env)
 
 
 def _read(listing: bytes, root: Path, env: Mapping[str, str]) -> _Tree:
-    words = listing.split(b"\0")[:-1]
+    fields = listing.split(b"\0")[:-1]
     blobs: dict[str, str] = {}
     files: dict[str, bytes | None] = {}
     others = []
-    for raw, name in zip(words[::2], words[1::2], strict=True):
-        _, mode, _, blob, _ = raw.decode().split()
+    for entry, name in zip(fields[::2], fields[1::2], strict=True):
+        _, mode, _, blob, _ = entry.decode().split()
         path = os.fsdecode(name)
         if mode in _FILES:
             blobs[path] = blob
@@ -153,17 +146,38 @@ def _read(listing: bytes, root: Path, env: Mapping[str, str]) -> _Tree:
             files[path] = None
         else:
             others.append(path)
-    contents = blob_contents([*blobs.values()], root, env)
-    return _Tree({**files, **dict(zip(blobs, contents, strict=True))}, tuple(others))
+    contents = _contents(list(blobs.values()), root, env)
+    files.update(zip(blobs, contents, strict=True))
+    return _Tree(files, tuple(others))
+
+
+def _contents(
+    blobs: Sequence[str],
+    root: Path,
+    env: Mapping[str, str],
+) -> Iterator[bytes]:
+    if not blobs:
+        return
+    names = "".join(f"{blob}\n" for blob in blobs).encode()
+    output = git("cat-file", "--batch", cwd=root, stdin=names, env=env)
+    position = 0
+    for _ in blobs:
+        start = output.index(b"\n", position) + 1
+        size = int(output[position:start].split()[2])
+        yield output[start : start + size]
+        position = start + size + 1
 
 
 def _blobs(checkout: Checkout, changes: Changes) -> dict[str, str | None]:
+    """Return the hashes of changed files; None for a file that is gone."""
     base = checkout.snapshot.entries
     blobs: dict[str, str | None] = {}
     for path, data in changes.items():
         blob = None
         if data is not None:
-            blob = blob_hash(data)
-        if blob != (base[path].blob if path in base else None):
+            header = b"blob %d\0" % len(data)
+            blob = hashlib.sha1(header + data, usedforsecurity=False).hexdigest()
+        before = base[path].blob if path in base else None
+        if blob != before:
             blobs[path] = blob
     return blobs

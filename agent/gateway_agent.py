@@ -1,0 +1,121 @@
+"""Run a coding agent of others that calls its model through the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.command_agent import (
+    PORT,
+    SOCKET,
+    CommandAgent,
+    EndedCommand,
+    fill,
+    last_line,
+    scratch_folder,
+)
+from agent.conversation.base import Ending
+from agent.gateway.gateway import Access, Gateway
+from agent.named.base import NamedAgent, variables_of
+from agent.protocol import AgentResult, Task
+from core.errors import InfrastructureError
+from llm.chat import BudgetUsedError, ReplayExhaustedError, TimeUsedError
+from llm.client import LiteLLMModel
+
+# How an attempt ends whose calls were refused; anything else ends more than it.
+_ENDINGS = {
+    TimeUsedError: Ending.TIME,
+    BudgetUsedError: Ending.BUDGET,
+    ReplayExhaustedError: Ending.REPLAY_EXHAUSTED,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayAgent(CommandAgent):
+    """Runs a command whose calls pass the gate of its attempt, one by one.
+
+    Attributes:
+        recipe: of an agent that the harness knows by name.
+    """
+
+    access: Access
+    recipe: NamedAgent | None = None
+
+    def _run_session(self, task: Task) -> AgentResult:
+        with task.host.let_others_work():
+            result = self._run_behind_gateway(task)
+            task.host.check_killed()
+        return result
+
+    def _run_behind_gateway(self, task: Task) -> AgentResult:
+        model = task.model
+        transcript = task.transcript
+        if not isinstance(model, LiteLLMModel):
+            raise TypeError(f"{model!r} has no provider to call through the gateway")
+        with scratch_folder(task) as folder:
+            socket = folder / SOCKET if self.surroundings.behind_socket else None
+            gateway = Gateway(
+                model,
+                self.access,
+                socket=socket,
+                # An attempt with feedback has several sessions.
+                admitted=len(transcript.calls),
+                first_lane=max((m.lane + 1 for m in transcript.messages), default=0),
+            )
+            try:
+                with gateway:
+                    ended = self._run_with(gateway, task, folder)
+            finally:
+                redact = self.redactor
+                for message in gateway.messages:
+                    redacted = replace(message, content=redact(message.content))
+                    transcript.messages.append(redacted)
+                transcript.calls.extend(gateway.calls)
+        refused = gateway.problem
+        notes = (ended.problem, str(refused or ""), *_notes(gateway))
+        ended.log(task, "; ".join(filter(None, notes)))
+        if refused is not None:
+            return _refused_result(gateway, refused)
+        if not gateway.calls:
+            # Many agents end with exit code 0 when no call succeeds.
+            line = last_line(ended.output) or "without a word"
+            problem = ended.problem or f"it ended with exit code 0: {line}"
+            raise InfrastructureError(f"the agent had no answer of a model: {problem}")
+        return AgentResult(None, ended.problem, ended.ending)
+
+    def _run_with(self, gateway: Gateway, task: Task, folder: Path) -> EndedCommand:
+        values = {
+            **self.placeholders(task, folder),
+            "model": gateway.presented,
+            "address": f"http://127.0.0.1:{gateway.port or PORT}",
+            "token": gateway.token,
+        }
+        variables = variables_of(self.access.apis)
+        if self.recipe:
+            variables |= self.recipe.variables
+            for name, text in self.recipe.files.items():
+                path = folder / "home" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(fill(text, values))
+        for name, text in variables.items():
+            variables[name] = fill(text, values)
+        return self.run_command(task, folder, values, variables, gateway.overdue)
+
+
+def _refused_result(gateway: Gateway, refused: Exception) -> AgentResult:
+    """Return how the attempt ends; raise what ends more than it."""
+    if isinstance(refused, ReplayExhaustedError) and not gateway.calls:
+        raise InfrastructureError(f"{refused}; give the agent that was recorded")
+    for kind, ending in _ENDINGS.items():
+        if isinstance(refused, kind):
+            return AgentResult(None, str(refused), ending)
+    raise refused
+
+
+def _notes(gateway: Gateway) -> Iterator[str]:
+    if gateway.drift:
+        answers = len(gateway.calls)
+        yield f"{gateway.drift} of {answers} answers served to a changed request"
+    for name, count in sorted(gateway.removed.items()):
+        yield f"{name} removed from {count} requests"

@@ -1,0 +1,173 @@
+"""Pure: from the attempts' outcomes to the winner, with the reason in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from core.plaintext import counted, some
+from runs.records import Attempt, AttemptStatus, InstanceStatus
+
+_RANKS: dict[bool | None, int] = {True: 0, None: 1, False: 2}
+OUTCOME_WORDS = {True: "clean", False: "failed", None: "unknown"}
+_TIERS = (
+    "edit, lint and tests are clean",
+    "edit and lint are clean",
+    "lint is clean",
+    "all edits were applied",
+    "there is a patch",
+)
+_MAX_NAMES = 3
+
+RESULTS = (InstanceStatus.PLAUSIBLE, InstanceStatus.FALLBACK, InstanceStatus.EMPTY)
+"""The statuses of instances that ended by their outcomes; the first is success."""
+
+
+@dataclass(frozen=True)
+class CandidateChoice:
+    """The winner (None when no attempt has a usable patch), and why."""
+
+    winner: Attempt | None
+    status: InstanceStatus
+    reason: str
+
+
+def tier(candidate: Attempt) -> int:
+    """Return 0 for the best class of candidates to 4 for the worst."""
+    if candidate.edit_outcome and candidate.lint_outcome and candidate.test_outcome:
+        return 0
+    if candidate.edit_outcome and candidate.lint_outcome:
+        return 1
+    if candidate.lint_outcome:
+        return 2
+    if candidate.edit_outcome:
+        return 3
+    return 4
+
+
+def rank(candidate: Attempt) -> tuple[int, ...]:
+    """Return the sort key: tier, then unknown before false, then the earlier attempt.
+
+    Candidates that edit test configuration come last.
+    """
+    ranks = [_RANKS[outcome] for outcome in candidate.outcomes.values()]
+    marked = int(candidate.edits_test_configuration)
+    return (marked, tier(candidate), *ranks, candidate.attempt)
+
+
+def choose(
+    candidates: Sequence[Attempt],
+    *,
+    require_tests: bool = False,
+) -> CandidateChoice:
+    """Choose what to predict: the first plausible candidate, else the least bad one.
+
+    Plausible candidates that edit test configuration go after those that do not, and are not
+    plausible if the tests ran and could not tell. With ``require_tests`` one that passed tests goes
+    before untested ones.
+    """
+    winner = _best_plausible(candidates, require_tests=require_tests)
+    if winner:
+        reason = _why_plausible(winner)
+        return CandidateChoice(winner, InstanceStatus.PLAUSIBLE, reason)
+    usable = [candidate for candidate in candidates if candidate.usable]
+    usable.sort(key=rank)
+    if usable:
+        winner = usable[0]
+    count = counted(len(candidates), "attempt")
+    if all(candidate.broken for candidate in candidates):
+        reason = f"no attempt ended normally ({count})"
+        if winner:
+            reason += f"; the patch of attempt {winner.attempt} is kept"
+        return CandidateChoice(winner, InstanceStatus.ERROR, reason)
+    if winner is None:
+        reason = f"no attempt left a patch that can be predicted ({count})"
+        return CandidateChoice(None, InstanceStatus.EMPTY, reason)
+    reason = f"no attempt is plausible ({count}); {_why_least_bad(usable)}"
+    return CandidateChoice(winner, InstanceStatus.FALLBACK, reason)
+
+
+def _best_plausible(
+    candidates: Sequence[Attempt],
+    *,
+    require_tests: bool,
+) -> Attempt | None:
+    plausible = []
+    for candidate in candidates:
+        if candidate.plausible and not candidate.suspect:
+            plausible.append(candidate)
+
+    def order(candidate: Attempt) -> tuple[bool, bool]:
+        untested = require_tests and not candidate.test_outcome
+        return candidate.edits_test_configuration, untested
+
+    return min(plausible, key=order, default=None)
+
+
+def _why_plausible(winner: Attempt) -> str:
+    tests = "no test newly fails"
+    if not winner.test_outcome:
+        tests = "no test could run (plausible, untested)"
+        if winner.untested:
+            tests = f"no test could run (plausible, untested: {winner.untested})"
+    reason = (
+        f"attempt {winner.attempt} is plausible: edits applied, lint clean, {tests}"
+    )
+    return reason + configuration_note(winner)
+
+
+def _why_least_bad(ranked: Sequence[Attempt]) -> str:
+    best = ranked[0]
+    outcomes = []
+    for name, outcome in best.outcomes.items():
+        outcomes.append(f"{name} {OUTCOME_WORDS[outcome]}")
+    reason = f"attempt {best.attempt} is the least bad: {_TIERS[tier(best)]}"
+    reason += f" ({', '.join(outcomes)}){configuration_note(best)}"
+    if len(ranked) == 1:
+        return reason
+    second = ranked[1]
+    if rank(best)[:-1] == rank(second)[:-1]:
+        return (
+            f"{reason}; attempt {second.attempt} has the same outcomes but came later"
+        )
+    reason += f"; next is attempt {second.attempt}, where {_TIERS[tier(second)]}"
+    return reason + configuration_note(second)
+
+
+def configuration_note(candidate: Attempt) -> str:
+    """Return the end of a reason for a candidate that edits test configuration."""
+    if candidate.edits_test_configuration:
+        return "; it edits test configuration"
+    return ""
+
+
+def explain_choice(
+    choice: CandidateChoice,
+    attempts: Sequence[Attempt],
+) -> CandidateChoice:
+    """Name what broke an instance, and the window or budget that ended an attempt on it."""
+    if choice.status is InstanceStatus.ERROR:
+        last = attempts[-1]
+        lines = last.error.strip().splitlines()
+        error = lines[-1] if lines else last.status.replace("_", " ")
+        return replace(choice, reason=f"{choice.reason}; the last: {error}")
+    outgrown = _with_status(attempts, AttemptStatus.CONTEXT)
+    if outgrown and choice.winner is None:
+        noun = "attempts" if len(outgrown) > 1 else "attempt"
+        names = some(outgrown, _MAX_NAMES)
+        reason = f"{noun} {names} did not fit into the model's window"
+        choice = replace(choice, reason=f"{choice.reason}; {reason}")
+    ended = _with_status(attempts, AttemptStatus.BUDGET)
+    if not ended or choice.status is InstanceStatus.PLAUSIBLE:
+        return choice
+    reason = f"{choice.reason}; the budget ended attempt {ended[0]}"
+    return replace(choice, status=InstanceStatus.BUDGET, reason=reason)
+
+
+def _with_status(attempts: Iterable[Attempt], status: AttemptStatus) -> list[str]:
+    """Return the numbers of the attempts with a status."""
+    numbers = []
+    for attempt in attempts:
+        if attempt.status is status:
+            numbers.append(str(attempt.attempt))
+    return numbers

@@ -1,0 +1,85 @@
+"""When two candidates say the same: layout, comments and docstrings do not count. Pure."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from agent.grammars import language_of, parser
+from agent.workspace import TextFile
+from core.worktree import Changes
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_LONGEST = 2_000_000
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def canonical_key(changes: Changes, base: Callable[[str], str | None]) -> str:
+    """Return a hash that equal changes have in common; ``base`` reads the base commit.
+
+    Python is compared with its indentation: others remove all whitespace and make patches equal
+    that are not (Trae's ``clean_patch``). Files that say the same as before do not count, so a
+    change of comments is no change.
+    """
+    digest = hashlib.sha256()
+    for path, data in sorted(changes.items()):
+        after = None
+        if data is not None:
+            after = canonical(path, TextFile.decode(data).text)
+        before = base(path)
+        if before is not None:
+            before = canonical(path, before)
+        if after != before:
+            digest.update(repr((path, after)).encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()
+
+
+def canonical(path: str, text: str) -> str:
+    """Return what ``text`` says: the syntax tree of Python, tokens of other languages.
+
+    A text without grammar, and one that breaks its grammar, stands for itself.
+    """
+    language = language_of(path)
+    if language is None or len(text) > _LONGEST:
+        return text
+    if language == "python":
+        # Blanks at the beginning of a line have a meaning here alone.
+        return _syntax_tree(text) or text
+    root = parser(language).parse(text.encode("utf-8", "surrogatepass")).root_node
+    if root.has_error:
+        return text
+    return "\n".join(_tokens(root))
+
+
+def _syntax_tree(text: str) -> str | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if not isinstance(node, _DOCUMENTED):
+                continue
+            if ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:] or [ast.Pass()]
+        return ast.dump(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _tokens(root: Node) -> Iterator[str]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if "comment" in node.type:
+            continue
+        if node.children and "string" not in node.type and "template" not in node.type:
+            # The kinds of inner nodes tell where a statement ends at the end of its line.
+            yield node.type
+            waiting.extend(reversed(node.children))
+        else:
+            yield (node.text or b"").decode("utf-8", "surrogatepass")

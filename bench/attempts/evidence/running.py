@@ -1,0 +1,137 @@
+"""Run scripts on trees of one base commit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from logging import Logger
+from pathlib import Path
+
+from bench.attempts.evidence.scripts import ScriptLanguage
+from bench.regression.setups import ProvenSetup, setup_failures
+from core.atomic import write_json_atomic
+from core.parsing.untrusted import read_object
+from core.worktree import Changes
+from environments.base import Session
+from runs.evidence import ReproductionScript
+
+ExitCodes = tuple[int | None, ...]
+"""Of the runs of a script on one tree; None after the time limit."""
+
+
+@dataclass(frozen=True)
+class ScriptRunner:
+    """Runs scripts on trees of one base commit; what was run once is read from ``cache``.
+
+    Each tree is set up once for all its scripts. They run as tests do: without network, within the
+    limits of the environment, and each on the tree as the set-up left it.
+
+    Attributes:
+        revision: identifies the base commit.
+        seconds: the time limit of a script.
+    """
+
+    session: Session
+    proven: ProvenSetup
+    language: ScriptLanguage
+    revision: str
+    cache: Path
+    seconds: float
+    log: Logger
+
+    def run(
+        self,
+        changes: Changes,
+        scripts: Sequence[ReproductionScript],
+        times: int = 1,
+    ) -> dict[str, ExitCodes]:
+        """Return the exit codes of each script by its id.
+
+        A tree whose set-up fails has no outcomes.
+        """
+        path = self.cache / f"{self._key(changes)}.json"
+        stored = _read(path)
+        codes: dict[str, ExitCodes] = {}
+        new = {}
+        for number, script in enumerate(scripts, 1):
+            stored_codes = stored.get(_sha256(script.text), ())
+            if stored_codes:
+                codes[script.id] = stored_codes
+            if len(stored_codes) < times:
+                new[number] = script
+        if new:
+            new_codes = self._run(changes, new, times)
+            codes.update(new_codes)
+            for script in new.values():
+                # A busy machine ends a script that ends by itself at another time.
+                if None not in new_codes.get(script.id, (None,)):
+                    stored[_sha256(script.text)] = new_codes[script.id]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json_atomic(path, stored)
+        return {name: ended[:times] for name, ended in codes.items()}
+
+    def _run(
+        self,
+        changes: Changes,
+        scripts: Mapping[int, ReproductionScript],
+        times: int,
+    ) -> dict[str, ExitCodes]:
+        tree = dict(changes)
+        for number, script in scripts.items():
+            data = script.text.encode("utf-8", "surrogatepass")
+            tree[self.language.file(number)] = data
+        codes: dict[str, ExitCodes] = {}
+        started = time.monotonic()
+        script_seconds = 0.0
+        runs = len(scripts) * times
+        with self.session.prepare(tree, self.proven.setup, runs) as prepared:
+            if setup_failures(prepared, self.proven):
+                return {}
+            for number, script in scripts.items():
+                command = self.language.run(number)
+                results = [prepared.run(command, self.seconds) for _ in range(times)]
+                codes[script.id] = tuple(result.exit_code for result in results)
+                script_seconds += sum(result.seconds for result in results)
+        self.log.info(
+            "scripts: %d ran for %.1f s, and the tree took %.1f s more",
+            runs,
+            script_seconds,
+            time.monotonic() - started - script_seconds,
+        )
+        return codes
+
+    def _key(self, changes: Changes) -> str:
+        tree = []
+        for path, data in sorted(changes.items()):
+            digest = None
+            if data is not None:
+                digest = hashlib.sha256(data).hexdigest()
+            tree.append((path, digest))
+        decides = [
+            self.revision,
+            self.session.identity,
+            str(self.proven.setup),
+            self.language.command,
+            tree,
+            self.seconds,
+        ]
+        return _sha256(json.dumps(decides))
+
+
+def _read(path: Path) -> dict[str, ExitCodes]:
+    if not path.exists():
+        return {}
+    stored = {}
+    for key, codes in read_object(path, "remove it").items():
+        if not isinstance(codes, list) or not codes:
+            continue
+        if all(type(code) is int for code in codes):
+            stored[key] = tuple(codes)
+    return stored
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

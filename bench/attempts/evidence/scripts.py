@@ -1,0 +1,138 @@
+"""Scripts that tell whether an issue is there: their languages, prompts and replies. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from agent.formats.reading.fences import fence_of, shortest_fence
+from agent.prompts import render
+from agent.workspace import TextFile
+from bench.regression.runners import OF_PYTHON, Runner
+
+_LONGEST = 100_000
+_SHOWN_FILE = 20_000
+_SHOWN_FILES = 60_000
+
+
+@dataclass(frozen=True)
+class ScriptLanguage:
+    """How the files of scripts of a language end, and how one is run; ``{0}`` is its file."""
+
+    suffix: str
+    command: str
+
+    def file(self, number: int) -> str:
+        return f"issue_script_{number}{self.suffix}"
+
+    def run(self, number: int) -> str:
+        return self.command.format(self.file(number))
+
+
+PYTHON = ScriptLanguage(".py", "python {0}")
+_JAVASCRIPT = ScriptLanguage(".cjs", "node {0}")
+# `go run` ends with 1 whatever the program ends with. A folder holds files of one package.
+_GO_BINARY = '"${{TMPDIR:-/tmp}}/issue_script"'
+_GO = ScriptLanguage("/main.go", f"go build -o {_GO_BINARY} ./{{0}} && {_GO_BINARY}")
+_PHP = ScriptLanguage(".php", "php {0}")
+_RUBY = ScriptLanguage(".rb", "ruby -Ilib {0}")
+_BY_RUNNER: Mapping[Runner, ScriptLanguage] = {
+    **dict.fromkeys(OF_PYTHON, PYTHON),
+    **dict.fromkeys(
+        (Runner.VITEST, Runner.JEST, Runner.MOCHA, Runner.NODE), _JAVASCRIPT
+    ),
+    Runner.GO: _GO,
+    Runner.PHPUNIT: _PHP,
+    Runner.RSPEC: _RUBY,
+    Runner.MINITEST: _RUBY,
+}
+
+
+def language_of_runner(runner: Runner) -> ScriptLanguage | None:
+    """Return the language of scripts for a project; None where a file does not run alone."""
+    return _BY_RUNNER.get(runner)
+
+
+def script_prompt(
+    language: ScriptLanguage, problem: str, files: Mapping[str, str], patch: str
+) -> str:
+    """Return the request for a script; large files are left out."""
+    small_files: dict[str, str] = {}
+    room = _SHOWN_FILES
+    for path, text in files.items():
+        if len(text) <= min(_SHOWN_FILE, room):
+            small_files[path] = text
+            room -= len(text)
+    return render(
+        "script",
+        problem=problem,
+        files=list(small_files.items()),
+        patch=patch,
+        fence=shortest_fence([*small_files.values(), patch]),
+        command=language.run(1),
+    )
+
+
+def distinguishing_prompt(
+    language: ScriptLanguage, problem: str, first: str, second: str
+) -> str:
+    return render(
+        "script_distinguishing",
+        problem=problem,
+        first=first,
+        second=second,
+        fence=shortest_fence([first, second]),
+        command=language.run(1),
+    )
+
+
+def script_in(reply: str) -> str:
+    """Return the longest code block of a reply; empty without one, and for a very long one."""
+    blocks = [""]
+    fence = ""
+    lines: list[str] = []
+    for line in reply.split("\n"):
+        mark = fence_of(line)
+        if not fence:
+            lines = []
+            if mark:
+                fence = mark[0]
+        elif mark and mark[0].startswith(fence) and not mark[1]:
+            blocks.append("\n".join(lines) + "\n")
+            fence = ""
+        else:
+            lines.append(line)
+    code = max(blocks, key=len)
+    if code.strip() and len(code) <= _LONGEST:
+        return code
+    return ""
+
+
+# Exit code 1 of pytest: tests ran, and some failed. Others tell nothing of the issue.
+_TEST_AS_SCRIPT = """# A test that an attempt wrote or changed, as a script.
+import pathlib
+import subprocess
+import sys
+
+path = pathlib.Path({path!a})
+path.parent.mkdir(parents=True, exist_ok=True)
+path.write_bytes({data!r})
+command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
+code = subprocess.run(command).returncode
+sys.exit({{0: 0, 1: 2}}.get(code, 1))
+"""
+
+
+def script_of_file(
+    language: ScriptLanguage, runner: Runner, path: str, data: bytes
+) -> str:
+    """Return the script that a file of an attempt is, also of a test for pytest; else nothing."""
+    if not path.endswith(language.suffix) or len(data) > _LONGEST:
+        return ""
+    name = PurePosixPath(path).stem
+    if name.startswith("test_") or name.endswith("_test"):
+        if runner is not Runner.PYTEST:
+            return ""
+        return _TEST_AS_SCRIPT.format(path=path, data=data)
+    return TextFile.decode(data).text

@@ -1,0 +1,81 @@
+"""All tests on the winner, before it is final."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.attempts.choose import CandidateChoice
+from bench.attempts.trees import tree_of
+from bench.regression.baselines import ALL_TESTS
+from bench.regression.suite import RegressionTests, SuiteReport
+from bench.regression.testlogs import results_in_words
+from bench.repos.checkout import Checkout
+from core.plaintext import some
+from runs.jobs import JobContext
+from runs.progress.state import WorkStep
+from runs.records import Attempt, status_by
+
+_MAX_NAMES = 20
+Choose = Callable[[Sequence[Attempt]], CandidateChoice]
+
+
+@dataclass(frozen=True)
+class FullSuitePolicy:
+    """Whether all tests run on the candidate that would be chosen.
+
+    Attributes:
+        base: a checkout of the base commit.
+        tests: those of the instance; None where they do not all run.
+    """
+
+    base: Checkout | None
+    tests: RegressionTests | None
+    context: JobContext
+
+    def choose(self, attempts: list[Attempt], choose: Choose) -> CandidateChoice:
+        """Choose; a winner takes its place in ``attempts`` with the outcome of all tests.
+
+        If one newly fails, the winner ranks lower, and the next best is chosen and tested.
+        """
+        choice = choose(attempts)
+        if self.tests is None or self.base is None:
+            return choice
+        tested: set[int] = set()
+        while choice.winner and choice.winner.attempt not in tested:
+            winner = choice.winner
+            tested.add(winner.attempt)
+            self.context.step(winner.attempt, winner.model, WorkStep.TESTING)
+            changes = tree_of(self.base, winner.patch) or {}
+            report = self.tests.full_suite.run(changes)
+            attempts[winner.attempt - 1] = with_all_tests(winner, report)
+            choice = choose(attempts)
+        return choice
+
+
+def with_all_tests(attempt: Attempt, report: SuiteReport) -> Attempt:
+    """Return ``attempt`` with the outcome of all tests on its patch; unknown, its own stays."""
+    outcome = attempt.test_outcome
+    if outcome is not False and report.outcome is not None:
+        outcome = report.outcome
+    failing = tuple(failure.name for failure in report.failures)
+    notes = (attempt.test_note, _describe(report, failing), report.note)
+    tested = attempt.but(
+        test_outcome=outcome,
+        untested=attempt.untested if outcome is None else "",
+        test_note="; ".join(filter(None, notes)),
+        failing=failing or attempt.failing,
+    )
+    if not attempt.plausible:
+        return tested
+    return tested.but(status=status_by(tested))
+
+
+def _describe(report: SuiteReport, failing: Sequence[str]) -> str:
+    if report.outcome is None:
+        reason = report.untested or "they have no usable baseline"
+        return f"all tests could not tell: {reason}"
+    text = f"all tests: {results_in_words(report.results.get(ALL_TESTS, {}))}"
+    if failing:
+        text += f", newly failing: {some(failing, _MAX_NAMES)}"
+    return text

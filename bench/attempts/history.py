@@ -1,0 +1,48 @@
+"""What an attempt is told of those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.prompts import render
+from bench.policy import ToldHistory
+from core.plaintext import counted, some
+from runs.records import Attempt
+
+_MAX_NAMES = 20
+
+
+@dataclass(frozen=True)
+class Briefing:
+    """What an attempt is told of earlier ones, and their numbers."""
+
+    text: str = ""
+    attempts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class HistoryPolicy:
+    """What attempts are told of each other."""
+
+    history: ToldHistory
+
+    def brief(self, attempts: Sequence[Attempt]) -> Briefing:
+        """Return what the attempt after ``attempts`` is told."""
+        if self.history is ToldHistory.NONE or not attempts:
+            return Briefing()
+        outcomes = "\n".join(map(describe_outcome, attempts))
+        count = counted(len(attempts), "attempt was made", "attempts were made")
+        text = render("history", count=count, outcomes=outcomes)
+        return Briefing(text, tuple(attempt.attempt for attempt in attempts))
+
+
+def describe_outcome(attempt: Attempt) -> str:
+    """Return what became of an attempt: files, status, newly failing tests."""
+    files = some(attempt.edited_files, _MAX_NAMES) or "no file"
+    status = attempt.status.replace("_", " ")
+    text = f"- Attempt {attempt.attempt} edited {files}: {status}."
+    if attempt.test_outcome is False and attempt.failing:
+        failing = some(attempt.failing, _MAX_NAMES)
+        text += f" Tests that newly failed: {failing}."
+    return text

@@ -1,0 +1,57 @@
+"""What a run does for the agent of one attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from bench.attempts.checkouts import Checkouts
+from bench.attempts.outcomes import TreeChecks
+from llm.chat import ChatModel
+from llm.gate import Gate
+from runs.jobs import JobContext
+from runs.progress.state import WorkStep
+from runs.slots import WaitingModel
+
+
+@dataclass(frozen=True)
+class AttemptHost:
+    """The host of an attempt of a run; see ``agent.protocol.Host``.
+
+    Attributes:
+        show: shows a step of the attempt to the user.
+    """
+
+    context: JobContext
+    checkouts: Checkouts
+    checks: TreeChecks
+    show: Callable[[WorkStep], None]
+    map_source: Callable[[], str]
+    gate_source: Callable[[], Gate]
+
+    def draw_map(self) -> str:
+        return self.map_source()
+
+    def wait_for(self, model: ChatModel) -> ChatModel:
+        settle = self.checks.checkout.settle
+        return WaitingModel(model, self.context.slot, self.show, settle)
+
+    def let_others_work(self) -> AbstractContextManager[None]:
+        self.show(WorkStep.ASKING)
+        return self.context.slot.given_back()
+
+    def open_gate(self) -> Gate:
+        return self.gate_source()
+
+    def settle_checkout(self) -> None:
+        self.checks.checkout.settle()
+
+    def allow_reuse(self) -> None:
+        self.checkouts.allow_reuse()
+
+    def check_killed(self) -> None:
+        self.context.worker.stop.check_at_once()
+
+    def review_tree(self) -> str:
+        return self.checks.describe_problem()

@@ -1,0 +1,237 @@
+"""How the tree that an agent left becomes a candidate with outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agent.conversation.base import ConversationLimits, Ending, Result
+from agent.conversation.testreport import TestReport
+from agent.conversation.testreport import describe as describe_failures
+from agent.lint import Change, Linter
+from agent.lint import describe as describe_findings
+from agent.prompts import render
+from agent.protocol import AgentResult
+from agent.workspace import TextFile
+from bench.attempts.trees import Examined, examine, files_in_submodules
+from bench.regression.suite import RegressionTests, SuiteReport
+from bench.regression.testconfig import ConfigurationEdits
+from bench.repos.checkout import Checkout
+from bench.repos.lefttree import UnusableTreeError, take_over
+from bench.repos.patches import take_patch
+from core.git import git
+from core.worktree import Changes
+from runs.patches import submittable_patch
+from runs.records import BROKEN, Attempt, AttemptStatus, status_by
+
+_MAX_NAMES = 3
+_EARLY = {
+    Ending.REFUSED: AttemptStatus.ERROR,
+    Ending.CONTEXT: AttemptStatus.CONTEXT,
+    Ending.BUDGET: AttemptStatus.BUDGET,
+    Ending.TIME: AttemptStatus.TIMEOUT,
+    Ending.FAILED: AttemptStatus.ERROR,
+}
+
+
+@dataclass
+class TreeChecks:
+    """Lints and tests the trees of one attempt.
+
+    Attributes:
+        tests: None where no test can run.
+        before_tests: called before each run of the tests.
+        reports: what the tests said of each tree, in their order.
+    """
+
+    checkout: Checkout
+    linter: Linter
+    tests: RegressionTests | None
+    before_tests: Callable[[], None]
+    reports: list[SuiteReport] = field(default_factory=list)
+
+    def run_tests(self, changes: Changes) -> TestReport:
+        """Run the tests on the tree with ``changes``; without tests nothing is known."""
+        if self.tests is None:
+            return TestReport(None)
+        self.before_tests()
+        report = self.tests.run(changes)
+        self.reports.append(report)
+        return report
+
+    @property
+    def last_report(self) -> SuiteReport:
+        if self.reports:
+            return self.reports[-1]
+        return SuiteReport(None)
+
+    def check_tree(self) -> Result:
+        """Return the outcomes: changed at all, no new fatal finding, no newly failing test.
+
+        ``take_over`` must have prepared the tree.
+        """
+        changes = changes_of(self.checkout)
+        edited = None
+        clean = None
+        passed = None
+        if changes:
+            edited = True
+            clean = not self.linter.new_findings(self._changed_texts(changes))
+        if clean:
+            passed = self.run_tests(changes).outcome
+        return Result(
+            ending=Ending.DONE,
+            edit=edited,
+            lint=clean,
+            test=passed,
+            chat_files=(),
+            edited_files=tuple(changes),
+            reflections=0,
+        )
+
+    def describe_problem(self) -> str:
+        """Return what is wrong with the tree that an agent left, as a message for it."""
+        try:
+            take_over(self.checkout)
+        except UnusableTreeError:
+            return ""
+        changes = changes_of(self.checkout)
+        texts = self._changed_texts(changes)
+        findings = self.linter.new_findings(texts)
+        if findings:
+            after = {change.path: change.after for change in texts if change.after}
+            return render("lint_failed", findings=describe_findings(findings, after))
+        if not changes:
+            return ""
+        report = self.run_tests(changes)
+        if report.outcome is not False:
+            return ""
+        if report.message:
+            return report.message
+        return render("tests_failed", report=describe_failures(report.failures, ()))
+
+    def _changed_texts(self, changes: Changes) -> list[Change]:
+        texts = []
+        for path, data in changes.items():
+            if data is not None:
+                before = self.checkout.read_base(path)
+                texts.append(Change(path, before, TextFile.decode(data).text))
+        return texts
+
+
+def judge_tree(
+    attempt: Attempt,
+    work: AgentResult,
+    checks: TreeChecks,
+    limits: ConversationLimits,
+    log: Callable[[str], None],
+) -> Attempt:
+    """Return the attempt with the patch and the outcomes of the tree that its agent left."""
+    checkout = checks.checkout
+    ours = work.result is not None
+    try:
+        dropped = () if ours else take_over(checkout)
+    except UnusableTreeError as error:
+        status = early_status(work.ending or Ending.FAILED, limits)
+        return attempt.but(
+            status=status or AttemptStatus.ERROR,
+            error=_join(work.error, str(error)),
+        )
+    for file in dropped:
+        log(f"dropped: {file}")
+    result = work.result or checks.check_tree()
+    # The tree of an outside agent counts as its commit would: without ignored files.
+    raw = take_patch(checkout, ignored=ours)
+    submittable = submittable_patch(raw)
+    report = checks.last_report
+    tested = None
+    # Lint comes before tests, so that none ran on the last tree where it is not clean.
+    if checks.reports and result.lint:
+        tested = report.tested
+    examined = examine(checkout, raw, submittable.patch, tested)
+    test_outcome = result.test
+    if tested is None or examined.differing:
+        test_outcome = None
+    configures = examined.edits is not ConfigurationEdits.NONE
+    judged = attempt.but(
+        model_patch=raw,
+        applies=examined.applies,
+        edit_outcome=result.edit,
+        lint_outcome=result.lint,
+        test_outcome=test_outcome,
+        untested=report.untested if test_outcome is None else "",
+        test_note=report.note if tested is not None else "",
+        edits_test_configuration=configures or report.suspect,
+        dropped_files=(*(file.path for file in dropped), *submittable.dropped),
+        added_files=result.chat_files,
+        edited_files=result.edited_files,
+        reflections=result.reflections,
+        failing=tuple(failure.name for failure in report.failures),
+        error=_join(work.error, _faults(examined, files_in_submodules(checkout))),
+    )
+    early = early_status(work.ending or result.ending, limits)
+    return judged.but(status=status_by(judged, _ended_status(examined, early)))
+
+
+def early_status(ending: Ending, limits: ConversationLimits) -> AttemptStatus | None:
+    """Return the status of a conversation that did not end by its outcomes."""
+    if ending is Ending.REPLAY_EXHAUSTED and not limits.until_exhausted:
+        return AttemptStatus.REPLAY_EXHAUSTED
+    return _EARLY.get(ending)
+
+
+def _ended_status(
+    examined: Examined,
+    early: AttemptStatus | None,
+) -> AttemptStatus | None:
+    """Return the status of a patch that is never plausible, else how the conversation ended."""
+    if early in BROKEN or not examined.applies:
+        return early
+    if examined.differing:
+        return AttemptStatus.TREE_DIFFERS
+    if examined.edits is ConfigurationEdits.ALL:
+        return AttemptStatus.ONLY_TEST_CONFIGURATION
+    return early
+
+
+def _faults(examined: Examined, lost: Sequence[str]) -> str:
+    """Return in words what is wrong with a tree; ``lost`` are its files in submodules."""
+    submodules = ""
+    if lost:
+        submodules = f"not predicted, in a submodule: {_some(lost)}"
+    differing = ""
+    if examined.differing:
+        names = _some(examined.differing)
+        differing = f"the tested tree is not the predicted one: {names}"
+    return _join(submodules, differing)
+
+
+def _some(paths: Sequence[str]) -> str:
+    names = ", ".join(map(ascii, paths[:_MAX_NAMES]))
+    if len(paths) > _MAX_NAMES:
+        names += f" and {len(paths) - _MAX_NAMES} more"
+    return names
+
+
+def _join(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
+
+
+def changes_of(checkout: Checkout) -> Changes:
+    """Return the present bytes of every file that differs from the base commit, by path, sorted.
+
+    New files that the tree ignores are left out; a file that became a link counts as gone.
+    """
+    root = checkout.root
+    git("add", "--all", ".", cwd=root)
+    argv = ("diff", "--cached", "--name-status", "--no-renames", "-z")
+    listing = git(*argv, checkout.base_commit, cwd=root)
+    fields = listing.decode("utf-8", "surrogateescape").split("\0")
+    statuses = dict(zip(fields[1::2], fields[::2], strict=False))
+    changes: dict[str, bytes | None] = {}
+    for path in sorted(statuses):
+        file = root / path
+        changes[path] = None
+        if statuses[path] != "D" and file.is_file() and not file.is_symlink():
+            changes[path] = file.read_bytes()
+    return changes

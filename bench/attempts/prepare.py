@@ -1,0 +1,226 @@
+"""From the configuration of a run to the policies and tools of the work on one instance."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from agent.conversation.base import ConversationLimits
+from agent.conversation.mentions import FileIndex
+from agent.repomap import RenderedMaps
+from bench.attempts.attempt import AttemptSetup, AttemptWork
+from bench.attempts.checkouts import Checkouts
+from bench.attempts.evidence.choice import choose_by_evidence
+from bench.attempts.evidence.gathering import EvidencePolicy
+from bench.attempts.evidence.writers import ScriptWriters
+from bench.attempts.fullsuite import Choose, FullSuitePolicy
+from bench.attempts.history import Briefing, HistoryPolicy
+from bench.attempts.services import Services
+from bench.attempts.stop import StopPolicy
+from bench.config import FullSuite, RunConfig
+from bench.instances.instance import Instance
+from bench.instances.project import project_of, snapshot_of
+from bench.regression.lintcommand import make_linter
+from bench.regression.suite import RegressionTests
+from bench.repos.checkout import Checkout, make_checkout, make_spread
+from bench.repos.mirrors import add_submodules
+from core.processes import remove_tree
+from environments.base import EnvironmentKind, UnavailableError
+from llm.options import ModelChoice
+from runs.evidence import Evidence
+from runs.jobs import JobContext
+from runs.progress.state import WorkStep
+from runs.records import Attempt
+
+
+@dataclass(frozen=True)
+class TurnOrder:
+    """Which model makes an attempt: they alternate.
+
+    Attributes:
+        attempts: how many there are at most.
+    """
+
+    models: tuple[ModelChoice, ...]
+    attempts: int
+    temperature: Callable[[int], float]
+
+    def model(self, number: int) -> ModelChoice:
+        return self.models[(number - 1) % len(self.models)]
+
+    def try_number(self, number: int) -> int:
+        """Return which try of its model an attempt is, from 1."""
+        return (number - 1) // len(self.models) + 1
+
+
+@dataclass(frozen=True)
+class InstancePlan:
+    """How the work on one instance is done."""
+
+    setup: AttemptSetup
+    turns: TurnOrder
+    checkouts: Checkouts
+    history: HistoryPolicy
+    stop: StopPolicy
+    evidence: EvidencePolicy
+    full_suite: FullSuitePolicy
+    require_tests: bool
+
+    def attempt(
+        self,
+        number: int,
+        checkout: Checkout,
+        briefing: Briefing,
+    ) -> AttemptWork:
+        """Return the work on an attempt."""
+        try_ = self.turns.try_number(number)
+        return AttemptWork(
+            setup=self.setup,
+            number=number,
+            try_=try_,
+            choice=self.turns.model(number),
+            temperature=self.turns.temperature(try_),
+            checkout=checkout,
+            briefing=briefing,
+        )
+
+    def choice_by(self, evidence: Evidence | None) -> Choose:
+        """Return what chooses among attempts by their outcomes and by ``evidence``."""
+        return partial(
+            choose_by_evidence,
+            evidence=evidence,
+            require_tests=self.require_tests,
+        )
+
+
+@contextmanager
+def instance_folder(instance: Instance, context: JobContext) -> Iterator[Path]:
+    """Make a folder for the checkouts of an instance, and remove it at the end."""
+    work = context.worker.work
+    make_spread(work)
+    folder = Path(tempfile.mkdtemp(dir=work, prefix=f"{instance.instance_id}."))
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+
+
+@contextmanager
+def prepare(
+    instance: Instance,
+    services: Services,
+    context: JobContext,
+    folder: Path,
+    writers: ScriptWriters,
+    keep: Callable[[Attempt], None],
+) -> Iterator[InstancePlan]:
+    """Yield the plan for an instance, whose checkouts lie in ``folder``; stop its tests at the end.
+
+    Raises:
+        LeakError, InfrastructureError: as ``make_checkout``.
+    """
+    config = services.config
+    context.step(0, "", WorkStep.CHECKOUT)
+    snapshot = snapshot_of(instance, services.mirrors, services.snapshots)
+    base = None
+    if config.needs_base:
+        base = make_checkout(snapshot, folder / "base")
+    with _running_tests(instance, services, context, base) as tests:
+        session = tests.session if tests else None
+        checkouts = Checkouts(snapshot, folder)
+        yield InstancePlan(
+            setup=AttemptSetup(
+                instance=instance,
+                services=services,
+                context=context,
+                checkouts=checkouts,
+                files=FileIndex.of(snapshot.blobs),
+                maps=RenderedMaps(snapshot.blobs, services.tags),
+                linter=make_linter(instance, session, context.worker.warn_once),
+                tests=tests,
+                limits=_limits(config),
+                keep=keep,
+            ),
+            turns=_turn_order(instance, services),
+            checkouts=checkouts,
+            history=HistoryPolicy(config.history),
+            stop=StopPolicy(config.stop_rule, config.require_tests),
+            evidence=EvidencePolicy(
+                instance=instance,
+                base=base if config.by_evidence else None,
+                tests=tests,
+                ask=writers.ask,
+                models=len(config.models),
+                max_scripts=config.scripts,
+                max_rounds=config.rounds,
+                cache=context.worker.cache / "scripts",
+                log=context.log,
+            ),
+            full_suite=FullSuitePolicy(
+                base=base,
+                tests=tests if config.full_suite is FullSuite.WINNER else None,
+                context=context,
+            ),
+            require_tests=config.require_tests,
+        )
+
+
+def _turn_order(instance: Instance, services: Services) -> TurnOrder:
+    config = services.config
+    attempts = len(config.models) * config.tries
+    if services.given is not None:
+        attempts = len(services.given[instance.instance_id])
+    return TurnOrder(config.models, attempts, config.temperature)
+
+
+def _limits(config: RunConfig) -> ConversationLimits:
+    # Without an environment a replay goes on to its end: what tests said is not there again.
+    replayed = config.replay is not None
+    untested = config.environment is EnvironmentKind.NONE
+    until_exhausted = replayed and untested
+    return ConversationLimits(config.max_reflections, until_exhausted=until_exhausted)
+
+
+@contextmanager
+def _running_tests(
+    instance: Instance,
+    services: Services,
+    context: JobContext,
+    base: Checkout | None,
+) -> Iterator[RegressionTests | None]:
+    """Yield the tests of an instance in a session; None where it cannot be tested."""
+    tests = None
+    if base is not None and services.config.runs_tests:
+        tests = _start_tests(instance, services, context, base)
+    try:
+        yield tests
+    finally:
+        if tests:
+            tests.session.stop()
+
+
+def _start_tests(
+    instance: Instance,
+    services: Services,
+    context: JobContext,
+    base: Checkout,
+) -> RegressionTests | None:
+    config = services.config
+    worker = context.worker
+    if instance.commands:
+        mirror = services.mirrors.get(instance.repo, instance.base_commit)
+        add_submodules(mirror, base)
+    try:
+        session = services.environment.start(project_of(instance, base))
+    except UnavailableError as error:
+        worker.warn_once(f"{instance.repo}: {error}; test outcomes are unknown")
+        context.log.warning("no tests: %s", error)
+        return None
+    tests = RegressionTests.at(
+        base, config, instance, session, worker.cache, context.log
+    )
+    return replace(tests, check=worker.stop.check, spare=worker.slots.spare)

@@ -1,0 +1,45 @@
+"""What a process has once for all its instances."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from agent.builtin import BuiltinAgent
+from agent.protocol import Agent
+from agent.repomap import TagStore
+from bench.attempts.given import Given
+from bench.config import RunConfig
+from bench.instances.instance import Instance
+from bench.repos.checkout import Snapshots
+from bench.repos.mirrors import Mirrors
+from environments.base import Environment
+from environments.docker.imagestore import ImageStore
+from llm.tracing import Tracing
+from runs.modelsource import ModelSource
+
+
+@dataclass(frozen=True)
+class Services:
+    """The run's configuration, and what this process has once for all its instances.
+
+    Attributes:
+        given: the candidates that were made elsewhere; None where attempts make them.
+    """
+
+    config: RunConfig
+    mirrors: Mirrors
+    snapshots: Snapshots
+    tags: TagStore
+    environment: Environment
+    models: ModelSource
+    agent: Agent = field(default_factory=BuiltinAgent)
+    images: ImageStore | None = None
+    tracing: Tracing | None = None
+    given: Given | None = None
+
+    def pinned(self, instance: Instance) -> AbstractContextManager[object]:
+        """Keep the image of ``instance`` meanwhile; raises as ``ImageStore.pinned``."""
+        if self.images is None or instance.test_setup is None:
+            return nullcontext()
+        return self.images.pinned(instance.image)

@@ -1,0 +1,135 @@
+"""An instance as a job of a run: alternate the models on fresh checkouts until one is plausible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from bench.attempts.choose import explain_choice
+from bench.attempts.evidence.writers import ScriptWriters
+from bench.attempts.prepare import InstancePlan, instance_folder, prepare
+from bench.attempts.services import Services
+from bench.attempts.stop import budget_ended
+from bench.attempts.transcript import title_of
+from bench.instances.instance import Instance
+from bench.repos.checkout import LeakError
+from core.errors import InfrastructureError
+from core.money import total
+from runs.jobs import End, JobContext
+from runs.modelsource import ReplayedModels
+from runs.records import Attempt, InstanceResult, InstanceStatus
+
+
+@dataclass
+class Solver:
+    """The work on one instance."""
+
+    instance: Instance
+    services: Services
+    context: JobContext
+    records: list[Attempt] = field(default_factory=list)
+
+    @cached_property
+    def writers(self) -> ScriptWriters:
+        return ScriptWriters(self.instance, self.services, self.context)
+
+    def attempts(self, end: End[Any]) -> Sequence[Attempt]:
+        return [*self.records, *self.writers.records]
+
+    def run(self) -> End[InstanceResult]:
+        try:
+            # The image before the slot: a job that waits for room must not hold a slot that the
+            # user of another image needs. The folder is removed without a slot.
+            with (
+                instance_folder(self.instance, self.context) as folder,
+                self.services.pinned(self.instance),
+                self.context.slot,
+                prepare(
+                    self.instance,
+                    self.services,
+                    self.context,
+                    folder,
+                    self.writers,
+                    self.records.append,
+                ) as plan,
+            ):
+                result = self._solve(plan)
+        except LeakError as error:
+            raise InfrastructureError(str(error)) from error
+        called = any(attempt.calls for attempt in result.attempts)
+        if result.status is InstanceStatus.BUDGET and not called:
+            reason = f"not started: {result.attempts[-1].error}"
+            return End(InstanceStatus.BUDGET, reason)
+        return End(result.status, result.reason, result)
+
+    def _make_attempts(self, plan: InstancePlan) -> None:
+        """Make attempts until one is enough, or none is left, or the budget is used up."""
+        log = self.context.log
+        for number in range(1, plan.turns.attempts + 1):
+            self.context.worker.stop.check()
+            checkout = plan.checkouts.make_fresh(number)
+            briefing = plan.history.brief(self.records)
+            attempt = plan.attempt(number, checkout, briefing).run()
+            self.records.append(attempt)
+            log.info("attempt %d (%s): %s", number, attempt.model, attempt.status)
+            reason = plan.stop.reason(self.records)
+            if reason:
+                log.info("no further attempt: %s", reason)
+                break
+            if budget_ended(self.records, len(plan.turns.models)):
+                break
+
+    def _solve(self, plan: InstancePlan) -> InstanceResult:
+        self._make_attempts(plan)
+        evidence = plan.evidence.gather(self.records)
+        choice = plan.full_suite.choose(self.records, plan.choice_by(evidence))
+        choice = explain_choice(choice, self.records)
+        winner = choice.winner
+        writers = self.writers.records
+        return InstanceResult(
+            instance_id=self.instance.instance_id,
+            model_name_or_path=self.services.config.model_name_or_path,
+            title=title_of(self.instance.problem_statement),
+            model_patch=winner.model_patch if winner else "",
+            status=choice.status,
+            reason=choice.reason,
+            attempt=(winner or self.records[0]).attempt,
+            cost=total(attempt.cost for attempt in (*self.records, *writers)),
+            attempts=tuple(self.records),
+            evidence=evidence,
+            writers=writers,
+        )
+
+
+@dataclass(frozen=True)
+class InstanceJob:
+    """An instance to solve; see ``runs.jobs.Job``."""
+
+    instance: Instance
+    recordings: ReplayedModels | None = None
+
+    @property
+    def key(self) -> str:
+        return self.instance.instance_id
+
+    @property
+    def description(self) -> str:
+        return self.instance.instance_id
+
+    @property
+    def group(self) -> str:
+        return self.instance.repo.replace("/", "__")
+
+    def portable(self) -> InstanceJob:
+        """Return the job with the recordings of its instance."""
+        if self.recordings is None:
+            return self
+        attempts = {self.key: self.recordings.attempts(self.key)}
+        return replace(self, recordings=replace(self.recordings, read=attempts))
+
+    def start(self, services: Services, context: JobContext) -> Solver:
+        if self.recordings is not None:
+            services = replace(services, models=self.recordings)
+        return Solver(self.instance, services, context)

@@ -1,0 +1,56 @@
+"""Pure: whether another attempt on an instance is worth making, by what is recorded so far.
+
+``reports/lab`` replays the same rule on recorded runs. It sees no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.policy import StopRule
+from runs.records import Attempt, AttemptStatus
+
+
+def is_enough(candidate: Attempt, *, require_tests: bool = False) -> bool:
+    """Return whether a candidate ends the work where the first plausible one is predicted."""
+    if candidate.edits_test_configuration:
+        return False
+    if require_tests and not candidate.test_outcome:
+        return False
+    return candidate.plausible
+
+
+def stop_reason(
+    candidates: Sequence[Attempt],
+    rule: StopRule,
+    *,
+    require_tests: bool = False,
+) -> str:
+    """Return why no further attempt is to be made, as one sentence; empty to go on."""
+    if rule is StopRule.ALL:
+        return ""
+    for candidate in candidates:
+        if is_enough(candidate, require_tests=require_tests):
+            return f"attempt {candidate.attempt} is plausible"
+    return ""
+
+
+def budget_ended(attempts: Sequence[Attempt], models: int) -> bool:
+    """Return whether the budget ended the last attempt of each of a number of models."""
+    last = attempts[-models:]
+    if len(last) < models:
+        return False
+    return all(attempt.status is AttemptStatus.BUDGET for attempt in last)
+
+
+@dataclass(frozen=True)
+class StopPolicy:
+    """When an instance has enough attempts."""
+
+    rule: StopRule
+    require_tests: bool
+
+    def reason(self, attempts: Sequence[Attempt]) -> str:
+        """Return why no further attempt is to be made; empty to go on."""
+        return stop_reason(attempts, self.rule, require_tests=self.require_tests)

@@ -1,0 +1,199 @@
+"""What each agent asks its host for, and how a command gets feedback."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from agent.agents import load_agent
+from agent.builtin import BuiltinAgent
+from agent.command_agent import CommandAgent
+from agent.conversation.base import Ending
+from agent.protocol import AgentResult, Host, OpenHost, Task
+from core.errors import StoppedError
+from llm.chat import BudgetUsedError, ChatModel, Reply
+from llm.gate import Answered, CallOutcome, Failed, Gate, OpenGate, PlannedCall
+from llm.replay import ReplayModel
+from tests.agent.test_command_agent import a_task
+
+TOLD = "import sys; print(open(sys.argv[1]).read()); open('n', 'a').write('x')\n"
+
+
+@dataclass
+class ListingGate(OpenGate):
+    """Lists what passes; refuses calls from a number on."""
+
+    host: ListingHost
+
+    def begin(self, ask: PlannedCall) -> str:
+        self.host.asked.append("begin")
+        if len(self.host.calls) >= self.host.budget:
+            raise BudgetUsedError("the budget is used up")
+        self.host.calls.append(ask)
+        return "ticket"
+
+    def end(self, ticket: str, outcome: CallOutcome) -> bool:
+        self.host.asked.append("end")
+        self.host.outcomes.append(outcome)
+        return True
+
+
+@dataclass
+class ListingHost:
+    """Lists what it is asked for; finds ``problems`` with trees, one after the other."""
+
+    problems: list[str] = field(default_factory=list)
+    budget: int = 99
+    killed: bool = False
+    asked: list[str] = field(default_factory=list)
+    calls: list[PlannedCall] = field(default_factory=list)
+    outcomes: list[CallOutcome] = field(default_factory=list)
+
+    def draw_map(self) -> str:
+        self.asked.append("map")
+        return "the map"
+
+    def wait_for(self, model: ChatModel) -> ChatModel:
+        self.asked.append("model")
+        return replace(model, error="waited for")  # type: ignore[type-var]
+
+    def let_others_work(self) -> AbstractContextManager[None]:
+        return self._others()
+
+    @contextmanager
+    def _others(self) -> Iterator[None]:
+        self.asked.append("others work")
+        yield
+        self.asked.append("others wait")
+
+    def open_gate(self) -> Gate:
+        self.asked.append("gate")
+        return ListingGate(self)
+
+    def settle_checkout(self) -> None:
+        self.asked.append("settle")
+
+    def allow_reuse(self) -> None:
+        self.asked.append("reuse")
+
+    def check_killed(self) -> None:
+        self.asked.append("killed?")
+        if self.killed:
+            raise StoppedError("killed")
+
+    def review_tree(self) -> str:
+        self.asked.append("review")
+        return self.problems.pop(0) if self.problems else ""
+
+
+def command(code: str, rounds: int = 0) -> CommandAgent:
+    words = [sys.executable, "-c", code, "{message_file}"]
+    agent = load_agent(f"command:{shlex.join(words)}", (), 20)
+    assert isinstance(agent, CommandAgent)
+    return replace(agent, feedback_rounds=rounds)
+
+
+def hosted(root: Path, host: Host) -> Task:
+    return replace(a_task(root), host=host)
+
+
+SESSION = ["others work", "gate", "begin", "killed?", "end", "others wait"]
+
+
+def test_without_a_run_a_host_does_nothing(tmp_path: Path) -> None:
+    task = a_task(tmp_path)
+    assert task.host == OpenHost()
+    with task.host.let_others_work():
+        assert command(TOLD, rounds=3).work(task) == AgentResult()
+    assert (tmp_path / "n").read_text() == "x", "there is nobody to find a problem"
+    assert task.host.draw_map() == ""
+    assert OpenHost(lambda: "a map").draw_map() == "a map"
+    assert task.host.wait_for(task.model) is task.model
+    assert isinstance(task.host.open_gate(), OpenGate)
+
+
+def test_a_command_books_one_call_for_each_session(tmp_path: Path) -> None:
+    host = ListingHost(["first problem", "second problem"])
+    task = hosted(tmp_path, host)
+    assert command(TOLD, rounds=5).work(task) == AgentResult()
+    rounds = ["review", *SESSION, "review", *SESSION, "review"]
+    assert host.asked == ["settle", *SESSION, *rounds]
+    assert [call.model for call in host.calls] == [task.model_name] * 3
+    assert len({call.request_sha256 for call in host.calls}) == 3
+    assert [o.reply for o in host.outcomes if isinstance(o, Answered)] == list(
+        task.transcript.calls
+    )
+    told = [m.content for m in task.transcript.messages if m.role == "user"]
+    assert told[0] == task.message
+    assert "first problem" in told[1]
+    assert "second problem" in told[2]
+    assert all(task.message.splitlines()[0] in message for message in told)
+
+
+def test_there_are_at_most_so_many_rounds(tmp_path: Path) -> None:
+    host = ListingHost(["a problem"] * 9)
+    command(TOLD, rounds=2).work(hosted(tmp_path, host))
+    assert (tmp_path / "n").read_text() == "xxx"
+    assert host.asked.count("review") == 2
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_a_command_that_fails_gets_no_feedback(tmp_path: Path, rounds: int) -> None:
+    host = ListingHost(["a problem"])
+    result = command("raise SystemExit(3)", rounds).work(hosted(tmp_path, host))
+    assert result.ending is Ending.FAILED
+    assert "review" not in host.asked
+
+
+def test_a_budget_refuses_a_session_before_it_runs(tmp_path: Path) -> None:
+    host = ListingHost(["a problem"], budget=1)
+    task = hosted(tmp_path, host)
+    result = command(TOLD, rounds=1).work(task)
+    assert result.result is not None
+    assert result.result.ending is Ending.BUDGET
+    assert result.error == "the budget is used up"
+    assert (tmp_path / "n").read_text() == "x"
+    assert (len(host.calls), len(host.outcomes)) == (1, 1)
+
+
+def test_a_killed_command_may_be_billed(tmp_path: Path) -> None:
+    host = ListingHost(killed=True)
+    with pytest.raises(StoppedError):
+        command(TOLD, rounds=1).work(hosted(tmp_path, host))
+    assert host.outcomes == [Failed("killed", transient=False, billed=True)]
+
+
+def test_the_built_in_agent_waits_for_its_model_and_allows_reuse(
+    tmp_path: Path,
+) -> None:
+    host = ListingHost()
+    model = ReplayModel([Reply("That is all.")])
+    task = replace(hosted(tmp_path, host), model=model, edit_format="diff")
+    BuiltinAgent().work(task)
+    assert host.asked == ["reuse", "model", "map"]
+    assert "the map" in task.transcript.messages[1].content
+
+
+class Stranger:
+    """An agent of another package."""
+
+    def work(self, task: Task) -> AgentResult:
+        assert isinstance(task.model, ReplayModel)
+        (task.root / "seen").write_text(json.dumps([task.repo_map, task.model.error]))
+        return AgentResult()
+
+
+def test_an_agent_of_another_package_may_write_at_once(tmp_path: Path) -> None:
+    host = ListingHost()
+    agent = load_agent("tests.agent.test_hosts:Stranger")
+    assert agent.work(hosted(tmp_path, host)) == AgentResult()
+    assert host.asked[0] == "settle"
+    assert "reuse" not in host.asked
+    assert json.loads((tmp_path / "seen").read_text()) == ["the map", "waited for"]

@@ -1,0 +1,151 @@
+"""The host of an attempt of a run, and its checkouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent.conversation.testreport import Failure
+from agent.lint import Linter
+from agent.protocol import Host
+from bench.attempts.checkouts import Checkouts
+from bench.attempts.host import AttemptHost
+from bench.attempts.outcomes import TreeChecks
+from bench.regression.suite import SuiteReport
+from bench.repos.checkout import Checkout
+from core.errors import StoppedError
+from core.shutdown import Shutdown
+from llm.chat import Message, Reply
+from llm.gate import OpenGate
+from llm.replay import ReplayModel
+from runs.progress.state import WorkStep
+from runs.slots import Slot, Slots
+from tests.conftest import MakeCheckout
+
+
+@dataclass
+class Suite:
+    """Tests that say what they are told to say."""
+
+    report: SuiteReport
+    trees: list[Any] = field(default_factory=list)
+
+    def run(self, changes: Any) -> SuiteReport:
+        self.trees.append(changes)
+        return self.report
+
+
+@dataclass
+class World:
+    """A host with the slots and the steps that it uses."""
+
+    checkout: Checkout
+    suite: Suite | None = None
+    slots: Slots = field(default_factory=lambda: Slots(1))
+    steps: list[WorkStep] = field(default_factory=list)
+    tested: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.slot = Slot(self.slots)
+        self.stop = Shutdown()
+        checks = TreeChecks(
+            checkout=self.checkout,
+            linter=Linter(),
+            tests=self.suite,  # type: ignore[arg-type]
+            before_tests=lambda: self.tested.append("before"),
+        )
+        self.checks = checks
+        self.checkouts = Checkouts(self.checkout.snapshot, self.checkout.root.parent)
+        context: Any = SimpleNamespace(
+            slot=self.slot, worker=SimpleNamespace(stop=self.stop)
+        )
+        self.host: Host = AttemptHost(
+            context=context,
+            checkouts=self.checkouts,
+            checks=checks,
+            show=self.steps.append,
+            map_source=lambda: "the map",
+            gate_source=OpenGate,
+        )
+
+
+BASE: dict[str, bytes | str] = {"a.py": "x = 1\n", "tests/test_a.py": ""}
+
+
+def test_others_have_the_slot_while_an_agent_waits(make_tree: MakeCheckout) -> None:
+    world = World(make_tree(BASE))
+    replies = [Reply("one")]
+
+    class Model(ReplayModel):
+        def complete(self, *_: Any) -> Reply:
+            with Slot(world.slots):
+                return replies[0]
+
+    with world.slot:
+        model = world.host.wait_for(Model(()))
+        assert model.complete([Message("user", "x")]) == replies[0]
+        assert world.steps == [WorkStep.ASKING, WorkStep.EDITING]
+        with world.host.let_others_work(), Slot(world.slots):
+            assert world.steps[2:] == [WorkStep.ASKING]
+    assert world.host.draw_map() == "the map"
+    assert isinstance(world.host.open_gate(), OpenGate)
+
+
+def test_a_forced_shutdown_ends_what_it_killed(make_tree: MakeCheckout) -> None:
+    world = World(make_tree(BASE))
+    world.stop.request("the run is stopped")
+    world.host.check_killed()
+    world.stop.at_once = True
+    with pytest.raises(StoppedError):
+        world.host.check_killed()
+
+
+def test_a_review_names_lint_then_tests_then_nothing(make_tree: MakeCheckout) -> None:
+    tree = make_tree(BASE)
+    failing = SuiteReport(False, (Failure("tests/test_a.py::test", "boom"),))
+    suite = Suite(failing)
+    world = World(tree, suite)
+    assert world.host.review_tree() == "", "an unchanged tree has no problem"
+    (tree.root / "a.py").write_text("def broken(\n")
+    assert "def broken(" in world.host.review_tree()
+    assert not suite.trees, "tests do not run on what the linter refuses"
+    (tree.root / "a.py").write_text("x = 2\n")
+    assert "boom" in world.host.review_tree()
+    assert suite.trees == [{"a.py": b"x = 2\n"}]
+    assert world.tested == ["before"]
+    suite.report = SuiteReport(None, untested="nobody can tell")
+    assert world.host.review_tree() == ""
+    assert world.checks.last_report.untested == "nobody can tell"
+
+
+def test_a_tree_that_is_gone_has_no_review(make_tree: MakeCheckout) -> None:
+    tree = make_tree(BASE)
+    world = World(tree, Suite(SuiteReport(False)))
+    tree.root.rename(tree.root.with_name("elsewhere"))
+    assert world.host.review_tree() == ""
+
+
+def test_only_what_the_harness_wrote_to_is_renewed(make_tree: MakeCheckout) -> None:
+    snapshot = make_tree(BASE).snapshot
+    checkouts = Checkouts(snapshot, make_tree_folder(snapshot.folder))
+    first = checkouts.make_fresh(1)
+    first.settle()
+    (first.root / "a.py").write_text("x = 2\n")
+    checkouts.allow_reuse()
+    second = checkouts.make_fresh(2)
+    assert second.root == first.root
+    assert (second.root / "a.py").read_text() == "x = 1\n"
+    third = checkouts.make_fresh(3)
+    assert third.root != second.root, "the permission is one of the second attempt"
+    assert not second.root.exists()
+    assert (third.root / "a.py").read_text() == "x = 1\n"
+
+
+def make_tree_folder(beside: Path) -> Path:
+    folder = beside.parent / "attempts"
+    folder.mkdir()
+    return folder

@@ -1,0 +1,44 @@
+"""The loop: its quotation, and the face of the package."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from textwrap import dedent
+
+import bench.attempts
+from bench.attempts.solve import Solver
+from tests.support import TOP
+
+
+def test_the_loop_is_quoted_whole() -> None:
+    text = (TOP / "docs/architecture.md").read_text(encoding="utf-8")
+    (quotation,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    methods = (Solver._make_attempts, Solver._solve)
+    # Formatted as functions of a module are.
+    assert quotation == "\n\n".join(dedent(inspect.getsource(m)) for m in methods)
+
+
+def test_the_package_has_what_its_face_names() -> None:
+    for name in bench.attempts.__all__:
+        assert getattr(bench.attempts, name), name
+    assert not hasattr(bench.attempts, "nothing")
+
+
+def test_choosing_loads_nothing_that_works_on_an_instance() -> None:
+    code = (
+        "import sys\nfrom bench.attempts import choose, stop_reason, transcript\n"
+        "print([m for m in sys.modules if m in ('bench.attempts.solve', 'bench.repos.checkout')])\n"
+        "from bench.attempts import InstanceJob\n"
+        "print('bench.attempts.solve' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split("\n") == ["[]", "True", ""]
