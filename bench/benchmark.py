@@ -237,18 +237,6 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         )
 
 
-def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:
-    """Return the ids of the instances that one of ``runs`` has a plausible patch for."""
-    names = set()
-    for folder in runs:
-        store = RunStore.of_folder(folder)
-        for path in store.prediction_paths():
-            result = store.read_prediction(path)
-            if result.plausible:
-                names.add(result.instance_id)
-    return frozenset(names)
-
-
 def changed_dataset(store: RunStore, dataset: DatasetIdentity) -> str:
     """Return in words that the set has another revision with the same rows; empty if it has not."""
     recorded = (store.read_run() or Run()).dataset
