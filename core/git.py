@@ -81,7 +81,9 @@ def user_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         of_the_user = not key.startswith("GIT_") or _OF_THE_USER.fullmatch(key)
         if of_the_user and not relative:
             kept[key] = value
-    config = [*_NO_PROGRAMS.items(), *((_SAFE, folder) for folder in _safe_folders())]
+    config = list(_NO_PROGRAMS.items())
+    for folder in _safe_folders():
+        config.append((_SAFE, folder))
     return {**kept, **_ALWAYS_FIXED, **_configuring(config), **(extra or {})}
 
 
@@ -166,8 +168,11 @@ def blob_contents(
     blobs: Collection[str], cwd: Path, env: Mapping[str, str] | None = None
 ) -> list[bytes]:
     """Return the contents of blobs, which are given by hash, in their order."""
-    asked = "\n".join([*blobs, ""]).encode()
-    output = git("cat-file", "--batch", cwd=cwd, stdin=asked, env=env) if blobs else b""
+    if not blobs:
+        return []
+    names = "".join(f"{blob}\n" for blob in blobs)
+    stdin = names.encode()
+    output = git("cat-file", "--batch", cwd=cwd, stdin=stdin, env=env)
     contents = []
     end = 0
     for _ in blobs:
