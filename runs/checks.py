@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from agent.formats import get_format
+from agent.named import is_outside
 from core.address import has_password, recorded_address
 from core.atomic import check_folder
 from core.errors import UserError
@@ -108,7 +109,7 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
         raise UserError(
             f"{model.given} is a model for {mode}, not for text; choose another"
         )
-    if config.outside_agent:
+    if is_outside(model.edit_format):
         return
     known = filled(model.settings, model.name, config.api_base)
     if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:

@@ -185,14 +185,9 @@ class RunBasics(EnvironmentChoice, ModelOptions):
         return tuple(part for model in self.models for part in model.parts)
 
     @property
-    def outside_agent(self) -> bool:
-        """Whether a command edits, which calls its models itself."""
-        return False
-
-    @property
     def calls_models(self) -> bool:
         """Whether calls of models pass through the harness."""
-        return self.replay is None and not self.outside_agent
+        return self.replay is None
 
 
 def folder_sha256(folder: Path) -> str:

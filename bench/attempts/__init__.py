@@ -39,11 +39,12 @@ if TYPE_CHECKING:
         PatchAgent,
         given_sha256,
     )
+    from bench.attempts.prepare import start_tests
     from bench.attempts.services import Services
     from bench.attempts.solve import InstanceJob
-    from bench.attempts.task import draw_map, make_task
+    from bench.attempts.task import make_task
 else:
-    _LATE = ("given", "services", "task", "solve")
+    _LATE = ("given", "services", "task", "prepare", "solve")
 
     def __getattr__(name: str) -> object:
         """Load what works on an instance when it is asked for (PEP 562)."""
@@ -69,7 +70,6 @@ __all__ = [
     "choose",
     "choose_by_evidence",
     "describe_script",
-    "draw_map",
     "explain_choice",
     "fenced",
     "given_sha256",
@@ -79,6 +79,7 @@ __all__ = [
     "message_block",
     "patch_block",
     "rank",
+    "start_tests",
     "stop_reason",
     "transcript",
 ]

@@ -21,7 +21,7 @@ from bench.attempts.history import Briefing
 from bench.attempts.host import AttemptHost
 from bench.attempts.outcomes import TreeChecks, judge_tree
 from bench.attempts.services import Services
-from bench.attempts.task import draw_map, make_task
+from bench.attempts.task import make_task
 from bench.instances.instance import Instance
 from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Checkout
@@ -181,8 +181,14 @@ class AttemptWork:
         show: Callable[[WorkStep], None],
     ) -> Task:
         setup = self.setup
-        config = setup.services.config
-        task = make_task(config, setup.instance, self.checkout, turn, setup.files)
+        task = make_task(
+            setup.services.config,
+            setup.instance,
+            self.checkout,
+            turn,
+            setup.files,
+            setup.maps,
+        )
         message = task.message
         if self.briefing.text:
             message = f"{message.rstrip()}\n\n{self.briefing.text}"
@@ -191,9 +197,7 @@ class AttemptWork:
             checkouts=setup.checkouts,
             checks=checks,
             show=show,
-            map_source=partial(
-                draw_map, config, setup.instance, self.checkout, turn, setup.maps
-            ),
+            map_source=task.host.draw_map,
             gate_source=self._open_gate,
         )
         return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from agent.conversation.base import ConversationLimits
 from agent.conversation.mentions import FileIndex
 from agent.repomap import RenderedMaps
+from agent.workspace import Workspace
 from bench.attempts.attempt import AttemptSetup, AttemptWork
 from bench.attempts.checkouts import Checkouts
 from bench.attempts.evidence.choice import choose_by_evidence
@@ -25,11 +27,11 @@ from bench.config import FullSuite, RunConfig
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.lintcommand import make_linter
-from bench.regression.suite import RegressionTests
+from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout, make_checkout, make_spread
-from bench.repos.mirrors import add_submodules
+from bench.repos.mirrors import Mirrors, add_submodules
 from core.processes import remove_tree
-from environments.base import EnvironmentKind, UnavailableError
+from environments.base import Environment, EnvironmentKind, UnavailableError
 from llm.options import ModelChoice
 from runs.evidence import Evidence
 from runs.jobs import JobContext
@@ -193,34 +195,54 @@ def _running_tests(
     base: Checkout | None,
 ) -> Iterator[RegressionTests | None]:
     """Yield the tests of an instance in a session; None where it cannot be tested."""
-    tests = None
-    if base is not None and services.config.runs_tests:
-        tests = _start_tests(instance, services, context, base)
-    try:
-        yield tests
-    finally:
-        if tests:
-            tests.session.stop()
-
-
-def _start_tests(
-    instance: Instance,
-    services: Services,
-    context: JobContext,
-    base: Checkout,
-) -> RegressionTests | None:
     config = services.config
+    if base is None or not config.runs_tests:
+        yield None
+        return
     worker = context.worker
-    if instance.commands:
-        mirror = services.mirrors.get(instance.repo, instance.base_commit)
-        add_submodules(mirror, base)
+    environment = services.environment
     try:
-        session = services.environment.start(project_of(instance, base))
+        tests = start_tests(
+            config, instance, services.mirrors, environment, base, worker.cache
+        )
     except UnavailableError as error:
         worker.warn_once(f"{instance.repo}: {error}; test outcomes are unknown")
         context.log.warning("no tests: %s", error)
-        return None
-    tests = RegressionTests.at(
-        base, config, instance, session, worker.cache, context.log
+        yield None
+        return
+    slots = worker.slots
+    check = worker.stop.check
+    try:
+        yield replace(tests, check=check, spare=slots.spare, log=context.log)
+    finally:
+        tests.session.stop()
+
+
+def start_tests(
+    config: RunConfig,
+    instance: Instance,
+    mirrors: Mirrors,
+    environment: Environment,
+    base: Checkout,
+    cache: Path,
+) -> RegressionTests:
+    """Start a session for the tests of an instance, whose base commit lies in ``base``.
+
+    Raises:
+        UnavailableError: the environment does not have what they need.
+    """
+    if instance.commands:
+        mirror = mirrors.get(instance.repo, instance.base_commit)
+        add_submodules(mirror, base)
+    session = environment.start(project_of(instance, base))
+    return RegressionTests(
+        instance=instance,
+        session=session,
+        choice=config.tests,
+        limits=TestLimits(config.test_timeout, config.baseline_timeout),
+        files=base.tracked_files(),
+        read=Workspace(base.root).read,
+        cache=cache / "baselines",
+        identity=session.identity,
+        log=logging.getLogger("tests"),
     )
-    return replace(tests, check=worker.stop.check, spare=worker.slots.spare)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.conversation.base import ConversationLimits
 from agent.conversation.mentions import FileIndex
-from agent.protocol import Task, Transcript
+from agent.protocol import OpenHost, Task, Transcript
 from agent.repomap import RenderedMaps
 from bench.config import RunConfig
 from bench.instances.instance import Instance
@@ -18,8 +18,19 @@ def make_task(
     checkout: Checkout,
     turn: Turn,
     files: FileIndex,
+    maps: RenderedMaps,
 ) -> Task:
-    """Return the task of an agent alone: without tests, and without the rest of a run."""
+    """Return the task of an agent alone: with a map, and without tests and the rest of a run."""
+
+    def draw_map() -> str:
+        return maps.render(
+            checkout.root,
+            instance.problem_statement,
+            config.map_tokens,
+            count=turn.model.count,
+            counter=turn.counter,
+        )
+
     return Task(
         root=checkout.root,
         message=instance.problem_statement,
@@ -37,21 +48,5 @@ def make_task(
         transcript=Transcript(),
         log=lambda _: None,
         image_urls=instance.image_urls,
-    )
-
-
-def draw_map(
-    config: RunConfig,
-    instance: Instance,
-    checkout: Checkout,
-    turn: Turn,
-    maps: RenderedMaps,
-) -> str:
-    """Return the map of the base commit for the issue, within the run's budget."""
-    return maps.render(
-        checkout.root,
-        instance.problem_statement,
-        config.map_tokens,
-        count=turn.model.count,
-        counter=turn.counter,
+        host=OpenHost(draw_map),
     )

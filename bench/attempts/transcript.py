@@ -63,7 +63,8 @@ def patch_block(patch: str) -> str:
 
 
 def attempts_table(
-    attempts: Sequence[Attempt], winner: Attempt | None
+    attempts: Sequence[Attempt],
+    winner: Attempt | None,
 ) -> Iterator[str]:
     """Yield the lines of a table of attempts in Markdown; ``winner`` is marked."""
     outcomes = Attempt().outcomes
@@ -119,7 +120,12 @@ class SeenTexts:
         return first
 
 
-def _attempt(attempt: Attempt, seen: SeenTexts, *, chosen: bool) -> Iterator[str]:
+def _attempt(
+    attempt: Attempt,
+    seen: SeenTexts,
+    *,
+    chosen: bool,
+) -> Iterator[str]:
     status = attempt.status.replace("_", " ")
     mark = ", chosen" if chosen else ""
     number = attempt.attempt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 import tempfile
@@ -13,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.attempts import start_tests
 from bench.benchmark import make_mirrors
 from bench.cli.commands import run_command
 from bench.config import FullSuite, RunConfig, validated
 from bench.instances.adapters.own import COMMANDS
 from bench.instances.instance import Instance, split_row
-from bench.instances.project import project_of, snapshot_of
+from bench.instances.project import snapshot_of
 from bench.instances.shape import Commands
 from bench.options import Options
 from bench.own.discovery import CONFIG_FILE, discover, read_saved
@@ -26,9 +26,7 @@ from bench.own.issues import Issue, read_issue
 from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository, open_repository
 from bench.own.result import Before, OwnOutcome, OwnResult, deliver
-from bench.regression.suite import RegressionTests
 from bench.repos.checkout import Snapshots, make_checkout
-from bench.repos.mirrors import add_submodules
 from core.address import without_logins
 from core.atomic import write_json_atomic
 from core.errors import UserError
@@ -295,38 +293,31 @@ def measured(
     """Set the repository up, run all tests at the base commit, and return their results."""
     if not config.runs_tests:
         return Before("tests are not run (--tests none or --environment none)")
-    key, log = (
-        run_key(RunStore(options.out, config.run_name).folder),
-        logging.getLogger("own"),
-    )
+    key = run_key(RunStore(options.out, config.run_name).folder)
     with (
         tempfile.TemporaryDirectory() as folder,
         marked_children(key),
         sigterm_as_interrupt(),
     ):
         try:
-            mirrors, snapshots = (
-                make_mirrors(options),
-                Snapshots(options.cache / "snapshots"),
-            )
-            base = make_checkout(
-                snapshot_of(instance, mirrors, snapshots), Path(folder) / "base"
-            )
-            add_submodules(mirrors.get(instance.repo, instance.base_commit), base)
+            mirrors = make_mirrors(options)
+            snapshots = Snapshots(options.cache / "snapshots")
+            snapshot = snapshot_of(instance, mirrors, snapshots)
+            base = make_checkout(snapshot, Path(folder) / "base")
             environment = make_environment(
                 config.environment, options.cache, Once(tell), key
             )
             tell("setting up the repository at its base commit …")
-            session = environment.start(project_of(instance, base))
+            tests = start_tests(
+                config, instance, mirrors, environment, base, options.cache
+            )
         except UnavailableError as error:
             return Before(str(error))
+        session = tests.session
         try:
             if config.full_suite is FullSuite.NEVER:
                 return Before()
             tell("running all tests at the base commit …")
-            tests = RegressionTests.at(
-                base, config, instance, session, options.cache, log
-            )
             before = Before.of(
                 tests.baseline(), session.test_command, config.test_timeout
             )

@@ -6,13 +6,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from agent.conversation.mentions import FileIndex
-from agent.protocol import AgentResult, OpenHost, Task
+from agent.protocol import AgentResult, Task
 from agent.repomap import RenderedMaps, TagStore
-from bench.attempts import draw_map, make_task
+from bench.attempts import make_task
 from bench.benchmark import make_mirrors
 from bench.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
@@ -53,10 +52,8 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
         turn = models.turn(_INSTANCE, 1, config.models[0], config.temperature(1), gate)
         tags = TagStore(options.cache / "tags.sqlite")
         maps = RenderedMaps(snapshot.blobs, tags)
-        source = partial(draw_map, config, instance, checkout, turn, maps)
         files = FileIndex.of(snapshot.blobs)
-        task = make_task(config, instance, checkout, turn, files)
-        task = replace(task, host=OpenHost(source))
+        task = make_task(config, instance, checkout, turn, files, maps)
         started = time.monotonic()
         work = agent.work(task)
         seconds = time.monotonic() - started

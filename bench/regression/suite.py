@@ -10,8 +10,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 
 from agent.conversation.testreport import Failure, TestReport
-from agent.workspace import Workspace
-from bench.config import RunConfig, TestChoice
+from bench.config import TestChoice
 from bench.instances.instance import Instance
 from bench.regression.baselines import (
     ALL_TESTS,
@@ -39,7 +38,6 @@ from bench.regression.setups import (
 from bench.regression.statements import doubt, shadowing
 from bench.regression.testconfig import TreeUnderTest, tree_under_test
 from bench.regression.testlogs import Results, TestRun, broken
-from bench.repos.checkout import Checkout
 from core.worktree import Changes
 from environments.base import Prepared, Session, Setup
 
@@ -97,29 +95,6 @@ class RegressionTests:
     spare: Callable[[int], AbstractContextManager[int]] = no_spare
     _setups: dict[tuple[object, ...], ProvenSetup] = field(default_factory=dict)
     _baselines: dict[Setup, Baselines] = field(default_factory=dict)
-
-    @classmethod
-    def at(
-        cls,
-        base: Checkout,
-        config: RunConfig,
-        instance: Instance,
-        session: Session,
-        cache: Path,
-        log: logging.Logger,
-    ) -> RegressionTests:
-        """Return the tests of an instance, whose base commit is checked out in ``base``."""
-        return cls(
-            instance=instance,
-            session=session,
-            choice=config.tests,
-            limits=TestLimits(config.test_timeout, config.baseline_timeout),
-            files=base.tracked_files(),
-            read=Workspace(base.root).read,
-            cache=cache / "baselines",
-            identity=session.identity,
-            log=log,
-        )
 
     def run(self, changes: Changes) -> SuiteReport:
         """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""

@@ -115,9 +115,6 @@ class _EvidenceGathering:
     def __init__(self, policy: EvidencePolicy, candidates: Sequence[Candidate]) -> None:
         self.policy = policy
         self.candidates = candidates
-        self.by_number = {
-            candidate.attempt.attempt: candidate for candidate in candidates
-        }
         failing = {}
         for candidate in candidates:
             attempt = candidate.attempt
@@ -196,7 +193,8 @@ class _EvidenceGathering:
             elif source is ScriptSource.CANDIDATE:
                 classes = self.evidence.classes
                 round_number = request // len(_SOURCES)
-                patch = self._patch_of(classes[round_number % len(classes)])
+                example = classes[round_number % len(classes)]
+                patch = self._first_of(example).attempt.patch
             problem = self.policy.instance.problem_statement
             prompt = script_prompt(language, problem, files, patch)
             self._ask(source, prompt, (request + shift) % models)
@@ -218,7 +216,13 @@ class _EvidenceGathering:
         self._add(source, name, text, note)
         return text
 
-    def _add(self, source: ScriptSource, model: str, text: str, note: str = "") -> None:
+    def _add(
+        self,
+        source: ScriptSource,
+        model: str,
+        text: str,
+        note: str = "",
+    ) -> None:
         scripts = self.evidence.scripts
         if text and text in [script.text for script in scripts]:
             text = ""
@@ -282,20 +286,20 @@ class _EvidenceGathering:
         for script in self.evidence.scripts:
             if script.text and not script.base:
                 new.append(script)
-        codes = runner.run({}, new, times=2) if new else {}
+        base = runner.run({}, new, times=2) if new else {}
         scripts = []
         for script in self.evidence.scripts:
-            if script.id in codes:
-                script = script.model_copy(update={"base": codes[script.id]})
+            if script.id in base:
+                script = script.model_copy(update={"base": base[script.id]})
             scripts.append(script)
         valid = [script for script in scripts if script.valid]
         outcomes: dict[str, dict[str, int | None]] = {s.id: {} for s in valid}
         passes = 0
         for candidates in self.evidence.classes if valid else ():
-            first = self.by_number[candidates.attempts[0]]
-            for name, (code, *_) in runner.run(first.under_test, valid).items():
-                outcomes[name][candidates.id] = code
-                passes += code == SOLVED
+            first = self._first_of(candidates)
+            for name, codes in runner.run(first.under_test, valid).items():
+                outcomes[name][candidates.id] = codes[0]
+                passes += codes[0] == SOLVED
         self._change(scripts=tuple(scripts), outcomes=outcomes)
         self.policy.log.info(
             "evidence: %d of %d scripts are valid, %d classes, %d passes",
@@ -320,16 +324,19 @@ class _EvidenceGathering:
             prompt = distinguishing_prompt(
                 runner.language,
                 self.policy.instance.problem_statement,
-                self._patch_of(first),
-                self._patch_of(second),
+                self._first_of(first).attempt.patch,
+                self._first_of(second).attempt.patch,
             )
             model = (self.policy.models - number) % self.policy.models
             if not self._ask(ScriptSource.DISTINGUISHING, prompt, model):
                 return
             self._run_scripts(runner)
 
-    def _patch_of(self, candidates: CandidateClass) -> str:
-        return self.by_number[candidates.attempts[0]].attempt.patch
+    def _first_of(self, candidates: CandidateClass) -> Candidate:
+        for candidate in self.candidates:
+            if candidate.attempt.attempt == candidates.attempts[0]:
+                return candidate
+        raise LookupError(candidates.id)
 
 
 def _nothing_to_compare(candidates: Sequence[Candidate]) -> str:

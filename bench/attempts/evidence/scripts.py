@@ -55,7 +55,10 @@ def language_of_runner(runner: Runner) -> ScriptLanguage | None:
 
 
 def script_prompt(
-    language: ScriptLanguage, problem: str, files: Mapping[str, str], patch: str
+    language: ScriptLanguage,
+    problem: str,
+    files: Mapping[str, str],
+    patch: str,
 ) -> str:
     """Return the request for a script; large files are left out."""
     small_files: dict[str, str] = {}
