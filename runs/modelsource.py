@@ -219,14 +219,17 @@ def recorded_calls(attempt: Attempt) -> Sequence[Reply]:
     """
     if attempt.calls is not None:
         return attempt.calls
-    messages = attempt.messages or ()
-    replies = [one.content for one in messages if one.role == "assistant"]
+    replies = []
+    for message in attempt.messages or ():
+        if message.role == "assistant":
+            replies.append(Reply(message.content))
     if attempt.cost is None or not replies:
-        return [Reply(text) for text in replies]
+        return replies
     share = Decimal(int(attempt.cost.scaleb(10)) // len(replies)).scaleb(-10)
-    *others, last = replies
-    rest = attempt.cost - share * len(others)
-    return [*(Reply(text, cost=share) for text in others), Reply(last, cost=rest)]
+    rest = attempt.cost - share * (len(replies) - 1)
+    costs = [share] * (len(replies) - 1)
+    pairs = zip(replies, (*costs, rest), strict=True)
+    return [replace(reply, cost=cost) for reply, cost in pairs]
 
 
 def refused_requests(writer: Attempt) -> frozenset[str]:
