@@ -91,7 +91,8 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
         if instance.label:
             labels.add(instance.label)
         result = result_of(instance, f"predicted by the run of {run.layout.value}")
-        _save_conversation(store, result)
+        spoken = any(attempt.steps is not None for attempt in instance.attempts)
+        _save_conversation(store, result, spoken=spoken)
         attempts = tuple(attempt.without_texts() for attempt in result.attempts)
         results[name] = result.but(attempts=attempts)
     if not results:
@@ -137,28 +138,24 @@ def result_of(instance: AttemptedInstance, reason: str) -> InstanceData:
 def _attempt(attempt: AgentAttempt) -> Attempt:
     known = attempt.known
     try_ = known.get("try")
-    values = Attempt(
+    return Attempt(
         attempt=attempt.attempt,
         try_=try_ if isinstance(try_, int) else attempt.attempt,
         model=attempt.model or "",
+        edit_format=known.get("edit_format") or OUTSIDE,
         model_patch=attempt.patch or "",
         patch_known=attempt.patch is not None,
         cost=attempt.totals.cost,
+        totals=attempt.totals,
         status=_status(attempt),
         imported=True,
         outcomes_known=bool(known),
-    ).but(**{name: known.get(name) for name in OUTCOMES})
-    if attempt.steps is None:
-        return values
-    return values.but(
-        edit_format=known.get("edit_format") or OUTSIDE,
-        messages=tuple(chain.from_iterable(map(messages_of_step, attempt.steps))),
-        totals=attempt.totals,
+        messages=tuple(chain.from_iterable(map(messages_of_step, attempt.steps or ()))),
         reflections=known.get("reflections"),
         seconds=attempt.seconds,
         error=attempt.error,
         added_files=known.get("added_files") or (),
-    )
+    ).but(**{name: known.get(name) for name in OUTCOMES})
 
 
 def _status(attempt: AgentAttempt) -> str:
@@ -169,9 +166,9 @@ def _status(attempt: AgentAttempt) -> str:
     return said or UNKNOWN
 
 
-def _save_conversation(store: RunStore, result: InstanceData) -> None:
+def _save_conversation(store: RunStore, result: InstanceData, *, spoken: bool) -> None:
     name = result.instance_id
-    if all(attempt.messages is None for attempt in result.attempts):
+    if not spoken:
         store.trajectory(name).unlink(missing_ok=True)
         store.transcript(name).unlink(missing_ok=True)
         return

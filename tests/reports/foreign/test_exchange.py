@@ -82,10 +82,11 @@ def test_an_exported_run_comes_back_with_the_same_attempts(
     )
     for a, b in zip(first.instances, second.instances, strict=True):
         assert (a.patch, a.plausible, a.status) == (b.patch, b.plausible, b.status)
-        outcomes = [
-            [(t.outcomes, str(t.status), t.cost) for t in i.attempts] for i in (a, b)
-        ]
-        assert outcomes[0] == outcomes[1]
+        for one, other in zip(a.attempts, b.attempts, strict=True):
+            for name in ("outcomes", "status", "cost", "sums", "seconds", "error"):
+                assert getattr(one, name) == getattr(other, name)
+            assert one.reflections == other.reflections
+            assert one.edit_format == other.edit_format
     assert first.cost == second.cost
     with pytest.raises(UserError, match="it exists"):
         export_command(ours, layout, tmp_path / "run", said.append)
