@@ -622,6 +622,7 @@ class InstanceResult(Recorded):
         if not self.model_patch.strip():
             top |= {"edited_files": [], "edits_test_configuration": False}
         own = self.as_json()
+        origin = top.pop("origin", None)
         tries = self.tries
         if tries is None:
             tries = max(attempt.try_ for attempt in self.attempts)
@@ -632,8 +633,10 @@ class InstanceResult(Recorded):
             "status": own["status"],
             "reason": self.reason,
             "cost": own["cost"],
-            "all_results": list(results.values()),
         }
+        if origin:
+            prediction["origin"] = origin
+        prediction["all_results"] = list(results.values())
         if self.evidence:
             prediction["evidence"] = own["evidence"]
         return prediction
