@@ -111,14 +111,14 @@ class Benchmark(ABC, Generic[V]):
             chosen = prepare(self.store, coordinator, redo, keys)
             say(f"{counted(len(keys), self.noun)} selected, {len(chosen)} to redo")
             rest = [key for key in keys if key not in chosen]
-            found = replace(
+            pending = replace(
                 plan(self.store, self.options.money.limits, rest), todo=tuple(chosen)
             )
         else:
-            found = self.planned(say)
+            pending = self.planned(say)
         return self.prepared(
-            [self.jobs[key] for key in keys if key in {*found.todo}], say
-        ), found
+            [self.jobs[key] for key in keys if key in {*pending.todo}], say
+        ), pending
 
     def open(self) -> None:
         """Write ``run.json``, or compare with the one that is there."""
@@ -128,20 +128,20 @@ class Benchmark(ABC, Generic[V]):
         """Return what is to do, without what ``earlier`` runs have, and say how much it is."""
         keys = [*self.jobs]
         every = plan(self.store, self.options.money.limits, keys)
-        found = every.without(earlier or ())
-        skipped = len(every.todo) - len(found.todo)
+        pending = every.without(earlier or ())
+        skipped = len(every.todo) - len(pending.todo)
         before = (
             "" if earlier is None else f"{skipped} {self.words[0]} in earlier runs, "
         )
         selected = counted(len(keys), self.noun)
         say(
-            f"{selected} selected, {found.done} done before, {before}{len(found.todo)} to do"
+            f"{selected} selected, {pending.done} done before, {before}{len(pending.todo)} to do"
         )
-        if found.over_budget:
-            say(over_budget_words(found.over_budget))
-        for words in found.broken.values():
+        if pending.over_budget:
+            say(over_budget_words(pending.over_budget))
+        for words in pending.broken.values():
             say(f"left alone: {words}")
-        return found
+        return pending
 
     def prepared(self, jobs: Sequence[Any], say: Say) -> Sequence[Job]:
         """Do what comes before the first of ``jobs``, and return them as they are worked on."""

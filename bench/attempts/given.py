@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from agent.conversation.base import Ending
 from agent.named import OUTSIDE
 from agent.protocol import AgentResult, Task
 from core.git import git_result
+from core.hashing import sha256_of
 from llm.chat import Reply
 from llm.gate import Gate
 from llm.options import ModelChoice
@@ -35,7 +35,7 @@ def given_sha256(given: Given) -> str:
     plain = {}
     for name, candidates in given.items():
         plain[name] = [asdict(candidate) for candidate in candidates]
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+    return sha256_of(json.dumps(plain, sort_keys=True))
 
 
 @dataclass

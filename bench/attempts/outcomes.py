@@ -20,6 +20,7 @@ from bench.repos.checkout import Checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import take_patch
 from core.git import git
+from core.plaintext import some
 from core.worktree import Changes
 from runs.patches import submittable_patch
 from runs.records import BROKEN, Attempt, AttemptStatus, status_by
@@ -198,19 +199,16 @@ def _faults(examined: Examined, lost: Sequence[str]) -> str:
     """Return in words what is wrong with a tree; ``lost`` are its files in submodules."""
     submodules = ""
     if lost:
-        submodules = f"not predicted, in a submodule: {_some(lost)}"
+        submodules = f"not predicted, in a submodule: {_name(lost)}"
     differing = ""
     if examined.differing:
-        names = _some(examined.differing)
+        names = _name(examined.differing)
         differing = f"the tested tree is not the predicted one: {names}"
     return _join(submodules, differing)
 
 
-def _some(paths: Sequence[str]) -> str:
-    names = ", ".join(map(ascii, paths[:_MAX_NAMES]))
-    if len(paths) > _MAX_NAMES:
-        names += f" and {len(paths) - _MAX_NAMES} more"
-    return names
+def _name(paths: Sequence[str]) -> str:
+    return some(list(map(ascii, paths)), _MAX_NAMES)
 
 
 def _join(*parts: str) -> str:

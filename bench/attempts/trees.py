@@ -7,13 +7,13 @@ where they differ from it in the same blobs.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.repomap.scanning.tree import blob_hash
 from bench.regression.testconfig import (
     ConfigurationEdits,
     may_configure_tests,
@@ -22,7 +22,7 @@ from bench.regression.testconfig import (
 )
 from bench.repos.checkout import BASE_INDEX, Checkout
 from bench.repos.patches import applies
-from core.git import git, git_result
+from core.git import blob_contents, git, git_result
 from core.worktree import Changes, stamps
 from runs.patches import patch_paths
 
@@ -150,26 +150,9 @@ def _read(
             files[path] = None
         else:
             others.append(path)
-    contents = _contents(list(blobs.values()), root, env)
+    contents = blob_contents(list(blobs.values()), root, env)
     files.update(zip(blobs, contents, strict=True))
     return _Tree(files, tuple(others))
-
-
-def _contents(
-    blobs: Sequence[str],
-    root: Path,
-    env: Mapping[str, str],
-) -> Iterator[bytes]:
-    if not blobs:
-        return
-    names = "".join(f"{blob}\n" for blob in blobs).encode()
-    output = git("cat-file", "--batch", cwd=root, stdin=names, env=env)
-    position = 0
-    for _ in blobs:
-        start = output.index(b"\n", position) + 1
-        size = int(output[position:start].split()[2])
-        yield output[start : start + size]
-        position = start + size + 1
 
 
 def _blobs(checkout: Checkout, changes: Changes) -> dict[str, str | None]:
@@ -179,8 +162,7 @@ def _blobs(checkout: Checkout, changes: Changes) -> dict[str, str | None]:
     for path, data in changes.items():
         blob = None
         if data is not None:
-            header = b"blob %d\0" % len(data)
-            blob = hashlib.sha1(header + data, usedforsecurity=False).hexdigest()
+            blob = blob_hash(data)
         before = base[path].blob if path in base else None
         if blob != before:
             blobs[path] = blob

@@ -108,8 +108,12 @@ class _Tree(NamedTuple):
     read: Callable[[str], str | None]
 
     def text(self, path: str) -> str:
-        text = self.read(path) if path in self.files else None
-        return text.replace("\r", "") if text and len(text) <= _MOST else ""
+        if path not in self.files:
+            return ""
+        text = self.read(path)
+        if not text or len(text) > _MOST:
+            return ""
+        return text.replace("\r", "")
 
     def find(self, places: Mapping[str, str]) -> tuple[str, str]:
         """Return the first place that counts, and what the last group of its pattern matched."""

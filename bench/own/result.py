@@ -50,23 +50,23 @@ class Before:
     note: str = ""
 
     @classmethod
-    def of(cls, found: Baseline, command: str, seconds: float) -> Before:
+    def of(cls, baseline: Baseline, command: str, seconds: float) -> Before:
         untested, note = "", ""
-        if found.timed_out or found.died:
+        if baseline.timed_out or baseline.died:
             why = (
                 f"did not end within {seconds:.0f} s"
-                if found.timed_out
+                if baseline.timed_out
                 else "were killed"
             )
             note = f"all tests {why}: related tests alone decide; see --test-timeout"
-        elif not passing(found.results):
+        elif not passing(baseline.results):
             none = "no test passes at the base commit"
             untested = (
                 none
-                if found.results
+                if baseline.results
                 else f"no result of a test in the output of {command}"
             )
-        return cls(untested, command, found.results, note)
+        return cls(untested, command, baseline.results, note)
 
     def lines(self, most: int) -> Iterator[str]:
         """Yield what a user should know of it, with at most ``most`` names of tests."""

@@ -153,14 +153,6 @@ class RunStore:
             raise damage_at(path, _ID, f"is about {shown(result.instance_id)}", fix)
         return result
 
-    def raw_trajectory(self, instance_id: str) -> dict[str, Any]:
-        """Return the JSON of an instance's trajectory, empty where there is none."""
-        path = self.trajectory(instance_id)
-        if not path.exists():
-            return {}
-        read_trajectory_file(path, instance_id)
-        return read_object(path, _FIX_TRAJECTORY)
-
     def read_trajectory(self, instance_id: str) -> InstanceResult | None:
         """Return an instance's trajectory (docs/trajectory.md), None where there is none."""
         path = self.trajectory(instance_id)
@@ -258,10 +250,6 @@ class RunStore:
                 f"{self.folder} is a run of another benchmark: read it with {reader}"
             )
         return run
-
-    def raw_run(self) -> dict[str, Any]:
-        run = self.read_run()
-        return run.as_json() if run else {}
 
     def save_run(self, run: Run) -> None:
         write_json_atomic(self.run_file, self.redact.of(run.as_json()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from bench.attempts.evidence.scripts import ScriptLanguage
 from bench.regression.setups import ProvenSetup, setup_failures
 from core.atomic import write_json_atomic
+from core.hashing import sha256_of
 from core.parsing.untrusted import read_object
 from core.worktree import Changes
 from environments.base import Session
@@ -57,7 +57,7 @@ class ScriptRunner:
         codes: dict[str, ExitCodes] = {}
         new = {}
         for number, script in enumerate(scripts, 1):
-            stored_codes = stored.get(_sha256(script.text), ())
+            stored_codes = stored.get(sha256_of(script.text), ())
             if stored_codes:
                 codes[script.id] = stored_codes
             if len(stored_codes) < times:
@@ -68,7 +68,7 @@ class ScriptRunner:
             for script in new.values():
                 # A busy machine ends a script that ends by itself at another time.
                 if None not in new_codes.get(script.id, (None,)):
-                    stored[_sha256(script.text)] = new_codes[script.id]
+                    stored[sha256_of(script.text)] = new_codes[script.id]
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomic(path, stored)
         return {name: ended[:times] for name, ended in codes.items()}
@@ -108,7 +108,7 @@ class ScriptRunner:
         for path, data in sorted(changes.items()):
             digest = None
             if data is not None:
-                digest = hashlib.sha256(data).hexdigest()
+                digest = sha256_of(data)
             tree.append((path, digest))
         decides = [
             self.revision,
@@ -118,7 +118,7 @@ class ScriptRunner:
             tree,
             self.seconds,
         ]
-        return _sha256(json.dumps(decides))
+        return sha256_of(json.dumps(decides))
 
 
 def _read(path: Path) -> dict[str, ExitCodes]:
@@ -131,7 +131,3 @@ def _read(path: Path) -> dict[str, ExitCodes]:
         if all(type(code) is int for code in codes):
             stored[key] = tuple(codes)
     return stored
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

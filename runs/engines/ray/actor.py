@@ -73,11 +73,11 @@ class RunActor:
 
     async def requests(self) -> list[tuple[int, bytes]]:
         """Wait for requests and give them to the driver, numbered, in the order of their coming."""
-        found = [await self._requests.get()]
+        requests = [await self._requests.get()]
         await asyncio.sleep(_GATHER)
         while not self._requests.empty():
-            found.append(self._requests.get_nowait())
-        return found
+            requests.append(self._requests.get_nowait())
+        return requests
 
     async def answer(self, answers: Sequence[tuple[int, bytes]]) -> None:
         """Take the driver's answers by the numbers of ``requests``."""
