@@ -194,9 +194,9 @@ def test_a_summary_for_machines(tmp_path: Path, cache: Path) -> None:
     assert sum(summary["counts"].values()) == len(IDS)
 
 
-def test_clean_removes_what_a_run_left_and_only_that(
-    tmp_path: Path, cache: Path
-) -> None:
+def test_clean_removes_what_a_run_left_and_only_that(tmp_path: Path) -> None:
+    # Not that of all tests, in which others expect no leftovers.
+    cache = tmp_path / "cache"
     store = RunStore(tmp_path, "r")
     store.folder.mkdir(parents=True)
     key = run_key(store.folder)
