@@ -37,7 +37,7 @@ _TOO_LONG = re.compile(
     r"|(?:prompt|input|inputs|messages|conversation|request)\b[^.]{0,80}"
     r"(?:too long\b|too large for model|longer than|exceeds? the (?:model|maximum|limit))"
     r"|(?:token count|tokens)\b[^.]{0,60}exceeds?|too many (?:input )?tokens"
-    r"|must have less than \d+ tokens|tokens` \+ `max_new_tokens` must be",
+    r"|must have less than \d+ tokens|tokens`? \+ `max_new_tokens` must be",
     re.IGNORECASE,
 )
 _RATE = re.compile(r"per min|\bTPM\b|rate.limit", re.IGNORECASE)
@@ -68,7 +68,7 @@ class TransientError(Exception):
 def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:  # noqa: ANN401
     """Return the exception of the harness for one of litellm, after what ``wire`` saw."""
     # Before the text is cut, because half a password is not found.
-    words = without_logins(str(error)).replace("\n", " ")
+    words = without_logins(_text_of(error)).replace("\n", " ")
     if not wire.sent:
         # Credentials come over the network too.
         cause: BaseException | None = wire.unreached or error
@@ -116,6 +116,19 @@ def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:
     return TransientError(
         Failed(text, billed=wire.billed, retry_after=retry_after(wire.headers))
     )
+
+
+def _text_of(error: Exception) -> str:
+    """Return what an error says, with the server's reply where it is left out.
+
+    openai 3 repeats only ``error.message`` of a reply; some servers answer with other fields.
+    """
+    text = str(error)
+    body = getattr(error, "body", None)
+    message = body.get("message") if isinstance(body, Mapping) else body
+    if not body or str(message) in text:
+        return text
+    return f"{text} - {body}"
 
 
 def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:

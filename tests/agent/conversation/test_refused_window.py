@@ -46,6 +46,7 @@ BODIES: list[tuple[int, Any]] = [
         "However, the model is loaded with context length of only 4096 tokens"}}),  # LM Studio
     (422, {"error": "Input validation error: `inputs` must have less than 4095 tokens. Given: 5"}),
     (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000"}),  # TGI
+    (422, {"detail": "The request exceeds the context length of 4096 tokens."}),  # FastAPI
     (400, {"error": {"message": "Prompt contains 40000 tokens and 0 draft tokens, too large for "
         "model with 32768 maximum context length"}}),  # Mistral
     (400, {"error": {"message": "This model's maximum prompt length is 131072 but the request "
