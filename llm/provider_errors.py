@@ -124,8 +124,9 @@ def _text_of(error: Exception) -> str:
     openai 3 repeats only ``error.message`` of a reply; some servers answer with other fields.
     """
     text = str(error)
-    body = getattr(error, "body", None)
-    message = body.get("message") if isinstance(body, Mapping) else body
+    body = message = getattr(error, "body", None)
+    if isinstance(body, Mapping):
+        message = body.get("message")
     if not body or str(message) in text:
         return text
     return f"{text} - {body}"
