@@ -34,9 +34,7 @@ from core.errors import UserError
 from core.options import command, option, option_group
 from core.plaintext import Say, one_line
 from llm.options import ModelBook
-from reports.data.rundata import read_instances
-from reports.foreign.model import RunLayout
-from reports.foreign.recognise import layout_of, read_any
+from reports.foreign.recognise import read_any
 from runs.checks import check_folders, check_models
 from runs.description import Run
 from runs.evidence import Evidence
@@ -139,41 +137,27 @@ def _check(runs: Sequence[Path], config: RunConfig, options: Options) -> None:
 
 def candidates_of(runs: Sequence[Path]) -> Given:
     """Return the candidates with a patch, by instance, in the order of runs and attempts."""
-    found: dict[str, list[GivenCandidate]] = {}
+    candidates: dict[str, list[GivenCandidate]] = {}
     for path in runs:
-        place = path.expanduser().resolve()
-        ours = layout_of(place, labels=False) is RunLayout.OURS
-        for name, one in _own(place) if ours else _foreign(place):
-            if one.patch.strip():
-                found.setdefault(name, []).append(one)
-    if not found:
+        for name, candidate in _candidates(path):
+            candidates.setdefault(name, []).append(candidate)
+    if not candidates:
         raise UserError(
             f"{', '.join(map(str, runs))}: no patch there; give runs with predictions"
         )
-    return found
+    return candidates
 
 
-def _own(folder: Path) -> Iterator[tuple[str, GivenCandidate]]:
-    store = RunStore.of_folder(folder)
-    _, instances = read_instances(store)
-    for instance in instances:
-        for attempt in instance.attempts:
-            origin = f"{store.run}, attempt {attempt.attempt}"
-            model = attempt.model or instance.model_name_or_path
-            candidate = GivenCandidate(origin, model, attempt.model_patch)
-            yield instance.instance_id, candidate
-
-
-def _foreign(path: Path) -> Iterator[tuple[str, GivenCandidate]]:
+def _candidates(path: Path) -> Iterator[tuple[str, GivenCandidate]]:
     run = read_any(path, labels=False)
     for instance in run.instances:
         for attempt in instance.attempts:
             origin = f"{run.name}, attempt {attempt.attempt}"
-            model = attempt.model or instance.label or run.layout.value
-            yield (
-                instance.instance_id,
-                GivenCandidate(origin, model, attempt.patch or ""),
-            )
+            label = instance.model_name_or_path or run.layout.value
+            patch = attempt.model_patch
+            if patch.strip():
+                model = attempt.model or label
+                yield instance.instance_id, GivenCandidate(origin, model, patch)
 
 
 @dataclass

@@ -16,20 +16,30 @@ from core.errors import UserError
 from core.money import as_number
 from core.plaintext import Say, counted
 from core.redaction import Redactor
+from llm.chat import Message, Reply
 from reports.cli.options import ExportLayout
-from reports.foreign.importing import messages_of_step
-from reports.foreign.model import ASSISTANT, AgentAttempt, AgentStep, AttemptedInstance
+from reports.data.rundata import InstanceData
+from reports.foreign.files import arguments_of, tool_call_of
+from reports.foreign.model import (
+    ASSISTANT,
+    TOOL,
+    Step,
+    messages_with_calls,
+    seconds_of,
+    steps_by_lane,
+    totals_of_call,
+)
 from reports.foreign.readers import mini
 from reports.foreign.readers.atif import NEWEST, made_id
 from reports.foreign.readers.exported import (
     KEPT,
+    kept_of_call,
     kept_of_instance,
-    kept_of_step,
     kept_values,
 )
 from reports.foreign.readers.predictions import PREDS
 from reports.foreign.recognise import read_any
-from runs.records import Totals
+from runs.records import Attempt, Totals
 
 Files = Iterator[tuple[str, Mapping[str, Any]]]
 """Names of JSON files below the folder of a run, and their contents."""
@@ -52,11 +62,11 @@ def export_command(path: Path, layout: ExportLayout, folder: Path, say: Say) -> 
         name = instance.instance_id
         for file, content in _WRITERS[layout](instance, run.agent):
             write_json_atomic(folder / file, redact.of(content))
-        if instance.patch is not None:
+        if _predicted(instance) is not None:
             predictions[name] = {
-                "model_name_or_path": instance.label or run.name,
+                "model_name_or_path": instance.model_name_or_path or run.name,
                 "instance_id": name,
-                "model_patch": instance.patch if instance.winner is not None else "",
+                "model_patch": instance.patch,
             }
     if layout is ExportLayout.MINI:
         write_json_atomic(folder / PREDS, redact.of(predictions))
@@ -64,27 +74,37 @@ def export_command(path: Path, layout: ExportLayout, folder: Path, say: Say) -> 
     return 0
 
 
-def _mini_files(instance: AttemptedInstance, agent: str) -> Files:
+def _predicted(instance: InstanceData) -> str | None:
+    """Return the predicted patch; None if no file says which."""
+    known = all(attempt.patch_known for attempt in instance.attempts)
+    return instance.patch if instance.winner or known else None
+
+
+def _head(instance: InstanceData) -> Attempt:
+    """Return the attempt that stands for the instance."""
+    return instance.winner or instance.attempts[-1]
+
+
+def _mini_files(instance: InstanceData, agent: str) -> Files:
     """Yield a file for each attempt; the predicted attempt's has the name of the instance."""
     name = instance.instance_id
-    chosen = instance.chosen or (instance.attempts[-1] if instance.attempts else None)
+    head = _head(instance)
     for attempt in instance.attempts:
-        stem = name if attempt is chosen else mini.further_name(name, attempt.attempt)
-        ending = {
-            "exit_status": attempt.exit_status or "",
-            "submission": attempt.patch or "",
-        }
-        messages = [m for step in attempt.steps or () for m in _messages_of(step)]
+        stem = name if attempt is head else mini.further_name(name, attempt.attempt)
+        ending = {"exit_status": str(attempt.status), "submission": attempt.patch}
+        messages = []
+        for message, call in messages_with_calls(attempt):
+            messages.append(_mini_message(message, call))
         content = {
             "info": {
                 "model_stats": {
-                    "instance_cost": as_number(attempt.totals.cost),
-                    "api_calls": attempt.totals.calls,
+                    "instance_cost": as_number(attempt.cost),
+                    "api_calls": attempt.sums.calls,
                 },
                 "config": {
                     "agent": {},
                     "agent_type": agent,
-                    "model": {"model_name": attempt.model or ""},
+                    "model": {"model_name": attempt.label},
                     "model_type": "",
                     "environment": {},
                     "environment_type": "",
@@ -100,50 +120,43 @@ def _mini_files(instance: AttemptedInstance, agent: str) -> Files:
         yield f"{name}/{stem}{mini.ENDING}", content
 
 
-def _messages_of(step: AgentStep) -> Iterator[dict[str, Any]]:
-    """Yield a step and its observations as messages; tool calls have OpenAI's form."""
-    first, *answers = messages_of_step(step)
-    message: dict[str, Any] = {"role": first.role, "content": first.content}
-    if first.reasoning:
-        message["reasoning_content"] = first.reasoning
-    if first.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for call in first.tool_calls
-        ]
-    if step.role == ASSISTANT:
-        totals = step.totals
-        commands = [
-            a.arguments["command"] for a in step.actions if "command" in a.arguments
-        ]
+def _mini_message(message: Message, call: Reply | None) -> dict[str, Any]:
+    """Return a message; tool calls have OpenAI's form."""
+    content: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.role == TOOL:
+        return {**content, "tool_call_id": message.tool_call_id}
+    if message.reasoning:
+        content["reasoning_content"] = message.reasoning
+    tool_calls = []
+    actions = []
+    for made in message.tool_calls:
+        made = tool_call_of(made.name, made.arguments, made.id)
+        function = {"name": made.name, "arguments": made.arguments}
+        tool_calls.append({"id": made.id, "type": "function", "function": function})
+        arguments = arguments_of(made.arguments)
+        if "command" in arguments:
+            actions.append({"command": arguments["command"]})
+    if tool_calls:
+        content["tool_calls"] = tool_calls
+    if message.role == ASSISTANT:
+        totals = totals_of_call(call)
         usage = {
             "prompt_tokens": totals.prompt_tokens,
             "completion_tokens": totals.completion_tokens,
             "prompt_tokens_details": {"cached_tokens": totals.cached_tokens},
         }
-        message["extra"] = {
-            "actions": [{"command": command} for command in commands],
+        content["extra"] = {
+            "actions": actions,
             "cost": as_number(totals.cost),
             "response": {"usage": usage},
         }
-        message[KEPT] = kept_of_step(step)
-    yield message
-    for answer in answers:
-        yield {
-            "role": answer.role,
-            "content": answer.content,
-            "tool_call_id": answer.tool_call_id,
-        }
+        content[KEPT] = kept_of_call(call)
+    return content
 
 
-def _atif_files(instance: AttemptedInstance, agent: str) -> Files:
+def _atif_files(instance: InstanceData, agent: str) -> Files:
     """Yield an instance as a trajectory, its attempts as embedded trajectories of subagents."""
     name = instance.instance_id
-    chosen = instance.chosen or instance.attempts[-1]
     ids = [f"attempt-{attempt.attempt}" for attempt in instance.attempts]
     made = counted(len(ids), "attempt")
     results = [{"subagent_trajectory_ref": [{"trajectory_id": id}]} for id in ids]
@@ -159,11 +172,11 @@ def _atif_files(instance: AttemptedInstance, agent: str) -> Files:
     ]
     kept = kept_of_instance(instance)
     content = {
-        **_atif_head(agent, chosen),
+        **_atif_head(agent, _head(instance)),
         "session_id": name,
         "trajectory_id": name,
         "steps": steps,
-        "extra": {KEPT: kept, "instance_id": name, "patch": instance.patch},
+        "extra": {KEPT: kept, "instance_id": name, "patch": _predicted(instance)},
         "subagent_trajectories": [
             _atif_attempt(instance, a, agent) for a in instance.attempts
         ],
@@ -171,79 +184,84 @@ def _atif_files(instance: AttemptedInstance, agent: str) -> Files:
     yield f"{name}.json", content
 
 
-def _atif_head(agent: str, attempt: AgentAttempt) -> dict[str, Any]:
+def _atif_head(agent: str, attempt: Attempt) -> dict[str, Any]:
     name, _, version = (agent or "unknown").partition(" ")
     described = {"name": name, "version": version or "unknown"}
-    if attempt.model:
-        described["model_name"] = attempt.model
+    if attempt.label:
+        described["model_name"] = attempt.label
     return {"schema_version": NEWEST, "agent": described}
 
 
 def _atif_attempt(
-    instance: AttemptedInstance, attempt: AgentAttempt, agent: str
+    instance: InstanceData, attempt: Attempt, agent: str
 ) -> dict[str, Any]:
     # A trajectory has at least one step: an attempt without messages ended before the first call.
-    none = AgentStep("user", "No message was saved.")
-    lanes: dict[int, list[AgentStep]] = {}
-    for step in attempt.steps or (none,):
-        lanes.setdefault(step.lane, []).append(step)
-    (_, steps), *others = sorted(lanes.items())
-    name, totals = f"attempt-{attempt.attempt}", attempt.totals
+    lanes = steps_by_lane(attempt)
+    lanes = lanes or {0: [Step(Message("user", "No message was saved."))]}
+    (_, steps), *others = lanes.items()
+    name = f"attempt-{attempt.attempt}"
     head = {**_atif_head(agent, attempt), "session_id": instance.instance_id}
     nested = [
         {**head, "trajectory_id": f"{name}-lane-{lane}", "steps": _atif_steps(those)}
         for lane, those in others
     ]
-    return {
+    totals = {f"total_{name}": value for name, value in _metrics(attempt.sums).items()}
+    content = {
         **head,
         "trajectory_id": name,
         "steps": _atif_steps(steps),
-        **({"subagent_trajectories": nested} if nested else {}),
-        "final_metrics": _known(
-            {f"total_{name}": value for name, value in _metrics(totals).items()}
-        ),
-        "extra": {KEPT: kept_values(instance, attempt), "patch": attempt.patch},
+        "final_metrics": _known(totals),
+        "extra": {
+            KEPT: kept_values(instance, attempt),
+            "patch": attempt.patch if attempt.patch_known else None,
+        },
     }
+    if nested:
+        content["subagent_trajectories"] = nested
+    return content
 
 
-def _atif_steps(steps: Sequence[AgentStep]) -> list[dict[str, Any]]:
+def _atif_steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
     return [_atif_step(step, number) for number, step in enumerate(steps, 1)]
 
 
-def _atif_step(step: AgentStep, number: int) -> dict[str, Any]:
+def _atif_step(step: Step, number: int) -> dict[str, Any]:
+    message = step.message
     sources = {"system": "system", ASSISTANT: "agent"}
-    source, totals = sources.get(step.role, "user"), step.totals
-    ids = [
-        action.id or made_id(number, nth) for nth, action in enumerate(step.actions, 1)
-    ]
-    extra = {"role": step.role} if source == "user" != step.role else {}
-    found: dict[str, Any] = {"step_id": number, "source": source, "message": step.text}
+    source = sources.get(message.role, "user")
+    content: dict[str, Any] = {
+        "step_id": number,
+        "source": source,
+        "message": message.content,
+    }
+    ids = []
+    tool_calls = []
+    for nth, call in enumerate(message.tool_calls, 1):
+        id = call.id or made_id(number, nth)
+        arguments = arguments_of(call.arguments)
+        ids.append(id)
+        tool_calls.append(
+            {"tool_call_id": id, "function_name": call.name, "arguments": arguments}
+        )
     if source == "agent":
-        found["reasoning_content"] = step.reasoning or None
+        totals = totals_of_call(step.call)
+        content["reasoning_content"] = message.reasoning or None
+        content["tool_calls"] = tool_calls or None
         if totals.calls != 0:
-            found |= {
-                "metrics": _known(_metrics(totals)) or None,
-                "llm_call_count": totals.calls,
-            }
-        found["tool_calls"] = [
-            {
-                "tool_call_id": id,
-                "function_name": a.name,
-                "arguments": dict(a.arguments),
-            }
-            for id, a in zip(ids, step.actions, strict=True)
-        ] or None
-    if step.observations:
-        results = []
-        for seen in step.observations:
-            answered = (
-                {"source_call_id": seen.action_id} if seen.action_id in ids else {}
-            )
-            results.append({**answered, "content": seen.text})
-        found["observation"] = {"results": results}
-    return _known(
-        {**found, "extra": _known({**extra, "seconds": step.seconds}) or None}
-    )
+            content["metrics"] = _known(_metrics(totals)) or None
+            content["llm_call_count"] = totals.calls
+    results = []
+    for answer in step.answers:
+        result = {"content": answer.content}
+        if answer.tool_call_id in ids:
+            result["source_call_id"] = answer.tool_call_id
+        results.append(result)
+    if results:
+        content["observation"] = {"results": results}
+    extra: dict[str, Any] = {"seconds": seconds_of(step.call)}
+    if source == "user" != message.role:
+        extra["role"] = message.role
+    return _known({**content, "extra": _known(extra) or None})
 
 
 def _metrics(totals: Totals) -> dict[str, float | None]:
@@ -260,7 +278,7 @@ def _known(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-_WRITERS: Mapping[ExportLayout, Callable[[AttemptedInstance, str], Files]] = {
+_WRITERS: Mapping[ExportLayout, Callable[[InstanceData, str], Files]] = {
     ExportLayout.ATIF: _atif_files,
     ExportLayout.MINI: _mini_files,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from core.parsing.untrusted import (
     read_json,
     read_object,
 )
-from reports.data.jsonvalues import dollars, mapping, objects, text, whole
-from reports.foreign.model import TOOL, UNKNOWN_TOTALS, Action, AgentStep
+from llm.chat import Message, Reply, ToolCall
+from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
+from reports.foreign.model import TOOL
 from runs.keys import is_safe_key, shown
 from runs.records import Totals
 
@@ -139,22 +140,22 @@ def content_text(value: object) -> str:
     return "\n".join(part for part in parts if isinstance(part, str))
 
 
-def action_of(name: object, arguments: object, id: object = "") -> Action:
-    """Return an action; arguments that are JSON text are parsed, other text is ``input``."""
+def arguments_of(arguments: object) -> dict[str, Any]:
+    """Return the arguments of a call; a text that is not a JSON object stands under ``input``."""
     parsed = arguments
     if isinstance(arguments, str):
         try:
             parsed = json_of(arguments)
         except DamagedError:
             parsed = None
-    known = (
-        parsed
-        if isinstance(parsed, dict)
-        else {"input": arguments}
-        if arguments
-        else {}
-    )
-    return Action(text(name), finite(known), text(id))
+    if isinstance(parsed, dict):
+        return dict(finite(parsed))
+    return {"input": finite(arguments)} if arguments else {}
+
+
+def tool_call_of(name: object, arguments: object, id: object = "") -> ToolCall:
+    written = json.dumps(arguments_of(arguments), ensure_ascii=False)
+    return ToolCall(text(name), written, text(id))
 
 
 def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -166,53 +167,38 @@ def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return [finite(part) for part in value] if isinstance(value, list) else value
 
 
-def called(calls: object) -> tuple[Action, ...]:
+def tool_calls_of(calls: object) -> tuple[ToolCall, ...]:
     """Return the tool calls of a message in OpenAI's form, flat or with ``function`` nested."""
-    found = []
+    tool_calls = []
     for call in objects(calls):
         nested = call.get("function")
         function = nested if isinstance(nested, Mapping) else call
-        found.append(
-            action_of(function.get("name"), function.get("arguments"), call.get("id"))
-        )
-    return tuple(found)
-
-
-def answer(message: Mapping[str, Any], key: str = "tool_call_id") -> tuple[Action, ...]:
-    """Return the action of a tool's message, which holds the id of the action that it answers."""
-    return (Action("", {}, text(message.get(key))),)
+        name, arguments = function.get("name"), function.get("arguments")
+        tool_calls.append(tool_call_of(name, arguments, call.get("id")))
+    return tuple(tool_calls)
 
 
 def totals_of(value: object) -> Totals:
     """Return the totals in a value of a file; None where one is unknown."""
     values = mapping(value)
-    counts = {name: whole(values.get(name)) for name in UNKNOWN_TOTALS.counts()}
+    counts = {name: whole(values.get(name)) for name in Totals().counts()}
     return Totals(**counts, cost=dollars(values.get("cost")))
 
 
-def as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def reply_of(totals: Totals, seconds: object = None) -> Reply:
+    """Return what a message of the model cost; its text stands in the message."""
+    return Reply("", usage=totals, cost=totals.cost, seconds=number(seconds) or 0.0)
 
 
-def message_step(
-    message: Mapping[str, Any],
-    *,
-    role: str = "",
-    actions: Sequence[Action] = (),
-    reasoning: str = "reasoning_content",
-    totals: Totals = UNKNOWN_TOTALS,
-) -> AgentStep:
-    """Return a message in OpenAI's form as a step; a tool's has the action that it answers.
-
-    ``actions`` stand for calls of tools where the message has none, ``role`` for its own.
-    """
-    role = role or text(message.get("role")) or "unknown"
-    made = called(message.get("tool_calls")) or tuple(actions)
-    return AgentStep(
-        role=role,
-        text=content_text(message.get("content")),
-        reasoning=text(message.get(reasoning)),
-        actions=answer(message) if role == TOOL else made,
-        totals=totals,
+def message_of(message: Mapping[str, Any], role: str) -> Message:
+    """Return a message in OpenAI's form."""
+    answered = text(message.get("tool_call_id")) if role == TOOL else ""
+    calls = () if role == TOOL else tool_calls_of(message.get("tool_calls"))
+    return Message(
+        role=role or "unknown",
+        content=content_text(message.get("content")),
+        tool_calls=calls,
+        tool_call_id=answered,
         lane=whole(message.get("lane")) or 0,
+        reasoning=text(message.get("reasoning_content")),
     )

@@ -5,27 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from agent.named import OUTSIDE
 from bench.attempts import SeenTexts, fenced, message_block, patch_block
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.hashing import sha256_of
 from core.money import in_words
 from core.plaintext import Say, counted, one_line
-from llm.chat import Message, ToolCall
 from reports.data.rundata import InstanceData
-from reports.foreign.files import RunFiles, as_text
-from reports.foreign.model import (
-    AgentAttempt,
-    AgentStep,
-    AttemptedInstance,
-    AttemptedRun,
-)
-from reports.foreign.ours import OUTCOMES
+from reports.foreign.files import RunFiles
+from reports.foreign.model import AnyRun
 from reports.foreign.recognise import read_any
 from runs.description import Run
 from runs.records import PLAUSIBLE, Attempt
@@ -77,7 +68,7 @@ def fingerprint(path: Path) -> str:
     return sha256_of(json.dumps(found))
 
 
-def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
+def _write(store: RunStore, run: AnyRun, print_: str) -> int:
     # Predictions are written last: until then one label for all is not known.
     origin = {"path": str(run.path), "layout": run.layout.value, "agent": run.agent}
     described = Run(run=store.run, imported=origin)
@@ -88,11 +79,10 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
         name = instance.instance_id
         if name in results:
             raise UserError(f"{run.path} has two results on {name}; keep one")
-        if instance.label:
-            labels.add(instance.label)
-        result = result_of(instance, f"predicted by the run of {run.layout.value}")
-        spoken = any(attempt.steps is not None for attempt in instance.attempts)
-        _save_conversation(store, result, spoken=spoken)
+        if instance.model_name_or_path:
+            labels.add(instance.model_name_or_path)
+        result = _result(instance, f"predicted by the run of {run.layout.value}")
+        _save_conversation(store, result)
         attempts = tuple(attempt.without_texts() for attempt in result.attempts)
         results[name] = result.but(attempts=attempts)
     if not results:
@@ -117,83 +107,42 @@ def _write(store: RunStore, run: AttemptedRun, print_: str) -> int:
     return len(results)
 
 
-def result_of(instance: AttemptedInstance, reason: str) -> InstanceData:
-    """Return an instance with its attempts; the label is missing."""
-    chosen = instance.chosen or instance.attempts[-1]
-    predicted = ""
-    if instance.winner is not None:
-        predicted = instance.patch or ""
-    return InstanceData(
-        instance_id=instance.instance_id,
-        model_patch=predicted,
-        status=instance.status or _status(chosen),
-        reason=instance.reason or reason,
-        attempt=chosen.attempt,
-        cost=instance.cost,
-        attempts=tuple(map(_attempt, instance.attempts)),
-        resolved_said=instance.resolved,
-    )
+def _result(instance: InstanceData, reason: str) -> InstanceData:
+    """Return an instance as it is written; of the calls only the totals are."""
+    attempts = []
+    for attempt in instance.attempts:
+        attempts.append(attempt.but(status=_status(attempt), calls=None))
+    result = instance.but(attempts=tuple(attempts), reason=instance.reason or reason)
+    if instance.status or result.chosen is None:
+        return result
+    return result.but(status=result.chosen.status)
 
 
-def _attempt(attempt: AgentAttempt) -> Attempt:
-    known = attempt.known
-    try_ = known.get("try")
-    return Attempt(
-        attempt=attempt.attempt,
-        try_=try_ if isinstance(try_, int) else attempt.attempt,
-        model=attempt.model or "",
-        edit_format=known.get("edit_format") or OUTSIDE,
-        model_patch=attempt.patch or "",
-        patch_known=attempt.patch is not None,
-        cost=attempt.totals.cost,
-        totals=attempt.totals,
-        status=_status(attempt),
-        imported=True,
-        outcomes_known=bool(known),
-        messages=tuple(chain.from_iterable(map(messages_of_step, attempt.steps or ()))),
-        reflections=known.get("reflections"),
-        seconds=attempt.seconds,
-        error=attempt.error,
-        added_files=known.get("added_files") or (),
-    ).but(**{name: known.get(name) for name in OUTCOMES})
-
-
-def _status(attempt: AgentAttempt) -> str:
+def _status(attempt: Attempt) -> str:
     """Return how an attempt ended; only our own harness knows what is plausible."""
-    said = one_line(attempt.exit_status or "")[:60]
-    if said in PLAUSIBLE and not attempt.known:
+    status = one_line(attempt.status)[:60]
+    if status in PLAUSIBLE and not attempt.outcomes_known:
         return UNKNOWN
-    return said or UNKNOWN
+    return status or UNKNOWN
 
 
-def _save_conversation(store: RunStore, result: InstanceData, *, spoken: bool) -> None:
+def _save_conversation(store: RunStore, result: InstanceData) -> None:
     name = result.instance_id
-    if not spoken:
+    if all(attempt.messages is None for attempt in result.attempts):
         store.trajectory(name).unlink(missing_ok=True)
         store.transcript(name).unlink(missing_ok=True)
         return
     write_json_atomic(store.trajectory(name), store.redact.of(result.trajectory()))
     attempts = counted(len(result.attempts), "attempt")
-    seen, lines = SeenTexts(), [f"# {name}\n", f"- choice: {result.reason}"]
+    lines = [f"# {name}\n", f"- choice: {result.reason}"]
     lines.append(f"- {attempts}, cost: {in_words(result.cost)}")
+    seen = SeenTexts()
     for attempt in result.attempts:
-        lines += _said(attempt, seen)
+        lines += _transcript(attempt, seen)
     write_text_atomic(store.transcript(name), store.redact("\n".join(lines) + "\n"))
 
 
-def messages_of_step(step: AgentStep) -> Iterator[Message]:
-    """Yield a step and what its actions returned as messages of our trajectories."""
-    calls = [
-        ToolCall(one.name, as_text(dict(one.arguments)), one.id) for one in step.actions
-    ]
-    yield Message(
-        step.role, step.text, tuple(calls), lane=step.lane, reasoning=step.reasoning
-    )
-    for seen in step.observations:
-        yield Message("tool", seen.text, tool_call_id=seen.action_id)
-
-
-def _said(attempt: Attempt, seen: SeenTexts) -> Iterator[str]:
+def _transcript(attempt: Attempt, seen: SeenTexts) -> Iterator[str]:
     model, number = one_line(attempt.model or UNKNOWN), attempt.attempt
     yield f"\n## Attempt {number}: {model}, {attempt.status}\n"
     for position, message in enumerate(attempt.messages or (), 1):

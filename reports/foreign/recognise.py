@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,15 @@ from typing import Any
 from core.errors import DamagedFileError, UserError
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS
+from reports.data.rundata import InstanceData, read_instance, read_instances, read_run
 from reports.foreign.files import RunFiles, json_at, objects_of_lines
-from reports.foreign.model import AttemptedInstance, AttemptedRun, RunLayout
-from reports.foreign.ours import ours_of
+from reports.foreign.model import AnyRun, RunLayout
 from reports.foreign.readers import atif, mini, predictions
+from runs.description import Run
 from runs.keys import RESULTS_FILE, RUN_FILE, STATS_FILE
 from runs.storage.store import RunStore
 
-ReadRun = Callable[[RunFiles], Iterator[AttemptedInstance]]
+ReadRun = Callable[[RunFiles], Iterator[InstanceData]]
 # Each layout with its reader and what recognises the content of a file, in this order.
 _LAYOUTS: tuple[tuple[RunLayout, ReadRun, Callable[[object], bool]], ...] = (
     (RunLayout.ATIF, atif.read_atif, atif.is_atif),
@@ -101,21 +102,44 @@ def is_foreign(path: Path) -> bool:
     return layout not in (None, RunLayout.OURS)
 
 
-def read_any(path: Path, *, labels: bool = True) -> AttemptedRun:
+def read_any(path: Path, *, labels: bool = True) -> AnyRun:
     """Return the run at ``path``, of any layout; its instances are read when they are needed.
 
-    Without ``labels`` no file of verdicts is opened beside a run of another harness.
+    Without ``labels`` no file of verdicts is opened.
     """
     path = path.expanduser().resolve()
     layout = layout_of(path, labels=labels)
     if layout is RunLayout.OURS:
-        return ours_of(RunStore.of_folder(path))
+        return _ours(RunStore.of_folder(path), labels=labels)
     if layout is None:
         raise UserError(unknown(path))
     files = RunFiles.below(path, labels=labels)
     name = path.name if path.is_dir() else path.name.partition(".")[0]
     read = next(read for one, read, _ in _LAYOUTS if one is layout)
-    return AttemptedRun(name, path, layout, read(files))
+    return AnyRun(name, path, layout, read(files))
+
+
+def _ours(store: RunStore, *, labels: bool) -> AnyRun:
+    described = store.read_run() or Run()
+    imported = described.imported or {}
+    agent = str(imported.get("agent") or imported.get("layout") or "")
+    if not agent:
+        version = described.versions.get("harness") or ""
+        agent = f"{RunLayout.OURS.value} {version}".strip()
+    models, instances = read_instances(store)
+    if labels:
+        instances = read_run(store).instances
+    whole = (_with_conversations(store, one, models) for one in instances)
+    return AnyRun(store.run, store.folder, RunLayout.OURS, whole, agent)
+
+
+def _with_conversations(
+    store: RunStore, instance: InstanceData, models: Sequence[str]
+) -> InstanceData:
+    whole = read_instance(store, store.prediction(instance.instance_id), models)
+    # What counts is the verdict, which an export has no other place for.
+    resolved = instance.resolved if instance.patch.strip() else None
+    return instance.but(attempts=whole.attempts, resolved_said=resolved)
 
 
 def unknown(path: Path) -> str:

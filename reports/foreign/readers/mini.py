@@ -13,36 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError
+from llm.chat import Message, Reply, ToolCall
 from reports.data.jsonvalues import dollars, mapping, objects, text, whole
+from reports.data.rundata import InstanceData
 from reports.foreign.files import (
     RunFiles,
-    action_of,
-    answer,
-    called,
     checked_id,
     content_text,
-    message_step,
+    message_of,
     object_at,
     patch_of,
+    reply_of,
+    tool_call_of,
+    tool_calls_of,
 )
-from reports.foreign.model import (
-    ASSISTANT,
-    TOOL,
-    UNKNOWN_TOTALS,
-    AgentAttempt,
-    AgentStep,
-    AttemptedInstance,
-    folded,
-    summed,
-)
+from reports.foreign.model import ASSISTANT, TOOL, sums_of
 from reports.foreign.readers.exported import (
     KEPT,
+    attempt_of,
     instance_of,
-    step_with_kept,
-    with_kept,
+    reply_with_kept,
 )
 from reports.foreign.readers.predictions import plain_of, verdicts_beside
-from runs.records import Totals
+from runs.records import Attempt, Totals
 
 ENDING = ".traj.json"
 FORMAT = "mini-swe-agent-1.1"
@@ -53,72 +46,75 @@ _FURTHER = re.compile(r"\.attempt-\d{1,4}$")
 
 
 def is_mini(value: object) -> bool:
-    found = mapping(value)
-    return isinstance(found.get("messages"), list) and isinstance(
-        found.get("info"), dict
-    )
+    messages, info = mapping(value).get("messages"), mapping(value).get("info")
+    return isinstance(messages, list) and isinstance(info, dict)
 
 
 def further_name(name: str, attempt: int) -> str:
     return f"{name}.attempt-{attempt}"
 
 
-def read_mini(files: RunFiles) -> Iterator[AttemptedInstance]:
+def read_mini(files: RunFiles) -> Iterator[InstanceData]:
     """Yield the instances of trajectories; the file of predictions decides what is predicted."""
-    alone = files.root.is_file()
-    plain = {} if alone else plain_of(files)
+    plain: dict[str, InstanceData] = {}
+    trajectories = files.paths
+    if not files.root.is_file():
+        plain = plain_of(files)
+        trajectories = files.ending(ENDING)
     resolved = verdicts_beside(files)
-    seen: set[str] = set()
-    for key, paths in _by_instance(
-        files.paths if alone else files.ending(ENDING)
-    ).items():
+    names: set[str] = set()
+    for key, paths in _by_instance(trajectories).items():
         instance = _instance(key, paths)
         name = instance.instance_id
-        if name in seen:
+        if name in names:
             raise DamagedFileError(
                 paths[0], f"is a second trajectory of {name}", "keep one"
             )
-        seen.add(name)
+        names.add(name)
         if name in plain:
             instance = _as_predicted(instance, plain[name])
         if name in resolved:
-            instance = replace(instance, resolved=resolved[name])
+            instance = instance.but(resolved_said=resolved[name])
         yield instance
     for name, prediction in plain.items():
-        if name not in seen:
-            yield replace(prediction, resolved=resolved.get(name))
+        if name not in names:
+            yield prediction.but(resolved_said=resolved.get(name))
 
 
 def _by_instance(paths: Iterable[Path]) -> dict[str, list[Path]]:
-    found: dict[str, dict[str, Path]] = {}
+    """Return the trajectories of each instance: one, or one for each attempt."""
+    by_instance: dict[str, dict[str, Path]] = {}
     for path in paths:
-        stem = (
-            path.name.removesuffix(ENDING) if path.name.endswith(ENDING) else path.stem
-        )
-        files = found.setdefault(_FURTHER.sub("", stem), {})
-        if (other := files.setdefault(stem, path)) != path:
+        stem = path.name.removesuffix(ENDING)
+        if stem == path.name:
+            stem = path.stem
+        by_stem = by_instance.setdefault(_FURTHER.sub("", stem), {})
+        if (other := by_stem.setdefault(stem, path)) != path:
             raise DamagedFileError(
                 path, f"and {other} are both about {stem}", "keep one"
             )
-    return {name: [*files.values()] for name, files in found.items()}
+    return {name: [*by_stem.values()] for name, by_stem in by_instance.items()}
 
 
-def _as_predicted(
-    instance: AttemptedInstance, plain: AttemptedInstance
-) -> AttemptedInstance:
-    instance = replace(instance, label=plain.label)
-    chosen = instance.chosen or instance.attempts[-1]
+def _as_predicted(instance: InstanceData, plain: InstanceData) -> InstanceData:
+    """Return an instance whose chosen attempt has the patch of the file of predictions."""
+    label = plain.model_name_or_path
     if plain.winner is None and len(instance.attempts) > 1:
-        return replace(instance, winner=None)
-    attempts = tuple(
-        replace(a, patch=plain.patch) if a.attempt == chosen.attempt else a
-        for a in instance.attempts
+        return instance.but(model_name_or_path=label, model_patch="")
+    attempts = []
+    for attempt in instance.attempts:
+        if attempt.attempt == instance.attempt:
+            attempt = attempt.but(model_patch=plain.model_patch, patch_known=True)
+        attempts.append(attempt)
+    return instance.but(
+        model_name_or_path=label,
+        model_patch=plain.model_patch,
+        attempts=tuple(attempts),
     )
-    return replace(instance, winner=plain.winner and chosen.attempt, attempts=attempts)
 
 
-def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:
-    attempts: list[AgentAttempt] = []
+def _instance(name: str, paths: Sequence[Path]) -> InstanceData:
+    attempts: list[Attempt] = []
     kept: Mapping[str, Any] = {}
     for number, path in enumerate(paths, 1):
         data = object_at(path)
@@ -128,96 +124,104 @@ def _instance(name: str, paths: Sequence[Path]) -> AttemptedInstance:
     return instance_of(name, attempts, kept)
 
 
-def _attempt(path: Path, data: Mapping[str, Any], number: int) -> AgentAttempt:
+def _attempt(path: Path, data: Mapping[str, Any], number: int) -> Attempt:
     info = mapping(data.get("info"))
     model = mapping(mapping(info.get("config")).get("model"))
-    messages = objects(data.get("messages"))
-    steps = folded([step for message in messages for step in _steps(message)])
-    stats, sums = mapping(info.get("model_stats")), summed(steps)
+    messages: list[Message] = []
+    calls: list[Reply] = []
+    for raw in objects(data.get("messages")):
+        for message, call in _messages(raw):
+            messages.append(message)
+            calls += [call] if call else []
+    stats = mapping(info.get("model_stats"))
     cost = dollars(stats.get("instance_cost"))
     if not cost and model.get("cost_tracking") == "ignore_errors":
         cost = None  # the harness was told to ignore unknown prices
-    attempt = AgentAttempt(
+    count = whole(stats.get("api_calls"))
+    patch = patch_of(path, info.get("submission"))
+    attempt = Attempt(
         attempt=number,
-        model=text(model.get("model_name")) or None,
-        steps=steps,
-        totals=replace(sums, calls=whole(stats.get("api_calls")), cost=cost),
-        patch=patch_of(path, info.get("submission")),
-        exit_status=text(info.get("exit_status")) or None,
+        model=text(model.get("model_name")),
+        messages=tuple(messages),
+        calls=tuple(calls),
+        totals=replace(sums_of(calls), calls=count, cost=cost),
+        cost=cost,
+        model_patch=patch or "",
+        patch_known=patch is not None,
+        status=text(info.get("exit_status")),
         error=text(info.get("traceback")),
     )
-    return with_kept(attempt, mapping(info.get(KEPT)))
+    return attempt_of(attempt, mapping(info.get(KEPT)))
 
 
-def _steps(message: Mapping[str, Any]) -> Iterator[AgentStep]:
-    extra = mapping(message.get("extra"))
-    role = text(message.get("role"))
-    if (
-        message.get("object") == "response"
-        or message.get("type") == "function_call_output"
-    ):
-        yield _of_responses(message)
+def _messages(raw: Mapping[str, Any]) -> Iterator[tuple[Message, Reply | None]]:
+    """Yield a message, with what it cost if it is of the model.
+
+    A reply that the harness rejected stands in the message that says so, before it.
+    """
+    extra = mapping(raw.get("extra"))
+    role = text(raw.get("role"))
+    if raw.get("type") == "function_call_output":
+        id = text(raw.get("call_id"))
+        yield Message(TOOL, content_text(raw.get("output")), tool_call_id=id), None
+        return
+    if raw.get("object") == "response":
+        yield _of_responses(raw), _reply({"response": raw, **extra})
         return
     if role != ASSISTANT and "response" in extra:
-        choices = objects(mapping(extra.get("response")).get("choices"))
-        said = mapping(choices[0].get("message")) if choices else {}
-        yield AgentStep(
-            role=ASSISTANT,
-            text=content_text(said.get("content")) or text(extra.get("model_response")),
-            actions=called(said.get("tool_calls")),
-            totals=_billed(extra),
-        )
-    found = extra.get("actions")
-    ran = found if isinstance(found, list) else []
-    each = (one if isinstance(one, Mapping) else {"command": one} for one in ran)
-    pairs = (({"command": one.get("command")}, one.get("tool_call_id")) for one in each)
-    actions = [action_of("bash", arguments, id) for arguments, id in pairs]
+        yield _rejected(extra), _reply(extra)
     if role == "user" and any(key in extra for key in _ANSWERED):
         role = TOOL
-    totals = _billed(extra) if role == ASSISTANT else UNKNOWN_TOTALS
-    step = message_step(message, role=role, actions=actions, totals=totals)
-    repeated = (
-        "",
-        text(extra.get("exit_status")),
-        text(extra.get("submission")).strip(),
-    )
-    if role != _EXIT or step.text.strip() not in repeated:
-        yield step_with_kept(step, message)
+    message = message_of(raw, role)
+    if role == ASSISTANT:
+        calls = message.tool_calls or tuple(_commands(extra.get("actions")))
+        reply = reply_with_kept(_reply(extra), raw)
+        yield replace(message, tool_calls=calls), reply
+        return
+    submission = text(extra.get("submission")).strip()
+    repeated = ("", text(extra.get("exit_status")), submission)
+    if role != _EXIT or message.content.strip() not in repeated:
+        yield message, None
 
 
-def _of_responses(message: Mapping[str, Any]) -> AgentStep:
+def _rejected(extra: Mapping[str, Any]) -> Message:
+    choices = objects(mapping(extra.get("response")).get("choices"))
+    message = mapping(choices[0].get("message")) if choices else {}
+    content = content_text(message.get("content")) or text(extra.get("model_response"))
+    return Message(ASSISTANT, content, tool_calls_of(message.get("tool_calls")))
+
+
+def _commands(actions: object) -> Iterator[ToolCall]:
+    """Yield what a reply without calls of tools ran, as calls of a shell."""
+    for action in actions if isinstance(actions, list) else []:
+        values = action if isinstance(action, Mapping) else {"command": action}
+        arguments = {"command": values.get("command")}
+        yield tool_call_of("bash", arguments, values.get("tool_call_id"))
+
+
+def _of_responses(response: Mapping[str, Any]) -> Message:
     """Return a message in the form of OpenAI's responses: its ``output`` has typed parts."""
-    if message.get("type") == "function_call_output":
-        seen, actions = content_text(message.get("output")), answer(message, "call_id")
-        return AgentStep(TOOL, seen, actions=actions)
-    parts = objects(message.get("output"))
-    written = [
-        content_text(p.get("content")) for p in parts if p.get("type") == "message"
-    ]
-    calls = (p for p in parts if p.get("type") == "function_call")
-    return AgentStep(
-        role=ASSISTANT,
-        text="\n".join(written),
-        actions=tuple(
-            action_of(p.get("name"), p.get("arguments"), p.get("call_id"))
-            for p in calls
-        ),
-        totals=_billed({"response": message, **mapping(message.get("extra"))}),
-    )
+    texts = []
+    calls = []
+    for part in objects(response.get("output")):
+        if part.get("type") == "message":
+            texts.append(content_text(part.get("content")))
+        if part.get("type") == "function_call":
+            name, arguments = part.get("name"), part.get("arguments")
+            calls.append(tool_call_of(name, arguments, part.get("call_id")))
+    return Message(ASSISTANT, "\n".join(texts), tuple(calls))
 
 
-def _billed(extra: Mapping[str, Any]) -> Totals:
-    said = mapping(mapping(extra.get("response")).get("usage"))
-    prompt = said.get("prompt_tokens", said.get("input_tokens"))
-    details = mapping(
-        said.get("prompt_tokens_details", said.get("input_tokens_details"))
-    )
-    return Totals(
+def _reply(extra: Mapping[str, Any]) -> Reply:
+    usage = mapping(mapping(extra.get("response")).get("usage"))
+    prompt = usage.get("prompt_tokens", usage.get("input_tokens"))
+    details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
+    completion = usage.get("completion_tokens", usage.get("output_tokens"))
+    totals = Totals(
         calls=1,
         prompt_tokens=whole(prompt),
-        cached_tokens=whole(details.get("cached_tokens")),
-        completion_tokens=whole(
-            said.get("completion_tokens", said.get("output_tokens"))
-        ),
+        cached_tokens=whole(mapping(details).get("cached_tokens")),
+        completion_tokens=whole(completion),
         cost=dollars(extra.get("cost")),
     )
+    return reply_of(totals)

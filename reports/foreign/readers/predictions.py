@@ -7,13 +7,13 @@ predictions holds no conversation, no tokens and no cost.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError
 from reports.data.jsonvalues import text, texts
 from reports.data.predictions import ALL_PREDS
+from reports.data.rundata import InstanceData
 from reports.foreign.files import (
     FIX,
     RunFiles,
@@ -22,8 +22,8 @@ from reports.foreign.files import (
     objects_of_lines,
     patch_of,
 )
-from reports.foreign.model import AgentAttempt, AttemptedInstance
-from runs.records import Totals
+from reports.foreign.readers.exported import attempt_of, instance_of
+from runs.records import Attempt, Totals
 
 PREDS = "preds.json"
 _PATCH = "model_patch"
@@ -45,23 +45,21 @@ def prediction_files(files: RunFiles) -> tuple[Path, ...]:
     return tuple(sorted(named, key=lambda path: (len(path.parts), path)))
 
 
-def read_plain(path: Path) -> dict[str, AttemptedInstance]:
+def read_plain(path: Path) -> dict[str, InstanceData]:
     """Return predictions by id; the patch is empty for null, as harnesses write it on a crash."""
-    found: dict[str, AttemptedInstance] = {}
+    instances: dict[str, InstanceData] = {}
     for key, value in _values(path):
         if not is_prediction(value):
             raise DamagedFileError(path, f"is broken ({key}: it lacks `{_PATCH}`)", FIX)
         name = checked_id(path, value.get("instance_id", key))
-        if name in found:
+        if name in instances:
             raise DamagedFileError(path, f"has two predictions of {name}", "keep one")
         patch = patch_of(path, value[_PATCH]) or ""
-        attempt = AgentAttempt(1, None, None, Totals(), patch, None)
-        label, winner = (
-            text(value.get("model_name_or_path")) or None,
-            1 if patch.strip() else None,
-        )
-        found[name] = AttemptedInstance(name, label, (attempt,), winner)
-    return found
+        attempt = attempt_of(Attempt(model_patch=patch, totals=Totals()), {})
+        label = text(value.get("model_name_or_path"))
+        instance = instance_of(name, [attempt], {})
+        instances[name] = instance.but(model_name_or_path=label)
+    return instances
 
 
 def _values(path: Path) -> Iterator[tuple[str, Any]]:
@@ -80,7 +78,7 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
         raise DamagedFileError(path, "is broken (line 1: it holds no predictions)", FIX)
 
 
-def plain_of(files: RunFiles) -> dict[str, AttemptedInstance]:
+def plain_of(files: RunFiles) -> dict[str, InstanceData]:
     """Return the predictions of a run by id; none without a file of predictions."""
     paths = prediction_files(files)
     if not paths:
@@ -88,11 +86,11 @@ def plain_of(files: RunFiles) -> dict[str, AttemptedInstance]:
     return read_plain(paths[0])
 
 
-def read_predictions_alone(files: RunFiles) -> Iterator[AttemptedInstance]:
+def read_predictions_alone(files: RunFiles) -> Iterator[InstanceData]:
     path = files.root if files.root.is_file() else prediction_files(files)[0]
     resolved = verdicts_beside(files)
     for name, plain in read_plain(path).items():
-        yield replace(plain, resolved=resolved.get(name))
+        yield plain.but(resolved_said=resolved.get(name))
 
 
 def verdicts_beside(files: RunFiles) -> dict[str, bool]:

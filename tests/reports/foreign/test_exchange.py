@@ -19,7 +19,7 @@ from reports.data.rundata import read_run
 from reports.data.verdicts import VerdictStatus
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
-from reports.foreign.model import AttemptedInstance
+from reports.foreign.model import steps_by_lane, totals_of_call
 from reports.foreign.recognise import read_any
 from reports.submission.commands import submission_command
 from runs.storage.store import RunStore
@@ -60,9 +60,48 @@ def report(
     return call
 
 
-def plain(path: Path) -> dict[str, AttemptedInstance]:
-    """Return the instances of a run by id."""
-    return {instance.instance_id: instance for instance in read_any(path).instances}
+IN_EVERY_LAYOUT = (
+    "attempt",
+    "try_",
+    "label",
+    "patch",
+    "patch_known",
+    "status",
+    "outcomes",
+    "sums",
+    "seconds",
+    "error",
+    "reflections",
+    "edit_format",
+    "added_files",
+)
+"""What an export keeps of an attempt of ours, beside its conversation."""
+
+
+def plain(path: Path) -> dict[str, Any]:
+    """Return what every layout keeps of the instances of a run, by id."""
+    instances = {}
+    for instance in read_any(path).instances:
+        winner = instance.winner
+        head = {
+            "label": instance.model_name_or_path,
+            "winner": winner and winner.attempt,
+            "patch": instance.patch,
+            "resolved": instance.resolved_said,
+            "reason": instance.reason,
+            "status": instance.status,
+        }
+        attempts = []
+        for attempt in instance.attempts:
+            values = {name: getattr(attempt, name) for name in IN_EVERY_LAYOUT}
+            steps = []
+            for lane in steps_by_lane(attempt).values():
+                for step in lane:
+                    totals = totals_of_call(step.call)
+                    steps.append((step.message, step.answers, totals))
+            attempts.append({**values, "steps": steps})
+        instances[instance.instance_id] = {**head, "attempts": attempts}
+    return instances
 
 
 @pytest.mark.parametrize("layout", ExportLayout)
@@ -73,7 +112,7 @@ def test_an_exported_run_comes_back_with_the_same_attempts(
     assert export_command(ours, layout, tmp_path / "run", said.append) == 0
     before = plain(ours)
     assert plain(tmp_path / "run") == before
-    assert max(len(i.attempts) for i in before.values()) == 6
+    assert max(len(i["attempts"]) for i in before.values()) == 6
     # As a run of ours again, it has the same predictions, costs and outcomes.
     store = import_run(tmp_path / "run", tmp_path / "out", "", said.append)
     first, second = (

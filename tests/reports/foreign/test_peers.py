@@ -50,13 +50,13 @@ def figures(folder: Path) -> list[Any]:
     return [
         (
             i.instance_id,
-            i.winner,
+            i.winner and i.winner.attempt,
             i.patch,
             i.cost,
-            a.totals.calls,
-            a.totals.completion_tokens,
-            a.exit_status,
-            [(s.role, s.text) for s in a.steps or () if s.by_model],
+            a.sums.calls,
+            a.sums.completion_tokens,
+            a.status,
+            [m.content for m in a.messages or () if m.role == "assistant"],
         )
         for i in sorted(read_any(folder).instances, key=lambda one: one.instance_id)
         for a in i.attempts

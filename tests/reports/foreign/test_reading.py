@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
+from reports.data.rundata import InstanceData
+from reports.foreign.files import arguments_of
 from reports.foreign.importing import import_run
-from reports.foreign.model import AgentAttempt, RunLayout
+from reports.foreign.model import RunLayout, steps_by_lane, totals_of_call
 from reports.foreign.recognise import is_foreign, layout_of, read_any
-from runs.records import Totals
+from runs.records import Attempt, Totals
 from tests.support.foreign import (
     CRASHED,
     NAME,
@@ -93,20 +95,24 @@ def test_each_layout_is_recognised_and_read(
     assert layout_of(path) is kind
     (instance,) = read_any(path).instances
     (attempt,) = instance.attempts
-    assert (instance.instance_id, instance.resolved) == (NAME, resolved)
-    assert (attempt.totals, attempt.exit_status) == (totals, status)
-    assert attempt.patch == (None if layout is atif else PATCH)
+    assert (instance.instance_id, instance.resolved_said) == (NAME, resolved)
+    assert (attempt.sums, attempt.status) == (totals, status or "")
+    assert attempt.patch_known is (layout is not atif)
+    assert attempt.patch == ("" if layout is atif else PATCH)
     assert attempt.model == "m"
-    steps = [step for step in attempt.steps or () if step.by_model]
-    assert [step.text for step in steps] == ["I look.", "I edit."]
-    assert [action.arguments["command"] for s in steps for action in s.actions] == [
+    opening, look, edit = steps_by_lane(attempt)[0]
+    assert (opening.message.role, opening.message.content) == (
+        "user",
+        "Resolve the issue.",
+    )
+    assert (look.message.content, edit.message.content) == ("I look.", "I edit.")
+    calls = [*look.message.tool_calls, *edit.message.tool_calls]
+    assert [arguments_of(call.arguments)["command"] for call in calls] == [
         "ls",
         "sed -i s/1/2/ a.py",
     ]
-    assert [seen.text for seen in steps[0].observations] == ["a.py"]
-    assert [s.text for s in attempt.steps or () if s.role == "user"] == [
-        "Resolve the issue."
-    ]
+    assert [answer.content for answer in look.answers] == ["a.py"]
+    assert totals_of_call(look.call).cost == Decimal("0.25")
 
 
 def _costs_to(value: Any, cost: bool) -> Any:
@@ -139,33 +145,38 @@ def test_true_and_false_are_not_costs(
         file.write_text("\n".join(changed))
     (instance,) = read_any(path).instances
     (attempt,) = instance.attempts
-    assert (instance.cost, attempt.totals.cost) == (None, None)
-    assert {step.totals.cost for step in attempt.steps} <= {None}
+    assert (instance.cost, attempt.sums.cost) == (None, None)
+    assert {call.cost for call in attempt.calls or ()} == {None}
 
 
-def attempts(folder: str) -> dict[str, tuple[AgentAttempt, int | None, str | None]]:
+def sample(folder: str) -> dict[str, tuple[Attempt, InstanceData]]:
     run = read_any(SAMPLES / folder)
-    return {i.instance_id: (i.attempts[0], i.winner, i.label) for i in run.instances}
+    return {i.instance_id: (i.attempts[0], i) for i in run.instances}
 
 
 def test_a_real_run_of_mini_swe_agent() -> None:
-    found = attempts("mini")
-    attempt, winner, label = found[RESOLVED]
-    assert (attempt.patch, winner, label) == (ROWS[RESOLVED]["patch"], 1, "gpt-4o")
+    instances = sample("mini")
+    attempt, instance = instances[RESOLVED]
+    assert instance.winner is attempt
+    assert attempt.patch == ROWS[RESOLVED]["patch"]
+    assert instance.model_name_or_path == "gpt-4o"
     # The reply that it rejected was billed, too: 4 calls of 10 cents a 1,000 tokens or so.
-    assert attempt.totals == Totals(
+    assert attempt.sums == Totals(
         calls=4,
         prompt_tokens=3900,
         cached_tokens=None,
         completion_tokens=170,
         cost=Decimal("0.01145"),
     )
-    replies = [step for step in attempt.steps or () if step.by_model]
-    assert [step.text for step in replies] == ["I only talk.", *["I run it."] * 3]
-    assert replies[1].observations[0].text.startswith("exit code 0\n")
-    assert found[WRONG][0].totals.cost == Decimal("0.006")
-    crashed, winner, _ = found[CRASHED]
-    assert (crashed.patch, crashed.exit_status, winner) == ("", "BadRequestError", None)
+    steps = steps_by_lane(attempt)[0]
+    replies = [step for step in steps if step.message.role == "assistant"]
+    texts = [step.message.content for step in replies]
+    assert texts == ["I only talk.", *["I run it."] * 3]
+    assert replies[1].answers[0].content.startswith("exit code 0\n")
+    assert instances[WRONG][0].cost == Decimal("0.006")
+    crashed, instance = instances[CRASHED]
+    assert (crashed.patch, crashed.status) == ("", "BadRequestError")
+    assert instance.winner is None
 
 
 def preds(folder: Path, value: object, name: str = "preds.json") -> Path:
@@ -197,14 +208,10 @@ def test_files_of_predictions_alone(name: str, value: object, tmp_path: Path) ->
     )
     assert layout_of(path) is RunLayout.PREDICTIONS
     first, *_ = read_any(path).instances
-    assert (first.label, first.patch, first.resolved, first.cost) == (
-        "m",
-        PATCH,
-        True,
-        None,
-    )
+    assert (first.model_name_or_path, first.patch) == ("m", PATCH)
+    assert (first.resolved_said, first.cost) == (True, None)
     (attempt,) = first.attempts
-    assert (attempt.steps, attempt.totals, attempt.model) == (None, Totals(), None)
+    assert (attempt.messages, attempt.sums, attempt.model) == (None, Totals(), "")
 
 
 def test_the_file_of_predictions_decides_and_adds_instances(tmp_path: Path) -> None:
@@ -215,7 +222,7 @@ def test_the_file_of_predictions_decides_and_adds_instances(tmp_path: Path) -> N
         {NAME: {**ONE, "instance_id": NAME, "model_patch": "other"}, "a__b-1": other},
     )
     known, bare = read_any(folder).instances
-    assert (known.patch, known.label) == ("other", "m")
+    assert (known.patch, known.model_name_or_path) == ("other", "m")
     assert (bare.instance_id, bare.patch, bare.winner) == ("a__b-1", "", None)
 
 
@@ -296,8 +303,8 @@ def test_wrong_types_and_numbers_count_as_unknown(tmp_path: Path) -> None:
     }
     (tmp_path / "a.traj.json").write_text(json.dumps(data))
     (instance,) = read_any(tmp_path).instances
-    assert instance.attempts[0].totals == Totals()
-    assert instance.attempts[0].patch is None
+    assert instance.attempts[0].sums == Totals()
+    assert instance.attempts[0].patch_known is False
     import_run(tmp_path, tmp_path / "out", "x", lambda _: None)
 
 
@@ -343,3 +350,27 @@ def test_predictions_are_read_beside_trajectories_that_are_not(tmp_path: Path) -
     folder = preds(tmp_path / "run", {"a__b-1": ONE})
     (folder / "a__b-1.traj").write_text('{"trajectory": [], "info": {}}')
     assert layout_of(folder) is RunLayout.PREDICTIONS
+
+
+@pytest.mark.parametrize("embedded", [[], [{"steps": []}], [3]])
+def test_damaged_values_of_our_exports_count_as_unknown(
+    embedded: list[Any], tmp_path: Path
+) -> None:
+    known = {"try": "x", "edit_format": 3, "edit_outcome": 5, "added_files": "x"}
+    attempt = {"attempt": -1, "model": 5, "totals": [], "steps": "x", "known": known}
+    kept = {"instance_id": NAME, "winner": True, "status": [], **attempt}
+    for one in embedded:
+        if isinstance(one, dict):
+            one["extra"] = {"swe_retry_harness": kept}
+    data = {
+        "schema_version": "ATIF-v1.8",
+        "steps": [],
+        "extra": {"swe_retry_harness": kept},
+        "subagent_trajectories": embedded,
+    }
+    (tmp_path / "x.json").write_text(json.dumps(data))
+    (instance,) = read_any(tmp_path).instances
+    (one,) = instance.attempts
+    assert (one.attempt, one.try_, one.model, one.messages) == (1, 1, "", None)
+    assert (instance.winner, one.edit_outcome, one.edit_format) == (None, None, None)
+    import_run(tmp_path, tmp_path / "out", "x", lambda _: None)
