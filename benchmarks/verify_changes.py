@@ -30,7 +30,7 @@ import typer
 from core.errors import UserError
 from demo import register
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.verification.verify import verify_command
+from reports.verify import verify_command
 from runs.storage.store import RunStore
 
 _DIGITS = "0123456789abcdef"
@@ -153,6 +153,9 @@ def main(
     each: Annotated[int, typer.Option(help="Changed values of each kind; 0: all.")] = 2,
     seed: Annotated[int, typer.Option(help="Seed of the changes.")] = 1,
     only: Annotated[str, typer.Option(help="Only kinds that contain this.")] = "",
+    checksums: Annotated[
+        bool, typer.Option(help="Compare with checksums; else only what is derived.")
+    ] = True,
     cache: Annotated[Path, typer.Option()] = Path("~/.cache/swe-retry-harness"),
 ) -> None:
     """Print the share that is noticed and the rest; exit with 1 if less than 95 % is noticed."""
@@ -167,7 +170,12 @@ def main(
     store = RunStore.of_folder(run)
     with TemporaryDirectory() as name:
         out = Path(name) / "out"
-        shutil.copytree(store.folder, out / "predictions" / store.run)
+        left_out = () if checksums else ("checksums.txt",)
+        shutil.copytree(
+            store.folder,
+            out / "predictions" / store.run,
+            ignore=shutil.ignore_patterns(*left_out),
+        )
         if store.logs.is_dir():
             shutil.copytree(store.logs, out / "logs" / store.run)
         folder = out / "predictions" / store.run

@@ -13,13 +13,13 @@ class DamagedFileError(UserError):
     """A file cannot be used.
 
     Attributes:
-        words: the problem, with its line where that is known, and the fix.
+        problem: what is wrong, with its line where that is known, and the fix.
     """
 
     def __init__(self, path: Path, problem: str, fix: str) -> None:
         self.path = path
-        self.words = f"{problem}; {fix}"
-        super().__init__(f"{path} {self.words}")
+        self.problem = f"{problem}; {fix}"
+        super().__init__(f"{path} {self.problem}")
 
 
 class InfrastructureError(Exception):

@@ -173,10 +173,6 @@ class Traits:
     images: Annotated[bool, IfAny] = False
 
 
-TRAITS = TypeAdapter(Traits | None)
-"""Reads and writes traits in files; None where a file has none."""
-
-
 class ChatModel(Protocol):
     """Answers the requests of a conversation."""
 

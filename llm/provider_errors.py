@@ -124,7 +124,8 @@ def _text_of(error: Exception) -> str:
     openai 3 repeats only ``error.message`` of a reply; some servers answer with other fields.
     """
     text = str(error)
-    body = message = getattr(error, "body", None)
+    body = getattr(error, "body", None)
+    message = body
     if isinstance(body, Mapping):
         message = body.get("message")
     if not body or str(message) in text:

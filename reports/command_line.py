@@ -29,6 +29,7 @@ from reports.cli.options import (
     ReportTask,
     SubmissionOptions,
 )
+from reports.data.checksums import checksums_file, write_checksums
 from reports.data.predictions import ALL_PREDS, write_all_preds
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_predictions, read_run
@@ -163,7 +164,7 @@ def report_command(
     """
     if options.verify:
         # Imported here, and the page below: they need most of the harness, numpy or matplotlib.
-        from reports.verification.verify import verify_command
+        from reports.verify import verify_command
 
         return verify_command(runs, options, show or say)
     stores = [RunStore.of_folder(run) for run in runs]
@@ -331,6 +332,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     requested = RequestedEvaluation(store, options, described, say)
     path = store.folder / ALL_PREDS
     if not reads:
+        checksums_file(store).unlink(missing_ok=True)
         write_all_preds(store, predictions, requested.official_ids())
     evaluated = requested.evaluate(predictions)
     verdicts = evaluated.verdicts
@@ -361,4 +363,6 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
         )
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)
+    if not reads:
+        write_checksums(store)
     return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))

@@ -11,7 +11,6 @@ from decimal import Decimal
 from typing import Any
 
 from core import money
-from llm.chat import Usage
 
 _MOST = 2**53
 
@@ -30,15 +29,6 @@ def objects(value: object) -> list[Mapping[str, Any]]:
 
 def text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def writable(value: object) -> str:
-    """Return ``value`` if it is a string that can be encoded, else an empty one."""
-    try:
-        text(value).encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return ""
-    return text(value)
 
 
 def texts(value: object) -> tuple[str, ...]:
@@ -77,10 +67,3 @@ def dollars(value: object) -> Decimal | None:
         return money.dollars_or_none(number(value))
     except ValueError:
         return None
-
-
-def usage(value: object) -> Usage | None:
-    """Return tokens; None if unknown."""
-    counts = mapping(value)
-    keys = ("prompt_tokens", "completion_tokens", "cached_tokens")
-    return Usage(*(whole(counts.get(key)) or 0 for key in keys)) if counts else None

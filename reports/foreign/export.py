@@ -23,7 +23,7 @@ from reports.foreign.files import arguments_of, tool_call_of
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
-    Step,
+    AnsweredMessage,
     messages_with_calls,
     seconds_of,
     steps_by_lane,
@@ -197,7 +197,7 @@ def _atif_attempt(
 ) -> dict[str, Any]:
     # A trajectory has at least one step: an attempt without messages ended before the first call.
     lanes = steps_by_lane(attempt)
-    lanes = lanes or {0: [Step(Message("user", "No message was saved."))]}
+    lanes = lanes or {0: [AnsweredMessage(Message("user", "No message was saved."))]}
     (_, steps), *others = lanes.items()
     name = f"attempt-{attempt.attempt}"
     head = {**_atif_head(agent, attempt), "session_id": instance.instance_id}
@@ -221,11 +221,11 @@ def _atif_attempt(
     return content
 
 
-def _atif_steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
+def _atif_steps(steps: Sequence[AnsweredMessage]) -> list[dict[str, Any]]:
     return [_atif_step(step, number) for number, step in enumerate(steps, 1)]
 
 
-def _atif_step(step: Step, number: int) -> dict[str, Any]:
+def _atif_step(step: AnsweredMessage, number: int) -> dict[str, Any]:
     message = step.message
     sources = {"system": "system", ASSISTANT: "agent"}
     source = sources.get(message.role, "user")

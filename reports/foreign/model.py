@@ -39,7 +39,7 @@ class AnyRun:
 
 
 @dataclass
-class Step:
+class AnsweredMessage:
     """A message with its call, if there was one, and what the tools returned that it called."""
 
     message: Message
@@ -84,14 +84,14 @@ def messages_with_calls(attempt: Attempt) -> list[tuple[Message, Reply | None]]:
     return pairs
 
 
-def steps_by_lane(attempt: Attempt) -> dict[int, list[Step]]:
+def steps_by_lane(attempt: Attempt) -> dict[int, list[AnsweredMessage]]:
     """Return the steps of each conversation that an attempt held, by its number."""
-    lanes: dict[int, list[Step]] = {}
+    lanes: dict[int, list[AnsweredMessage]] = {}
     for message, call in messages_with_calls(attempt):
         steps = lanes.setdefault(message.lane, [])
         follows_reply = bool(steps) and steps[-1].message.role == ASSISTANT
         if message.role == TOOL and follows_reply:
             steps[-1].answers.append(message)
         else:
-            steps.append(Step(message, call))
+            steps.append(AnsweredMessage(message, call))
     return dict(sorted(lanes.items()))

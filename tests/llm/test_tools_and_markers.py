@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from llm.chat import TRAITS, Message, Reminder, ToolCall, Traits, request_sha256
+from llm.chat import Message, Reminder, ToolCall, Traits, request_sha256
 from llm.client import LiteLLMModel, RetryPolicy, continuation, messages_as_sent
 from llm.gate import OpenGate
 from llm.registry import map_entry
 from llm.settings import ModelSettings
+from runs.records import Attempt
 from tests.support.provider import Answer, Provider
 
 TOOL = {
@@ -292,5 +293,6 @@ def test_the_map_or_a_rule_says_whether_a_model_takes_images(
     assert model(
         provider, "openai/own", settings=ModelSettings(images=True)
     ).traits.images
-    assert "images" not in TRAITS.dump_python(Traits())
-    assert TRAITS.dump_python(Traits(images=True))["images"] is True
+    blind, seeing = Attempt(traits=Traits()), Attempt(traits=Traits(images=True))
+    assert "images" not in blind.as_json()["traits"]
+    assert seeing.as_json()["traits"]["images"] is True

@@ -17,7 +17,7 @@ from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
 from reports.cli.options import ReportOptions
 from reports.selecting import candidates_of, select_command
-from reports.verification.verify import verify_command
+from reports.verify import verify_command
 from tests.support.runs import config, options
 
 NAME = "demo__textkit-1"

@@ -11,7 +11,7 @@ from bench.config import RunConfig, SelectionRule
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
 from reports.cli.options import ReportOptions
-from reports.verification.verify import verify_command
+from reports.verify import verify_command
 from runs.modelsource import read_recording, recorded_calls
 from runs.records import Attempt
 from tests.support.provider import Answer, Provider

@@ -108,7 +108,7 @@ def _faults(
 ) -> Iterator[str]:
     if damaged:
         shown = some(
-            [f"{one_line(e.path.name)} {one_line(e.words)}" for e in damaged], _SHOWN
+            [f"{one_line(e.path.name)} {one_line(e.problem)}" for e in damaged], _SHOWN
         )
         yield f"{counted(len(damaged), 'file')} cannot be used ({shown})"
     done = {place.name.removesuffix(EVALUATED) for place in path.glob(f"*{EVALUATED}")}

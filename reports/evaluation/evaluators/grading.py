@@ -101,11 +101,6 @@ def saved(output: str, token: str) -> str:
     return f"{_HEAD}{token}\n{_marked(output)}"
 
 
-def is_saved(log: str) -> bool:
-    """Return whether ``saved`` made ``log``."""
-    return log.startswith(_HEAD)
-
-
 def grade_output(task: EvaluationTask, output: str, token: str) -> Verdict:
     """Return the verdict on the output of a local evaluation."""
     log = saved(output, token)

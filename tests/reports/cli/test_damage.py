@@ -416,10 +416,8 @@ def test_a_damaged_ledger_is_used_without_the_line(run: Path, cache: Path) -> No
     )
     code, said = verify(run, cache)
     assert code == 1
-    assert [line.split(": ")[:2] for line in said[:2]] == [
-        ["predictions/r/ledger.jsonl", "line 1"],
-        ["predictions/r/ledger.jsonl", "line 3"],
-    ]
+    named = [line for line in said if line.startswith("predictions/r/ledger.jsonl: ")]
+    assert [line.split(": ")[1] for line in named] == ["line 1"]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reports.data.verdicts import VerdictStatus
-from reports.evaluation.evaluators.grading import grade_output, is_saved
+from reports.evaluation.evaluators.grading import grade_output
 from tests.support.evaluated import PRINTED, TESTS, TEXTKIT, junit_report, rows, task
 
 
@@ -22,7 +22,7 @@ from tests.support.evaluated import PRINTED, TESTS, TEXTKIT, junit_report, rows,
 )
 def test_a_pass_needs_its_line_and_pytests_report(output: str, resolved: bool) -> None:
     verdict = grade_output(task(TEXTKIT), output, "TOKEN")
-    assert is_saved(verdict.log)
+    assert verdict.log.startswith("swe-retry-harness: ")
     assert output in verdict.log
     assert (verdict.status is VerdictStatus.RESOLVED) is resolved
 

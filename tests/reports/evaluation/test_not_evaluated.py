@@ -14,7 +14,7 @@ from environments.base import EnvironmentKind
 from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from reports.plots.style import new_figure, percent_axis
-from tests.reports.verification.test_verify import ONE, SIX
+from tests.reports.test_verify import ONE, SIX
 from tests.support import runs
 from tests.support.evaluated import report_options
 

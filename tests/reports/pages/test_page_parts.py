@@ -14,7 +14,7 @@ from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from reports.command_line import report_command
 from reports.pages.render import Renderer, highlighted, rendered_issue
-from tests.reports.verification.test_verify import ONE, SIX
+from tests.reports.test_verify import ONE, SIX
 from tests.support import runs
 from tests.support.evaluated import report_options
 from tests.support.pages import ATTACK

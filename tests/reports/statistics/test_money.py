@@ -17,7 +17,7 @@ from core.money import as_text
 from llm.prices import Price
 from reports.command_line import report_command
 from runs.options import Spending
-from tests.reports.verification.test_verify import verify
+from tests.reports.test_verify import verify
 from tests.support.evaluated import report_options
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, live, options

@@ -242,7 +242,6 @@ def test_a_tool_evaluates_a_run(
     monkeypatch.setitem(TOOLS, "standin", StandIn)
     tools = (*OFFICIAL_TOOLS, "standin")
     monkeypatch.setattr("reports.evaluation.evaluators.choice.OFFICIAL_TOOLS", tools)
-    monkeypatch.setattr("reports.verification.verify.OFFICIAL_TOOLS", tools)
     store = make_run(
         tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""}
     )

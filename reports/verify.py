@@ -1,0 +1,430 @@
+"""``report.py --verify``: what differs from the checksums and from what can be written again.
+
+Predictions and transcripts follow from trajectories, the ledger from journals, and the files of a
+report from all of them. Nothing is written, and no model, engine or registry is called.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bench.attempts import (
+    CandidateChoice,
+    choose_by_evidence,
+    explain_choice,
+    transcript,
+)
+from bench.instances.adapters.base import Row
+from core.errors import DamagedFileError, InfrastructureError, UserError
+from core.money import total
+from core.parsing.untrusted import Keys, key_path, read_object
+from core.plaintext import Say, counted, one_line
+from reports.cli.options import ReportOptions
+from reports.data.checksums import compare_checksums
+from reports.data.predictions import ALL_PREDS, Prediction, all_preds
+from reports.data.rundata import RunData, read_predictions, read_run
+from reports.data.verdicts import (
+    BY_SWEBENCH,
+    FIX,
+    Verdict,
+    eval_log,
+    eval_report,
+    known_verdict,
+    leaderboard_lists,
+    presumed,
+    verdict_path,
+)
+from reports.evaluation.evaluators.swebench import tests_ended
+from reports.evaluation.requested import RequestedEvaluation
+from reports.statistics.collect import collect
+from reports.statsfile import stats_json, validity_of
+from runs.calls.journal import Journal, asked_and_ended, journals_of
+from runs.calls.ledger import REPLAYED, LedgerLine
+from runs.description import Run
+from runs.evidence import Evidence
+from runs.keys import RESULTS_FILE, STATS_FILE
+from runs.records import Attempt, InstanceResult, Values, flat_trajectory
+from runs.storage.store import RunStore
+from runs.storage.versions import HARNESS_VERSION
+
+Difference = tuple[Path, str]
+"""A file, and in words what differs there."""
+
+_LONGEST = 80
+_MISSING = object()
+_REWORDED = ("no test could speak", "no test could run")
+"""What reasons say in version 0.12, and now."""
+
+
+def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
+    """Verify each run, print a line for each file that differs, and return 1 if one does."""
+    count = 0
+    for folder in runs:
+        store = RunStore.of_folder(folder)
+        verification = Verification(store, options, say)
+        differences = verification.first_of_each_file()
+        for path, difference in differences.items():
+            name = path
+            if store.out in path.parents:
+                name = path.relative_to(store.out)
+            say(one_line(f"{name}: {difference}"))
+        result = "nothing differs"
+        if differences:
+            result = f"differences: {len(differences)}"
+        say(f"{store.folder}: {result}")
+        count += len(differences)
+    return int(count > 0)
+
+
+@dataclass
+class Verification:
+    """The comparison of one run with what follows from its files.
+
+    Attributes:
+        not_checked: names of values that only this version or that of the run has.
+    """
+
+    store: RunStore
+    options: ReportOptions
+    say: Say
+    not_checked: set[str] = field(default_factory=set)
+
+    @cached_property
+    def described(self) -> Run:
+        return self.store.read_run() or Run()
+
+    def first_of_each_file(self) -> dict[Path, str]:
+        """Return what differs; nothing else is compared once a file cannot be read."""
+        differences: dict[Path, str] = {}
+        try:
+            differences.update(compare_checksums(self.store))
+        except FileNotFoundError:
+            only = "only what can be derived is compared"
+            self.say(f"note: no report wrote checksums.txt: {only}")
+        except DamagedFileError as error:
+            differences[error.path] = error.problem
+        derived: dict[Path, str] = {}
+        try:
+            for path, difference in self.compare_derived():
+                derived.setdefault(path, difference)
+        except DamagedFileError as error:
+            derived[error.path] = error.problem
+        # What is derived says where in a file the difference is.
+        differences.update(derived)
+        return differences
+
+    def compare_derived(self) -> Iterator[Difference]:
+        damaged = False
+        for path in self.store.prediction_paths():
+            try:
+                yield from self.compare_instance(path)
+            except DamagedFileError as error:
+                damaged = True
+                yield error.path, error.problem
+        if damaged:
+            return
+        if self.not_checked:
+            version = self.described.versions.get("harness") or "unknown"
+            names = ", ".join(sorted(self.not_checked))
+            self.say(f"note: not checked, as version {version} differs in it: {names}")
+        run = read_run(self.store)
+        yield from compare_ledger(self.store, run)
+        yield from self.compare_report()
+
+    def compare_instance(self, path: Path) -> Iterator[Difference]:
+        name = path.stem
+        trajectory_path = self.store.trajectory(name)
+        prediction = self.store.raw_prediction(path)
+        result = self.store.read_trajectory(name)
+        if result is None:
+            if self.described.is_ours:
+                yield trajectory_path, "is missing"
+            return
+        label = prediction.get("model_name_or_path")
+        paid = (*result.attempts, *result.writers)
+        cost = total(attempt.cost for attempt in paid)
+        expected = result.but(model_name_or_path=str(label), cost=cost)
+        again = expected.prediction()
+        if result.versions is None:
+            # A combination numbers attempts again, and has the tries of its runs.
+            del again["tries"]
+        trajectory = flat_trajectory(read_object(trajectory_path, FIX))
+        yield from self.compare_values(trajectory_path, trajectory, result.trajectory())
+        yield from self.compare_values(path, prediction, again)
+        if result.versions is None:
+            return
+        yield from compare_choice(trajectory_path, trajectory, result)
+        page = self.store.transcript(name)
+        if not page.is_file():
+            yield page, "is missing"
+            return
+        yield from compare_text(page, transcript(expected))
+
+    def compare_values(
+        self, path: Path, recorded: Values, expected: Values
+    ) -> Iterator[Difference]:
+        """Compare the values of a file; another version may lack some, or have others."""
+        if self.described.versions.get("harness") != HARNESS_VERSION:
+            expected = common_part(expected, recorded, self.not_checked)
+            recorded = common_part(recorded, expected, self.not_checked)
+        difference = first_difference(recorded, expected)
+        if difference:
+            yield path, difference
+
+    def compare_report(self) -> Iterator[Difference]:
+        """Compare the files of a report, as far as there are any, with what it would write."""
+        store = self.store
+        predictions = read_predictions(store)
+        verdicts = {}
+        for prediction in predictions:
+            verdict = known_verdict(store, prediction) or presumed(prediction)
+            verdicts[prediction.instance_id] = verdict
+            yield from compare_verdict(store, prediction, verdict)
+        requested = RequestedEvaluation(store, self.options, self.described, self.say)
+        official_ids: Mapping[str, str] = {}
+        rows: Sequence[Row] = ()
+        with suppress(UserError, InfrastructureError):
+            official_ids = requested.dataset.official_ids
+            rows = requested.dataset.rows
+        preds = store.folder / ALL_PREDS
+        if preds.is_file():
+            yield from compare_text(preds, all_preds(predictions, official_ids))
+        results = leaderboard_lists(predictions, verdicts)
+        yield from compare_json(store.folder / RESULTS_FILE, results)
+        path = store.folder / STATS_FILE
+        if not path.is_file():
+            return
+        validity = validity_of(read_object(path, FIX))
+        statistics = []
+        # The report may not have had the rows.
+        for available in (rows, ()):
+            run = read_run(store, available)
+            split = requested.split_with(len(available))
+            stats = collect(run, split, validity)
+            statistics.append(stats_json(stats))
+        yield from compare_json(path, *statistics)
+
+
+def compare_choice(
+    path: Path, trajectory: Values, result: InstanceResult
+) -> Iterator[Difference]:
+    winner = trajectory.get("winner")
+    config = result.config or {}
+    choice = chosen_again(
+        result.attempts,
+        winner,
+        result.evidence,
+        require_tests=bool(config.get("require_tests")),
+    )
+    recorded = {
+        "winner": winner,
+        "status": str(result.status),
+        "reason": result.reason.replace(*_REWORDED),
+    }
+    again = {
+        "winner": choice.winner and choice.winner.attempt,
+        "status": str(choice.status),
+        "reason": choice.reason,
+    }
+    difference = first_difference(recorded, again)
+    if difference:
+        yield path, f"the choice from the recorded outcomes: {difference}"
+
+
+def chosen_again(
+    attempts: Sequence[Attempt],
+    winner: int | None,
+    evidence: Evidence | None,
+    *,
+    require_tests: bool,
+) -> CandidateChoice:
+    """Return the choice among ``attempts``, given the trajectory's ``winner``.
+
+    Files before 0.13 do not say of attempts with failed edits whether the patch applied; such a
+    candidate is excluded if that explains the winner.
+    """
+    candidates = list(attempts)
+    while True:
+        choice = choose_by_evidence(candidates, evidence, require_tests=require_tests)
+        best = choice.winner
+        if best is None or best.attempt == winner:
+            break
+        if "applies" in best.model_fields_set or best.edit_outcome is not False:
+            break
+        position = candidates.index(best)
+        candidates[position] = best.but(applies=False)
+    return explain_choice(choice, attempts)
+
+
+def compare_ledger(store: RunStore, run: RunData) -> Iterator[Difference]:
+    """Compare the ledger with the calls of trajectories and journals."""
+    path = store.ledger
+    if not path.is_file() and not run.described.is_ours:
+        return
+    for damage in run.damaged:
+        yield path, f"line {damage.number}: {damage.problem}"
+    by_call: dict[str, LedgerLine] = {}
+    for line in run.ledger:
+        by_call[line.call] = line
+        if line.instance_id not in run.selected:
+            yield path, f"has calls of {line.instance_id!a}, which is not in this run"
+    for problem in _unpaid_calls(run):
+        yield path, problem
+    for name in run.selected:
+        for expected in _journal_lines(store, name):
+            if by_call.get(expected.call) != expected:
+                yield path, f"the call {expected.call} is not that of the journal"
+
+
+def _unpaid_calls(run: RunData) -> Iterator[str]:
+    """Yield the attempts with calls that the ledger does not have.
+
+    The ledger may contain further calls, of attempts that were redone.
+    """
+    paid: Counter[tuple[object, ...]] = Counter()
+    for line in run.ledger:
+        if line.kind in ("answered", REPLAYED):
+            key = (line.instance_id, line.attempt, line.model, line.usage, line.cost)
+            paid[key] += 1
+    for instance in run.instances:
+        name = instance.instance_id
+        for attempt in instance.attempts:
+            number = attempt.attempt
+            calls: Counter[tuple[object, ...]] = Counter()
+            for call in attempt.calls or ():
+                key = (name, number, attempt.model, call.usage, call.cost)
+                calls[key] += 1
+            lacking = calls - paid
+            if lacking:
+                count = counted(lacking.total(), "call")
+                yield f"lacks {count} that attempt {number} of {name} has"
+
+
+def _journal_lines(store: RunStore, name: str) -> Iterator[LedgerLine]:
+    """Yield the lines that follow from the journals of an instance."""
+    for path in journals_of(store.journals, name):
+        entries = Journal(path).entries()
+        for start, end in asked_and_ended(entries):
+            if end is None:
+                continue
+            line = LedgerLine.of_call(name, start, end)
+            if line:
+                yield line
+
+
+def compare_verdict(
+    store: RunStore, prediction: Prediction, verdict: Verdict
+) -> Iterator[Difference]:
+    """Compare a verdict with the output and the report of its evaluator, if they were saved."""
+    path = verdict_path(store, prediction)
+    if not path.is_file() or not verdict.conclusive:
+        return
+    report_path = eval_report(store, prediction)
+    if report_path.is_file():
+        report = read_object(report_path, FIX).get(prediction.instance_id)
+        resolved = None
+        if isinstance(report, dict):
+            resolved = report.get("resolved")
+        if resolved is not verdict.resolved:
+            yield path, f"says {verdict.status.value}, but the report in logs/ does not"
+    log = eval_log(store, prediction)
+    if verdict.evaluator in BY_SWEBENCH and log.is_file():
+        output = log.read_text("utf-8", "replace")
+        if not tests_ended(output):
+            yield (
+                path,
+                "is conclusive, but the output in logs/ shows no end of the tests",
+            )
+
+
+def compare_json(path: Path, *expected: Values) -> Iterator[Difference]:
+    """Compare a file, if it is there, with the values that are valid for it."""
+    if not path.is_file():
+        return
+    recorded = read_object(path, "have report.py write it again")
+    differences = [first_difference(recorded, values) for values in expected]
+    if all(differences):
+        yield path, str(differences[0])
+
+
+def compare_text(path: Path, expected: str) -> Iterator[Difference]:
+    """Compare the lines of a file with the expected ones."""
+    # Texts are written with lone surrogates as escapes.
+    writable = expected.encode("utf-8", "backslashreplace").decode()
+    text = path.read_bytes().decode("utf-8", "replace")
+    recorded = dict(enumerate(text.split("\n"), 1))
+    lines = dict(enumerate(writable.split("\n"), 1))
+    for number in {**recorded, **lines}:
+        difference = first_difference(
+            recorded.get(number, _MISSING), lines.get(number, _MISSING)
+        )
+        if difference:
+            yield path, f"line {number}: {difference}"
+            return
+
+
+def common_part(value: Any, other: Any, left_out: set[str]) -> Any:  # noqa: ANN401
+    """Return ``value`` without the keys that ``other`` lacks, which are added to ``left_out``."""
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        common = {}
+        for key, part in value.items():
+            if key in other:
+                common[key] = common_part(part, other[key], left_out)
+            else:
+                left_out.add(key)
+        return common
+    if isinstance(value, list) and isinstance(other, list):
+        parts = []
+        for number, part in enumerate(value):
+            counterpart = other[number] if number < len(other) else None
+            parts.append(common_part(part, counterpart, left_out))
+        return parts
+    return value
+
+
+def first_difference(recorded: Any, expected: Any, keys: Keys = ()) -> str | None:  # noqa: ANN401
+    """Return the first place where ``recorded`` is not ``expected``; None if nowhere."""
+    if isinstance(recorded, list) and isinstance(expected, list):
+        recorded = dict(enumerate(recorded))
+        expected = dict(enumerate(expected))
+    if isinstance(recorded, Mapping) and isinstance(expected, Mapping):
+        for key in {**expected, **recorded}:
+            difference = first_difference(
+                recorded.get(key, _MISSING),
+                expected.get(key, _MISSING),
+                (*keys, key),
+            )
+            if difference:
+                return difference
+        return None
+    same_type = isinstance(recorded, bool) is isinstance(expected, bool)
+    if recorded == expected and same_type:
+        return None
+    value = _excerpt(recorded, expected)
+    return f"{key_path(keys) or 'it'} is {value}, but should be {_excerpt(expected, recorded)}"
+
+
+def _excerpt(value: object, other: object) -> str:
+    """Return ``value`` on one line; of long texts the part around the first difference."""
+    if value is _MISSING:
+        return "missing"
+    text = json.dumps(value, default=str)
+    if len(text) <= _LONGEST:
+        return text
+    other_text = json.dumps(other, default=str)
+    start = 0
+    for character, counterpart in zip(text, other_text, strict=False):
+        if character != counterpart:
+            break
+        start += 1
+    start = max(0, min(start, len(text) - 1) - _LONGEST // 4)
+    prefix = "…" if start else ""
+    end = start + _LONGEST
+    return f"{prefix}{text[start:end]}…"
