@@ -139,8 +139,8 @@ class CommandAgent:
         task.transcript.messages.append(message)
         with scratch_folder(task) as folder:
             ended = self.run_command(task, folder, self.placeholders(task, folder))
-            spent = read_spent(folder / _RESULT)
-        notes = "; ".join(filter(None, (ended.problem, spent.note)))
+            spent, note = read_spent(folder / _RESULT)
+        notes = "; ".join(filter(None, (ended.problem, note)))
         ended.log(task, notes)
         task.transcript.messages.append(Message("assistant", ended.output))
         reply = Reply(
@@ -277,44 +277,40 @@ class _Tokens(BaseModel):
     cached: _Count = 0
 
 
-class _ResultFile(BaseModel):
-    """The content of ``{result_file}``; other keys are left to the agent."""
+class Spent(BaseModel):
+    """The content of ``{result_file}``; other keys are left to the agent.
+
+    Attributes:
+        cost: dollars; None where they are unknown.
+    """
 
     cost: Annotated[Decimal, BeforeValidator(_cost)] | None = None
     tokens: _Tokens | None = None
 
-
-@dataclass(frozen=True)
-class Spent:
-    """Dollars and tokens, None where unknown; ``note`` says what is wrong with the file."""
-
-    cost: Decimal | None = None
-    usage: Usage | None = None
-    note: str = ""
+    @property
+    def usage(self) -> Usage | None:
+        if self.tokens is None:
+            return None
+        return Usage(self.tokens.prompt, self.tokens.completion, self.tokens.cached)
 
 
-def read_spent(path: Path) -> Spent:
+def read_spent(path: Path) -> tuple[Spent, str]:
     """Return the content of ``path``: ``{"cost": dollars, "tokens": {"prompt": n, …}}``.
 
-    A missing file is not an error; an unreadable file gives a note.
+    A missing file is not an error; for an unreadable file a note says what is wrong with it.
     """
     if path.is_symlink() or not path.exists():
-        return Spent()
+        return Spent(), ""
     try:
         raw = object_of(read_bytes(path, _MAX_RESULT_BYTES))
-        file = _ResultFile.model_validate(raw)
+        return Spent.model_validate(raw), ""
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"].removeprefix("Value error, ")
         problem = f"`{key_path(first['loc'])}`: {message}"
     except (OSError, DamagedError) as error:
         problem = str(error)
-    else:
-        usage = None
-        if file.tokens:
-            tokens = file.tokens
-            usage = Usage(tokens.prompt, tokens.completion, tokens.cached)
-        return Spent(file.cost, usage)
-    return Spent(
-        note=f"the agent's result file is wrong, so its cost is unknown: {problem}"
+    return (
+        Spent(),
+        f"the agent's result file is wrong, so its cost is unknown: {problem}",
     )

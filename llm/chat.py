@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -94,6 +94,12 @@ class Message:
     lane: Annotated[Whole, IfAny] = 0
     reasoning: Annotated[AnyText, IfAny] = ""
 
+    @property
+    def with_calls(self) -> str:
+        """The content, and a line for each call of a tool."""
+        calls = [f"{call.name}({call.arguments})" for call in self.tool_calls]
+        return "\n".join(filter(None, [self.content, *calls]))
+
 
 Request = Sequence[Message] | str
 """What a model is asked: a conversation, or a text to continue (a plain-text completion)."""
@@ -108,6 +114,16 @@ class Usage:
     prompt_tokens: Whole | None = None
     completion_tokens: Whole | None = None
     cached_tokens: Whole | None = None
+
+    @classmethod
+    def known_sum(cls, usages: Iterable[Usage | None]) -> Usage:
+        """Return the sums of what is known."""
+        reported = [usage for usage in usages if usage is not None]
+        return cls(
+            sum(usage.prompt_tokens or 0 for usage in reported),
+            sum(usage.completion_tokens or 0 for usage in reported),
+            sum(usage.cached_tokens or 0 for usage in reported),
+        )
 
 
 @dataclass(frozen=True)

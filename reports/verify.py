@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from core.parsing.untrusted import Keys, key_path, read_object
 from core.plaintext import Say, counted, one_line
 from reports.cli.options import ReportOptions
 from reports.data.checksums import compare_checksums
+from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds
 from reports.data.rundata import RunData, read_predictions, read_run
 from reports.data.verdicts import (
@@ -171,10 +173,10 @@ class Verification:
         self, path: Path, recorded: Values, expected: Values
     ) -> Iterator[Difference]:
         """Compare the values of a file; another version may lack some, or have others."""
+        left_out = None
         if self.described.versions.get("harness") != HARNESS_VERSION:
-            expected = common_part(expected, recorded, self.not_checked)
-            recorded = common_part(recorded, expected, self.not_checked)
-        difference = first_difference(recorded, expected)
+            left_out = self.not_checked
+        difference = first_difference(recorded, expected, left_out=left_out)
         if difference:
             yield path, difference
 
@@ -328,11 +330,8 @@ def compare_verdict(
         return
     report_path = eval_report(store, prediction)
     if report_path.is_file():
-        report = read_object(report_path, FIX).get(prediction.instance_id)
-        resolved = None
-        if isinstance(report, dict):
-            resolved = report.get("resolved")
-        if resolved is not verdict.resolved:
+        report = mapping(read_object(report_path, FIX).get(prediction.instance_id))
+        if report.get("resolved") is not verdict.resolved:
             yield path, f"says {verdict.status.value}, but the report in logs/ does not"
     log = eval_log(store, prediction)
     if verdict.evaluator in BY_SWEBENCH and log.is_file():
@@ -370,45 +369,37 @@ def compare_text(path: Path, expected: str) -> Iterator[Difference]:
             return
 
 
-def common_part(value: Any, other: Any, left_out: set[str]) -> Any:  # noqa: ANN401
-    """Return ``value`` without the keys that ``other`` lacks, which are added to ``left_out``."""
-    if isinstance(value, Mapping) and isinstance(other, Mapping):
-        common = {}
-        for key, part in value.items():
-            if key in other:
-                common[key] = common_part(part, other[key], left_out)
+def first_difference(
+    recorded: Any,  # noqa: ANN401 - any JSON value
+    expected: Any,  # noqa: ANN401
+    keys: Keys = (),
+    left_out: set[str] | None = None,
+) -> str | None:
+    """Return the first place where ``recorded`` is not ``expected``; None if nowhere.
+
+    With ``left_out``, keys that only one of both has are added to it instead.
+    """
+    pairs: dict[str | int, tuple[Any, Any]] = {}
+    if isinstance(recorded, list) and isinstance(expected, list):
+        pairs.update(enumerate(zip_longest(recorded, expected, fillvalue=_MISSING)))
+    elif isinstance(recorded, Mapping) and isinstance(expected, Mapping):
+        for key in {**expected, **recorded}:
+            in_both = key in recorded and key in expected
+            if in_both or left_out is None:
+                values = (recorded.get(key, _MISSING), expected.get(key, _MISSING))
+                pairs[key] = values
             else:
                 left_out.add(key)
-        return common
-    if isinstance(value, list) and isinstance(other, list):
-        parts = []
-        for number, part in enumerate(value):
-            counterpart = other[number] if number < len(other) else None
-            parts.append(common_part(part, counterpart, left_out))
-        return parts
-    return value
-
-
-def first_difference(recorded: Any, expected: Any, keys: Keys = ()) -> str | None:  # noqa: ANN401
-    """Return the first place where ``recorded`` is not ``expected``; None if nowhere."""
-    if isinstance(recorded, list) and isinstance(expected, list):
-        recorded = dict(enumerate(recorded))
-        expected = dict(enumerate(expected))
-    if isinstance(recorded, Mapping) and isinstance(expected, Mapping):
-        for key in {**expected, **recorded}:
-            difference = first_difference(
-                recorded.get(key, _MISSING),
-                expected.get(key, _MISSING),
-                (*keys, key),
-            )
-            if difference:
-                return difference
-        return None
-    same_type = isinstance(recorded, bool) is isinstance(expected, bool)
-    if recorded == expected and same_type:
-        return None
-    value = _excerpt(recorded, expected)
-    return f"{key_path(keys) or 'it'} is {value}, but should be {_excerpt(expected, recorded)}"
+    elif recorded != expected or isinstance(recorded, bool) != isinstance(
+        expected, bool
+    ):
+        value, other = _excerpt(recorded, expected), _excerpt(expected, recorded)
+        return f"{key_path(keys) or 'it'} is {value}, but should be {other}"
+    for key, pair in pairs.items():
+        difference = first_difference(*pair, (*keys, key), left_out)
+        if difference:
+            return difference
+    return None
 
 
 def _excerpt(value: object, other: object) -> str:

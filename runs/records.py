@@ -433,6 +433,20 @@ IN_PREDICTIONS = frozenset(
 """The values of an instance that are read from its prediction, beside those of its attempts."""
 
 
+_IN_TRAJECTORIES = (
+    "instance_id",
+    "title",
+    "status",
+    "reason",
+    "winner",
+    "attempts",
+    "writers",
+    "config",
+    "versions",
+    "evidence",
+)
+
+
 class _ResultShape(BaseModel):
     model_patch: Patch = ""
 
@@ -643,23 +657,12 @@ class InstanceResult(Recorded):
 
     def trajectory(self) -> Values:
         """Return the trajectory in the layout of docs/trajectory.md."""
-        own = self.as_json()
-        winner = self.winner
-        trajectory = {
-            "instance_id": self.instance_id,
-            "title": own["title"],
-            "status": own["status"],
-            "reason": self.reason,
-            "winner": winner and winner.attempt,
-            "attempts": own["attempts"],
-            "writers": own.get("writers"),
-            "config": own["config"],
-            "versions": own["versions"],
-            "evidence": own["evidence"],
-        }
-        for name in ("title", "writers", "config", "versions", "evidence"):
-            if trajectory[name] is None:
-                del trajectory[name]
+        values = self.as_json()
+        values["winner"] = self.winner and self.winner.attempt
+        trajectory = {}
+        for name in _IN_TRAJECTORIES:
+            if name == "winner" or values.get(name) is not None:
+                trajectory[name] = values[name]
         if self.chosen and self.chosen.origin:
             trajectory["origin"] = self.chosen.origin.as_json()
         return trajectory

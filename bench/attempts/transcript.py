@@ -147,7 +147,8 @@ def _attempt(
             heading += f", conversation {message.lane + 1}"
         yield f"{heading}\n"
         reference = f"attempt {number}, message {position}"
-        yield message_block(message.content, reference, seen)
+        text = message.with_calls if attempt.imported else message.content
+        yield message_block(text, reference, seen)
     if attempt.error:
         yield f"### ERROR\n\n{fenced(attempt.error, 'text')}"
     yield "### PATCH\n"

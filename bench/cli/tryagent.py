@@ -24,6 +24,7 @@ from core.money import in_words, total
 from core.plaintext import Say
 from core.processes import remove_tree
 from environments.local.agentsandbox import make_agent
+from llm.chat import Usage
 from llm.gate import OpenGate
 from runs.checks import check_models
 from runs.modelsource import LiveModels
@@ -78,17 +79,16 @@ def _lines(
     config: RunConfig, work: AgentResult, task: Task, seconds: float, patch: str
 ) -> Iterator[str]:
     replies = task.transcript.calls
-    usages = [reply.usage for reply in replies if reply.usage]
+    usage = Usage.known_sum(reply.usage for reply in replies)
+    tokens = "unknown"
+    if any(reply.usage for reply in replies):
+        tokens = f"{usage.prompt_tokens:,} in, {usage.completion_tokens:,} out"
     yield f"agent     {config.agent}"
     yield f"instance  {_INSTANCE}"
     yield f"ended     {work.error or ('exit code 0' if config.outside_agent else 'normally')}"
     yield f"time      {seconds:.1f} s"
     yield f"cost      {in_words(total(reply.cost for reply in replies))}"
-    into, out = (
-        sum(u.prompt_tokens or 0 for u in usages),
-        sum(u.completion_tokens or 0 for u in usages),
-    )
-    yield f"tokens    {f'{into:,} in, {out:,} out' if usages else 'unknown'}"
+    yield f"tokens    {tokens}"
     for message in task.transcript.messages[1:]:
         yield f"\n--- {message.role} ---\n{message.content.rstrip()}"
     yield f"\n--- the predicted patch ---\n{patch.rstrip() or 'none: no change is left'}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import NamedTuple
 
 from bench.attempts import rank
 from core.atomic import write_bytes_atomic
@@ -37,30 +36,27 @@ _NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 
 
 @dataclass(frozen=True)
-class NumberShift:
-    """What is added to a run's attempt numbers, and to the tries of each model.
+class SourceRun:
+    """One of the combined runs, with a unique name.
 
-    It is the sum over earlier runs of their largest number on an instance.
+    Attributes:
+        attempts: the sum over earlier runs of their largest number of an attempt; its numbers
+            begin after it.
+        tries: the same of the tries of each model.
     """
-
-    attempts: int = 0
-    tries: Mapping[str, int] = field(default_factory=dict)
-
-    def of(self, attempt: Attempt, source: str) -> Attempt:
-        return attempt.but(
-            attempt=self.attempts + attempt.attempt,
-            try_=self.tries.get(attempt.label, 0) + attempt.try_,
-            origin=Origin(run=source, attempt=attempt.attempt),
-        )
-
-
-class SourceRun(NamedTuple):
-    """One of the combined runs, with a unique name."""
 
     name: str
     store: RunStore
     run: RunData
-    shift: NumberShift
+    attempts: int
+    tries: Mapping[str, int]
+
+    def renumber(self, attempt: Attempt) -> Attempt:
+        return attempt.but(
+            attempt=self.attempts + attempt.attempt,
+            try_=self.tries.get(attempt.label, 0) + attempt.try_,
+            origin=Origin(run=self.name, attempt=attempt.attempt),
+        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class Offer:
         source = self.source
         path = source.store.prediction(self.instance.instance_id)
         instance = read_instance(source.store, path, source.run.models)
-        return [source.shift.of(one, source.name) for one in instance.attempts]
+        return list(map(source.renumber, instance.attempts))
 
 
 def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
@@ -91,9 +87,7 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
     For each instance it holds the first plausible prediction in the order of runs, else the least
     bad of all. Verdicts on the chosen patches are copied. An empty ``name`` joins the runs' names.
     """
-    runs = [read_run(store) for store in stores]
-    parts = zip(labels(stores), stores, runs, _shifts(runs), strict=True)
-    sources = [SourceRun(*each) for each in parts]
+    sources = _sources(stores)
     target = RunStore(stores[0].out, name or "+".join(store.run for store in stores))
     described = _described(target, sources)
     _check(target, described)
@@ -121,11 +115,9 @@ def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
         known = known_verdict(target, other)
         if known and known.official:
             continue
-        paths = (
-            p
-            for s in stores
-            for p in (verdict_path(s, other), s.verdict(other.instance_id))
-        )
+        paths = []
+        for store in stores:
+            paths += [verdict_path(store, other), store.verdict(other.instance_id)]
         for verdict in filter(None, map(read_verdict, paths)):
             if verdict.patch_sha256 == other.patch_sha256:
                 # Only verdicts on predictions list the excluded files.
@@ -144,15 +136,19 @@ def labels(stores: Sequence[RunStore]) -> tuple[str, ...]:
     )
 
 
-def _shifts(runs: Sequence[RunData]) -> Iterator[NumberShift]:
-    shift = NumberShift()
-    for run in runs:
-        yield shift
-        tries: Counter[str] = Counter()
+def _sources(stores: Sequence[RunStore]) -> list[SourceRun]:
+    sources = []
+    attempts = 0
+    tries: Counter[str] = Counter()
+    for name, store in zip(labels(stores), stores, strict=True):
+        run = read_run(store)
+        sources.append(SourceRun(name, store, run, attempts, tries))
+        most: Counter[str] = Counter()
         for attempt in run.attempts:
-            tries[attempt.label] = max(tries[attempt.label], attempt.try_)
-        most = max((attempt.attempt for attempt in run.attempts), default=0)
-        shift = NumberShift(shift.attempts + most, Counter(shift.tries) + tries)
+            most[attempt.label] = max(most[attempt.label], attempt.try_)
+        attempts += max((attempt.attempt for attempt in run.attempts), default=0)
+        tries = tries + most
+    return sources
 
 
 def _described(target: RunStore, sources: Sequence[SourceRun]) -> Run:
@@ -167,17 +163,17 @@ def _described(target: RunStore, sources: Sequence[SourceRun]) -> Run:
         )
     combined = []
     selected: set[str] = set()
-    for name, store, run, _ in sources:
-        described = run.described.as_json()
+    for source in sources:
+        described = source.run.described.as_json()
         described.pop("selected", None)
-        source = CombinedRun(
-            name=name,
-            folder=str(store.folder),
-            model_name_or_path=run.model_name_or_path,
+        part = CombinedRun(
+            name=source.name,
+            folder=str(source.store.folder),
+            model_name_or_path=source.run.model_name_or_path,
             described=Run.model_validate(described),
         )
-        combined.append(source)
-        selected |= set(run.selected)
+        combined.append(part)
+        selected |= set(source.run.selected)
     return Run(
         run=target.run,
         model_name_or_path="--".join(["combined", *(slugs or [target.run])]),
@@ -225,7 +221,7 @@ def _combined(offers: Sequence[Offer], label: str) -> InstanceData:
         model_patch=instance.model_patch,
         status=instance.status,
         reason=_reason(chosen, offers),
-        attempt=chosen.source.shift.attempts + instance.attempt,
+        attempt=chosen.source.attempts + instance.attempt,
         tries=tries,
         cost=total(offer.instance.cost for offer in offers),
         attempts=tuple(attempts),
@@ -267,7 +263,7 @@ def _write_ledger(target: RunStore, sources: Sequence[SourceRun]) -> None:
             line,
             call=f"{s.name}:{line.call}",
             # Numbers below 1 are of models that wrote scripts, not of attempts.
-            attempt=line.attempt + (s.shift.attempts if line.attempt > 0 else 0),
+            attempt=line.attempt + (s.attempts if line.attempt > 0 else 0),
         )
         for s in sources
         for line in s.run.ledger

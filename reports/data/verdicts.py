@@ -133,14 +133,6 @@ class Verdict(Recorded):
             return None
         return self.resolved
 
-    def on(self, prediction: Prediction, facts: Mapping[str, Any]) -> Verdict:
-        """Return it as the file of ``prediction`` has it; ``facts`` are those of ``facts_of``."""
-        return self.but(
-            patch_sha256=prediction.patch_sha256,
-            dropped_files=prediction.dropped,
-            **facts,
-        )
-
     def write(self, path: Path) -> None:
         write_json_atomic(path, self.as_json())
 
@@ -152,8 +144,18 @@ def save_verdict(
     evaluation: Evaluation | None,
 ) -> None:
     """Write a verdict, and its log and report under ``logs/<run>/``."""
-    facts = facts_of(evaluation) if evaluation else {}
-    verdict.on(prediction, facts).write(verdict_path(store, prediction))
+    saved = verdict.but(
+        patch_sha256=prediction.patch_sha256, dropped_files=prediction.dropped
+    )
+    if evaluation:
+        created = str(evaluation.row.get("created_at") or "")
+        has_year = re.match(r"\d{4}", created, re.ASCII)
+        saved = saved.but(
+            gold_files=patch_paths(evaluation.patch),
+            repo=evaluation.row.get("repo"),
+            created_at=created if has_year else "",
+        )
+    saved.write(verdict_path(store, prediction))
     # Files of an earlier patch must not be taken for those of this patch.
     log, report = eval_log(store, prediction), eval_report(store, prediction)
     log.unlink(missing_ok=True)
@@ -162,15 +164,6 @@ def save_verdict(
         write_text_atomic(log, verdict.log)
     if verdict.report is not None:
         write_json_atomic(report, verdict.report)
-
-
-def facts_of(evaluation: Evaluation) -> dict[str, Any]:
-    created = str(evaluation.row.get("created_at") or "")
-    return {
-        "gold_files": patch_paths(evaluation.patch),
-        "repo": evaluation.row.get("repo"),
-        "created_at": created if re.match(r"\d{4}", created, re.ASCII) else "",
-    }
 
 
 def verdict_path(store: RunStore, prediction: Prediction) -> Path:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from bench.attempts import SeenTexts, fenced, message_block, patch_block
+from bench.attempts import transcript
 from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.hashing import sha256_of
-from core.money import in_words
 from core.plaintext import Say, counted, one_line
 from reports.data.rundata import InstanceData
 from reports.foreign.files import RunFiles
@@ -30,21 +27,15 @@ _UNSAFE = re.compile(r"[^\w.+-]+")
 def import_run(path: Path, out: Path, name: str, say: Say) -> RunStore:
     """Write the run at ``path`` below ``out`` unless it is there already, and return its store."""
     path = path.expanduser().resolve()
-    shown = name or _UNSAFE.sub("-", path.name.partition(".")[0] or path.name).strip(
-        "-.+"
-    )
-    store = RunStore(out, shown or "imported")
-    described: Mapping[str, Any] = {}
-    if store.folder.exists():
-        described = (store.read_run() or Run()).imported or {}
+    stem = path.name.partition(".")[0] or path.name
+    safe_name = _UNSAFE.sub("-", stem).strip("-.+")
+    store = RunStore(out, name or safe_name or "imported")
+    recorded = (store.read_run() or Run()).imported or {}
+    same_path = recorded.get("path") == str(path)
     print_ = fingerprint(path)
-    if described.get("path") == str(path) and described.get("fingerprint") == print_:
+    if same_path and recorded.get("fingerprint") == print_:
         return store
-    if (
-        store.folder.exists()
-        and any(store.folder.iterdir())
-        and described.get("path") != str(path)
-    ):
+    if store.folder.exists() and any(store.folder.iterdir()) and not same_path:
         raise UserError(
             f"{store.folder} exists and is not the import of {path}; pass --name NAME"
         )
@@ -57,15 +48,12 @@ def import_run(path: Path, out: Path, name: str, say: Say) -> RunStore:
 
 def fingerprint(path: Path) -> str:
     """Return a hash of the names, sizes and times of the files below ``path``."""
-    found = [
-        (
-            str(p.relative_to(path)) if path.is_dir() else p.name,
-            p.stat().st_size,
-            p.stat().st_mtime_ns,
-        )
-        for p in RunFiles.below(path).paths
-    ]
-    return sha256_of(json.dumps(found))
+    files = []
+    for file in RunFiles.below(path).paths:
+        name = str(file.relative_to(path)) if path.is_dir() else file.name
+        status = file.stat()
+        files.append((name, status.st_size, status.st_mtime_ns))
+    return sha256_of(json.dumps(files))
 
 
 def _write(store: RunStore, run: AnyRun, print_: str) -> int:
@@ -133,24 +121,4 @@ def _save_conversation(store: RunStore, result: InstanceData) -> None:
         store.transcript(name).unlink(missing_ok=True)
         return
     write_json_atomic(store.trajectory(name), store.redact.of(result.trajectory()))
-    attempts = counted(len(result.attempts), "attempt")
-    lines = [f"# {name}\n", f"- choice: {result.reason}"]
-    lines.append(f"- {attempts}, cost: {in_words(result.cost)}")
-    seen = SeenTexts()
-    for attempt in result.attempts:
-        lines += _transcript(attempt, seen)
-    write_text_atomic(store.transcript(name), store.redact("\n".join(lines) + "\n"))
-
-
-def _transcript(attempt: Attempt, seen: SeenTexts) -> Iterator[str]:
-    model, number = one_line(attempt.model or UNKNOWN), attempt.attempt
-    yield f"\n## Attempt {number}: {model}, {attempt.status}\n"
-    for position, message in enumerate(attempt.messages or (), 1):
-        calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
-        text = "\n".join(filter(None, [message.content, *calls]))
-        yield f"### {position}. {one_line(message.role).upper()}\n"
-        yield message_block(text, f"attempt {number}, message {position}", seen)
-    if attempt.error:
-        yield f"### ERROR\n\n{fenced(attempt.error, 'text')}"
-    yield "### PATCH\n"
-    yield patch_block(attempt.model_patch) if attempt.patch_known else "Unknown.\n"
+    write_text_atomic(store.transcript(name), store.redact(transcript(result)))

@@ -54,8 +54,7 @@ def _messages(
     attempt: int, messages: Iterable[Message], seen: dict[str, MessageView]
 ) -> Iterator[MessageView]:
     for number, message in enumerate(messages, 1):
-        calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
-        content = "\n".join(part for part in (message.content, *calls) if part)
+        content = message.with_calls
         role = message.role or "unknown"
         if message.lane:
             role += f", conversation {message.lane + 1}"

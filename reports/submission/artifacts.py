@@ -10,11 +10,11 @@ from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from bench.repos.patches import applies_to
 from core.git import GitError
-from core.parsing.untrusted import read_object
 from reports.data.predictions import ALL_PREDS
-from reports.submission.hidden import base_lookup, hidden_of, traces, trajectory_of_json
+from reports.submission.hidden import base_lookup, hidden_of, texts_of, traces
 from reports.submission.package import PackageFolder, fault_line
 from runs.patches import is_excluded, split_patch
+from runs.storage.store import read_trajectory_file
 
 Halves = Mapping[str, tuple[Instance, Evaluation]]
 PackagePredictions = Sequence[Mapping[str, str]]
@@ -91,7 +91,7 @@ def check_trajectories(
     for line in lines:
         path = package.trajectories / f"{line['instance_id']}.json"
         instance, evaluation = halves[line["instance_id"]]
-        trajectory = trajectory_of_json(read_object(path, "redo the instance"))
+        trajectory = texts_of(read_trajectory_file(path, instance.instance_id))
         fields = hidden_of(instance, evaluation)
         base = base_lookup(instance, mirrors)
         for what, example in traces(trajectory, fields, line["model_patch"], base):

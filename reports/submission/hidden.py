@@ -8,32 +8,22 @@ base commit. Without a mirror to look that up, more than half of a field's lines
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from agent.named import is_outside
 from bench.instances.dataset import BUNDLED
 from bench.instances.instance import Evaluation, Instance
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
-
-_WRITTEN = ("calls", "evidence", "model_patch", "patch")
-
-
-@dataclass(frozen=True)
-class Said:
-    text: str
-    by_model: bool
+from runs.records import InstanceResult
 
 
 @dataclass(frozen=True)
 class Conversation:
     """The messages of a conversation in their order."""
 
-    said: tuple[Said, ...]
+    texts: tuple[tuple[str, bool], ...]  # and whether the model wrote them
     # The model's messages contain all of its edits, as in this harness's edit formats.
     literal: bool
     # It came after attempts, and shows what they wrote: the writers of scripts see candidates.
@@ -45,13 +35,13 @@ class Conversation:
         If edits are not literal, a line of the model's own ``patch`` may be shown to it, for
         example by ``cat``, after its first message.
         """
-        first = next((n for n, said in enumerate(self.said) if line in said.text), None)
-        if first is None or self.said[first].by_model:
-            return False
-        after_reply = (
-            len(list(takewhile(lambda said: not said.by_model, self.said))) < first
-        )
-        return self.literal or not after_reply or line not in patch
+        after_reply = False
+        for text, by_model in self.texts:
+            if line in text:
+                own = after_reply and line in patch and not self.literal
+                return not by_model and not own
+            after_reply = after_reply or by_model
+        return False
 
 
 @dataclass(frozen=True)
@@ -68,55 +58,39 @@ class TrajectoryTexts:
         return line in self.rest and line not in self.written and line not in patch
 
 
-def trajectory_of_json(data: object) -> TrajectoryTexts:
-    """Return the content of a JSON trajectory; lists of messages with roles are conversations."""
-    conversations: list[Conversation] = []
-    written: list[str] = []
-    rest: list[str] = []
-    for value, literal, by_model, later in _parts(data):
-        if isinstance(value, str):
-            (written if by_model else rest).append(value)
-        else:
-            said = (
-                Said("\n".join(_texts_in(m)), m["role"] == "assistant") for m in value
-            )
-            conversations.append(Conversation(tuple(said), literal, later))
-    written += [s.text for c in conversations for s in c.said if s.by_model]
+def texts_of(result: InstanceResult) -> TrajectoryTexts:
+    """Return all texts of a trajectory."""
+    conversations = []
+    attempts = []
+    for attempt in (*result.attempts, *result.writers):
+        messages = []
+        for message in attempt.messages or ():
+            text = "\n".join(_texts_in(asdict(message)))
+            messages.append((text, message.role == "assistant"))
+        later = attempt in result.writers
+        conversations.append(Conversation(tuple(messages), attempt.is_ours, later))
+        attempts.append(attempt.but(messages=None, calls=None, model_patch=""))
+    written = [attempt.model_patch for attempt in result.attempts]
+    for conversation in conversations:
+        written += [text for text, by_model in conversation.texts if by_model]
+    written += _texts_in([attempt.as_json()["calls"] for attempt in result.attempts])
+    others = result.but(attempts=attempts, writers=(), evidence=None)
+    if result.evidence:
+        written += _texts_in(result.evidence.model_dump(mode="json"))
+    rest = _texts_in(others.trajectory())
     return TrajectoryTexts(tuple(conversations), "\n".join(written), "\n".join(rest))
-
-
-def _parts(data: object) -> Iterator[tuple[Any, bool, bool, bool]]:
-    waiting: list[tuple[Any, bool, bool, bool]] = [(data, False, False, False)]
-    while waiting:
-        value, literal, by_model, later = waiting.pop()
-        messages = isinstance(value, list) and bool(value)
-        messages = messages and all(
-            isinstance(m, dict) and isinstance(m.get("role"), str) for m in value
-        )
-        if isinstance(value, str) or (messages and not by_model):
-            yield value, literal, by_model, later
-        elif isinstance(value, list):
-            waiting += [(item, literal, by_model, later) for item in value]
-        elif isinstance(value, dict):
-            if isinstance(value.get("edit_format"), str):
-                literal = not is_outside(value["edit_format"])
-            waiting += [
-                (v, literal, by_model or k in _WRITTEN, later or k == "writers")
-                for k, v in value.items()
-            ]
 
 
 def _texts_in(data: object) -> Iterator[str]:
     """Yield all texts in ``data`` except keys."""
-    waiting = [data]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, list):
-            waiting += reversed(value)
-        elif isinstance(value, dict):
-            waiting += reversed(value.values())
+    if isinstance(data, str):
+        yield data
+    values = data
+    if isinstance(data, dict):
+        values = data.values()
+    if isinstance(values, list | tuple | ValuesView):
+        for value in values:
+            yield from _texts_in(value)
 
 
 # Shorter lines are common, as `return result`. 7 of 124 gold patches of SWE-bench Lite have no

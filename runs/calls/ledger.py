@@ -203,12 +203,7 @@ def by_instance(lines: Iterable[LedgerLine]) -> dict[str, Decimal | None]:
 
 def tokens(lines: Iterable[LedgerLine]) -> Usage:
     """Return the sum of the tokens that providers reported."""
-    used = [line.usage for line in lines if line.usage is not None]
-    return Usage(
-        sum(usage.prompt_tokens or 0 for usage in used),
-        sum(usage.completion_tokens or 0 for usage in used),
-        sum(usage.cached_tokens or 0 for usage in used),
-    )
+    return Usage.known_sum(line.usage for line in lines)
 
 
 def damaged_lines(store: RunStore) -> Iterator[DamagedLine]:

@@ -208,15 +208,15 @@ def test_what_it_says_it_spent(
 ) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(written.encode("utf-8", "surrogateescape"))
-    spent = read_spent(path)
+    spent, problem = read_spent(path)
     assert (spent.cost, spent.usage) == (cost, usage)
-    assert note in spent.note
-    assert bool(note) == bool(spent.note)
+    assert note in problem
+    assert bool(note) == bool(problem)
 
 
 def test_a_result_file_that_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert "not a regular file" in read_spent(tmp_path / "pipe").note
+    assert "not a regular file" in read_spent(tmp_path / "pipe")[1]
     (tmp_path / "link").symlink_to("/etc/passwd")
     assert read_spent(tmp_path / "link") == read_spent(tmp_path / "none")
 

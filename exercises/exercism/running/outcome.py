@@ -78,7 +78,7 @@ class ExerciseAttempt:
         exercise = self.exercise
         name = self.column.name
         calls = self.calls
-        used = [call.usage or Usage() for call in calls]
+        usage = Usage.known_sum(call.usage for call in calls)
         choice = self.column.choice
         outputs = [one.output for one in self.tried]
         pairs = [call.sha256_pair for call in calls]
@@ -106,8 +106,8 @@ class ExerciseAttempt:
             editor_model=choice.name if choice.architect else None,
             editor_edit_format=choice.edit_format if choice.architect else None,
             reasoning_effort=choice.parts[0].settings.reasoning_effort,
-            prompt_tokens=sum(usage.prompt_tokens or 0 for usage in used),
-            completion_tokens=sum(usage.completion_tokens or 0 for usage in used),
+            prompt_tokens=usage.prompt_tokens or 0,
+            completion_tokens=usage.completion_tokens or 0,
             chat_hashes=tuple((asked or "", reply) for asked, reply in pairs),
             extra=Extra(
                 status=self.status,

@@ -21,11 +21,12 @@ from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
 from environments.local.bubblewrap import bubblewrap_works
 from llm.chat import Message, request_sha256
-from reports.submission.hidden import trajectory_of_json
+from reports.submission.hidden import texts_of
 from runs.calls.budget import BudgetLimits
 from runs.calls.journal import EntryKind
 from runs.evidence import Evidence
 from runs.options import Spending
+from runs.records import Attempt, InstanceResult
 from tests.support.commands import Preloaded
 from tests.support.evidence import (
     LOCAL,
@@ -494,21 +495,14 @@ def test_a_damaged_cache_is_measured_again(tmp_path: Path, cache: Path) -> None:
 
 def test_patches_that_writers_saw_are_no_leak() -> None:
     gold = "    return the_one_and_only_gold(line)\n"
-    attempt = {
-        "edit_format": "diff",
-        "model_patch": f"+{gold}",
-        "messages": [
-            {"role": "user", "content": "x"},
-            {"role": "assistant", "content": gold},
-        ],
-    }
-    writer = {
-        "edit_format": "diff",
-        "messages": [{"role": "user", "content": f"A change:\n+{gold}"}],
-    }
-    shown = trajectory_of_json({"attempts": [attempt], "writers": [writer]})
-    assert not shown.shows(gold.strip(), "")
-    # What no attempt wrote is a leak there as well.
-    assert trajectory_of_json({"attempts": [], "writers": [writer]}).shows(
-        gold.strip(), ""
+    attempt = Attempt(
+        edit_format="diff",
+        model_patch=f"+{gold}",
+        messages=(Message("user", "x"), Message("assistant", gold)),
     )
+    shown_patch = Message("user", f"A change:\n+{gold}")
+    writer = Attempt(edit_format="diff", messages=(shown_patch,))
+    result = InstanceResult(instance_id=NAME, attempts=(attempt,), writers=(writer,))
+    assert not texts_of(result).shows(gold.strip(), "")
+    # What no attempt wrote is a leak there as well.
+    assert texts_of(result.but(attempts=())).shows(gold.strip(), "")

@@ -139,7 +139,7 @@ FAULTS: dict[str, Fault] = {
         "the hidden tests",
     ),
     "the hidden tests beside the messages": (
-        in_trajectory(lambda d: d.update(notes=ROW["test_patch"])),
+        in_trajectory(lambda d: d.update(title=ROW["test_patch"])),
         "trace",
         "hidden tests",
     ),
