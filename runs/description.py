@@ -112,10 +112,6 @@ class Run(Recorded, extra="allow"):
     def as_json(self) -> Values:
         return self.model_dump(mode="json", exclude_unset=True)
 
-    def has(self, name: str) -> bool:
-        """Return whether the file says something under ``name``."""
-        return name in self.model_fields_set
-
 
 class CombinedRun(Recorded, extra="allow"):
     """One of the runs of a combination."""

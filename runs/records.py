@@ -160,6 +160,10 @@ class Recorded(BaseModel):
         """Return the values that a file or a caller gave, by field."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
+    def has(self, name: str) -> bool:
+        """Return whether a file or a caller gave a value for this field."""
+        return name in self.model_fields_set
+
     def as_json(self) -> Values:
         """Return the values as a file has them."""
         return self.model_dump(mode="json")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -193,26 +193,26 @@ def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData
 
     Verdicts and what datasets say are missing.
     """
-    raws = {path: store.raw_prediction(path) for path in store.prediction_paths()}
-    for path, raw in raws.items():
-        if "model_patch" not in raw:
+    predictions = {}
+    labels = {}
+    for path in store.prediction_paths():
+        prediction = read_as(InstanceData, path, store.raw_prediction(path))
+        if not prediction.has("model_patch"):
             problem = "is not a prediction: it lacks `model_patch`"
             fix = "fix it, or delete it and redo the instance"
             raise damage_at(path, (), problem, fix)
-    if not raws:
+        predictions[path] = prediction
+        labels[prediction.model_name_or_path or store.run] = path.name
+    if not predictions:
         raise UserError(f"{store.folder} has no predictions; run harness.py first")
-    files = {}
-    for path, raw in raws.items():
-        label = raw.get("model_name_or_path") or store.run
-        files[str(label)] = path.name
-    if len(files) > 1:
-        which = ", ".join(f"{name} ({files[name]})" for name in sorted(files))
+    if len(labels) > 1:
+        which = ", ".join(f"{name} ({labels[name]})" for name in sorted(labels))
         raise UserError(f"{store.folder} has predictions of several models: {which}")
-    (label,) = files
+    (label,) = labels
     described = store.read_run() or Run()
-    models = turn_order(described, (label, store.run), raws.values())
+    models = turn_order(described, (label, store.run), predictions.values())
     instances = []
-    for path in raws:
+    for path in predictions:
         instance = read_instance(store, path, models)
         attempts = tuple(attempt.without_texts() for attempt in instance.attempts)
         instance = instance.but(model_name_or_path=label, attempts=attempts)
@@ -335,7 +335,7 @@ def _map_headings(opening: str) -> Iterator[str]:
 
 
 def turn_order(
-    described: Run, names: Sequence[str], predictions: Iterable[Mapping[str, Any]]
+    described: Run, names: Sequence[str], predictions: Iterable[InstanceData]
 ) -> tuple[str, ...]:
     """Return the models of a run in the order of their turns.
 
@@ -348,14 +348,11 @@ def turn_order(
         return tuple(configured)
     lists = []
     for prediction in predictions:
-        results = list(prediction.get("all_results") or ())
-        lists.append([*results, prediction])
+        chosen = prediction.chosen or Attempt()
+        lists.append([*prediction.attempts, chosen])
     seen: dict[str, None] = {}
-    for results in sorted(lists, key=len, reverse=True):
-        for result in results:
-            model = result.get("model")
-            if model and isinstance(model, str):
-                seen[model] = None
+    for attempts in sorted(lists, key=len, reverse=True):
+        seen |= dict.fromkeys(attempt.model for attempt in attempts if attempt.model)
     for name in names:
         order = _joined_models(name, tuple(seen))
         if order:

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.data.rundata import RunData, read_predictions, read_run, turn_order
+from reports.data.rundata import (
+    InstanceData,
+    RunData,
+    read_predictions,
+    read_run,
+    turn_order,
+)
 from runs.description import Run
 from runs.records import numbered
 from runs.storage.store import RunStore
@@ -78,7 +84,10 @@ def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
 def test_the_order_of_turns(
     names: list[str], seen: list[str], order: tuple[str, ...]
 ) -> None:
-    predictions = [{"all_results": [{"model": model} for model in seen]}]
+    results = [{"model": model} for model in seen]
+    predictions = [
+        InstanceData.of_prediction({"instance_id": "a__b-1", "all_results": results})
+    ]
     assert turn_order(Run(), names, predictions) == order
     told = {"config": {"models": [{"name": "b"}, {"name": "a"}]}}
     assert turn_order(Run.model_validate(told), names, predictions) == ("b", "a")
@@ -87,8 +96,9 @@ def test_the_order_of_turns(
 def test_the_older_layouts_attempts_follow_from_tries_and_models() -> None:
     turns = [(GPT, 1), (OPUS, 1), (GPT, 2), (OPUS, 2)]
     results = [{"model": model, "try": try_} for model, try_ in turns]
-    old = {"model": OPUS, "try": 2, "all_results": results}
-    chosen, filled = numbered(old, turn_order(Run(), (), [old]))
+    old = {"instance_id": "a__b-1", "model": OPUS, "try": 2, "all_results": results}
+    models = turn_order(Run(), (), [InstanceData.of_prediction(old)])
+    chosen, filled = numbered(old, models)
     assert [result["attempt"] for result in filled] == [1, 2, 3, 4]
     assert chosen["attempt"] == 4
     assert numbered({"attempt": 7, "model": "x"}, ("x",))[0]["attempt"] == 7
