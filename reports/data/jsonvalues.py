@@ -44,7 +44,7 @@ def flag(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def whole(value: object) -> int | None:
+def integer(value: object) -> int | None:
     """Return ``value`` if it is an integer from 0 to 2**53, else None."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None

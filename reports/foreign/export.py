@@ -32,10 +32,10 @@ from reports.foreign.model import (
 from reports.foreign.readers import mini
 from reports.foreign.readers.atif import NEWEST, made_id
 from reports.foreign.readers.exported import (
-    KEPT,
-    kept_of_call,
-    kept_of_instance,
-    kept_values,
+    EXTENSION,
+    extension_of_attempt,
+    extension_of_call,
+    extension_of_instance,
 )
 from reports.foreign.readers.predictions import PREDS
 from reports.foreign.recognise import read_any
@@ -111,7 +111,7 @@ def _mini_files(instance: InstanceData, agent: str) -> Files:
                 },
                 "mini_version": "",
                 **ending,
-                KEPT: kept_values(instance, attempt),
+                EXTENSION: extension_of_attempt(instance, attempt),
             },
             "messages": [*messages, {"role": "exit", "content": "", "extra": ending}],
             "trajectory_format": mini.FORMAT,
@@ -150,7 +150,7 @@ def _mini_message(message: Message, call: Reply | None) -> dict[str, Any]:
             "cost": as_number(totals.cost),
             "response": {"usage": usage},
         }
-        content[KEPT] = kept_of_call(call)
+        content[EXTENSION] = extension_of_call(call)
     return content
 
 
@@ -170,13 +170,17 @@ def _atif_files(instance: InstanceData, agent: str) -> Files:
             "llm_call_count": 0,
         },
     ]
-    kept = kept_of_instance(instance)
+    extension = extension_of_instance(instance)
     content = {
         **_atif_head(agent, _head(instance)),
         "session_id": name,
         "trajectory_id": name,
         "steps": steps,
-        "extra": {KEPT: kept, "instance_id": name, "patch": _predicted(instance)},
+        "extra": {
+            EXTENSION: extension,
+            "instance_id": name,
+            "patch": _predicted(instance),
+        },
         "subagent_trajectories": [
             _atif_attempt(instance, a, agent) for a in instance.attempts
         ],
@@ -212,7 +216,7 @@ def _atif_attempt(
         "steps": _atif_steps(steps),
         "final_metrics": _known(totals),
         "extra": {
-            KEPT: kept_values(instance, attempt),
+            EXTENSION: extension_of_attempt(instance, attempt),
             "patch": attempt.patch if attempt.patch_known else None,
         },
     }

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,16 @@ from core.parsing.untrusted import (
     read_object,
 )
 from llm.chat import Message, Reply, ToolCall
-from reports.data.jsonvalues import dollars, mapping, number, objects, text, whole
+from reports.data.jsonvalues import dollars, integer, mapping, number, objects, text
 from reports.foreign.model import TOOL
 from runs.keys import is_safe_key, shown
 from runs.records import Totals
 
 FIX = "fix it, or move it away"
-_MOST_FILES = 100_000
-_DEEPEST_FOLDER = 8
+_MAX_FILES = 100_000
+_MAX_FOLDERS = 8
 # A line holds one prediction.
-_LONGEST_LINE = 128 * MIB
+_MAX_LINE = 128 * MIB
 
 
 @dataclass(frozen=True)
@@ -44,27 +44,31 @@ class RunFiles:
     def below(cls, root: Path, *, labels: bool = True) -> RunFiles:
         if root.is_file():
             return cls(root, (root,), labels)
-        found: list[Path] = []
-        for folder, names, files in os.walk(root):
-            place = Path(folder)
-            if len(place.relative_to(root).parts) >= _DEEPEST_FOLDER:
-                names.clear()
-            found += (
-                p
-                for name in files
-                if not (p := place / name).is_symlink() and p.is_file()
-            )
-            if len(found) > _MOST_FILES:
+        paths: list[Path] = []
+        for folder, subfolders, names in os.walk(root):
+            parts = Path(folder).relative_to(root).parts
+            if len(parts) >= _MAX_FOLDERS:
+                subfolders.clear()
+            for name in names:
+                path = Path(folder, name)
+                if not path.is_symlink() and path.is_file():
+                    paths.append(path)
+            if len(paths) > _MAX_FILES:
                 raise UserError(
-                    f"{root} holds more than {_MOST_FILES:,} files; name one run"
+                    f"{root} holds more than {_MAX_FILES:,} files; name one run"
                 )
-        return cls(root, tuple(sorted(found)), labels)
+        paths.sort()
+        return cls(root, tuple(paths), labels)
 
     def ending(self, suffix: str) -> tuple[Path, ...]:
         return tuple(path for path in self.paths if path.name.endswith(suffix))
 
     def named(self, *names: str) -> tuple[Path, ...]:
         return tuple(path for path in self.paths if path.name in names)
+
+
+def broken(path: Path, reason: str) -> DamagedFileError:
+    return DamagedFileError(path, f"is broken ({reason})", FIX)
 
 
 def json_at(path: Path) -> Any:  # noqa: ANN401 - any JSON value
@@ -83,50 +87,51 @@ def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     try:
         with path.open("rb") as stream:
-            while line := stream.readline(_LONGEST_LINE + 1):
+            while line := stream.readline(_MAX_LINE + 1):
                 number += 1
-                if len(line) > _LONGEST_LINE:
-                    words = f"line {number} has more than {_LONGEST_LINE:,} bytes"
-                    raise DamagedFileError(path, f"is broken ({words})", FIX)
+                if len(line) > _MAX_LINE:
+                    raise broken(
+                        path, f"line {number} has more than {_MAX_LINE:,} bytes"
+                    )
                 line = line.strip()
-                for part in line.split(b"}\\n{") if line else ():
-                    part = part.removesuffix(b"\\n")
-                    start = b"" if line.startswith(part) else b"{"
-                    end = b"" if line.removesuffix(b"\\n").endswith(part) else b"}"
-                    yield number, object_of(start + part + end)
+                if not line:
+                    continue
+                line = line.removesuffix(b"\\n")
+                line = line.replace(b"}\\n{", b"}\n{")
+                for part in line.split(b"\n"):
+                    yield number, object_of(part)
     except OSError as error:
-        words = f"cannot be read ({error.strerror or error})"
-        raise DamagedFileError(path, words, FIX) from error
+        problem = f"cannot be read ({error.strerror or error})"
+        raise DamagedFileError(path, problem, FIX) from error
     except DamagedError as error:
-        words = str(error).removeprefix("line 1").lstrip(":, ")
-        raise DamagedFileError(
-            path, f"is broken (line {number}: {words})", FIX
-        ) from error
+        reason = str(error).removeprefix("line 1").lstrip(":, ")
+        raise broken(path, f"line {number}: {reason}") from error
+
+
+def value_at(value: object, *keys: str) -> object:
+    """Return the value at a path of keys in a JSON value, None if there is none."""
+    for key in keys:
+        value = mapping(value).get(key)
+    return value
 
 
 def checked_id(path: Path, name: object) -> str:
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
-    if not isinstance(name, str) or not is_safe_key(name) or len(name) > 200:
-        raise DamagedFileError(
-            path, f"is broken ({shown(name)} cannot be an instance id)", FIX
-        )
-    return name
+    if isinstance(name, str) and is_safe_key(name) and len(name) <= 200:
+        return name
+    raise broken(path, f"{shown(name)} cannot be an instance id")
 
 
 def patch_of(path: Path, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise DamagedFileError(
-            path, f"is broken (the patch {shown(value)} is not a text)", FIX
-        )
+        raise broken(path, f"the patch {shown(value)} is not a text")
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise DamagedFileError(
-            path, "is broken (a patch contains an unpaired surrogate)", FIX
-        ) from None
+        raise broken(path, "a patch contains an unpaired surrogate") from None
     return value
 
 
@@ -136,8 +141,13 @@ def content_text(value: object) -> str:
         return value
     if not isinstance(value, list):
         return ""
-    parts = (part.get("text") if isinstance(part, Mapping) else part for part in value)
-    return "\n".join(part for part in parts if isinstance(part, str))
+    lines = []
+    for part in value:
+        if isinstance(part, Mapping):
+            part = part.get("text")
+        if isinstance(part, str):
+            lines.append(part)
+    return "\n".join(lines)
 
 
 def arguments_of(arguments: object) -> dict[str, Any]:
@@ -150,7 +160,9 @@ def arguments_of(arguments: object) -> dict[str, Any]:
             parsed = None
     if isinstance(parsed, dict):
         return dict(finite(parsed))
-    return {"input": finite(arguments)} if arguments else {}
+    if arguments:
+        return {"input": finite(arguments)}
+    return {}
 
 
 def tool_call_of(name: object, arguments: object, id: object = "") -> ToolCall:
@@ -164,41 +176,55 @@ def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
         return str(value)
     if isinstance(value, dict):
         return {key: finite(part) for key, part in value.items()}
-    return [finite(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return list(map(finite, value))
+    return value
 
 
 def tool_calls_of(calls: object) -> tuple[ToolCall, ...]:
     """Return the tool calls of a message in OpenAI's form, flat or with ``function`` nested."""
     tool_calls = []
     for call in objects(calls):
-        nested = call.get("function")
-        function = nested if isinstance(nested, Mapping) else call
-        name, arguments = function.get("name"), function.get("arguments")
-        tool_calls.append(tool_call_of(name, arguments, call.get("id")))
+        function = call.get("function")
+        if not isinstance(function, Mapping):
+            function = call
+        tool_call = tool_call_of(
+            function.get("name"),
+            function.get("arguments"),
+            call.get("id"),
+        )
+        tool_calls.append(tool_call)
     return tuple(tool_calls)
 
 
 def totals_of(value: object) -> Totals:
     """Return the totals in a value of a file; None where one is unknown."""
     values = mapping(value)
-    counts = {name: whole(values.get(name)) for name in Totals().counts()}
-    return Totals(**counts, cost=dollars(values.get("cost")))
+    counts = {name: integer(values.get(name)) for name in Totals().counts()}
+    cost = dollars(values.get("cost"))
+    return Totals(**counts, cost=cost)
 
 
 def reply_of(totals: Totals, seconds: object = None) -> Reply:
     """Return what a message of the model cost; its text stands in the message."""
-    return Reply("", usage=totals, cost=totals.cost, seconds=number(seconds) or 0.0)
+    return Reply(
+        content="",
+        usage=totals,
+        cost=totals.cost,
+        seconds=number(seconds) or 0.0,
+    )
 
 
 def message_of(message: Mapping[str, Any], role: str) -> Message:
     """Return a message in OpenAI's form."""
-    answered = text(message.get("tool_call_id")) if role == TOOL else ""
-    calls = () if role == TOOL else tool_calls_of(message.get("tool_calls"))
-    return Message(
+    result = Message(
         role=role or "unknown",
         content=content_text(message.get("content")),
-        tool_calls=calls,
-        tool_call_id=answered,
-        lane=whole(message.get("lane")) or 0,
+        lane=integer(message.get("lane")) or 0,
         reasoning=text(message.get("reasoning_content")),
     )
+    if role == TOOL:
+        id = text(message.get("tool_call_id"))
+        return replace(result, tool_call_id=id)
+    tool_calls = tool_calls_of(message.get("tool_calls"))
+    return replace(result, tool_calls=tool_calls)

@@ -16,7 +16,8 @@ from llm.chat import Message, Reply
 from reports.data.rundata import InstanceData
 from runs.records import Attempt, Totals
 
-ASSISTANT, TOOL = "assistant", "tool"
+ASSISTANT = "assistant"
+TOOL = "tool"
 
 
 class RunLayout(str, Enum):
@@ -67,7 +68,9 @@ def sums_of(calls: Sequence[Reply]) -> Totals:
     if not calls:
         return Totals()
     counts = [totals_of_call(call).calls for call in calls]
-    count = None if None in counts else sum(filter(None, counts))
+    count = None
+    if None not in counts:
+        count = sum(filter(None, counts))
     return replace(Totals.of(calls), calls=count)
 
 
@@ -75,11 +78,15 @@ def messages_with_calls(attempt: Attempt) -> list[tuple[Message, Reply | None]]:
     """Return all messages, those of the model with their calls where there are as many."""
     messages = attempt.messages or ()
     calls = attempt.calls or ()
-    replies = [message for message in messages if message.role == ASSISTANT]
-    remaining = iter(calls if len(calls) == len(replies) else ())
+    roles = [message.role for message in messages]
+    if len(calls) != roles.count(ASSISTANT):
+        calls = ()
+    remaining_calls = iter(calls)
     pairs = []
     for message in messages:
-        call = next(remaining, None) if message.role == ASSISTANT else None
+        call = None
+        if message.role == ASSISTANT:
+            call = next(remaining_calls, None)
         pairs.append((message, call))
     return pairs
 
@@ -89,9 +96,10 @@ def steps_by_lane(attempt: Attempt) -> dict[int, list[AnsweredMessage]]:
     lanes: dict[int, list[AnsweredMessage]] = {}
     for message, call in messages_with_calls(attempt):
         steps = lanes.setdefault(message.lane, [])
-        follows_reply = bool(steps) and steps[-1].message.role == ASSISTANT
+        follows_reply = steps and steps[-1].message.role == ASSISTANT
         if message.role == TOOL and follows_reply:
             steps[-1].answers.append(message)
         else:
-            steps.append(AnsweredMessage(message, call))
+            step = AnsweredMessage(message, call)
+            steps.append(step)
     return dict(sorted(lanes.items()))

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from core.errors import DamagedFileError, UserError
-from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS
 from reports.data.rundata import InstanceData, read_instance, read_instances, read_run
-from reports.foreign.files import RunFiles, json_at, objects_of_lines
+from reports.foreign.files import RunFiles, json_at, objects_of_lines, value_at
 from reports.foreign.model import AnyRun, RunLayout
 from reports.foreign.readers import atif, mini, predictions
 from runs.description import Run
 from runs.keys import RESULTS_FILE, RUN_FILE, STATS_FILE
 from runs.storage.store import RunStore
 
-ReadRun = Callable[[RunFiles], Iterator[InstanceData]]
-# Each layout with its reader and what recognises the content of a file, in this order.
-_LAYOUTS: tuple[tuple[RunLayout, ReadRun, Callable[[object], bool]], ...] = (
-    (RunLayout.ATIF, atif.read_atif, atif.is_atif),
-    (RunLayout.MINI, mini.read_mini, mini.is_mini),
-    (
-        RunLayout.PREDICTIONS,
-        predictions.read_predictions_alone,
-        predictions.are_predictions,
-    ),
-)
-_JSON = (".json", ".jsonl")
+_READERS = {
+    RunLayout.ATIF: atif.read_atif,
+    RunLayout.MINI: mini.read_mini,
+    RunLayout.PREDICTIONS: predictions.read_predictions_alone,
+}
+# What recognises a layout by the content of a file, in this order.
+_RECOGNISERS = {
+    RunLayout.ATIF: atif.is_atif,
+    RunLayout.MINI: mini.is_mini,
+    RunLayout.PREDICTIONS: predictions.are_predictions,
+}
 # Files of which one shows the layout of a folder; a folder of many JSON files is read only so far.
-_LOOKED_AT = 20
+_MAX_READ = 20
 
 
 def layout_of(path: Path, *, labels: bool = True) -> RunLayout | None:
@@ -45,50 +42,59 @@ def layout_of(path: Path, *, labels: bool = True) -> RunLayout | None:
     files = RunFiles.below(path, labels=labels)
     if (path / RUN_FILE).is_file():
         return RunLayout.OURS
-    if not labels and (found := _by_name(files)):
-        return found
-    return RunLayout.OURS if _is_ours(path) else _of_folder(files)
+    if not labels:
+        layout = _by_name(files)
+        if layout:
+            return layout
+    if _is_ours(path):
+        return RunLayout.OURS
+    return _of_folder(files)
 
 
 def _is_ours(folder: Path) -> bool:
     """Return whether a folder has predictions in our layout, which older runs have alone."""
     others = (predictions.PREDS, RESULTS_FILE, STATS_FILE)
-    for path in sorted(folder.glob("*.json"))[:_LOOKED_AT]:
-        if path.name not in others and not path.name.endswith(mini.ENDING):
-            with suppress(DamagedFileError):
-                found = mapping(json_at(path))
-                return found.get(
-                    "instance_id"
-                ) == path.stem and predictions.is_prediction(found)
+    paths = sorted(folder.glob("*.json"))
+    for path in paths[:_MAX_READ]:
+        if path.name in others or path.name.endswith(mini.ENDING):
+            continue
+        with suppress(DamagedFileError):
+            value = json_at(path)
+            same_id = value_at(value, "instance_id") == path.stem
+            return same_id and predictions.is_prediction(value)
     return False
 
 
 def _by_name(files: RunFiles) -> RunLayout | None:
     if files.ending(mini.ENDING):
         return RunLayout.MINI
-    return RunLayout.PREDICTIONS if files.named(predictions.PREDS, ALL_PREDS) else None
+    if predictions.prediction_files(files):
+        return RunLayout.PREDICTIONS
+    return None
 
 
 def _of_folder(files: RunFiles) -> RunLayout | None:
-    found = _by_name(files)
-    if found is RunLayout.MINI:
-        return found
-    for path in files.ending(".json")[:_LOOKED_AT]:
+    layout = _by_name(files)
+    if layout is RunLayout.MINI:
+        return layout
+    paths = files.ending(".json")
+    for path in paths[:_MAX_READ]:
         with suppress(DamagedFileError):
             if atif.is_atif(json_at(path)):
                 return RunLayout.ATIF
-    return found
+    return layout
 
 
 def _of_content(path: Path) -> RunLayout | None:
-    if path.suffix not in _JSON:
-        return None
-    value: Any = None
-    if path.suffix == ".jsonl":
-        value = next((line for _, line in objects_of_lines(path)), None)
-    else:
+    value: object = None
+    if path.suffix == ".json":
         value = json_at(path)
-    return next((layout for layout, _, fits in _LAYOUTS if fits(value)), None)
+    elif path.suffix == ".jsonl":
+        _, value = next(objects_of_lines(path), (0, None))
+    for layout, recognise in _RECOGNISERS.items():
+        if recognise(value):
+            return layout
+    return None
 
 
 def is_foreign(path: Path) -> bool:
@@ -114,9 +120,11 @@ def read_any(path: Path, *, labels: bool = True) -> AnyRun:
     if layout is None:
         raise UserError(unknown(path))
     files = RunFiles.below(path, labels=labels)
-    name = path.name if path.is_dir() else path.name.partition(".")[0]
-    read = next(read for one, read, _ in _LAYOUTS if one is layout)
-    return AnyRun(name, path, layout, read(files))
+    name = path.name
+    if not path.is_dir():
+        name = name.partition(".")[0]
+    instances = _READERS[layout](files)
+    return AnyRun(name, path, layout, instances)
 
 
 def _ours(store: RunStore, *, labels: bool) -> AnyRun:
@@ -129,17 +137,28 @@ def _ours(store: RunStore, *, labels: bool) -> AnyRun:
     models, instances = read_instances(store)
     if labels:
         instances = read_run(store).instances
-    whole = (_with_conversations(store, one, models) for one in instances)
-    return AnyRun(store.run, store.folder, RunLayout.OURS, whole, agent)
+    return AnyRun(
+        name=store.run,
+        path=store.folder,
+        layout=RunLayout.OURS,
+        instances=(_with_attempts(store, instance, models) for instance in instances),
+        agent=agent,
+    )
 
 
-def _with_conversations(
-    store: RunStore, instance: InstanceData, models: Sequence[str]
+def _with_attempts(
+    store: RunStore,
+    instance: InstanceData,
+    models: Sequence[str],
 ) -> InstanceData:
-    whole = read_instance(store, store.prediction(instance.instance_id), models)
+    """Return an instance with the conversations of its attempts."""
+    path = store.prediction(instance.instance_id)
+    attempts = read_instance(store, path, models).attempts
     # What counts is the verdict, which an export has no other place for.
-    resolved = instance.resolved if instance.patch.strip() else None
-    return instance.but(attempts=whole.attempts, resolved_said=resolved)
+    resolved = None
+    if instance.patch.strip():
+        resolved = instance.resolved
+    return instance.but(attempts=attempts, resolved_said=resolved)
 
 
 def unknown(path: Path) -> str:

@@ -16,7 +16,7 @@ from core.errors import DamagedFileError
 from core.money import as_number
 from core.parsing.untrusted import DamagedError, read_bytes, text_of, yaml_of
 from exercises.exercism.reporting.columns import OURS, SUMS, Column, summary
-from reports.data.jsonvalues import number, whole
+from reports.data.jsonvalues import integer, number
 from reports.statistics.methods import Share, wilson
 
 RECORD = "record.yml"
@@ -141,13 +141,13 @@ def ratio_faults(record: Record) -> Iterator[RatioFault]:
     ``num_malformed_responses`` bounds it. All have one decimal.
     """
     name = str(record.get("dirname") or record.get("model"))
-    cases = whole(record.get("test_cases"))
+    cases = integer(record.get("test_cases"))
     if not cases:
         return
     for key, written in record.items():
         why, rate = "", number(written)
         place = _PLACE.fullmatch(str(key))
-        solved = whole(record.get(f"pass_num_{place[2]}")) if place else None
+        solved = integer(record.get(f"pass_num_{place[2]}")) if place else None
         if place and place[1] == "interval":
             why = _wrong_interval(written, solved, cases)
         elif place and rate is not None:
@@ -163,15 +163,15 @@ def _wrong_rate(record: Record, written: float, solved: int | None, cases: int) 
         return "" if _reachable(written, cases) else _unreachable(cases)
     if _equal(written, solved, cases):
         return ""
-    every = whole(record.get("total_tests"))
+    every = integer(record.get("total_tests"))
     other = every is not None and every != cases and _equal(written, solved, every)
     hint = f"; of all {every} it is {_rate(solved, every)}" if other and every else ""
     return f"{solved} of {cases} is {_rate(solved, cases)}{hint}"
 
 
 def _wrong_well_formed(record: Record, written: float, cases: int) -> str:
-    malformed = whole(record.get("num_with_malformed_responses"))
-    replies = whole(record.get("num_malformed_responses"))
+    malformed = integer(record.get("num_with_malformed_responses"))
+    replies = integer(record.get("num_malformed_responses"))
     if malformed is None and replies == 0:
         malformed = 0
     if malformed is not None:

@@ -33,7 +33,7 @@ from exercises.exercism.reporting.columns import (
 )
 from exercises.exercism.reporting.records import Record
 from exercises.reporting import csv_text
-from reports.data.jsonvalues import dollars, number, whole
+from reports.data.jsonvalues import dollars, integer, number
 from reports.pages.markdown import NONE, of, percent, points, within
 from reports.plots.style import Theme, label
 from reports.statistics.methods import Share
@@ -172,16 +172,16 @@ def _row(one: ColumnSummary, tries: int, cost: str, each: str) -> list[object]:
 
 def _published_row(record: Record, tries: int) -> list[object]:
     cells: list[object] = [f"{record['model']}@{record.get('edit_format', NONE)}*"]
-    cases = whole(record.get("test_cases"))
+    cases = integer(record.get("test_cases"))
     cells.append(NONE if cases is None else cases)
     for place in range(1, tries + 1):
-        solved = whole(record.get(f"pass_num_{place}"))
+        solved = integer(record.get(f"pass_num_{place}"))
         known = cases and solved is not None and solved <= cases
         reach = within(Share.made(solved or 0, cases or 0).interval) if known else NONE
         cells += [_plain_percent(record.get(f"pass_rate_{place}")), reach]
     cells.append(_plain_percent(record.get("percent_cases_well_formed")))
     for key in ("prompt_tokens", "completion_tokens"):
-        tokens = whole(record.get(key))
+        tokens = integer(record.get(key))
         cells.append(NONE if tokens is None else f"{tokens:,}")
     cost = dollars(record.get("total_cost"))
     seconds = _seconds(number(record.get("seconds_per_case")))

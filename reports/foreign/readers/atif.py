@@ -16,8 +16,8 @@ from llm.chat import Message, Reply
 from reports.data.jsonvalues import mapping, number, objects, text
 from reports.data.rundata import InstanceData
 from reports.foreign.files import (
-    FIX,
     RunFiles,
+    broken,
     checked_id,
     content_text,
     object_at,
@@ -25,9 +25,10 @@ from reports.foreign.files import (
     reply_of,
     tool_call_of,
     totals_of,
+    value_at,
 )
 from reports.foreign.model import ASSISTANT, TOOL, sums_of
-from reports.foreign.readers.exported import KEPT, attempt_of, instance_of
+from reports.foreign.readers.exported import EXTENSION, attempt_of, instance_of
 from runs.keys import RESULTS_FILE, is_safe_key
 from runs.records import Attempt
 
@@ -35,7 +36,7 @@ NEWEST = "ATIF-v1.8"
 _PREFIX = "ATIF-v1."
 _TRIAL = "result.json"
 _ROLES = {"agent": ASSISTANT, "user": "user", "system": "system"}
-_MOST_NESTED = 20
+_MAX_NESTED = 20
 
 
 def is_atif(value: object) -> bool:
@@ -53,31 +54,42 @@ def read_atif(files: RunFiles) -> Iterator[InstanceData]:
             continue
         instance = _instance(path, data)
         name = instance.instance_id
-        if (other := seen.setdefault(name, path)) != path:
+        if name in seen:
             raise DamagedFileError(
-                path, f"and {other} are both about {name}", "keep one"
+                path, f"and {seen[name]} are both about {name}", "keep one"
             )
+        seen[name] = path
         yield instance
 
 
 def _instance(path: Path, data: Mapping[str, Any]) -> InstanceData:
     extra = mapping(data.get("extra"))
-    kept = mapping(extra.get(KEPT))
+    extension = mapping(extra.get(EXTENSION))
     embedded = objects(data.get("subagent_trajectories"))
-    if kept and embedded:
-        attempts = [_attempt(path, one, n) for n, one in enumerate(embedded, 1)]
-        return instance_of(checked_id(path, kept.get("instance_id")), attempts, kept)
+    if extension and embedded:
+        attempts = []
+        for nth, trajectory in enumerate(embedded, 1):
+            attempts.append(_attempt(path, trajectory, nth))
+        name = checked_id(path, extension.get("instance_id"))
+        return instance_of(name, attempts, extension)
     trial = _trial_of(path)
-    rewards = mapping(mapping(trial.get("verifier_result")).get("rewards"))
-    reward = number(rewards.get("reward"))
-    resolved = None if reward is None else reward >= 1
+    reward = number(value_at(trial, "verifier_result", "rewards", "reward"))
+    resolved = None
+    if reward is not None:
+        resolved = reward >= 1
     # As recorded, else by the task, the session or the file.
     task = text(trial.get("task_name")).rpartition("/")[2]
-    names = [extra.get("instance_id"), task, data.get("session_id")]
-    safe_names = [str(name) for name in names if is_safe_key(name)]
-    stem = path.parent.name if path.stem == "trajectory" else path.stem
-    name = checked_id(path, safe_names[0] if safe_names else stem)
-    return instance_of(name, [_attempt(path, data, 1)], {**kept, "resolved": resolved})
+    stem = path.stem
+    if stem == "trajectory":
+        stem = path.parent.name
+    for key in (extra.get("instance_id"), task, data.get("session_id"), stem):
+        if is_safe_key(key):
+            break
+    return instance_of(
+        checked_id(path, key),
+        [_attempt(path, data, 1)],
+        {**extension, "resolved": resolved},
+    )
 
 
 def _trial_of(path: Path) -> Mapping[str, Any]:
@@ -89,25 +101,27 @@ def _trial_of(path: Path) -> Mapping[str, Any]:
 
 
 def _attempt(path: Path, data: Mapping[str, Any], number: int) -> Attempt:
-    extra, agent = mapping(data.get("extra")), mapping(data.get("agent"))
+    extra = mapping(data.get("extra"))
     messages: list[Message] = []
     calls: list[Reply] = []
     for step in _all_steps(path, data, "", 0):
-        message, *answers = _messages(step)
-        messages += [message, *answers]
-        if message.role == ASSISTANT:
+        step_messages = list(_messages(step))
+        messages += step_messages
+        if step_messages[0].role == ASSISTANT:
             calls.append(_reply(step))
     # What the final metrics lack is the sum of all steps.
-    final, totals = mapping(data.get("final_metrics")), sums_of(calls)
-    finals = {name: final.get(f"total_{name}") for name in totals.counts()}
-    final_totals = totals_of({**finals, "cost": final.get("total_cost_usd")})
-    for name, value in vars(final_totals).items():
+    totals = sums_of(calls)
+    metrics = mapping(data.get("final_metrics"))
+    numbers = {"cost": metrics.get("total_cost_usd")}
+    for name in totals.counts():
+        numbers[name] = metrics.get(f"total_{name}")
+    for name, value in vars(totals_of(numbers)).items():
         if value is not None:
             totals = replace(totals, **{name: value})
     patch = patch_of(path, extra.get("patch"))
     attempt = Attempt(
         attempt=number,
-        model=text(agent.get("model_name")),
+        model=text(value_at(data, "agent", "model_name")),
         messages=tuple(messages),
         calls=tuple(calls),
         totals=totals,
@@ -115,19 +129,20 @@ def _attempt(path: Path, data: Mapping[str, Any], number: int) -> Attempt:
         model_patch=patch or "",
         patch_known=patch is not None,
     )
-    return attempt_of(attempt, mapping(extra.get(KEPT)))
+    return attempt_of(attempt, mapping(extra.get(EXTENSION)))
 
 
 def _all_steps(
     path: Path, data: Mapping[str, Any], keys: str, depth: int
 ) -> Iterator[Mapping[str, Any]]:
-    if not isinstance(data.get("steps"), list) or depth > _MOST_NESTED:
-        raise DamagedFileError(path, f"is broken ({keys or 'it'} has no `steps`)", FIX)
-    yield from objects(data["steps"])
-    for nth, one in enumerate(objects(data.get("subagent_trajectories"))):
-        yield from _all_steps(
-            path, one, f"{keys}subagent_trajectories[{nth}].", depth + 1
-        )
+    steps = data.get("steps")
+    if not isinstance(steps, list) or depth > _MAX_NESTED:
+        raise broken(path, f"{keys or 'it'} has no `steps`")
+    yield from objects(steps)
+    nested = objects(data.get("subagent_trajectories"))
+    for nth, trajectory in enumerate(nested):
+        nested_keys = f"{keys}subagent_trajectories[{nth}]."
+        yield from _all_steps(path, trajectory, nested_keys, depth + 1)
 
 
 def made_id(step: object, nth: int) -> str:
@@ -139,21 +154,29 @@ def _messages(step: Mapping[str, Any]) -> Iterator[Message]:
     """Yield the message of a step, and what its tools returned."""
     tool_calls = []
     for nth, call in enumerate(objects(step.get("tool_calls")), 1):
-        id = text(call.get("tool_call_id"))
+        id = call.get("tool_call_id")
         if id == made_id(step.get("step_id"), nth):
             id = ""
-        name, arguments = call.get("function_name"), call.get("arguments")
-        tool_calls.append(tool_call_of(name, arguments, id))
-    role = _ROLES.get(text(step.get("source")), "unknown")
+        tool_call = tool_call_of(
+            call.get("function_name"),
+            call.get("arguments"),
+            id,
+        )
+        tool_calls.append(tool_call)
+    source = text(step.get("source"))
+    role = _ROLES.get(source, "unknown")
     yield Message(
-        role=text(mapping(step.get("extra")).get("role")) or role,
+        role=text(value_at(step, "extra", "role")) or role,
         content=content_text(step.get("message")),
         tool_calls=tuple(tool_calls),
         reasoning=text(step.get("reasoning_content")),
     )
-    for result in objects(mapping(step.get("observation")).get("results")):
-        id = text(result.get("source_call_id"))
-        yield Message(TOOL, content_text(result.get("content")), tool_call_id=id)
+    for result in objects(value_at(step, "observation", "results")):
+        yield Message(
+            role=TOOL,
+            content=content_text(result.get("content")),
+            tool_call_id=text(result.get("source_call_id")),
+        )
 
 
 def _reply(step: Mapping[str, Any]) -> Reply:
@@ -163,5 +186,5 @@ def _reply(step: Mapping[str, Any]) -> Reply:
         "calls": step.get("llm_call_count"),
         "cost": metrics.get("cost_usd"),
     }
-    seconds = mapping(step.get("extra")).get("seconds")
-    return reply_of(totals_of(numbers), seconds)
+    totals = totals_of(numbers)
+    return reply_of(totals, value_at(step, "extra", "seconds"))

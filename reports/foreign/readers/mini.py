@@ -14,7 +14,7 @@ from typing import Any
 
 from core.errors import DamagedFileError
 from llm.chat import Message, Reply, ToolCall
-from reports.data.jsonvalues import dollars, mapping, objects, text, whole
+from reports.data.jsonvalues import dollars, integer, mapping, objects, text
 from reports.data.rundata import InstanceData
 from reports.foreign.files import (
     RunFiles,
@@ -26,13 +26,14 @@ from reports.foreign.files import (
     reply_of,
     tool_call_of,
     tool_calls_of,
+    value_at,
 )
 from reports.foreign.model import ASSISTANT, TOOL, sums_of
 from reports.foreign.readers.exported import (
-    KEPT,
+    EXTENSION,
     attempt_of,
+    extended_reply,
     instance_of,
-    reply_with_kept,
 )
 from reports.foreign.readers.predictions import plain_of, verdicts_beside
 from runs.records import Attempt, Totals
@@ -46,7 +47,8 @@ _FURTHER = re.compile(r"\.attempt-\d{1,4}$")
 
 
 def is_mini(value: object) -> bool:
-    messages, info = mapping(value).get("messages"), mapping(value).get("info")
+    messages = value_at(value, "messages")
+    info = value_at(value, "info")
     return isinstance(messages, list) and isinstance(info, dict)
 
 
@@ -88,12 +90,14 @@ def _by_instance(paths: Iterable[Path]) -> dict[str, list[Path]]:
         stem = path.name.removesuffix(ENDING)
         if stem == path.name:
             stem = path.stem
-        by_stem = by_instance.setdefault(_FURTHER.sub("", stem), {})
-        if (other := by_stem.setdefault(stem, path)) != path:
+        name = _FURTHER.sub("", stem)
+        by_stem = by_instance.setdefault(name, {})
+        if stem in by_stem:
             raise DamagedFileError(
-                path, f"and {other} are both about {stem}", "keep one"
+                path, f"and {by_stem[stem]} are both about {stem}", "keep one"
             )
-    return {name: [*by_stem.values()] for name, by_stem in by_instance.items()}
+        by_stem[stem] = path
+    return {name: list(by_stem.values()) for name, by_stem in by_instance.items()}
 
 
 def _as_predicted(instance: InstanceData, plain: InstanceData) -> InstanceData:
@@ -115,43 +119,45 @@ def _as_predicted(instance: InstanceData, plain: InstanceData) -> InstanceData:
 
 def _instance(name: str, paths: Sequence[Path]) -> InstanceData:
     attempts: list[Attempt] = []
-    kept: Mapping[str, Any] = {}
+    extension: Mapping[str, Any] = {}
     for number, path in enumerate(paths, 1):
         data = object_at(path)
         name = checked_id(path, data.get("instance_id", name))
-        kept = mapping(mapping(data.get("info")).get(KEPT))
+        extension = mapping(value_at(data, "info", EXTENSION))
         attempts.append(_attempt(path, data, number))
-    return instance_of(name, attempts, kept)
+    return instance_of(name, attempts, extension)
 
 
 def _attempt(path: Path, data: Mapping[str, Any], number: int) -> Attempt:
     info = mapping(data.get("info"))
-    model = mapping(mapping(info.get("config")).get("model"))
+    model = mapping(value_at(info, "config", "model"))
     messages: list[Message] = []
     calls: list[Reply] = []
     for raw in objects(data.get("messages")):
         for message, call in _messages(raw):
             messages.append(message)
-            calls += [call] if call else []
+            if call:
+                calls.append(call)
     stats = mapping(info.get("model_stats"))
     cost = dollars(stats.get("instance_cost"))
     if not cost and model.get("cost_tracking") == "ignore_errors":
         cost = None  # the harness was told to ignore unknown prices
-    count = whole(stats.get("api_calls"))
+    count = integer(stats.get("api_calls"))
+    totals = replace(sums_of(calls), calls=count, cost=cost)
     patch = patch_of(path, info.get("submission"))
     attempt = Attempt(
         attempt=number,
         model=text(model.get("model_name")),
         messages=tuple(messages),
         calls=tuple(calls),
-        totals=replace(sums_of(calls), calls=count, cost=cost),
+        totals=totals,
         cost=cost,
         model_patch=patch or "",
         patch_known=patch is not None,
         status=text(info.get("exit_status")),
         error=text(info.get("traceback")),
     )
-    return attempt_of(attempt, mapping(info.get(KEPT)))
+    return attempt_of(attempt, mapping(info.get(EXTENSION)))
 
 
 def _messages(raw: Mapping[str, Any]) -> Iterator[tuple[Message, Reply | None]]:
@@ -162,11 +168,16 @@ def _messages(raw: Mapping[str, Any]) -> Iterator[tuple[Message, Reply | None]]:
     extra = mapping(raw.get("extra"))
     role = text(raw.get("role"))
     if raw.get("type") == "function_call_output":
-        id = text(raw.get("call_id"))
-        yield Message(TOOL, content_text(raw.get("output")), tool_call_id=id), None
+        answer = Message(
+            role=TOOL,
+            content=content_text(raw.get("output")),
+            tool_call_id=text(raw.get("call_id")),
+        )
+        yield answer, None
         return
     if raw.get("object") == "response":
-        yield _of_responses(raw), _reply({"response": raw, **extra})
+        call = _reply({"response": raw, **extra})
+        yield _of_responses(raw), call
         return
     if role != ASSISTANT and "response" in extra:
         yield _rejected(extra), _reply(extra)
@@ -174,29 +185,42 @@ def _messages(raw: Mapping[str, Any]) -> Iterator[tuple[Message, Reply | None]]:
         role = TOOL
     message = message_of(raw, role)
     if role == ASSISTANT:
-        calls = message.tool_calls or tuple(_commands(extra.get("actions")))
-        reply = reply_with_kept(_reply(extra), raw)
-        yield replace(message, tool_calls=calls), reply
+        if not message.tool_calls:
+            commands = _commands(extra.get("actions"))
+            message = replace(message, tool_calls=tuple(commands))
+        yield message, extended_reply(_reply(extra), raw)
         return
-    submission = text(extra.get("submission")).strip()
-    repeated = ("", text(extra.get("exit_status")), submission)
+    repeated = (
+        "",
+        text(extra.get("exit_status")),
+        text(extra.get("submission")).strip(),
+    )
     if role != _EXIT or message.content.strip() not in repeated:
         yield message, None
 
 
 def _rejected(extra: Mapping[str, Any]) -> Message:
-    choices = objects(mapping(extra.get("response")).get("choices"))
-    message = mapping(choices[0].get("message")) if choices else {}
-    content = content_text(message.get("content")) or text(extra.get("model_response"))
-    return Message(ASSISTANT, content, tool_calls_of(message.get("tool_calls")))
+    choices = objects(value_at(extra, "response", "choices"))
+    message = mapping(value_at(choices[0], "message")) if choices else {}
+    content = content_text(message.get("content"))
+    tool_calls = tool_calls_of(message.get("tool_calls"))
+    return Message(
+        role=ASSISTANT,
+        content=content or text(extra.get("model_response")),
+        tool_calls=tool_calls,
+    )
 
 
 def _commands(actions: object) -> Iterator[ToolCall]:
     """Yield what a reply without calls of tools ran, as calls of a shell."""
-    for action in actions if isinstance(actions, list) else []:
-        values = action if isinstance(action, Mapping) else {"command": action}
-        arguments = {"command": values.get("command")}
-        yield tool_call_of("bash", arguments, values.get("tool_call_id"))
+    if not isinstance(actions, list):
+        return
+    for action in actions:
+        command = action
+        if isinstance(action, Mapping):
+            command = action.get("command")
+        id = value_at(action, "tool_call_id")
+        yield tool_call_of("bash", {"command": command}, id)
 
 
 def _of_responses(response: Mapping[str, Any]) -> Message:
@@ -205,23 +229,29 @@ def _of_responses(response: Mapping[str, Any]) -> Message:
     calls = []
     for part in objects(response.get("output")):
         if part.get("type") == "message":
-            texts.append(content_text(part.get("content")))
+            content = part.get("content")
+            texts.append(content_text(content))
         if part.get("type") == "function_call":
-            name, arguments = part.get("name"), part.get("arguments")
-            calls.append(tool_call_of(name, arguments, part.get("call_id")))
+            call = tool_call_of(
+                part.get("name"),
+                part.get("arguments"),
+                part.get("call_id"),
+            )
+            calls.append(call)
     return Message(ASSISTANT, "\n".join(texts), tuple(calls))
 
 
 def _reply(extra: Mapping[str, Any]) -> Reply:
-    usage = mapping(mapping(extra.get("response")).get("usage"))
+    usage = mapping(value_at(extra, "response", "usage"))
+    # OpenAI's chat completions and its responses have different names.
     prompt = usage.get("prompt_tokens", usage.get("input_tokens"))
     details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
     completion = usage.get("completion_tokens", usage.get("output_tokens"))
     totals = Totals(
         calls=1,
-        prompt_tokens=whole(prompt),
-        cached_tokens=whole(mapping(details).get("cached_tokens")),
-        completion_tokens=whole(completion),
+        prompt_tokens=integer(prompt),
+        cached_tokens=integer(value_at(details, "cached_tokens")),
+        completion_tokens=integer(completion),
         cost=dollars(extra.get("cost")),
     )
     return reply_of(totals)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import DamagedFileError
-from reports.data.jsonvalues import text, texts
+from reports.data.jsonvalues import mapping, text, texts
 from reports.data.predictions import ALL_PREDS
 from reports.data.rundata import InstanceData
 from reports.foreign.files import (
-    FIX,
     RunFiles,
+    broken,
     checked_id,
     json_at,
     objects_of_lines,
@@ -34,9 +34,13 @@ def is_prediction(value: object) -> bool:
 
 
 def are_predictions(value: object) -> bool:
-    every = [*value.values()] if isinstance(value, dict) else value
-    several = isinstance(every, list) and bool(every) and all(map(is_prediction, every))
-    return several or is_prediction(value)
+    if is_prediction(value):
+        return True
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return False
+    return bool(value) and all(map(is_prediction, value))
 
 
 def prediction_files(files: RunFiles) -> tuple[Path, ...]:
@@ -50,14 +54,14 @@ def read_plain(path: Path) -> dict[str, InstanceData]:
     instances: dict[str, InstanceData] = {}
     for key, value in _values(path):
         if not is_prediction(value):
-            raise DamagedFileError(path, f"is broken ({key}: it lacks `{_PATCH}`)", FIX)
+            raise broken(path, f"{key}: it lacks `{_PATCH}`")
         name = checked_id(path, value.get("instance_id", key))
         if name in instances:
             raise DamagedFileError(path, f"has two predictions of {name}", "keep one")
-        patch = patch_of(path, value[_PATCH]) or ""
-        attempt = attempt_of(Attempt(model_patch=patch, totals=Totals()), {})
+        patch = patch_of(path, value[_PATCH])
+        attempt = Attempt(model_patch=patch or "", totals=Totals())
+        instance = instance_of(name, [attempt_of(attempt, {})], {})
         label = text(value.get("model_name_or_path"))
-        instance = instance_of(name, [attempt], {})
         instances[name] = instance.but(model_name_or_path=label)
     return instances
 
@@ -67,15 +71,16 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
         for number, value in objects_of_lines(path):
             yield f"line {number}", value
         return
-    whole = json_at(path)
-    if is_prediction(whole):
-        yield "it", whole
-    elif isinstance(whole, dict):
-        yield from whole.items()
-    elif isinstance(whole, list):
-        yield from ((f"entry {number}", value) for number, value in enumerate(whole, 1))
+    content = json_at(path)
+    if is_prediction(content):
+        yield "it", content
+    elif isinstance(content, dict):
+        yield from content.items()
+    elif isinstance(content, list):
+        for number, value in enumerate(content, 1):
+            yield f"entry {number}", value
     else:
-        raise DamagedFileError(path, "is broken (line 1: it holds no predictions)", FIX)
+        raise broken(path, "line 1: it holds no predictions")
 
 
 def plain_of(files: RunFiles) -> dict[str, InstanceData]:
@@ -87,7 +92,9 @@ def plain_of(files: RunFiles) -> dict[str, InstanceData]:
 
 
 def read_predictions_alone(files: RunFiles) -> Iterator[InstanceData]:
-    path = files.root if files.root.is_file() else prediction_files(files)[0]
+    path = files.root
+    if not path.is_file():
+        path = prediction_files(files)[0]
     resolved = verdicts_beside(files)
     for name, plain in read_plain(path).items():
         yield plain.but(resolved_said=resolved.get(name))
@@ -99,16 +106,16 @@ def verdicts_beside(files: RunFiles) -> dict[str, bool]:
     Such a file has the lists ``resolved_ids`` and ``unresolved_ids``. Files that disagree give no
     verdict.
     """
-    found: dict[str, bool] = {}
-    unclear: set[str] = set()
-    for path in files.paths if files.labels else ():
-        if path.parent != files.root or path.suffix != ".json" or path.name == PREDS:
+    resolved: set[str] = set()
+    unresolved: set[str] = set()
+    if not files.labels:
+        return {}
+    for path in files.ending(".json"):
+        if path.parent != files.root or path.name == PREDS:
             continue
-        value = json_at(path)
-        if not isinstance(value, dict) or "resolved_ids" not in value:
-            continue
-        for key, verdict in (("resolved_ids", True), ("unresolved_ids", False)):
-            for name in texts(value.get(key)):
-                if found.setdefault(name, verdict) is not verdict:
-                    unclear.add(name)
-    return {name: verdict for name, verdict in found.items() if name not in unclear}
+        value = mapping(json_at(path))
+        if "resolved_ids" in value:
+            resolved.update(texts(value["resolved_ids"]))
+            unresolved.update(texts(value.get("unresolved_ids")))
+    verdicts = dict.fromkeys(resolved - unresolved, True)
+    return verdicts | dict.fromkeys(unresolved - resolved, False)
