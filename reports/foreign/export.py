@@ -60,7 +60,8 @@ def export_command(path: Path, layout: ExportLayout, folder: Path, say: Say) -> 
     predictions: dict[str, dict[str, Any]] = {}
     for instance in run.instances:
         name = instance.instance_id
-        for file, content in _WRITERS[layout](instance, run.agent):
+        files = _WRITERS[layout](instance, run.agent)
+        for file, content in files:
             write_json_atomic(folder / file, redact.of(content))
         if _predicted(instance) is not None:
             predictions[name] = {
@@ -76,8 +77,9 @@ def export_command(path: Path, layout: ExportLayout, folder: Path, say: Say) -> 
 
 def _predicted(instance: InstanceData) -> str | None:
     """Return the predicted patch; None if no file says which."""
-    known = all(attempt.patch_known for attempt in instance.attempts)
-    return instance.patch if instance.winner or known else None
+    if instance.winner or all(attempt.patch_known for attempt in instance.attempts):
+        return instance.patch
+    return None
 
 
 def _head(instance: InstanceData) -> Attempt:
@@ -90,11 +92,17 @@ def _mini_files(instance: InstanceData, agent: str) -> Files:
     name = instance.instance_id
     head = _head(instance)
     for attempt in instance.attempts:
-        stem = name if attempt is head else mini.further_name(name, attempt.attempt)
-        ending = {"exit_status": str(attempt.status), "submission": attempt.patch}
+        stem = name
+        if attempt is not head:
+            stem = mini.further_name(name, attempt.attempt)
+        ending = {
+            "exit_status": str(attempt.status),
+            "submission": attempt.patch,
+        }
         messages = []
         for message, call in messages_with_calls(attempt):
             messages.append(_mini_message(message, call))
+        messages.append({"role": "exit", "content": "", "extra": ending})
         content = {
             "info": {
                 "model_stats": {
@@ -113,7 +121,7 @@ def _mini_files(instance: InstanceData, agent: str) -> Files:
                 **ending,
                 EXTENSION: extension_of_attempt(instance, attempt),
             },
-            "messages": [*messages, {"role": "exit", "content": "", "extra": ending}],
+            "messages": messages,
             "trajectory_format": mini.FORMAT,
             "instance_id": name,
         }
@@ -122,18 +130,25 @@ def _mini_files(instance: InstanceData, agent: str) -> Files:
 
 def _mini_message(message: Message, call: Reply | None) -> dict[str, Any]:
     """Return a message; tool calls have OpenAI's form."""
-    content: dict[str, Any] = {"role": message.role, "content": message.content}
+    content: dict[str, Any] = {
+        "role": message.role,
+        "content": message.content,
+    }
     if message.role == TOOL:
-        return {**content, "tool_call_id": message.tool_call_id}
+        content["tool_call_id"] = message.tool_call_id
+        return content
     if message.reasoning:
         content["reasoning_content"] = message.reasoning
     tool_calls = []
     actions = []
-    for made in message.tool_calls:
-        made = tool_call_of(made.name, made.arguments, made.id)
-        function = {"name": made.name, "arguments": made.arguments}
-        tool_calls.append({"id": made.id, "type": "function", "function": function})
-        arguments = arguments_of(made.arguments)
+    for tool_call in message.tool_calls:
+        name = tool_call.name
+        written = tool_call_of(name, tool_call.arguments)
+        function = {"name": name, "arguments": written.arguments}
+        tool_calls.append(
+            {"id": tool_call.id, "type": "function", "function": function}
+        )
+        arguments = arguments_of(written.arguments)
         if "command" in arguments:
             actions.append({"command": arguments["command"]})
     if tool_calls:
@@ -157,40 +172,48 @@ def _mini_message(message: Message, call: Reply | None) -> dict[str, Any]:
 def _atif_files(instance: InstanceData, agent: str) -> Files:
     """Yield an instance as a trajectory, its attempts as embedded trajectories of subagents."""
     name = instance.instance_id
-    ids = [f"attempt-{attempt.attempt}" for attempt in instance.attempts]
-    made = counted(len(ids), "attempt")
-    results = [{"subagent_trajectory_ref": [{"trajectory_id": id}]} for id in ids]
-    steps = [
-        {"step_id": 1, "source": "user", "message": f"Resolve {name}."},
-        {
-            "step_id": 2,
-            "source": "agent",
-            "message": instance.reason or f"{made} on {name}.",
-            "observation": {"results": results},
-            "llm_call_count": 0,
-        },
-    ]
-    extension = extension_of_instance(instance)
+    results = []
+    trajectories = []
+    for attempt in instance.attempts:
+        trajectory = _atif_attempt(instance, attempt, agent)
+        trajectories.append(trajectory)
+        reference = {"trajectory_id": trajectory["trajectory_id"]}
+        results.append({"subagent_trajectory_ref": [reference]})
+    count = counted(len(results), "attempt")
     content = {
         **_atif_head(agent, _head(instance)),
         "session_id": name,
         "trajectory_id": name,
-        "steps": steps,
+        "steps": [
+            {
+                "step_id": 1,
+                "source": "user",
+                "message": f"Resolve {name}.",
+            },
+            {
+                "step_id": 2,
+                "source": "agent",
+                "message": instance.reason or f"{count} on {name}.",
+                "observation": {"results": results},
+                "llm_call_count": 0,
+            },
+        ],
         "extra": {
-            EXTENSION: extension,
+            EXTENSION: extension_of_instance(instance),
             "instance_id": name,
             "patch": _predicted(instance),
         },
-        "subagent_trajectories": [
-            _atif_attempt(instance, a, agent) for a in instance.attempts
-        ],
+        "subagent_trajectories": trajectories,
     }
     yield f"{name}.json", content
 
 
 def _atif_head(agent: str, attempt: Attempt) -> dict[str, Any]:
     name, _, version = (agent or "unknown").partition(" ")
-    described = {"name": name, "version": version or "unknown"}
+    described = {
+        "name": name,
+        "version": version or "unknown",
+    }
     if attempt.label:
         described["model_name"] = attempt.label
     return {"schema_version": NEWEST, "agent": described}
@@ -201,27 +224,34 @@ def _atif_attempt(
 ) -> dict[str, Any]:
     # A trajectory has at least one step: an attempt without messages ended before the first call.
     lanes = steps_by_lane(attempt)
-    lanes = lanes or {0: [AnsweredMessage(Message("user", "No message was saved."))]}
-    (_, steps), *others = lanes.items()
+    if not lanes:
+        message = Message("user", "No message was saved.")
+        lanes = {0: [AnsweredMessage(message)]}
     name = f"attempt-{attempt.attempt}"
-    head = {**_atif_head(agent, attempt), "session_id": instance.instance_id}
-    nested = [
-        {**head, "trajectory_id": f"{name}-lane-{lane}", "steps": _atif_steps(those)}
-        for lane, those in others
-    ]
-    totals = {f"total_{name}": value for name, value in _metrics(attempt.sums).items()}
+    head = _atif_head(agent, attempt)
+    trajectories = []
+    for lane, steps in lanes.items():
+        trajectory = {
+            **head,
+            "session_id": instance.instance_id,
+            "trajectory_id": f"{name}-lane-{lane}",
+            "steps": _atif_steps(steps),
+        }
+        trajectories.append(trajectory)
+    totals = {}
+    for key, value in _metrics(attempt.sums).items():
+        totals[f"total_{key}"] = value
     content = {
-        **head,
+        **trajectories.pop(0),
         "trajectory_id": name,
-        "steps": _atif_steps(steps),
-        "final_metrics": _known(totals),
+        "final_metrics": totals,
         "extra": {
             EXTENSION: extension_of_attempt(instance, attempt),
             "patch": attempt.patch if attempt.patch_known else None,
         },
     }
-    if nested:
-        content["subagent_trajectories"] = nested
+    if trajectories:
+        content["subagent_trajectories"] = trajectories
     return content
 
 
@@ -231,8 +261,7 @@ def _atif_steps(steps: Sequence[AnsweredMessage]) -> list[dict[str, Any]]:
 
 def _atif_step(step: AnsweredMessage, number: int) -> dict[str, Any]:
     message = step.message
-    sources = {"system": "system", ASSISTANT: "agent"}
-    source = sources.get(message.role, "user")
+    source = _SOURCES.get(message.role, "user")
     content: dict[str, Any] = {
         "step_id": number,
         "source": source,
@@ -242,17 +271,19 @@ def _atif_step(step: AnsweredMessage, number: int) -> dict[str, Any]:
     tool_calls = []
     for nth, call in enumerate(message.tool_calls, 1):
         id = call.id or made_id(number, nth)
-        arguments = arguments_of(call.arguments)
         ids.append(id)
-        tool_calls.append(
-            {"tool_call_id": id, "function_name": call.name, "arguments": arguments}
-        )
+        tool_call = {
+            "tool_call_id": id,
+            "function_name": call.name,
+            "arguments": arguments_of(call.arguments),
+        }
+        tool_calls.append(tool_call)
     if source == "agent":
         totals = totals_of_call(step.call)
         content["reasoning_content"] = message.reasoning or None
         content["tool_calls"] = tool_calls or None
         if totals.calls != 0:
-            content["metrics"] = _known(_metrics(totals)) or None
+            content["metrics"] = _metrics(totals) or None
             content["llm_call_count"] = totals.calls
     results = []
     for answer in step.answers:
@@ -263,23 +294,29 @@ def _atif_step(step: AnsweredMessage, number: int) -> dict[str, Any]:
     if results:
         content["observation"] = {"results": results}
     extra: dict[str, Any] = {"seconds": seconds_of(step.call)}
-    if source == "user" != message.role:
+    if message.role not in _SOURCES:
         extra["role"] = message.role
-    return _known({**content, "extra": _known(extra) or None})
+    content["extra"] = _without_none(extra) or None
+    return _without_none(content)
 
 
-def _metrics(totals: Totals) -> dict[str, float | None]:
-    return {
+def _metrics(totals: Totals) -> dict[str, Any]:
+    metrics = {
         "prompt_tokens": totals.prompt_tokens,
         "completion_tokens": totals.completion_tokens,
         "cached_tokens": totals.cached_tokens,
         "cost_usd": as_number(totals.cost),
     }
+    return _without_none(metrics)
 
 
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     # An absent key means unknown.
     return {key: value for key, value in values.items() if value is not None}
+
+
+_SOURCES = {"user": "user", "system": "system", ASSISTANT: "agent"}
+"""What ATIF calls the author of a message, by its role."""
 
 
 _WRITERS: Mapping[ExportLayout, Callable[[InstanceData, str], Files]] = {

@@ -24,16 +24,22 @@ UNKNOWN = "unknown"
 _UNSAFE = re.compile(r"[^\w.+-]+")
 
 
-def import_run(path: Path, out: Path, name: str, say: Say) -> RunStore:
+def import_run(
+    path: Path,
+    out: Path,
+    name: str,
+    say: Say,
+) -> RunStore:
     """Write the run at ``path`` below ``out`` unless it is there already, and return its store."""
     path = path.expanduser().resolve()
     stem = path.name.partition(".")[0] or path.name
     safe_name = _UNSAFE.sub("-", stem).strip("-.+")
     store = RunStore(out, name or safe_name or "imported")
-    recorded = (store.read_run() or Run()).imported or {}
+    described = store.read_run() or Run()
+    recorded = described.imported or {}
     same_path = recorded.get("path") == str(path)
-    print_ = fingerprint(path)
-    if same_path and recorded.get("fingerprint") == print_:
+    current = fingerprint(path)
+    if same_path and recorded.get("fingerprint") == current:
         return store
     if store.folder.exists() and any(store.folder.iterdir()) and not same_path:
         raise UserError(
@@ -41,7 +47,7 @@ def import_run(path: Path, out: Path, name: str, say: Say) -> RunStore:
         )
     run = read_any(path)
     with run_lock(store.folder):
-        count = _write(store, run, print_)
+        count = _write(store, run, current)
     say(f"imported {counted(count, 'instance')} of {run.layout.value}: {store.folder}")
     return store
 
@@ -50,15 +56,22 @@ def fingerprint(path: Path) -> str:
     """Return a hash of the names, sizes and times of the files below ``path``."""
     files = []
     for file in RunFiles.below(path).paths:
-        name = str(file.relative_to(path)) if path.is_dir() else file.name
+        name = file.name
+        if path.is_dir():
+            name = str(file.relative_to(path))
         status = file.stat()
-        files.append((name, status.st_size, status.st_mtime_ns))
+        values = (name, status.st_size, status.st_mtime_ns)
+        files.append(values)
     return sha256_of(json.dumps(files))
 
 
-def _write(store: RunStore, run: AnyRun, print_: str) -> int:
+def _write(store: RunStore, run: AnyRun, fingerprint: str) -> int:
     # Predictions are written last: until then one label for all is not known.
-    origin = {"path": str(run.path), "layout": run.layout.value, "agent": run.agent}
+    origin = {
+        "path": str(run.path),
+        "layout": run.layout.value,
+        "agent": run.agent,
+    }
     described = Run(run=store.run, imported=origin)
     store.save_run(described)
     results: dict[str, InstanceData] = {}
@@ -75,23 +88,27 @@ def _write(store: RunStore, run: AnyRun, print_: str) -> int:
         results[name] = result.but(attempts=attempts)
     if not results:
         raise UserError(f"{run.path} holds no instance")
-    label = labels.pop() if len(labels) == 1 else store.run
+    label = store.run
+    if len(labels) == 1:
+        label = labels.pop()
     for path in list(store.prediction_paths()):
         if path.stem not in results:
             path.unlink()
     models: dict[str, None] = {}
     for name, result in results.items():
-        content = result.but(model_name_or_path=label).prediction()
-        write_json_atomic(store.prediction(name), store.redact.of(content))
-        models |= dict.fromkeys(one.model for one in result.attempts if one.model)
-    store.save_run(
-        described.but(
-            model_name_or_path=label,
-            selected=sorted(results),
-            config={"models": [{"name": model} for model in models]},
-            imported={**origin, "fingerprint": print_},
-        )
+        labelled = result.but(model_name_or_path=label)
+        content = store.redact.of(labelled.prediction())
+        write_json_atomic(store.prediction(name), content)
+        for attempt in result.attempts:
+            if attempt.model:
+                models[attempt.model] = None
+    described = described.but(
+        model_name_or_path=label,
+        selected=sorted(results),
+        config={"models": [{"name": model} for model in models]},
+        imported={**origin, "fingerprint": fingerprint},
     )
+    store.save_run(described)
     return len(results)
 
 
@@ -99,8 +116,12 @@ def _result(instance: InstanceData, reason: str) -> InstanceData:
     """Return an instance as it is written; of the calls only the totals are."""
     attempts = []
     for attempt in instance.attempts:
-        attempts.append(attempt.but(status=_status(attempt), calls=None))
-    result = instance.but(attempts=tuple(attempts), reason=instance.reason or reason)
+        attempt = attempt.but(status=_status(attempt), calls=None)
+        attempts.append(attempt)
+    result = instance.but(
+        attempts=tuple(attempts),
+        reason=instance.reason or reason,
+    )
     if instance.status or result.chosen is None:
         return result
     return result.but(status=result.chosen.status)
@@ -115,10 +136,12 @@ def _status(attempt: Attempt) -> str:
 
 
 def _save_conversation(store: RunStore, result: InstanceData) -> None:
-    name = result.instance_id
+    trajectory_path = store.trajectory(result.instance_id)
+    page = store.transcript(result.instance_id)
     if all(attempt.messages is None for attempt in result.attempts):
-        store.trajectory(name).unlink(missing_ok=True)
-        store.transcript(name).unlink(missing_ok=True)
+        trajectory_path.unlink(missing_ok=True)
+        page.unlink(missing_ok=True)
         return
-    write_json_atomic(store.trajectory(name), store.redact.of(result.trajectory()))
-    write_text_atomic(store.transcript(name), store.redact(transcript(result)))
+    trajectory = store.redact.of(result.trajectory())
+    write_json_atomic(trajectory_path, trajectory)
+    write_text_atomic(page, store.redact(transcript(result)))
