@@ -44,19 +44,27 @@ class Surroundings:
     behind_socket: ClassVar[bool] = False
     """Whether the gateway is reached by ``SOCKET`` in the scratch folder alone."""
 
-    def places(self, scratch: Path) -> tuple[Path, Path]:
+    def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         """Return where a command finds its scratch folder and its home."""
         return scratch, scratch / "home"
 
-    def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:
-        """Return the command line that runs ``argv``, which has the paths of ``places``.
+    def command_line(
+        self,
+        argv: Sequence[str],
+        root: Path,
+        scratch: Path,
+    ) -> list[str]:
+        """Return the command line that runs ``argv``, which has the paths of ``visible_paths``.
 
         ``root`` is the checkout; ``scratch`` has the folders ``home`` and ``tmp``.
         """
         return list(argv)
 
 
-def fill(text: str, values: Mapping[str, str]) -> str:
+def fill(
+    text: str,
+    values: Mapping[str, str],
+) -> str:
     """Put values in place of ``{name}``; ``{{name}}`` stands for ``{name}``."""
 
     def value(match: re.Match[str]) -> str:
@@ -105,7 +113,11 @@ class CommandAgent:
             if not problem:
                 break
             task.log(f"feedback {number} of {self.feedback_rounds}: {problem}")
-            message = render("feedback", issue=task.message, problem=problem)
+            message = render(
+                "feedback",
+                issue=task.message,
+                problem=problem,
+            )
             result = self._run_session(replace(task, message=message))
         return result
 
@@ -129,7 +141,14 @@ class CommandAgent:
             # Killed at a forced shutdown: it did not end, and may be billed.
             task.host.check_killed()
         except BaseException as error:
-            gate.end(ticket, Failed(str(error), transient=False, billed=True))
+            gate.end(
+                ticket,
+                Failed(
+                    str(error),
+                    transient=False,
+                    billed=True,
+                ),
+            )
             raise
         gate.end(ticket, Answered(task.transcript.calls[-1]))
         return result
@@ -138,7 +157,11 @@ class CommandAgent:
         message = Message("user", task.message)
         task.transcript.messages.append(message)
         with scratch_folder(task) as folder:
-            ended = self.run_command(task, folder, self.placeholders(task, folder))
+            ended = self.run_command(
+                task,
+                folder,
+                self.placeholders(task, folder),
+            )
             spent, note = read_spent(folder / _RESULT)
         notes = "; ".join(filter(None, (ended.problem, note)))
         ended.log(task, notes)
@@ -159,11 +182,19 @@ class CommandAgent:
         # Trajectories are published, and a command may print the secrets that it gets.
         return Redactor.of_environment({**os.environ, **self.environment})
 
-    def placeholders(self, task: Task, folder: Path) -> dict[str, str]:
+    def placeholders(
+        self,
+        task: Task,
+        folder: Path,
+    ) -> dict[str, str]:
         """Write the message into ``folder``, and return what stands for the placeholders."""
         message = folder / "message.txt"
-        message.write_text(task.message, encoding="utf-8", errors="surrogateescape")
-        scratch, _ = self.surroundings.places(folder)
+        message.write_text(
+            task.message,
+            encoding="utf-8",
+            errors="surrogateescape",
+        )
+        scratch, _ = self.surroundings.visible_paths(folder)
         return {
             "message_file": str(scratch / message.name),
             "model": task.model_name,
@@ -176,19 +207,19 @@ class CommandAgent:
         task: Task,
         folder: Path,
         values: Mapping[str, str],
-        variables: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] = {},
         too_much: Callable[[], bool] | None = None,
     ) -> EndedCommand:
         """Run the command with ``values`` for its placeholders, and with more ``variables``."""
         argv = [fill(word, values) for word in self.argv]
-        scratch, home = self.surroundings.places(folder)
+        scratch, home = self.surroundings.visible_paths(folder)
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": os.environ.get("LANG", "C.UTF-8"),
             "HOME": str(home),
             "TMPDIR": str(scratch / "tmp"),
             **self.environment,
-            **(variables or {}),
+            **variables,
         }
         tail = Tail(_HEAD_BYTES, _TAIL_BYTES)
         errors = Tail(0, _ERROR_BYTES)
@@ -291,7 +322,11 @@ class Spent(BaseModel):
     def usage(self) -> Usage | None:
         if self.tokens is None:
             return None
-        return Usage(self.tokens.prompt, self.tokens.completion, self.tokens.cached)
+        return Usage(
+            self.tokens.prompt,
+            self.tokens.completion,
+            self.tokens.cached,
+        )
 
 
 def read_spent(path: Path) -> tuple[Spent, str]:

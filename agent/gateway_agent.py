@@ -53,15 +53,18 @@ class GatewayAgent(CommandAgent):
         transcript = task.transcript
         if not isinstance(model, LiteLLMModel):
             raise TypeError(f"{model!r} has no provider to call through the gateway")
+        # An attempt with feedback has several sessions.
+        lanes = [message.lane for message in transcript.messages]
         with scratch_folder(task) as folder:
-            socket = folder / SOCKET if self.surroundings.behind_socket else None
+            socket = None
+            if self.surroundings.behind_socket:
+                socket = folder / SOCKET
             gateway = Gateway(
                 model,
                 self.access,
                 socket=socket,
-                # An attempt with feedback has several sessions.
                 admitted=len(transcript.calls),
-                first_lane=max((m.lane + 1 for m in transcript.messages), default=0),
+                first_lane=max(lanes, default=-1) + 1,
             )
             try:
                 with gateway:
@@ -73,9 +76,12 @@ class GatewayAgent(CommandAgent):
                     transcript.messages.append(redacted)
                 transcript.calls.extend(gateway.calls)
         refused = gateway.problem
-        notes = (ended.problem, str(refused or ""), *_notes(gateway))
+        notes = [ended.problem]
+        if refused:
+            notes.append(str(refused))
+        notes += _notes(gateway)
         ended.log(task, "; ".join(filter(None, notes)))
-        if refused is not None:
+        if refused:
             return _refused_result(gateway, refused)
         if not gateway.calls:
             # Many agents end with exit code 0 when no call succeeds.
@@ -84,7 +90,12 @@ class GatewayAgent(CommandAgent):
             raise InfrastructureError(f"the agent had no answer of a model: {problem}")
         return AgentResult(None, ended.problem, ended.ending)
 
-    def _run_with(self, gateway: Gateway, task: Task, folder: Path) -> EndedCommand:
+    def _run_with(
+        self,
+        gateway: Gateway,
+        task: Task,
+        folder: Path,
+    ) -> EndedCommand:
         values = {
             **self.placeholders(task, folder),
             "model": gateway.presented,
@@ -100,7 +111,13 @@ class GatewayAgent(CommandAgent):
                 path.write_text(fill(text, values))
         for name, text in variables.items():
             variables[name] = fill(text, values)
-        return self.run_command(task, folder, values, variables, gateway.overdue)
+        return self.run_command(
+            task,
+            folder,
+            values,
+            variables,
+            gateway.overdue,
+        )
 
 
 def _refused_result(gateway: Gateway, refused: Exception) -> AgentResult:

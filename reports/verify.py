@@ -65,7 +65,11 @@ _REWORDED = ("no test could speak", "no test could run")
 """What reasons say in version 0.12, and now."""
 
 
-def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> int:
+def verify_command(
+    runs: Sequence[Path],
+    options: ReportOptions,
+    say: Say,
+) -> int:
     """Verify each run, print a line for each file that differs, and return 1 if one does."""
     count = 0
     for folder in runs:
@@ -73,10 +77,9 @@ def verify_command(runs: Sequence[Path], options: ReportOptions, say: Say) -> in
         verification = Verification(store, options, say)
         differences = verification.first_of_each_file()
         for path, difference in differences.items():
-            name = path
             if store.out in path.parents:
-                name = path.relative_to(store.out)
-            say(one_line(f"{name}: {difference}"))
+                path = path.relative_to(store.out)
+            say(one_line(f"{path}: {difference}"))
         result = "nothing differs"
         if differences:
             result = f"differences: {len(differences)}"
@@ -108,8 +111,10 @@ class Verification:
         try:
             differences.update(compare_checksums(self.store))
         except FileNotFoundError:
-            only = "only what can be derived is compared"
-            self.say(f"note: no report wrote checksums.txt: {only}")
+            self.say(
+                "note: no report wrote checksums.txt: "
+                "only what can be derived is compared"
+            )
         except DamagedFileError as error:
             differences[error.path] = error.problem
         derived: dict[Path, str] = {}
@@ -152,13 +157,20 @@ class Verification:
         label = prediction.get("model_name_or_path")
         paid = (*result.attempts, *result.writers)
         cost = total(attempt.cost for attempt in paid)
-        expected = result.but(model_name_or_path=str(label), cost=cost)
+        expected = result.but(
+            model_name_or_path=str(label),
+            cost=cost,
+        )
         again = expected.prediction()
         if result.versions is None:
             # A combination numbers attempts again, and has the tries of its runs.
             del again["tries"]
         trajectory = flat_trajectory(read_object(trajectory_path, FIX))
-        yield from self.compare_values(trajectory_path, trajectory, result.trajectory())
+        yield from self.compare_values(
+            trajectory_path,
+            trajectory,
+            result.trajectory(),
+        )
         yield from self.compare_values(path, prediction, again)
         if result.versions is None:
             return
@@ -170,7 +182,10 @@ class Verification:
         yield from compare_text(page, transcript(expected))
 
     def compare_values(
-        self, path: Path, recorded: Values, expected: Values
+        self,
+        path: Path,
+        recorded: Values,
+        expected: Values,
     ) -> Iterator[Difference]:
         """Compare the values of a file; another version may lack some, or have others."""
         left_out = None
@@ -189,7 +204,12 @@ class Verification:
             verdict = known_verdict(store, prediction) or presumed(prediction)
             verdicts[prediction.instance_id] = verdict
             yield from compare_verdict(store, prediction, verdict)
-        requested = RequestedEvaluation(store, self.options, self.described, self.say)
+        requested = RequestedEvaluation(
+            store,
+            self.options,
+            self.described,
+            self.say,
+        )
         official_ids: Mapping[str, str] = {}
         rows: Sequence[Row] = ()
         with suppress(UserError, InfrastructureError):
@@ -215,7 +235,9 @@ class Verification:
 
 
 def compare_choice(
-    path: Path, trajectory: Values, result: InstanceResult
+    path: Path,
+    trajectory: Values,
+    result: InstanceResult,
 ) -> Iterator[Difference]:
     winner = trajectory.get("winner")
     config = result.config or {}
@@ -254,7 +276,11 @@ def chosen_again(
     """
     candidates = list(attempts)
     while True:
-        choice = choose_by_evidence(candidates, evidence, require_tests=require_tests)
+        choice = choose_by_evidence(
+            candidates,
+            evidence,
+            require_tests=require_tests,
+        )
         best = choice.winner
         if best is None or best.attempt == winner:
             break
@@ -293,7 +319,13 @@ def _unpaid_calls(run: RunData) -> Iterator[str]:
     paid: Counter[tuple[object, ...]] = Counter()
     for line in run.ledger:
         if line.kind in ("answered", REPLAYED):
-            key = (line.instance_id, line.attempt, line.model, line.usage, line.cost)
+            key = (
+                line.instance_id,
+                line.attempt,
+                line.model,
+                line.usage,
+                line.cost,
+            )
             paid[key] += 1
     for instance in run.instances:
         name = instance.instance_id
@@ -301,7 +333,13 @@ def _unpaid_calls(run: RunData) -> Iterator[str]:
             number = attempt.attempt
             calls: Counter[tuple[object, ...]] = Counter()
             for call in attempt.calls or ():
-                key = (name, number, attempt.model, call.usage, call.cost)
+                key = (
+                    name,
+                    number,
+                    attempt.model,
+                    call.usage,
+                    call.cost,
+                )
                 calls[key] += 1
             lacking = calls - paid
             if lacking:
@@ -322,7 +360,9 @@ def _journal_lines(store: RunStore, name: str) -> Iterator[LedgerLine]:
 
 
 def compare_verdict(
-    store: RunStore, prediction: Prediction, verdict: Verdict
+    store: RunStore,
+    prediction: Prediction,
+    verdict: Verdict,
 ) -> Iterator[Difference]:
     """Compare a verdict with the output and the report of its evaluator, if they were saved."""
     path = verdict_path(store, prediction)
@@ -358,12 +398,13 @@ def compare_text(path: Path, expected: str) -> Iterator[Difference]:
     # Texts are written with lone surrogates as escapes.
     writable = expected.encode("utf-8", "backslashreplace").decode()
     text = path.read_bytes().decode("utf-8", "replace")
-    recorded = dict(enumerate(text.split("\n"), 1))
-    lines = dict(enumerate(writable.split("\n"), 1))
-    for number in {**recorded, **lines}:
-        difference = first_difference(
-            recorded.get(number, _MISSING), lines.get(number, _MISSING)
-        )
+    pairs = zip_longest(
+        text.split("\n"),
+        writable.split("\n"),
+        fillvalue=_MISSING,
+    )
+    for number, pair in enumerate(pairs, 1):
+        difference = first_difference(*pair)
         if difference:
             yield path, f"line {number}: {difference}"
             return
@@ -380,20 +421,24 @@ def first_difference(
     With ``left_out``, keys that only one of both has are added to it instead.
     """
     pairs: dict[str | int, tuple[Any, Any]] = {}
+    # In Python true equals 1.
+    same_type = isinstance(recorded, bool) == isinstance(expected, bool)
     if isinstance(recorded, list) and isinstance(expected, list):
-        pairs.update(enumerate(zip_longest(recorded, expected, fillvalue=_MISSING)))
+        parts = zip_longest(recorded, expected, fillvalue=_MISSING)
+        pairs.update(enumerate(parts))
     elif isinstance(recorded, Mapping) and isinstance(expected, Mapping):
         for key in {**expected, **recorded}:
             in_both = key in recorded and key in expected
             if in_both or left_out is None:
-                values = (recorded.get(key, _MISSING), expected.get(key, _MISSING))
-                pairs[key] = values
+                pairs[key] = (
+                    recorded.get(key, _MISSING),
+                    expected.get(key, _MISSING),
+                )
             else:
                 left_out.add(key)
-    elif recorded != expected or isinstance(recorded, bool) != isinstance(
-        expected, bool
-    ):
-        value, other = _excerpt(recorded, expected), _excerpt(expected, recorded)
+    elif recorded != expected or not same_type:
+        value = _excerpt(recorded, expected)
+        other = _excerpt(expected, recorded)
         return f"{key_path(keys) or 'it'} is {value}, but should be {other}"
     for key, pair in pairs.items():
         difference = first_difference(*pair, (*keys, key), left_out)

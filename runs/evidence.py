@@ -13,8 +13,10 @@ from pydantic import BaseModel, Field, computed_field
 
 from llm.chat import AnyText
 
-THERE, SOLVED = 2, 0
-"""The exit codes of a script: the issue is there, and it is solved."""
+THERE = 2
+"""The exit code of a script where the issue is there."""
+SOLVED = 0
+"""The exit code of a script where the issue is solved."""
 
 
 class ScriptSource(str, Enum):
@@ -81,19 +83,25 @@ class Evidence(BaseModel, frozen=True):
         failing: Mapping[int, int],
     ) -> Evidence:
         """Return the evidence of valid scripts of which only is known which class passes them."""
-        names = sorted(frozenset().union(*passed.values()))
-        made = (
-            ReproductionScript(id=name, source=ScriptSource.ISSUE, base=(THERE, THERE))
-            for name in names
-        )
-        codes = {
-            name: {
-                key: SOLVED if name in found else THERE for key, found in passed.items()
-            }
-            for name in names
-        }
+        scripts = []
+        outcomes = {}
+        for name in sorted(frozenset().union(*passed.values())):
+            script = ReproductionScript(
+                id=name,
+                source=ScriptSource.ISSUE,
+                base=(THERE, THERE),
+            )
+            scripts.append(script)
+            codes = dict.fromkeys(passed, THERE)
+            for key, names in passed.items():
+                if name in names:
+                    codes[key] = SOLVED
+            outcomes[name] = codes
         return cls(
-            classes=tuple(classes), scripts=tuple(made), outcomes=codes, failing=failing
+            classes=tuple(classes),
+            scripts=tuple(scripts),
+            outcomes=outcomes,
+            failing=failing,
         )
 
     @property
@@ -102,10 +110,15 @@ class Evidence(BaseModel, frozen=True):
 
     def passed(self, id: str) -> frozenset[str]:
         """Return the valid scripts that the class ``id`` passes."""
-        found = self.outcomes
-        return frozenset(
-            s for s in self.valid if found.get(s, {}).get(id, THERE) == SOLVED
-        )
+        names = set()
+        for name in self.valid:
+            codes = self.outcomes.get(name, {})
+            if codes.get(id) == SOLVED:
+                names.add(name)
+        return frozenset(names)
 
     def class_of(self, attempt: int) -> CandidateClass | None:
-        return next((one for one in self.classes if attempt in one.attempts), None)
+        for candidates in self.classes:
+            if attempt in candidates.attempts:
+                return candidates
+        return None

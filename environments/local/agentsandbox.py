@@ -79,7 +79,7 @@ class GatewayBubble(AgentBubble):
         Path(HARNESS) / "attempt",
     )
 
-    def places(self, scratch: Path) -> tuple[Path, Path]:
+    def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         return self._SCRATCH, self._HOME
 
     def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:

@@ -13,6 +13,7 @@ from core.atomic import write_bytes_atomic
 from core.errors import UserError
 from core.money import total
 from core.plaintext import Say
+from reports.data.predictions import Prediction
 from reports.data.rundata import (
     InstanceData,
     RunData,
@@ -61,17 +62,20 @@ class SourceRun:
 
 @dataclass(frozen=True)
 class Offer:
-    """The prediction of one run, which is the ``place``-th, for an instance."""
+    """The prediction of one run, which is the ``position``-th, for an instance."""
 
     source: SourceRun
-    place: int
+    position: int
     instance: InstanceData
 
     @property
     def candidate(self) -> Attempt:
         """The predicted attempt with the position of the run, to rank the runs."""
         chosen = self.instance.chosen or Attempt()
-        return chosen.but(attempt=self.place, model_patch=self.instance.model_patch)
+        return chosen.but(
+            attempt=self.position,
+            model_patch=self.instance.model_patch,
+        )
 
     def attempts(self) -> list[Attempt]:
         """Return the attempts with their conversations and the numbers of the combination."""
@@ -81,59 +85,76 @@ class Offer:
         return list(map(source.renumber, instance.attempts))
 
 
-def combine(stores: Sequence[RunStore], name: str, say: Say) -> RunStore:
+def combine(
+    stores: Sequence[RunStore],
+    name: str,
+    say: Say,
+) -> RunStore:
     """Write the combination of two or more runs next to the first of them and return it.
 
     For each instance it holds the first plausible prediction in the order of runs, else the least
     bad of all. Verdicts on the chosen patches are copied. An empty ``name`` joins the runs' names.
     """
     sources = _sources(stores)
-    target = RunStore(stores[0].out, name or "+".join(store.run for store in stores))
+    names = [store.run for store in stores]
+    target = RunStore(stores[0].out, name or "+".join(names))
     described = _described(target, sources)
     _check(target, described)
     offers: dict[str, list[Offer]] = {}
-    for place, source in enumerate(sources, 1):
+    for position, source in enumerate(sources, 1):
         for instance in source.run.instances:
-            offer = Offer(source, place, instance)
+            offer = Offer(source, position, instance)
             offers.setdefault(instance.instance_id, []).append(offer)
-    for path in list(target.prediction_paths()) if target.folder.exists() else ():
+    for path in list(target.prediction_paths()):
         if path.stem not in offers:
             path.unlink()
     target.save_run(described)
-    for instance_id, own in sorted(offers.items()):
-        result = _combined(own, described.model_name_or_path)
-        talked = any(attempt.edit_format for attempt in result.attempts)
+    for instance_id, instance_offers in sorted(offers.items()):
+        result = _combined(instance_offers, described.model_name_or_path)
+        trajectory = None
+        if any(attempt.edit_format for attempt in result.attempts):
+            trajectory = result.trajectory()
+        pages = filter(None, map(_transcript, instance_offers))
         target.save_instance(
             instance_id,
             result.prediction(),
-            result.trajectory() if talked else None,
-            "\n".join(filter(None, map(_transcript, own))) or None,
+            trajectory,
+            "\n".join(pages) or None,
         )
     _write_ledger(target, sources)
     _copy_verdicts(target, offers)
-    for other in chain.from_iterable(rounds(read_run(target))):
-        known = known_verdict(target, other)
-        if known and known.official:
+    for prediction in chain.from_iterable(rounds(read_run(target))):
+        if _has_official_verdict(target, prediction):
             continue
         paths = []
         for store in stores:
-            paths += [verdict_path(store, other), store.verdict(other.instance_id)]
+            paths.append(verdict_path(store, prediction))
+            paths.append(store.verdict(prediction.instance_id))
         for verdict in filter(None, map(read_verdict, paths)):
-            if verdict.patch_sha256 == other.patch_sha256:
+            if verdict.patch_sha256 == prediction.patch_sha256:
                 # Only verdicts on predictions list the excluded files.
-                verdict.but(dropped_files=()).write(verdict_path(target, other))
+                copy = verdict.but(dropped_files=())
+                copy.write(verdict_path(target, prediction))
                 break
     say(f"combined {len(sources)} runs: {target.folder}")
     return target
 
 
+def _has_official_verdict(target: RunStore, prediction: Prediction) -> bool:
+    verdict = known_verdict(target, prediction)
+    return verdict is not None and verdict.official
+
+
 def labels(stores: Sequence[RunStore]) -> tuple[str, ...]:
     """Return a name for each run: its own, or its folder if several runs have that name."""
-    names = [store.run for store in stores]
-    return tuple(
-        store.run if names.count(store.run) == 1 else str(store.folder)
-        for store in stores
-    )
+    counts = Counter(store.run for store in stores)
+    names = []
+    for store in stores:
+        name = store.run
+        if counts[name] > 1:
+            name = str(store.folder)
+        names.append(name)
+    return tuple(names)
 
 
 def _sources(stores: Sequence[RunStore]) -> list[SourceRun]:
@@ -142,38 +163,51 @@ def _sources(stores: Sequence[RunStore]) -> list[SourceRun]:
     tries: Counter[str] = Counter()
     for name, store in zip(labels(stores), stores, strict=True):
         run = read_run(store)
-        sources.append(SourceRun(name, store, run, attempts, tries))
-        most: Counter[str] = Counter()
+        source = SourceRun(name, store, run, attempts, tries)
+        sources.append(source)
+        last_attempt = 0
+        last_tries: Counter[str] = Counter()
         for attempt in run.attempts:
-            most[attempt.label] = max(most[attempt.label], attempt.try_)
-        attempts += max((attempt.attempt for attempt in run.attempts), default=0)
-        tries = tries + most
+            label = attempt.label
+            last_tries[label] = max(last_tries[label], attempt.try_)
+            last_attempt = max(last_attempt, attempt.attempt)
+        attempts += last_attempt
+        tries = tries + last_tries
     return sources
 
 
-def _described(target: RunStore, sources: Sequence[SourceRun]) -> Run:
-    models = dict.fromkeys(model for source in sources for model in source.run.models)
-    slugs = [re.sub(r"[^\w.+-]+", "-", model.rsplit("/", 1)[-1]) for model in models]
-    datasets = [source.run.described.dataset for source in sources]
-    datasets = [dataset for dataset in datasets if dataset.model_fields_set]
-    if len({dataset.sha256 for dataset in datasets}) > 1:
-        named = ", ".join(str(dataset.name) for dataset in datasets)
-        raise UserError(
-            f"the runs have different datasets ({named}); combine runs of one dataset"
-        )
+def _described(
+    target: RunStore,
+    sources: Sequence[SourceRun],
+) -> Run:
+    datasets = []
+    models: dict[str, None] = {}
     combined = []
     selected: set[str] = set()
     for source in sources:
-        described = source.run.described.as_json()
+        run = source.run
+        if run.described.dataset.model_fields_set:
+            datasets.append(run.described.dataset)
+        models.update(dict.fromkeys(run.models))
+        described = run.described.as_json()
         described.pop("selected", None)
         part = CombinedRun(
             name=source.name,
             folder=str(source.store.folder),
-            model_name_or_path=source.run.model_name_or_path,
+            model_name_or_path=run.model_name_or_path,
             described=Run.model_validate(described),
         )
         combined.append(part)
-        selected |= set(source.run.selected)
+        selected.update(run.selected)
+    if len({dataset.sha256 for dataset in datasets}) > 1:
+        names = ", ".join(str(dataset.name) for dataset in datasets)
+        raise UserError(
+            f"the runs have different datasets ({names}); combine runs of one dataset"
+        )
+    slugs = []
+    for model in models:
+        base = model.rsplit("/", 1)[-1]
+        slugs.append(re.sub(r"[^\w.+-]+", "-", base))
     return Run(
         run=target.run,
         model_name_or_path="--".join(["combined", *(slugs or [target.run])]),
@@ -189,10 +223,10 @@ def _check(target: RunStore, described: Run) -> None:
         raise UserError(f"--name {target.run!r}: letters, digits and ._+- only")
     if not target.folder.exists():
         return
-    there = target.read_run() or Run()
-    if [one.folder for one in there.combined] != [
-        one.folder for one in described.combined
-    ]:
+    existing = target.read_run() or Run()
+    existing_folders = [part.folder for part in existing.combined]
+    folders = [part.folder for part in described.combined]
+    if existing_folders != folders:
         raise UserError(
             f"{target.folder} exists and is not a combination of these runs; choose another --name"
         )
@@ -207,11 +241,16 @@ def pick(offers: Sequence[Offer]) -> Offer:
     return min(usable, key=lambda offer: rank(offer.candidate), default=offers[0])
 
 
-def _combined(offers: Sequence[Offer], label: str) -> InstanceData:
+def _combined(
+    offers: Sequence[Offer],
+    label: str,
+) -> InstanceData:
     """Return the instance with the attempts of all runs; its evidence is of one run's alone."""
     chosen = pick(offers)
     instance = chosen.instance
-    attempts = [attempt for offer in offers for attempt in offer.attempts()]
+    attempts: list[Attempt] = []
+    for offer in offers:
+        attempts += offer.attempts()
     tries = instance.tries
     if tries is None:
         tries = max(attempt.try_ for attempt in instance.attempts)
@@ -232,17 +271,21 @@ def _combined(offers: Sequence[Offer], label: str) -> InstanceData:
 
 def _reason(chosen: Offer, offers: Sequence[Offer]) -> str:
     name = chosen.source.name
-    if chosen.instance.plausible:
-        why = f"{name} is the first run with a plausible prediction"
-        if any(
-            offer.instance.plausible and offer.place < chosen.place for offer in offers
-        ):
-            why += " that leaves test configuration alone"
+    plausible = [offer for offer in offers if offer.instance.plausible]
+    if plausible:
+        reason = f"{name} is the first run with a plausible prediction"
+        if chosen is not plausible[0]:
+            reason += " that leaves test configuration alone"
     elif chosen.candidate.usable:
-        why = f"no run of {len(offers)} has a plausible prediction; that of {name} is the least bad"
+        reason = (
+            f"no run of {len(offers)} has a plausible prediction; "
+            f"that of {name} is the least bad"
+        )
     else:
-        why = f"no run of {len(offers)} has a patch that can be predicted"
-    return f"{why}; there: {chosen.instance.reason}" if chosen.instance.reason else why
+        reason = f"no run of {len(offers)} has a patch that can be predicted"
+    if chosen.instance.reason:
+        reason += f"; there: {chosen.instance.reason}"
+    return reason
 
 
 def _transcript(offer: Offer) -> str:
@@ -258,35 +301,44 @@ def _write_ledger(target: RunStore, sources: Sequence[SourceRun]) -> None:
     if not all(source.run.ledger for source in sources):
         target.ledger.unlink(missing_ok=True)
         return
-    lines = [
-        replace(
-            line,
-            call=f"{s.name}:{line.call}",
+    lines = []
+    for source in sources:
+        for line in source.run.ledger:
+            attempt = line.attempt
             # Numbers below 1 are of models that wrote scripts, not of attempts.
-            attempt=line.attempt + (s.attempts if line.attempt > 0 else 0),
-        )
-        for s in sources
-        for line in s.run.ledger
-    ]
+            if attempt > 0:
+                attempt += source.attempts
+            call = f"{source.name}:{line.call}"
+            lines.append(
+                replace(
+                    line,
+                    call=call,
+                    attempt=attempt,
+                )
+            )
     write_ledger(target.ledger, lines)
 
 
-def _copy_verdicts(target: RunStore, offers: Mapping[str, Sequence[Offer]]) -> None:
+def _copy_verdicts(
+    target: RunStore,
+    offers: Mapping[str, Sequence[Offer]],
+) -> None:
     """Copy verdicts on the chosen patches, unless the combination has an official one."""
     for prediction in read_predictions(target):
         name = prediction.instance_id
         origin = pick(offers[name])
         store = origin.source.store
-        saved = read_verdict(store.verdict(name))
-        own = known_verdict(target, prediction)
-        if saved is None or saved.patch_sha256 != prediction.patch_sha256:
+        verdict = read_verdict(store.verdict(name))
+        if verdict is None or verdict.patch_sha256 != prediction.patch_sha256:
             continue
-        if own and own.official:
+        if _has_official_verdict(target, prediction):
             continue
-        saved.write(target.verdict(name))
-        before = origin.instance.model_name_or_path
-        log, report = log_name(name, before), f"{name}.report.json"
-        copies = {log: log_name(name, prediction.model_name_or_path), report: report}
-        for old, new in copies.items():
-            if (store.logs / old).exists():
-                write_bytes_atomic(target.logs / new, (store.logs / old).read_bytes())
+        verdict.write(target.verdict(name))
+        report = f"{name}.report.json"
+        log = log_name(name, origin.instance.model_name_or_path)
+        new_log = log_name(name, prediction.model_name_or_path)
+        for old, new in {report: report, log: new_log}.items():
+            source = store.logs / old
+            if source.exists():
+                content = source.read_bytes()
+                write_bytes_atomic(target.logs / new, content)

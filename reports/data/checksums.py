@@ -24,10 +24,10 @@ def checksums_file(store: RunStore) -> Path:
 def _files(store: RunStore) -> Iterator[Path]:
     """Yield the files of a run but for pages, which repeat ``stats.json``, and lock files."""
     pages = store.folder / "report"
-    own = checksums_file(store)
+    checksums = checksums_file(store)
     for folder in (store.folder, store.logs):
         for path in sorted(folder.rglob("*")):
-            if not path.is_file() or path == own:
+            if not path.is_file() or path == checksums:
                 continue
             if path.suffix != ".lock" and pages not in path.parents:
                 yield path
@@ -56,14 +56,14 @@ def compare_checksums(store: RunStore) -> Iterator[tuple[Path, str]]:
         FileNotFoundError: there are no checksums.
         DamagedFileError: they cannot be read.
     """
-    own = checksums_file(store)
-    text = own.read_text("utf-8", "replace")
+    checksums = checksums_file(store)
+    text = checksums.read_text("utf-8", "replace")
     recorded: dict[Path, str] = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
             problem = "has a line that is not a checksum"
-            raise DamagedFileError(own, problem, "report again")
+            raise DamagedFileError(checksums, problem, "report again")
         path = store.out / match[2]
         recorded[path] = match[1]
     present = set(_files(store))

@@ -45,7 +45,12 @@ Files = Iterator[tuple[str, Mapping[str, Any]]]
 """Names of JSON files below the folder of a run, and their contents."""
 
 
-def export_command(path: Path, layout: ExportLayout, folder: Path, say: Say) -> int:
+def export_command(
+    path: Path,
+    layout: ExportLayout,
+    folder: Path,
+    say: Say,
+) -> int:
     """Write the run at ``path`` into the new folder ``folder`` and return the exit code.
 
     The predictions of mini-swe-agent are in ``preds.json``; ATIF has none, and keeps patches in
@@ -102,7 +107,13 @@ def _mini_files(instance: InstanceData, agent: str) -> Files:
         messages = []
         for message, call in messages_with_calls(attempt):
             messages.append(_mini_message(message, call))
-        messages.append({"role": "exit", "content": "", "extra": ending})
+        messages.append(
+            {
+                "role": "exit",
+                "content": "",
+                "extra": ending,
+            }
+        )
         content = {
             "info": {
                 "model_stats": {
@@ -128,7 +139,10 @@ def _mini_files(instance: InstanceData, agent: str) -> Files:
         yield f"{name}/{stem}{mini.ENDING}", content
 
 
-def _mini_message(message: Message, call: Reply | None) -> dict[str, Any]:
+def _mini_message(
+    message: Message,
+    call: Reply | None,
+) -> dict[str, Any]:
     """Return a message; tool calls have OpenAI's form."""
     content: dict[str, Any] = {
         "role": message.role,
@@ -146,7 +160,11 @@ def _mini_message(message: Message, call: Reply | None) -> dict[str, Any]:
         written = tool_call_of(name, tool_call.arguments)
         function = {"name": name, "arguments": written.arguments}
         tool_calls.append(
-            {"id": tool_call.id, "type": "function", "function": function}
+            {
+                "id": tool_call.id,
+                "type": "function",
+                "function": function,
+            }
         )
         arguments = arguments_of(written.arguments)
         if "command" in arguments:
@@ -259,7 +277,10 @@ def _atif_steps(steps: Sequence[AnsweredMessage]) -> list[dict[str, Any]]:
     return [_atif_step(step, number) for number, step in enumerate(steps, 1)]
 
 
-def _atif_step(step: AnsweredMessage, number: int) -> dict[str, Any]:
+def _atif_step(
+    step: AnsweredMessage,
+    number: int,
+) -> dict[str, Any]:
     message = step.message
     source = _SOURCES.get(message.role, "user")
     content: dict[str, Any] = {
@@ -315,7 +336,11 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-_SOURCES = {"user": "user", "system": "system", ASSISTANT: "agent"}
+_SOURCES = {
+    "user": "user",
+    "system": "system",
+    ASSISTANT: "agent",
+}
 """What ATIF calls the author of a message, by its role."""
 
 

@@ -165,7 +165,11 @@ def arguments_of(arguments: object) -> dict[str, Any]:
     return {}
 
 
-def tool_call_of(name: object, arguments: object, id: object = "") -> ToolCall:
+def tool_call_of(
+    name: object,
+    arguments: object,
+    id: object = "",
+) -> ToolCall:
     written = json.dumps(arguments_of(arguments), ensure_ascii=False)
     return ToolCall(text(name), written, text(id))
 
@@ -215,7 +219,10 @@ def reply_of(totals: Totals, seconds: object = None) -> Reply:
     )
 
 
-def message_of(message: Mapping[str, Any], role: str) -> Message:
+def message_of(
+    message: Mapping[str, Any],
+    role: str,
+) -> Message:
     """Return a message in OpenAI's form."""
     result = Message(
         role=role or "unknown",

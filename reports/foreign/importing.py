@@ -65,7 +65,11 @@ def fingerprint(path: Path) -> str:
     return sha256_of(json.dumps(files))
 
 
-def _write(store: RunStore, run: AnyRun, fingerprint: str) -> int:
+def _write(
+    store: RunStore,
+    run: AnyRun,
+    fingerprint: str,
+) -> int:
     # Predictions are written last: until then one label for all is not known.
     origin = {
         "path": str(run.path),

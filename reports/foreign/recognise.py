@@ -104,7 +104,7 @@ def is_foreign(path: Path) -> bool:
     layout = layout_of(path)
     # A folder without any file may be a run of ours that has just started.
     if layout is None and RunFiles.below(path).paths:
-        raise UserError(unknown(path))
+        raise _unreadable(path)
     return layout not in (None, RunLayout.OURS)
 
 
@@ -118,7 +118,7 @@ def read_any(path: Path, *, labels: bool = True) -> AnyRun:
     if layout is RunLayout.OURS:
         return _ours(RunStore.of_folder(path), labels=labels)
     if layout is None:
-        raise UserError(unknown(path))
+        raise _unreadable(path)
     files = RunFiles.below(path, labels=labels)
     name = path.name
     if not path.is_dir():
@@ -161,8 +161,8 @@ def _with_attempts(
     return instance.but(attempts=attempts, resolved_said=resolved)
 
 
-def unknown(path: Path) -> str:
-    return (
+def _unreadable(path: Path) -> UserError:
+    return UserError(
         f"{path} is not a run that can be read; give a run of this harness, predictions "
         f"({predictions.PREDS}, {ALL_PREDS}), trajectories of mini-swe-agent (*{mini.ENDING}) or "
         "of ATIF (*.json)"

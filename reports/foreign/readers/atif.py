@@ -35,7 +35,11 @@ from runs.records import Attempt
 NEWEST = "ATIF-v1.8"
 _PREFIX = "ATIF-v1."
 _TRIAL = "result.json"
-_ROLES = {"agent": ASSISTANT, "user": "user", "system": "system"}
+_ROLES = {
+    "agent": ASSISTANT,
+    "user": "user",
+    "system": "system",
+}
 _MAX_NESTED = 20
 
 
@@ -100,7 +104,11 @@ def _trial_of(path: Path) -> Mapping[str, Any]:
     return object_at(result)
 
 
-def _attempt(path: Path, data: Mapping[str, Any], number: int) -> Attempt:
+def _attempt(
+    path: Path,
+    data: Mapping[str, Any],
+    number: int,
+) -> Attempt:
     extra = mapping(data.get("extra"))
     messages: list[Message] = []
     calls: list[Reply] = []
@@ -133,7 +141,10 @@ def _attempt(path: Path, data: Mapping[str, Any], number: int) -> Attempt:
 
 
 def _all_steps(
-    path: Path, data: Mapping[str, Any], keys: str, depth: int
+    path: Path,
+    data: Mapping[str, Any],
+    keys: str,
+    depth: int,
 ) -> Iterator[Mapping[str, Any]]:
     steps = data.get("steps")
     if not isinstance(steps, list) or depth > _MAX_NESTED:

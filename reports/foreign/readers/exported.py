@@ -58,7 +58,10 @@ def instance_of(
     )
 
 
-def extension_of_attempt(instance: InstanceData, attempt: Attempt) -> dict[str, Any]:
+def extension_of_attempt(
+    instance: InstanceData,
+    attempt: Attempt,
+) -> dict[str, Any]:
     """Return the values of an attempt and its instance that other formats have no place for."""
     lanes = steps_by_lane(attempt)
     steps = sum(map(len, lanes.values()))
@@ -93,10 +96,16 @@ def extension_of_instance(instance: InstanceData) -> dict[str, Any]:
 
 
 def _numbers(totals: Totals) -> dict[str, float | None]:
-    return {**totals.counts(), "cost": as_number(totals.cost)}
+    return {
+        **totals.counts(),
+        "cost": as_number(totals.cost),
+    }
 
 
-def attempt_of(attempt: Attempt, extension: Mapping[str, Any]) -> Attempt:
+def attempt_of(
+    attempt: Attempt,
+    extension: Mapping[str, Any],
+) -> Attempt:
     """Return an attempt of another harness; our extension, if there is one, says more of it."""
     values: dict[str, Any] = {
         "imported": True,
@@ -139,10 +148,16 @@ def _values_of_attempt(
 def extension_of_call(call: Reply | None) -> dict[str, Any]:
     """Return the numbers of a call of the model, for formats that have no place for them."""
     totals = totals_of_call(call)
-    return {"totals": _numbers(totals), "seconds": seconds_of(call)}
+    return {
+        "totals": _numbers(totals),
+        "seconds": seconds_of(call),
+    }
 
 
-def extended_reply(reply: Reply, message: Mapping[str, Any]) -> Reply:
+def extended_reply(
+    reply: Reply,
+    message: Mapping[str, Any],
+) -> Reply:
     """Return a reply, with the numbers of our extension of its message if there is one."""
     extension = mapping(message.get(EXTENSION))
     if not extension:

@@ -65,7 +65,8 @@ def read_mini(files: RunFiles) -> Iterator[InstanceData]:
         trajectories = files.ending(ENDING)
     resolved = verdicts_beside(files)
     names: set[str] = set()
-    for key, paths in _by_instance(trajectories).items():
+    for key, by_stem in _by_instance(trajectories).items():
+        paths = list(by_stem.values())
         instance = _instance(key, paths)
         name = instance.instance_id
         if name in names:
@@ -83,8 +84,8 @@ def read_mini(files: RunFiles) -> Iterator[InstanceData]:
             yield prediction.but(resolved_said=resolved.get(name))
 
 
-def _by_instance(paths: Iterable[Path]) -> dict[str, list[Path]]:
-    """Return the trajectories of each instance: one, or one for each attempt."""
+def _by_instance(paths: Iterable[Path]) -> dict[str, dict[str, Path]]:
+    """Return the trajectories of each instance by stem: one, or one for each attempt."""
     by_instance: dict[str, dict[str, Path]] = {}
     for path in paths:
         stem = path.name.removesuffix(ENDING)
@@ -97,7 +98,7 @@ def _by_instance(paths: Iterable[Path]) -> dict[str, list[Path]]:
                 path, f"and {by_stem[stem]} are both about {stem}", "keep one"
             )
         by_stem[stem] = path
-    return {name: list(by_stem.values()) for name, by_stem in by_instance.items()}
+    return by_instance
 
 
 def _as_predicted(instance: InstanceData, plain: InstanceData) -> InstanceData:
@@ -108,7 +109,10 @@ def _as_predicted(instance: InstanceData, plain: InstanceData) -> InstanceData:
     attempts = []
     for attempt in instance.attempts:
         if attempt.attempt == instance.attempt:
-            attempt = attempt.but(model_patch=plain.model_patch, patch_known=True)
+            attempt = attempt.but(
+                model_patch=plain.model_patch,
+                patch_known=True,
+            )
         attempts.append(attempt)
     return instance.but(
         model_name_or_path=label,
@@ -117,7 +121,10 @@ def _as_predicted(instance: InstanceData, plain: InstanceData) -> InstanceData:
     )
 
 
-def _instance(name: str, paths: Sequence[Path]) -> InstanceData:
+def _instance(
+    name: str,
+    paths: Sequence[Path],
+) -> InstanceData:
     attempts: list[Attempt] = []
     extension: Mapping[str, Any] = {}
     for number, path in enumerate(paths, 1):
@@ -128,7 +135,11 @@ def _instance(name: str, paths: Sequence[Path]) -> InstanceData:
     return instance_of(name, attempts, extension)
 
 
-def _attempt(path: Path, data: Mapping[str, Any], number: int) -> Attempt:
+def _attempt(
+    path: Path,
+    data: Mapping[str, Any],
+    number: int,
+) -> Attempt:
     info = mapping(data.get("info"))
     model = mapping(value_at(info, "config", "model"))
     messages: list[Message] = []
@@ -143,7 +154,11 @@ def _attempt(path: Path, data: Mapping[str, Any], number: int) -> Attempt:
     if not cost and model.get("cost_tracking") == "ignore_errors":
         cost = None  # the harness was told to ignore unknown prices
     count = integer(stats.get("api_calls"))
-    totals = replace(sums_of(calls), calls=count, cost=cost)
+    totals = replace(
+        sums_of(calls),
+        calls=count,
+        cost=cost,
+    )
     patch = patch_of(path, info.get("submission"))
     attempt = Attempt(
         attempt=number,
