@@ -298,7 +298,7 @@ def compare_ledger(store: RunStore, run: RunData) -> Iterator[Difference]:
         return
     for damage in run.damaged:
         yield path, f"line {damage.number}: {damage.problem}"
-    by_call: dict[str, LedgerLine] = {}
+    by_call = {}
     for line in run.ledger:
         by_call[line.call] = line
         if line.instance_id not in run.selected:

@@ -58,7 +58,7 @@ def compare_checksums(store: RunStore) -> Iterator[tuple[Path, str]]:
     """
     checksums = checksums_file(store)
     text = checksums.read_text("utf-8", "replace")
-    recorded: dict[Path, str] = {}
+    recorded = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
         if match is None:

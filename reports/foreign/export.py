@@ -62,7 +62,7 @@ def export_command(
         )
     run = read_any(path)
     redact = Redactor.of_environment(os.environ)
-    predictions: dict[str, dict[str, Any]] = {}
+    predictions = {}
     for instance in run.instances:
         name = instance.instance_id
         files = _WRITERS[layout](instance, run.agent)

@@ -116,7 +116,7 @@ def value_at(value: object, *keys: str) -> object:
 
 
 def checked_id(path: Path, name: object) -> str:
-    if isinstance(name, int) and not isinstance(name, bool):
+    if type(name) is int:
         name = str(name)
     if isinstance(name, str) and is_safe_key(name) and len(name) <= 200:
         return name

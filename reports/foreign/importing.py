@@ -79,7 +79,7 @@ def _write(
     described = Run(run=store.run, imported=origin)
     store.save_run(described)
     results: dict[str, InstanceData] = {}
-    labels: set[str] = set()
+    labels = set()
     for instance in run.instances:
         name = instance.instance_id
         if name in results:

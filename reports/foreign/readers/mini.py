@@ -142,8 +142,8 @@ def _attempt(
 ) -> Attempt:
     info = mapping(data.get("info"))
     model = mapping(value_at(info, "config", "model"))
-    messages: list[Message] = []
-    calls: list[Reply] = []
+    messages = []
+    calls = []
     for raw in objects(data.get("messages")):
         for message, call in _messages(raw):
             messages.append(message)
