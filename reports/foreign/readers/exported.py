@@ -20,9 +20,7 @@ EXTENSION = "swe_retry_harness"
 _OF_OUR_ATTEMPTS = (
     "edit_format",
     "reflections",
-    "edit_outcome",
-    "lint_outcome",
-    "test_outcome",
+    *(name for name in Attempt.model_fields if name.endswith("_outcome")),
     "added_files",
     "edits_test_configuration",
 )
