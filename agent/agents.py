@@ -40,7 +40,7 @@ def load_agent(
     name: str,
     env: Sequence[str] = (),
     seconds: float = 1800.0,
-    place: Surroundings | None = None,
+    surroundings: Surroundings | None = None,
     access: Access | None = None,
 ) -> Agent:
     """Return the agent ``name``: ``builtin``, ``command:…``, ``module:attribute``, or a known name.
@@ -66,10 +66,12 @@ def load_agent(
     from agent.gateway_agent import GatewayAgent
 
     environment = _environment(env)
-    place = place or Surroundings()
+    surroundings = surroundings or Surroundings()
     if access is None:
-        return CommandAgent(argv, environment, seconds, place)
-    return GatewayAgent(argv, environment, seconds, place, access=access, recipe=recipe)
+        return CommandAgent(argv, environment, seconds, surroundings)
+    return GatewayAgent(
+        argv, environment, seconds, surroundings, access=access, recipe=recipe
+    )
 
 
 def _load_plugin(name: str) -> Agent:
@@ -131,12 +133,12 @@ def _argv(template: str) -> tuple[str, ...]:
             "and pass it with --agent-env NAME"
         )
     try:
-        words = shlex.split(template)
+        argv = shlex.split(template)
     except ValueError as error:
         raise UserError(
             f"--agent command:{template}: {error}; fix the quotes"
         ) from error
-    if not words:
+    if not argv:
         raise UserError(
             "--agent command: is empty; give a command, as 'command:my-agent {model}'"
         )
@@ -146,12 +148,12 @@ def _argv(template: str) -> tuple[str, ...]:
             raise UserError(
                 f"--agent command:{template}: unknown placeholder {match[0]}; there are {names}"
             )
-    program = shutil.which(words[0])
+    program = shutil.which(argv[0])
     if program is None:
         raise UserError(
-            f"--agent: there is no command {words[0]!r}; install it or give its path"
+            f"--agent: there is no command {argv[0]!r}; install it or give its path"
         )
-    return (str(Path(program).absolute()), *words[1:])
+    return (str(Path(program).absolute()), *argv[1:])
 
 
 def _argv_of(recipe: NamedAgent) -> tuple[str, ...]:

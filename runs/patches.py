@@ -143,7 +143,7 @@ def is_test_path(path: str) -> bool:
         return True
     # A package of Python may be called "test", as `django.test` is.
     others = (_JVM_TEST, _PHP_TEST, _OTHER_TEST)
-    return parts[-1][-3:] != ".py" and any(one.search(path) for one in others)
+    return parts[-1][-3:] != ".py" and any(pattern.search(path) for pattern in others)
 
 
 def is_excluded(path: str, *, new: bool) -> bool:
@@ -218,14 +218,14 @@ def _unquote(name: bytes, *, strip: bool) -> str:
 
 def submittable_patch(patch: str) -> SubmittablePatch:
     """Exclude tests, new test configuration and build output from ``patch``."""
-    kept, dropped = [], []
+    submitted, dropped = [], []
     for part in split_patch(patch.encode("utf-8", "surrogateescape")):
         if is_excluded(part.path, new=part.new):
             dropped.append(part.path)
         else:
-            kept.append(part.data)
+            submitted.append(part.data)
     return SubmittablePatch(
-        b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped)
+        b"".join(submitted).decode("utf-8", "surrogateescape"), tuple(dropped)
     )
 
 

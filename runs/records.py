@@ -255,7 +255,6 @@ class Attempt(Recorded):
         untested: why the test outcome is unknown, where more is to be said than that.
         applies: whether the patch to predict applies to the clean base commit.
         failing: tests that newly fail; no file holds them, but evidence their number.
-        places: of messages in the file of another harness, in no file of ours.
     """
 
     model_patch: Patch = ""
@@ -291,7 +290,6 @@ class Attempt(Recorded):
     applies: StrictBool = True
     # In no file.
     failing: Annotated[tuple[AnyText, ...], Field(exclude=True)] = ()
-    places: Annotated[tuple[AnyText, ...], Field(exclude=True)] = ()
 
     @cached_property
     def submittable(self) -> SubmittablePatch:
