@@ -128,7 +128,7 @@ def _text_of(error: Exception) -> str:
     message = body
     if isinstance(body, Mapping):
         message = body.get("message")
-    if not body or str(message) in text:
+    if not body or (message and str(message) in text):
         return text
     return f"{text} - {body}"
 

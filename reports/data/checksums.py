@@ -7,11 +7,13 @@ the last line, a comment with the checksum of the lines above it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from core.atomic import write_text_atomic
-from core.errors import DamagedFileError
+from core.errors import DamagedFileError, UserError
 from core.hashing import sha256_of
+from runs.storage.runlock import LOCK_FILES, run_lock
 from runs.storage.store import RunStore
 
 
@@ -31,16 +33,18 @@ def _files(store: RunStore) -> Iterator[Path]:
             name = str(path.relative_to(folder))
             if not path.is_file() or path == checksums or not name.isprintable():
                 continue
-            if path.suffix != ".lock" and pages not in path.parents:
+            if path.name not in LOCK_FILES and pages not in path.parents:
                 yield path
 
 
 def write_checksums(store: RunStore) -> None:
-    text = ""
-    for path in _files(store):
-        name = path.relative_to(store.out)
-        text += f"{sha256_of(path.read_bytes())}  {name.as_posix()}\n"
-    write_text_atomic(checksums_file(store), f"{text}# {sha256_of(text)}\n")
+    """Write the checksums, unless a process works on the run: its files change."""
+    with suppress(UserError), run_lock(store.folder):
+        text = ""
+        for path in _files(store):
+            name = path.relative_to(store.out)
+            text += f"{sha256_of(path.read_bytes())}  {name.as_posix()}\n"
+        write_text_atomic(checksums_file(store), f"{text}# {sha256_of(text)}\n")
 
 
 def compare_checksums(store: RunStore) -> Iterator[tuple[Path, str]]:

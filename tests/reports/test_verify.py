@@ -17,9 +17,11 @@ from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
 from reports.command_line import report_command
 from reports.data.rundata import read_predictions
+from reports.data.verdicts import eval_log
+from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from tests.support import runs
-from tests.support.evaluated import report_options
+from tests.support.evaluated import report_options, whole_output
 
 ONE, SIX = "demo__textkit-1", "demo__units-1"
 
@@ -326,6 +328,31 @@ def test_a_report_that_was_killed_leaves_no_checksums(
             [out / "predictions/r"], report_options(cache, page=False), lambda _: None
         )
     assert not (out / CHECKSUMS).exists()
+
+
+def test_a_run_that_is_worked_on_gets_no_checksums(out: Path, cache: Path) -> None:
+    folder = out / "predictions/r"
+    with run_lock(folder):
+        report_command([folder], report_options(cache, page=False), lambda _: None)
+    assert not (out / CHECKSUMS).exists()
+    report_command([folder], report_options(cache, page=False), lambda _: None)
+    assert verify(out, cache) == (0, [f"{folder}: nothing differs"])
+
+
+def test_a_verdict_whose_tests_are_not_seen_to_end_is_named(
+    out: Path, cache: Path
+) -> None:
+    (out / CHECKSUMS).unlink()
+    store = RunStore.of_folder(out / "predictions/r")
+    for prediction in read_predictions(store):
+        if prediction.instance_id == ONE:
+            log = eval_log(store, prediction)
+    log.write_text(whole_output("PASSED a\n"))
+    assert verify(out, cache)[0] == 0
+    log.write_text(log.read_text().partition(">>>>> End")[0])
+    code, lines = verify(out, cache)
+    problem = "is conclusive, but the output in logs/ shows no end of the tests"
+    assert (code, lines[1]) == (1, f"{VERDICT}: {problem}")
 
 
 @pytest.mark.parametrize(
