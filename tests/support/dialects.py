@@ -78,7 +78,9 @@ class Stub:
         self._lock = threading.Lock()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         self.server.daemon_threads = True
-        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self.server.serve_forever, args=(0.02,), daemon=True
+        )
 
     def after(self, words: str, turns: Sequence[Turn]) -> None:
         """Answer with ``turns`` where a request holds ``words``."""

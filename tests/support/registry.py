@@ -298,7 +298,7 @@ def running_proxy(registry: Registry) -> Iterator[Proxy]:
     with _Server(("127.0.0.1", 0), _Handler) as server:
         server.proxy = proxy
         proxy.port = server.server_port
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield proxy
         proxy.hold.set()
         server.shutdown()

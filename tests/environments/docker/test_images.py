@@ -115,7 +115,7 @@ class Registry(BaseHTTPRequestHandler):
 def registry() -> Iterator[str]:
     """Engines accept registries on 127.0.0.1 without encryption."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
 

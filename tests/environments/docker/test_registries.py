@@ -36,7 +36,7 @@ class CallCoordinator(Registry):
 @pytest.fixture
 def server() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), CallCoordinator) as found:
-        Thread(target=found.serve_forever, daemon=True).start()
+        Thread(target=found.serve_forever, args=(0.02,), daemon=True).start()
         yield f"127.0.0.1:{found.server_port}"
         found.shutdown()
 

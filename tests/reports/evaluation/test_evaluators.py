@@ -83,7 +83,7 @@ def test_an_engine_that_dies_while_it_pulls_is_named(
     )
     server = HTTPServer(("127.0.0.1", 0), Dying)
     monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{server.server_port}")
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     assert report_command([store.folder], chosen, print) == 1
     server.shutdown()
     reasons = {on_disk(store, name)["reason"] for name in (BANK, TEXTKIT)}

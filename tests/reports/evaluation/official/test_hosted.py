@@ -67,7 +67,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     service.address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setenv("SWEBENCH_API_URL", service.address)
     monkeypatch.setenv("SWEBENCH_API_KEY", "sk-planted")
