@@ -118,9 +118,7 @@ def share_venvs(tmp_path_factory: pytest.TempPathFactory) -> ShareVenvs:
     They take longest to build and are locked only meanwhile; a project's own environment is locked
     as long as it is used, and stays apart.
     """
-    place = tmp_path_factory.getbasetemp()
-    common = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "venvs"
-    common.mkdir(exist_ok=True)
+    common = shared_folder(tmp_path_factory, "venvs")
 
     def share(root: Path) -> None:
         root.mkdir(parents=True)
@@ -130,10 +128,18 @@ def share_venvs(tmp_path_factory: pytest.TempPathFactory) -> ShareVenvs:
 
 
 @pytest.fixture(scope="session")
-def preloaded() -> Iterator[Preloaded]:
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Preloaded]:
     """Starts the commands as processes that need not import litellm first."""
-    with Preloaded() as made:
-        yield made
+    with Preloaded(shared_folder(tmp_path_factory, "commands")) as connection:
+        yield connection
+
+
+def shared_folder(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Return a folder that all workers of the session share."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture

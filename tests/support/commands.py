@@ -3,8 +3,8 @@
 The imports take seconds. Run as a module this is a process that does them once and forks for each
 command: the fork becomes what ``python harness.py`` is, with streams, environment, folder and
 signals of its own. Nothing else has happened before the fork. It ends as an interpreter does, but
-does not free what was imported, which takes half a second. ``Preloaded`` starts that process.
-A ``Bomb`` makes the fork die at a chosen write.
+does not free what was imported, which takes half a second. ``Preloaded`` starts that process, which
+all workers of a session share. A ``Bomb`` makes the fork die at a chosen write.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import array
 import atexit
 import builtins
+import fcntl
 import gc
 import io
 import json
@@ -52,6 +53,8 @@ _IMPORTED_LATER = (
     "tenacity",
 )
 _LONGEST = 1 << 20
+_SOCKET = "socket"
+_READY = b"ready"
 _POLL = 0.01
 
 
@@ -111,23 +114,57 @@ class Started:
 
 
 class Preloaded:
-    """Starts the process that has imported everything; a context manager."""
+    """A connection to the process that has imported everything; a context manager.
+
+    The process listens in ``folder``. It is started where none does, and ends with its last
+    connection.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Preloaded:
-        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._server = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.commands", str(theirs.fileno())],
-                cwd=TOP,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-            )
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            connection = self._connect()
+            if connection is None:
+                self._server = self._start_server()
+                connection = self._connect()
+        assert connection is not None, "the process with the imports does not answer"
+        self._orders = connection
         return self
 
     def __exit__(self, *_: object) -> None:
         self._orders.close()
-        self._server.wait()
+        if self._server is not None:
+            self._server.wait()
+
+    def _connect(self) -> socket.socket | None:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect(str(self._folder / _SOCKET))
+            if connection.recv(len(_READY)) == _READY:
+                return connection
+        except OSError:
+            pass  # it never was, or it ended before it saw this connection
+        connection.close()
+        return None
+
+    def _start_server(self) -> subprocess.Popen[bytes]:
+        path = self._folder / _SOCKET
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            number = listener.fileno()
+            return subprocess.Popen(
+                [sys.executable, "-m", "tests.support.commands", str(number)],
+                cwd=TOP,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[number],
+            )
 
     def start(
         self,
@@ -179,32 +216,51 @@ class Preloaded:
 
 @dataclass
 class _Server:
-    """The process that forks."""
+    """The process that forks; it ends with the last of its connections."""
 
-    orders: socket.socket
+    listener: socket.socket
     run_cli: Callable[..., int]
     commands: Mapping[str, Callable[..., None]]
     settings: Mapping[str, str]
     children: dict[int, socket.socket] = field(default_factory=dict)
+    connections: list[socket.socket] = field(default_factory=list)
 
     def serve(self) -> Callable[[], int] | None:
-        """Fork until there are no more orders; in a fork, return what it has to do."""
-        while True:
+        """Fork until the last connection is closed; in a fork, return what it has to do."""
+        self._accept()
+        while self.connections:
             self._reap()
             timeout = _POLL if self.children else None
-            if not select.select([self.orders], [], [], timeout)[0]:
-                continue
-            text, fds, _, _ = socket.recv_fds(self.orders, _LONGEST, 4)
-            if not text:
-                return None
-            ending = socket.socket(fileno=fds[0])
-            pid = os.fork()
-            if not pid:
-                return self._becomes(json.loads(text), fds[1:])
-            ending.send(str(pid).encode())
-            self.children[pid] = ending
-            for number in fds[1:]:
-                os.close(number)
+            sockets = [self.listener, *self.connections]
+            for ready in select.select(sockets, [], [], timeout)[0]:
+                work = self._accept() if ready is self.listener else self._obey(ready)
+                if work is not None:
+                    return work
+        return None
+
+    def _accept(self) -> None:
+        connection, _ = self.listener.accept()
+        self.connections.append(connection)
+        connection.send(_READY)
+
+    def _obey(self, connection: socket.socket) -> Callable[[], int] | None:
+        text, fds, _, _ = socket.recv_fds(connection, _LONGEST, 4)
+        if text:
+            return self._fork(json.loads(text), fds)
+        self.connections.remove(connection)
+        connection.close()
+        return None
+
+    def _fork(self, order: dict[str, Any], fds: list[int]) -> Callable[[], int] | None:
+        ending = socket.socket(fileno=fds[0])
+        pid = os.fork()
+        if not pid:
+            return self._becomes(order, fds[1:])
+        ending.send(str(pid).encode())
+        self.children[pid] = ending
+        for number in fds[1:]:
+            os.close(number)
+        return None
 
     def _reap(self) -> None:
         for pid in [*self.children]:
@@ -222,8 +278,8 @@ class _Server:
             os.dup2(stream, number)
         for number in {*streams} - {0, 1, 2}:
             os.close(number)
-        for one in (self.orders, *self.children.values()):
-            one.close()
+        for other in (self.listener, *self.connections, *self.children.values()):
+            other.close()
         _reopen_streams()
         ignored = signal.SIG_IGN if order["ignores"] else signal.default_int_handler
         signal.signal(signal.SIGINT, ignored)
@@ -273,8 +329,8 @@ def main() -> None:
     }
     gc.collect()
     gc.freeze()  # collections in a fork would copy all that was imported
-    orders = socket.socket(fileno=int(sys.argv[1]))
-    work = _Server(orders, run_cli, commands, settings).serve()
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    work = _Server(listener, run_cli, commands, settings).serve()
     if work is not None:
         _exit(work())
 
