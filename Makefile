@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
+USUAL := not long and not agents and not system and not check
 # uv installs several times faster; pip knows indexes that uv is not configured for.
 install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r $(1) || \
 	$(BIN)/python -m pip install --quiet -r $(1)
@@ -34,16 +35,16 @@ demo: setup
 
 # Pure parts and a few whole runs: what a developer repeats.
 test-quick: setup-dev
-	$(PYTEST) -n 2 -m "not long and not agents and not system and (quick or not run)"
+	$(PYTEST) -n 2 -m "$(USUAL) and (quick or not run)"
 
-# Three workers on two cores: tests of signals and of servers mostly wait.
+# Four workers on two cores: tests of signals and of servers mostly wait.
 test: setup-dev
-	$(PYTEST) -n 3 -m "not long and not agents and not system"
+	$(PYTEST) -n 4 -m "$(USUAL)"
 
-# The wheel, pages in a browser, collectors of traces, Ray, and the Docker engine; what is missing
-# here is skipped.
+# The wheel, the demo, pages in a browser, collectors of traces, Ray, and the Docker engine; what is
+# missing here is skipped.
 test-system: setup-dev
-	$(PYTEST) -n 3 -m "system and not long and not agents"
+	$(PYTEST) -n 4 -m "system and not long and not agents"
 
 test-long: setup-dev
 	$(BIN)/python -m pytest -m long

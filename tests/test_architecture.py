@@ -33,7 +33,7 @@ from tests.architecture import (
 )
 from tests.support import write_files
 
-pytestmark = pytest.mark.run
+pytestmark = pytest.mark.check
 
 # A figure may be this much better than its bound before the bound has to follow.
 SLACK = 1.02

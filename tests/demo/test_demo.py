@@ -26,6 +26,8 @@ from runs.storage.store import RunStore
 from tests.conftest import ShareVenvs
 from tests.support import TOP
 
+pytestmark = pytest.mark.system
+
 EXPECTED = {
     "demo__textkit-1": ["plausible"],
     "demo__textkit-2": ["plausible"],
