@@ -37,14 +37,14 @@ demo: setup
 test-quick: setup-dev
 	$(PYTEST) -n 2 -m "$(USUAL) and (quick or not run)"
 
-# Four workers on two cores: tests of signals and of servers mostly wait.
+# Three workers on two cores: tests of signals and of servers mostly wait.
 test: setup-dev
-	$(PYTEST) -n 4 -m "$(USUAL)"
+	$(PYTEST) -n 3 -m "$(USUAL)"
 
 # The wheel, the demo, pages in a browser, collectors of traces, Ray, and the Docker engine; what is
 # missing here is skipped.
 test-system: setup-dev
-	$(PYTEST) -n 4 -m "system and not long and not agents"
+	$(PYTEST) -n 3 -m "system and not long and not agents"
 
 test-long: setup-dev
 	$(BIN)/python -m pytest -m long
@@ -57,7 +57,8 @@ check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -p no:xdist tests/test_architecture.py tests/test_measure.py
+	$(BIN)/python -m pytest -q -p no:xdist tests/test_architecture.py \
+		tests/test_measure.py tests/test_import_time.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import TOP
 
-pytestmark = pytest.mark.run
+pytestmark = pytest.mark.check
 
 HEAVY = {
     "datasets", "docker", "git", "jsonschema", "litellm", "matplotlib", "networkx", "numpy", "ray",

@@ -225,7 +225,7 @@ def test_workers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = random.Random(1)
     texts = [text for _ in range(15) for text in planted(0.6, chosen)]
     one = join_texts([*texts, None, "a"], FAST)
-    many = join_texts([*texts, None, "a"], DuplicateChoice(workers=3))
+    many = join_texts([*texts, None, "a"], DuplicateChoice(workers=2))
     assert one.clusters() == many.clusters()
     assert len(one.clusters()) > 5
 

@@ -64,7 +64,7 @@ def published() -> list[dict[str, Any]]:
 
 def report(folder: Path, *options: str) -> str:
     """Return what the command prints, called in this process, which imported everything."""
-    words = ["report.py", str(folder), "--evaluator", "none", *options]
+    words = ["report.py", str(folder), "--evaluator", "none", "--no-page", *options]
     with patch.object(sys, "argv", words), redirect_stdout(io.StringIO()) as printed:
         assert run_cli(main, "report.py") == 0
     return printed.getvalue()
