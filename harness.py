@@ -6,13 +6,37 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bench.cli.launch import launch
+from bench.cli.dispatch import Command, Program
 from demo import register
+
+DEFAULT = Command("bench.cli.command_line")
+SUBCOMMANDS = {
+    "status": Command("bench.cli.existing", "status", "RUN", "Print how far a run is."),
+    "clean": Command(
+        "bench.cli.existing",
+        "clean",
+        "RUN",
+        "Remove what a killed process left, or with --all the run.",
+    ),
+    "list": Command(
+        "bench.cli.listing",
+        "main",
+        "WHAT",
+        "List the models or the agents that are known by name.",
+    ),
+    "try": Command(
+        "bench.cli.tryagent",
+        "main",
+        "AGENT",
+        "Let an agent edit one demo instance and show what it did.",
+    ),
+}
 
 
 def main() -> int:
     register()
-    return launch("bench.cli.command_line", Path(sys.argv[0]).name)
+    name = Path(sys.argv[0]).name
+    return Program("harness", name, SUBCOMMANDS, DEFAULT).dispatch()
 
 
 if __name__ == "__main__":

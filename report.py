@@ -6,16 +6,58 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bench.cli.launch import launch
+from bench.cli.dispatch import Command, Program
 from demo import register
+
+_COMMANDS = "reports.subcommands"
+DEFAULT = Command("reports.command_line")
+SUBCOMMANDS = {
+    "compare": Command(
+        _COMMANDS, "compare", "RUN RUN…", "Compare runs, each with each."
+    ),
+    "combine": Command(
+        _COMMANDS,
+        "combine",
+        "RUN RUN…",
+        "Write a run with the best prediction of each instance.",
+    ),
+    "select": Command(
+        "reports.selecting",
+        "main",
+        "RUN…",
+        "Choose among the candidates of runs by scripts that models write.",
+    ),
+    "lab": Command(
+        _COMMANDS, "lab", "RUN…", "Replay runs under other policies, without any call."
+    ),
+    "verify": Command(
+        _COMMANDS, "verify", "RUN…", "Compute derived files again and say what differs."
+    ),
+    "package": Command(
+        _COMMANDS,
+        "package",
+        "RUN FOLDER",
+        "Write the package of one run for the leaderboard.",
+    ),
+    "gold": Command(
+        "reports.validity.command",
+        "main",
+        "DATASET FILE",
+        "Evaluate the gold and the empty patches of a data set.",
+    ),
+    "convert": Command(
+        _COMMANDS,
+        "convert",
+        "RUN LAYOUT FOLDER",
+        "Write a run in the layout of another harness.",
+    ),
+}
 
 
 def main() -> int:
     register()
-    # It makes a run of its own, and takes the options of harness.py.
-    selects = any(word.partition("=")[0] == "--select" for word in sys.argv[1:])
-    module = "reports.selecting" if selects else "reports.command_line"
-    return launch(module, Path(sys.argv[0]).name)
+    name = Path(sys.argv[0]).name
+    return Program("report", name, SUBCOMMANDS, DEFAULT).dispatch()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 from bench.instances.dataset import BUNDLED, Bundled
 from bench.selection import INSTANCES, Selection
 from core.options import Folder, option, option_group
-from environments.options import AGENT, ImageOptions
+from environments.options import ImageOptions
 from runs.options import RUN, RunSettings, Start
 
 
@@ -55,7 +55,7 @@ class Options(Start, RunSettings):
     )
     only_valid: Path | None = option(
         None,
-        "Leave out what this file of report.py --gold does not call valid.",
+        "Leave out what this file of report.py gold does not call valid.",
         "--only-valid",
         panel=INSTANCES,
     )
@@ -82,21 +82,3 @@ class Options(Start, RunSettings):
     )
     given: Mapping[str, Any] = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
-
-
-@option_group
-class TryAgent:
-    try_agent: str | None = option(
-        None,
-        "Run this agent once on a demo instance and show what it did.",
-        "--try-agent",
-        panel=AGENT,
-        recorded=False,
-    )
-    list_agents: bool = option(
-        False,
-        "Print the coding agents that --agent knows by name, and their versions.",
-        "--list-agents",
-        panel=AGENT,
-        recorded=False,
-    )

@@ -11,6 +11,7 @@ without the recorded options.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -47,15 +48,21 @@ class Tree:
         """The folder that holds ``predictions/``."""
         return self.work / f"out-{self.name}"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables with which this tree has a cache of its own."""
+        return {**os.environ, "XDG_CACHE_HOME": str(self.work / f"cache-{self.name}")}
+
     def run_folder(self, run: str) -> Path:
         """Return a run's folder."""
         return self.out / "predictions" / run
 
     def command(self, *words: str, folders: bool = True) -> list[str]:
         """Return a command line of this tree."""
-        out = ["--out", str(self.out)] if folders and words[0] == "harness.py" else []
-        cache = ["--cache", str(self.work / f"cache-{self.name}")] if folders else []
-        return [sys.executable, *respelled([*words, *out, *cache], self.respellings)]
+        line = respelled(words, self.respellings)
+        if folders and line[0] == "harness.py" and line[1] != "list":
+            line += ["--out", str(self.out)]
+        return [sys.executable, *line]
 
     def call(
         self, *words: str, folders: bool = True
@@ -65,6 +72,7 @@ class Tree:
         return subprocess.run(
             command,
             cwd=self.top,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=SECONDS,
@@ -125,7 +133,7 @@ DEMO = (
     "demo/replies",
 )
 PARTS = ("demo", "exits", "continued", "older", "recorded")
-# What people read on a run; RUN is its folder.
+# What people read on a run, in the spelling of BEFORE; RUN is its folder.
 COMMANDS = (
     "harness.py --status --run demo",
     "harness.py --list-models --models gpt-4o,opus@diff",
@@ -262,7 +270,8 @@ def compare_messages(before: Tree, after: Tree) -> Iterator[str]:
 def _printed(tree: Tree, words: str) -> Iterator[str]:
     """Yield the lines that a command prints, without what may differ and with single spaces."""
     run = str(tree.run_folder("demo"))
-    result = tree.call(*words.replace("RUN", run).split())
+    argv = respelled(words.split(), tree.respellings)
+    result = tree.call(*(word.replace("RUN", run) for word in argv))
     for line in (result.stdout + result.stderr).splitlines():
         line = line.replace(str(tree.out), "OUT").replace(str(tree.top), "TOP")
         line = _TIMES.sub("…", _SPACES.sub(" ", line)).strip()
@@ -348,7 +357,10 @@ def continued(before: Tree, after: Tree, *, by_value: bool) -> Iterator[str]:
     shutil.rmtree(before.out, ignore_errors=True)
     whole.done(*words)
     process = subprocess.Popen(
-        before.command(*words), cwd=before.top, stdout=subprocess.DEVNULL
+        before.command(*words),
+        cwd=before.top,
+        env=before.environment,
+        stdout=subprocess.DEVNULL,
     )
     folder = before.run_folder("killed")
     while process.poll() is None and not [*folder.glob("demo__*.json")]:
@@ -381,10 +393,10 @@ def older(tree: Tree, after: Tree) -> Iterator[str]:
         "harness"
     ]
     for command in (
-        ("harness.py", "--status", "--run", folder.name),
+        ("harness.py", "status", folder.name),
         ("report.py", place, "--evaluator", "local"),
-        ("report.py", place, "--table"),
-        ("report.py", place, "--verify"),
+        ("report.py", place, "--evaluator", "none", "--format", "markdown"),
+        ("report.py", "verify", place),
     ):
         result = after.call(*command)
         print(f"run of {version}: {' '.join(command)}: exit {result.returncode}")

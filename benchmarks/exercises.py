@@ -73,7 +73,7 @@ class BoundedFigure:
 def rescoring(folder: Path) -> Iterator[BoundedFigure]:
     """Score a folder in a process of its own, and hold its files in another."""
     before = _children_cpu()
-    _python("exercises.canitedit", "report", str(folder), "--json")
+    _python("exercises.canitedit", "report", str(folder), "--format", "json")
     yield BoundedFigure("re-scoring", _children_cpu() - before, MOST_CPU, "s of CPU")
     held = json.loads(_python("benchmarks.exercises", "hold", str(folder)))
     name = f"{held['completions']:,} completions"

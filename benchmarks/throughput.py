@@ -206,7 +206,7 @@ class CompletionBench(Bench):
             sys.executable,
             "-m",
             "exercises.canitedit",
-            "generate",
+            "run",
             "--problems",
             str(self.folder / "problems.jsonl"),
             "--models",

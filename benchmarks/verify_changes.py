@@ -1,4 +1,4 @@
-"""Change single values in all files of a run, and count how many ``report.py --verify`` notices.
+"""Change single values in all files of a run, and count how many ``report.py verify`` notices.
 
     python -m benchmarks.verify_changes predictions/demo [--each 2] [--seed 1]
 
@@ -163,7 +163,6 @@ def main(
     options = replace(
         ReportOptions(),
         evaluator=EvaluatorKind.NONE,
-        verify=True,
         cache=cache.expanduser(),
     )
     chance = random.Random(seed)
@@ -188,7 +187,7 @@ def main(
 
         if noticed():
             raise SystemExit(
-                f"error: {run} has differences already; see report.py {run} --verify"
+                f"error: {run} has differences already; see report.py verify {run}"
             )
         kinds: dict[str, list[Value]] = {}
         for file in sorted(out.rglob("*")):

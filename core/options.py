@@ -8,7 +8,7 @@ composes groups: ``@command(ModelOptions, RunOptions)`` takes the options of bot
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from functools import wraps
@@ -197,35 +197,41 @@ def options_of(*groups: type[Any]) -> Iterator[tuple[Option, FieldInfo]]:
 
 
 def command(
-    *groups: type[Any], panels: Sequence[str] = ()
+    *groups: type[Any], panels: Sequence[str] = (), without: Collection[str] = ()
 ) -> Callable[[Callable[[typer.Context, dict[str, Any]], None]], Callable[..., None]]:
     """Decorate a function of context and values such that typer gives it the groups' options.
 
     Args:
-        groups: whose options the command takes; ``built`` makes each of the values.
+        groups: whose options the command takes; ``built`` makes each of the values. Of options
+            with one key the first counts.
         panels: the headings of ``--help`` in their order.
+        without: keys of options of the groups that the command does not take.
     """
 
     def decorate(
         run: Callable[[typer.Context, dict[str, Any]], None],
     ) -> Callable[..., None]:
-        found = [_parameter(mark, info) for mark, info in options_of(*groups)]
-        marks = {mark.key: mark for mark, _ in options_of(*groups)}
+        marks: dict[str, Option] = {}
+        parameters = []
+        for mark, info in options_of(*groups):
+            if mark.key not in marks and mark.key not in without:
+                marks[mark.key] = mark
+                parameters.append(_parameter(mark, info))
 
         def rank(parameter: inspect.Parameter) -> int:
             mark = marks[parameter.name]
             known = panels.index(mark.panel) if mark.panel in panels else len(panels)
             return -1 if mark.argument else known
 
-        found.sort(key=rank)
+        parameters.sort(key=rank)
 
         def main(context: typer.Context, **values: Any) -> None:  # noqa: ANN401
             run(context, values)
 
         first = inspect.Parameter("context", _KEYWORD, annotation=typer.Context)
         taking: Any = main
-        taking.__signature__ = inspect.Signature([first, *found])
-        taking.__annotations__ = {p.name: p.annotation for p in (first, *found)}
+        taking.__signature__ = inspect.Signature([first, *parameters])
+        taking.__annotations__ = {p.name: p.annotation for p in (first, *parameters)}
         taking.__doc__, taking.__name__ = run.__doc__, run.__name__
         return main
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from reports.plots.style import Theme
 
 
+CHART = "--chart"
+
+
 def csv_text(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     stream = StringIO()
     csv.writer(stream, lineterminator="\n").writerows([headings, *rows])

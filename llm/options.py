@@ -196,16 +196,3 @@ class ModelFile:
         "--model-settings",
         panel=MODELS,
     )
-
-
-@option_group
-class ModelBook(ModelFile):
-    """What is known of models, and whether to print it."""
-
-    list_models: bool = option(
-        False,
-        "Print what is known of the aliases, or of --models; start nothing.",
-        "--list-models",
-        panel=MODELS,
-        recorded=False,
-    )

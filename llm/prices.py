@@ -87,8 +87,11 @@ def cheapest_price(name: str) -> Price | None:
     entry = price_entry(name)
     if entry is None:
         return None
-    plain = (entry.get(f"{kind}_cost_per_token") or 0 for kind in ("input", "output"))
-    return Price(*(Decimal(repr(price)) for price in plain))
+    prices = []
+    for kind in ("input", "output"):
+        price = entry.get(f"{kind}_cost_per_token") or 0
+        prices.append(Decimal(repr(price)))
+    return Price(*prices)
 
 
 def _highest(entry: dict[str, Any], beginnings: tuple[str, ...]) -> Decimal:

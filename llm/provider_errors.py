@@ -87,7 +87,8 @@ def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:
             f"{name}: litellm cannot make a request here ({words[:300]}); install or set what it "
             "names"
         )
-    kinds, text = litellm.exceptions, words[:500]
+    kinds = litellm.exceptions
+    text = words[:500]
     status = getattr(error, "status_code", None) if wire.billed else wire.status
     cost = None if wire.billed else Decimal()
     if status == 403 and _MODERATED.search(text):
@@ -250,7 +251,8 @@ def watch_clients() -> None:
     """Make the clients of this process report to the wire of their call."""
     import httpx
 
-    send, send_async = httpx.Client.send, httpx.AsyncClient.send
+    send = httpx.Client.send
+    send_async = httpx.AsyncClient.send
 
     def seen(self: Any, request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
         wire = _CURRENT.get(Wire())

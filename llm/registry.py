@@ -172,8 +172,9 @@ def filled(
 
     None means unknown; whether the model takes a temperature then depends on its value.
     """
-    entry, claude = map_entry(name), is_claude(name, api_base)
-    known = ModelSettings(
+    entry = map_entry(name)
+    claude = is_claude(name, api_base)
+    defaults = ModelSettings(
         reminder=Reminder.SYSTEM,
         temperature=None if entry.get("supports_sampling_params", True) else False,
         cache_markers=claude,  # only marked messages are cached
@@ -187,7 +188,7 @@ def filled(
         max_output=_tokens(entry.get("max_output_tokens"))
         or (_CLAUDE_REPLY if claude else None),
     )
-    return settings.or_else(known)
+    return settings.or_else(defaults)
 
 
 def traits(settings: ModelSettings) -> Traits:
@@ -205,11 +206,9 @@ def takes_temperature(
     """Return whether the model with the filled ``settings`` takes ``temperature``."""
     if settings.temperature is not None:
         return settings.temperature
-    effort = (
-        {"reasoning_effort": settings.reasoning_effort}
-        if settings.reasoning_effort
-        else {}
-    )
+    effort = {}
+    if settings.reasoning_effort:
+        effort["reasoning_effort"] = settings.reasoning_effort
     if effort and provider_of(name, api_base)[1] == "anthropic":
         return False  # refuses a temperature with thinking
     return takes(name, api_base, {"temperature": temperature, **effort})
@@ -249,15 +248,16 @@ def place(
             "give --api-base of a server with /v1/completions"
         )
     key = os.environ.get("OPENAI_API_KEY") or _NO_KEY
-    found: dict[str, Any] = {"model": bare if text else name}
+    arguments: dict[str, Any] = {"model": bare if text else name}
     if api_base:
-        found["api_base"], headers = basic_auth(api_base)
-        found |= {"extra_headers": headers} if headers else {}
-        found |= {"custom_llm_provider": "openai", "api_key": key}
+        arguments["api_base"], headers = basic_auth(api_base)
+        if headers:
+            arguments["extra_headers"] = headers
+        arguments |= {"custom_llm_provider": "openai", "api_key": key}
     if text:
-        found["custom_llm_provider"] = _TEXT
-        found["client"] = _text_client(found.get("api_base"), key, seconds)
-    return found
+        arguments["custom_llm_provider"] = _TEXT
+        arguments["client"] = _text_client(arguments.get("api_base"), key, seconds)
+    return arguments
 
 
 def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa: ANN401

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,25 +14,20 @@ import typer
 
 from bench.cli.cli import About
 from bench.instances.validity import read_validity
-from bench.selection import Selection
 from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
 from core.money import UNKNOWN, column, dollars, in_words
 from core.options import built, command
 from core.plaintext import Say, one_line
 from core.redaction import Redactor
-from reports.cli.options import (
-    EvaluatorKind,
-    ReportOptions,
-    ReportTask,
-    SubmissionOptions,
-)
+from reports.cli.options import EvaluatorKind, ReportedRuns, ReportOptions
 from reports.data.checksums import checksums_file, write_checksums
 from reports.data.predictions import ALL_PREDS, write_all_preds
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_predictions, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
 from reports.evaluation.requested import RequestedEvaluation
+from reports.named_runs import import_foreign, recorded_values, say_aside, stores_of
 from reports.pages.markdown import comparison_table, percent, run_tables, within
 from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
@@ -46,158 +39,61 @@ from runs.storage.manifest import note_evaluation
 from runs.storage.store import RunStore
 
 
-@command(ReportOptions, ReportTask, SubmissionOptions, Selection, About)
+@command(ReportedRuns, ReportOptions, About)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Write and evaluate all_preds.jsonl, and print the counts, tables or statistics."""
-    asked = built(ReportTask, values)
-    if asked.policies and not asked.lab:
-        raise UserError("--policy is for --lab; pass both")
-    recorded = _recorded_options(asked.runs)
-    for option in ("cache", "repos"):
-        values[option] = values[option] or _existing_folder(recorded.get(option))
-    values["image_disk"] = values["image_disk"] or recorded.get("image-disk")
-    values["image_prefix"] = values["image_prefix"] or recorded.get("image-prefix")
+    """Evaluate runs and report on them: counts, score, costs, and a page with pictures.
+
+    \b
+      python report.py predictions/run1
+      python report.py predictions/run1 --evaluator local --format json
+      python report.py compare predictions/run1 predictions/run2
+    """
+    if not values["runs"]:
+        raise UserError("no run given; usage: report.py predictions/RUN")
+    asked = built(ReportedRuns, values)
+    for key, value in recorded_values(asked.runs[0]).items():
+        values[key] = values[key] or value
     options = built(ReportOptions, values)
-    looks = (
-        options.table
-        or options.as_json
-        or options.compare
-        or options.verify
-        or asked.lab
-    )
-    if options.evaluator not in (None, EvaluatorKind.NONE) or not looks:
-        check_folder("--cache", options.cache)
-    with sigterm_as_interrupt():
-        code = _run(asked, options, values)
-    raise typer.Exit(code)
-
-
-def _run(asked: ReportTask, options: ReportOptions, values: dict[str, Any]) -> int:
-    """Run the command asked for, and import its modules only then."""
     if options.evaluator:
         from reports.evaluation.evaluators.choice import check_evaluator
 
         check_evaluator(options.evaluator)
-    selection = built(Selection, values)
-    if asked.gold:
-        return _gold(asked, options, selection)
-    if selection != Selection():
-        raise UserError(
-            "--instances, --filter, --slice and --shuffle are for --gold alone"
-        )
-    if asked.export:
-        from reports.foreign.export import export_command
-
-        if len(asked.runs) != 1:
-            raise UserError("--export LAYOUT DIR writes one run; name one")
-        return export_command(asked.runs[0], *asked.export, print)
-    # Standard output has only the result, so that it can be sent to a file.
-    alone = options.table or options.as_json or asked.lab
-    say = partial(print, file=sys.stderr, flush=True) if alone else print
-    asked, options = _imported(asked, options, say)
-    if asked.submission:
-        from reports.submission.commands import submission_command
-
-        package = built(SubmissionOptions, values | {"cache": options.cache})
-        return submission_command(asked.runs, asked.submission, package, print)
-    if not asked.runs:
-        raise UserError("no run given; usage: report.py predictions/RUN")
-    if asked.lab:
-        from reports.lab.command import lab_command
-
-        return lab_command(asked, options, say, print)
-    return report_command(asked.runs, options, say, print)
-
-
-def _gold(asked: ReportTask, options: ReportOptions, selection: Selection) -> int:
-    from reports.validity.command import gold_command
-
-    if asked.runs or options.dataset:
-        raise UserError(
-            "--gold names a dataset and takes no run and no --dataset; leave them out"
-        )
-    # Such a command takes hours, and its lines are often sent to a file.
-    say = partial(print, flush=True)
-    return gold_command(
-        replace(options, dataset=asked.gold), asked.repeat, selection, say
-    )
-
-
-def _imported(
-    asked: ReportTask, options: ReportOptions, say: Say
-) -> tuple[ReportTask, ReportOptions]:
-    # The import needs most of the harness.
-    from reports.foreign.recognise import is_foreign
-
-    foreign = [is_foreign(run) for run in asked.runs]
-    if not any(foreign):
-        return asked, options
-    from reports.foreign.importing import import_run
-
-    name = options.name if len(asked.runs) == 1 else ""
-    runs = tuple(
-        import_run(run, asked.out, name, say).folder if other else run
-        for run, other in zip(asked.runs, foreign, strict=True)
-    )
-    return replace(asked, runs=runs), replace(options, name="") if name else options
-
-
-def _recorded_options(runs: Sequence[Path]) -> Mapping[str, Any]:
-    """Return the options that the first run recorded, as they were given."""
-    if not runs or not runs[0].expanduser().is_dir():
-        return {}
-    described = RunStore.of_folder(runs[0]).read_run()
-    return described.options if described else {}
-
-
-def _existing_folder(folder: object) -> Path | None:
-    return Path(folder) if isinstance(folder, str) and Path(folder).is_dir() else None
+    if options.evaluator != EvaluatorKind.NONE:
+        check_folder("--cache", options.cache)
+    # Other formats stand alone on standard output, so that they can be sent to a file.
+    say = print if options.format == "text" else say_aside
+    with sigterm_as_interrupt():
+        runs = import_foreign(asked.runs, asked.out, say)
+        code = report_command(runs, options, say, print)
+    raise typer.Exit(code)
 
 
 def report_command(
     runs: Sequence[Path], options: ReportOptions, say: Say, show: Say | None = None
 ) -> int:
-    """Report on a run, on the combination of several, or compare them; return the exit code.
+    """Evaluate each run and report on it; return the exit code.
 
     It is 1 when something was to be evaluated and was not. ``say`` takes lines about the progress,
     and ``show`` the result.
     """
-    if options.verify:
-        # Imported here, and the page below: they need most of the harness, numpy or matplotlib.
-        from reports.verify import verify_command
-
-        return verify_command(runs, options, show or say)
-    stores = [RunStore.of_folder(run) for run in runs]
-    _check(stores, options)
     show = show or say
-    if options.compare:
-        return _compare(stores, options, say, show)
-    store = stores[0]
-    if len(stores) > 1:
-        from reports.combine.combine import combine
-
-        store = combine(stores, options.name, say)
-    report = report_on(store, options, say)
-    if options.as_json:
-        show(_text(stats_json(report.stats)))
-    else:
-        for line in run_tables(report.stats) if options.table else _lines(report):
+    stores = stores_of(runs)
+    code = 0
+    for store in stores:
+        report = report_on(store, options, say)
+        if options.format == "json":
+            show(_text(stats_json(report.stats)))
+            code = max(code, report.exit_code)
+            continue
+        if len(stores) > 1:
+            show(f"## {store.run}\n")
+        lines = _lines(report)
+        if options.format == "markdown":
+            lines = run_tables(report.stats)
+        for line in lines:
             show(line)
-    return report.exit_code
-
-
-def _check(stores: Sequence[RunStore], options: ReportOptions) -> None:
-    folders = [store.folder for store in stores]
-    if len({*folders}) < len(folders):
-        raise UserError("a run is given twice; name each once")
-    if options.compare and (len(stores) < 2 or options.name):
-        raise UserError("--compare takes two runs or more, and no --name")
-    if options.name and len(stores) < 2:
-        raise UserError(
-            "--name is for the combination of several runs; give two runs or more"
-        )
-    if options.table and options.as_json:
-        raise UserError("--table and --json exclude each other; give one")
+        code = max(code, report.exit_code)
+    return code
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -219,44 +115,43 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"page           {report.page}"
 
 
-def _compare(
-    stores: Sequence[RunStore], options: ReportOptions, say: Say, show: Say
+def compare_command(
+    stores: Sequence[RunStore], say: Say, show: Say, *, as_json: bool = False
 ) -> int:
+    """Show the runs as they are and each pair of them, and write a page; evaluate nothing."""
     from reports.combine.combine import labels
+    from reports.pages.comparison import Compared
+    from reports.pages.write import write_comparison
     from reports.statistics.comparing import compare
 
-    reports = [report_on(store, options, say) for store in stores]
-    runs = [
-        replace(report.run, name=label)
-        for report, label in zip(reports, labels(stores), strict=True)
-    ]
-    found = [compare(a, b) for a, b in combinations(runs, 2)]
-    if options.as_json:
-        every = [stats_json(report.stats) for report in reports]
-        show(
-            _text(
-                {"runs": every, "comparisons": [comparison_json(one) for one in found]}
-            )
-        )
+    options = ReportOptions(evaluator=EvaluatorKind.NONE)
+    every = []
+    for store, label in zip(stores, labels(stores), strict=True):
+        requested = RequestedEvaluation(store, options, store.read_run() or Run(), say)
+        run, stats = read_statistics(requested, None)
+        every.append(Compared(replace(run, name=label), stats))
+    comparisons = [compare(a.run, b.run) for a, b in combinations(every, 2)]
+    if as_json:
+        content = {
+            "runs": [stats_json(compared.stats) for compared in every],
+            "comparisons": [comparison_json(pair) for pair in comparisons],
+        }
+        show(_text(content))
     else:
-        tables = [(report.run.name, run_tables(report.stats)) for report in reports]
-        tables += [(f"{one.a} and {one.b}", comparison_table(one)) for one in found]
+        tables = [(compared.run.name, run_tables(compared.stats)) for compared in every]
+        for pair in comparisons:
+            tables.append((f"{pair.a} and {pair.b}", comparison_table(pair)))
         for title, lines in tables:
             for line in (f"## {title}\n", *lines, ""):
                 show(line)
-    if options.page:
-        from reports.pages.comparison import Compared
-        from reports.pages.write import write_comparison
-
-        compared = [
-            Compared(run, replace(report.stats, run=run.name))
-            for report, run in zip(reports, runs, strict=True)
-        ]
-        redact = Redactor.of_environment(os.environ)
-        say(
-            f"page           {write_comparison(stores[0].out, compared, found, redact)}"
-        )
-    return max(report.exit_code for report in reports)
+    named = [
+        replace(compared, stats=replace(compared.stats, run=compared.run.name))
+        for compared in every
+    ]
+    redact = Redactor.of_environment(os.environ)
+    page = write_comparison(stores[0].out, named, comparisons, redact)
+    say(f"page           {page}")
+    return 0
 
 
 def _text(value: object) -> str:
@@ -317,52 +212,55 @@ class Report:
     exit_code: int
 
 
+def read_statistics(
+    requested: RequestedEvaluation, validity: UsedValidity | None
+) -> tuple[RunData, RunStats]:
+    """Return a run as its files are, and its statistics."""
+    dataset = requested.dataset_at_hand()
+    rows = dataset.rows if dataset else ()
+    run = read_run(requested.store, rows)
+    return run, collect(run, requested.split_with(len(rows)), validity)
+
+
 def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
-    """Evaluate a run and write what is derived; ``options.only_reads`` does neither."""
+    """Evaluate a run, and write what is derived from its files."""
     predictions = read_predictions(store)
     described = store.read_run() or Run()
-    used = None
+    validity = None
     if options.validity:  # read before any evaluation
         selected = {
             *(described.selected or ()),
             *(p.instance_id for p in predictions),
         }
-        used = UsedValidity.of(read_validity(options.validity), selected)
-    reads = options.only_reads
+        validity = UsedValidity.of(read_validity(options.validity), selected)
     requested = RequestedEvaluation(store, options, described, say)
     path = store.folder / ALL_PREDS
-    if not reads:
-        checksums_file(store).unlink(missing_ok=True)
-        write_all_preds(store, predictions, requested.official_ids())
+    checksums_file(store).unlink(missing_ok=True)
+    write_all_preds(store, predictions, requested.official_ids())
     evaluated = requested.evaluate(predictions)
     verdicts = evaluated.verdicts
-    dataset = requested.dataset_at_hand()
-    rows = dataset.rows if dataset else ()
-    run = read_run(store, rows)
+    lacking = len(evaluated.failed)
+    if options.all_attempts:
+        lacking += requested.evaluate_others(read_run(store))
+    run, stats = read_statistics(requested, validity)
     for damage in run.damaged:
         say(f"note: {damage}; costs are shown without it")
-    lacking = 0
-    if options.all_attempts:
-        lacking = requested.evaluate_others(run)
-        run = read_run(store, rows)
-    stats = collect(run, requested.split_with(len(rows)), used)
-    if not reads:
-        lists = leaderboard_lists(predictions, verdicts)
-        write_json_atomic(store.folder / RESULTS_FILE, lists)
-        write_json_atomic(store.folder / STATS_FILE, stats_json(stats))
-        note_evaluation(store, evaluation(run.instances))
-    asked = requested.kind != EvaluatorKind.NONE
-    lacking = lacking + stats.counts.not_evaluated + len(evaluated.failed)
+    lacking += stats.counts.not_evaluated
+    lists = leaderboard_lists(predictions, verdicts)
+    write_json_atomic(store.folder / RESULTS_FILE, lists)
+    write_json_atomic(store.folder / STATS_FILE, stats_json(stats))
+    note_evaluation(store, evaluation(run.instances))
     page = None
-    if options.page and not reads:
+    if options.page:
         # Imported here: matplotlib takes half a second, which only pages need.
         from reports.pages.write import write_pages
 
+        dataset = requested.dataset_at_hand()
         issues = (
             dataset.statements(p.instance_id for p in predictions) if dataset else {}
         )
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)
-    if not reads:
-        write_checksums(store)
+    write_checksums(store)
+    asked = requested.kind != EvaluatorKind.NONE
     return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))

@@ -1,4 +1,4 @@
-"""Choose among the candidates of runs by scripts: ``report.py RUN… --select evidence``.
+"""Choose among the candidates of runs by scripts: ``report.py select RUN…``.
 
 The runs may be of any harness. No verdict is read: what is chosen depends on the issue, the
 repository at its base commit, and the patches alone.
@@ -29,11 +29,11 @@ from bench.cli.configfile import options_given
 from bench.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.options import Options
-from bench.policy import StopRule, ToldHistory
+from bench.policy import SelectionRule, StopRule
 from core.errors import UserError
 from core.options import command, option, option_group
 from core.plaintext import Say, one_line
-from llm.options import ModelBook
+from llm.options import ModelFile
 from reports.foreign.recognise import read_any
 from runs.checks import check_folders, check_models
 from runs.description import Run
@@ -59,20 +59,23 @@ class CandidateRuns:
     )
 
 
-@command(CandidateRuns, RunConfig, ModelBook, Options, About)
+# Options of attempts that are made, and of other ways to start a run.
+_WITHOUT = ("select", "stop", "all_attempts", "history", "redo", "dry_run", "continue_")
+
+
+@command(CandidateRuns, RunConfig, ModelFile, Options, About, without=_WITHOUT)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Choose among the candidates of runs by scripts that models write for each issue."""
-    runs = tuple(values["runs"])
+    runs = tuple(values["runs"] or ())
     if not runs:
-        raise UserError(
-            "no run given; usage: report.py RUN… --select evidence --models NAME,…"
-        )
+        raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
     if "dataset" not in options_given((Options,), context):
         described = None
         if runs[0].is_dir():
             described = RunStore.of_folder(runs[0]).read_run()
         recorded = (described or Run()).options.get("dataset")
         values["dataset"] = recorded or values["dataset"]
+    values["select"] = SelectionRule.EVIDENCE
     config, options = configured(context, values)
     raise typer.Exit(select_command(runs, config, options, print))
 
@@ -81,7 +84,7 @@ def select_command(
     runs: Sequence[Path], config: RunConfig, options: Options, say: Say
 ) -> int:
     """Write a run whose predictions are chosen from ``runs``; return the exit code."""
-    _check(runs, config, options)
+    _check(runs, config)
     given = candidates_of(runs)
     dataset = load_dataset(options.dataset, options.split, options.dataset_config)
     known = [one for one in dataset.instances() if one.instance_id in given]
@@ -115,23 +118,12 @@ def select_command(
     return code
 
 
-def _check(runs: Sequence[Path], config: RunConfig, options: Options) -> None:
-    if not config.by_evidence:
-        raise UserError(
-            "--select: report.py chooses by evidence alone; give --select evidence"
-        )
+def _check(runs: Sequence[Path], config: RunConfig) -> None:
     if len({path.expanduser().resolve() for path in runs}) < len(runs):
         raise UserError("a run is given twice; name each once")
-    acts = options.status or options.clean or options.redo or options.continue_
-    if options.dry_run or acts:
+    if config.outside_agent:
         raise UserError(
-            "--dry-run, --status, --clean, --redo and --continue are for harness.py; leave them "
-            "out: the same command continues a run"
-        )
-    if config.outside_agent or config.history is not ToldHistory.NONE:
-        raise UserError(
-            "--agent and --history are for attempts that are made; leave them out: the candidates "
-            "are there"
+            "--agent is for attempts that are made; leave it out: the candidates are there"
         )
 
 

@@ -1,4 +1,4 @@
-"""Statistics as JSON: ``stats.json``, ``--json``, and the schema of both."""
+"""Statistics as JSON: ``stats.json``, ``--format json``, and the schema of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``report.py --verify``: what differs from the checksums and from what can be written again.
+"""``report.py verify``: what differs from the checksums and from what can be written again.
 
 Predictions and transcripts follow from trajectories, the ledger from journals, and the files of a
 report from all of them. Nothing is written, and no model, engine or registry is called.
@@ -69,9 +69,10 @@ def verify_command(
     runs: Sequence[Path],
     options: ReportOptions,
     say: Say,
+    show_json: Say | None = None,
 ) -> int:
     """Verify each run, print a line for each file that differs, and return 1 if one does."""
-    count = 0
+    rows = []
     for folder in runs:
         store = RunStore.of_folder(folder)
         verification = Verification(store, options, say)
@@ -80,12 +81,15 @@ def verify_command(
             if store.out in path.parents:
                 path = path.relative_to(store.out)
             say(one_line(f"{path}: {difference}"))
+            row = {"run": store.run, "file": str(path), "difference": difference}
+            rows.append(row)
         result = "nothing differs"
         if differences:
             result = f"differences: {len(differences)}"
         say(f"{store.folder}: {result}")
-        count += len(differences)
-    return int(count > 0)
+    if show_json:
+        show_json(json.dumps(rows, indent=1))
+    return int(bool(rows))
 
 
 @dataclass

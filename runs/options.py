@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from agent.formats import format_names
 from agent.prompts import prompts_hash
@@ -45,6 +47,27 @@ def workers_option(
     """Declare ``--workers`` of a command."""
     return option(
         default, help, "--workers", "-w", panel=panel, least=1, factory=factory
+    )
+
+
+FORMAT = "--format"
+JsonFormat = Annotated[
+    Literal["text", "json"], typer.Option(help="Print the result as text or json.")
+]
+"""The option ``--format`` of a command that declares its options as parameters."""
+
+
+def json_format(panel: str | None = None) -> Any:  # noqa: ANN401 - as of option
+    """Declare ``--format`` of a command; its field is true for json."""
+    return option(
+        False,
+        "Print the result as text or json.",
+        FORMAT,
+        panel=panel,
+        given=Literal["text", "json"],
+        shown="text",
+        read=lambda _, text, __: text == "json",
+        recorded=False,
     )
 
 
@@ -290,6 +313,13 @@ def out_option(help: str, panel: str | None = None, default: Path | None = TOP) 
     return option(default, help, "--out", "-o", panel=panel, given=given)
 
 
+Out = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="The folder that predictions/ and logs/ lie in."),
+]
+"""The option ``--out`` of a command that declares its options as parameters."""
+
+
 @option_group
 class RunFolders:
     """Where a run lies, and what it shares with other runs."""
@@ -306,43 +336,18 @@ class RunSettings(RunFolders, CallRetries):
     money: Spending = field(default_factory=Spending)
     settings: SettingsBook = field(default_factory=our_settings)
     redo: str = ""
-    as_json: bool = False
+    as_json: bool = json_format(RUN)
 
 
 @option_group
 class RunActions:
-    """What can be asked of a run that was started, and how its state is printed."""
+    """What of a run is done again."""
 
     redo: str = option(
         "",
         "Redo exactly these: statuses (not_plausible, empty, error, infra_error, budget, …) "
         "or ids.",
         "--redo",
-        panel=RUN,
-        recorded=False,
-    )
-    status: bool = option(
-        False, "Print the table of the run.", "--status", panel=RUN, recorded=False
-    )
-    clean: bool = option(
-        False,
-        "Remove what a killed process of this run left: processes, containers, folders.",
-        "--clean",
-        panel=RUN,
-        recorded=False,
-    )
-    clean_all: bool = option(
-        False,
-        "With --clean: remove the whole run, its predictions and logs too.",
-        "--all",
-        panel=RUN,
-        recorded=False,
-    )
-    yes: bool = option(False, "Do not ask.", "--yes", panel=RUN, recorded=False)
-    as_json: bool = option(
-        False,
-        "Print the result as JSON: the summary, --status, --dry-run, --list-models.",
-        "--json",
         panel=RUN,
         recorded=False,
     )

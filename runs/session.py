@@ -151,7 +151,9 @@ class Timings:
 
 def start_run(benchmark: Benchmark[Any]) -> int:
     """Work on a run until its jobs are done, say how it ended, and return the exit code."""
-    store, options, say = benchmark.store, benchmark.options, benchmark.say
+    store = benchmark.store
+    options = benchmark.options
+    say = benchmark.say
     check_remains(store)
     with held_run(store, options.cache, say, containers=benchmark.containers):
         summary = RunSession(
@@ -195,7 +197,8 @@ class RunSession:
     def _execute(
         self, stop: Shutdown, log: logging.Logger, lines: LoggedLines
     ) -> RunSummary:
-        benchmark, options = self.benchmark, self.benchmark.options
+        benchmark = self.benchmark
+        options = benchmark.options
         coordinator = make_coordinator(
             benchmark.store,
             options.scale,
@@ -246,7 +249,8 @@ class JobRun:
 
     def execute(self, engine: Engine, jobs: Sequence[Job], plan: Plan) -> RunSummary:
         """Work on ``jobs`` of a run that is open; ``plan`` names what is left alone."""
-        benchmark, coordinator = self.benchmark, self.coordinator
+        benchmark = self.benchmark
+        coordinator = self.coordinator
 
         def may_start() -> bool:
             return not coordinator.stopping() and not coordinator.budget_used
@@ -289,7 +293,8 @@ class JobRun:
         return self.benchmark.store.prediction(key).exists()
 
     def _take(self, finished: Finished[Any]) -> None:
-        key, end = finished.key, finished.end
+        key = finished.key
+        end = finished.end
         try:
             self.benchmark.take(finished, self.coordinator)
         except OSError as error:  # a full disk must not take what others do

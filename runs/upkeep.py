@@ -57,28 +57,28 @@ def clean_command(
     yes: bool = False,
 ) -> int:
     """Remove what a killed process of a run left, or ``everything`` of it; ``yes``: do not ask."""
-    places = [place for place in (store.folder, store.logs) if place.is_dir()]
-    if not places:
-        raise UserError(f"there is no run {store.folder}; check --run and --out")
-    if not everything and store.folder not in places:
+    folders = [folder for folder in (store.folder, store.logs) if folder.is_dir()]
+    if not folders:
+        raise UserError(f"there is no run {store.folder}; check its name and --out")
+    if not everything and store.folder not in folders:
         raise UserError(
-            f"there is no run {store.folder}, but {store.logs} is left of it; --clean --all "
-            "removes it"
+            f"there is no run {store.folder}, but {store.logs} is left of it; "
+            "harness.py clean --all removes it"
         )
     if everything and not yes:
-        names = " and ".join(map(str, places))
+        names = " and ".join(map(str, folders))
         if not sys.stdin.isatty():
-            raise UserError(f"--clean --all removes {names}: give --yes to confirm")
+            raise UserError(f"clean --all removes {names}: give --yes to confirm")
         if not typer.confirm(f"Remove {names}?"):
             say("nothing was removed")
             return 0
     with run_lock(store.folder):
-        found = clean(store, cache, containers=True)
+        removed = clean(store, cache, containers=True)
         if everything:
-            for place in (store.folder, store.logs):
-                if place.is_dir():
-                    shutil.rmtree(place)
-            found += map(str, places)
-    for thing in found or ["nothing: no process of this run left anything"]:
+            for folder in (store.folder, store.logs):
+                if folder.is_dir():
+                    shutil.rmtree(folder)
+            removed += map(str, folders)
+    for thing in removed or ["nothing: no process of this run left anything"]:
         say(f"removed {thing}")
     return 0

@@ -53,13 +53,11 @@ def test_the_report_gives_the_same_values(
     folder = runs / "predictions" / name
     for derived in ("results.json", "stats.json", "all_preds.jsonl"):
         (folder / derived).unlink()
-    cache = ("--cache", runs / "cache")
-    code, printed = run_report(
-        preloaded, folder, "--evaluator", "none", "--no-page", *cache
-    )
+    options = ("--evaluator", "none", "--no-page", "--cache", runs / "cache")
+    code, printed = run_report(preloaded, folder, *options)
     assert code in (0, 1), printed
     assert read_derived(folder) == read_derived(RECORDED / "predictions" / name)
-    table = run_report(preloaded, folder, "--table", *cache)[1]
+    table = run_report(preloaded, folder, "--format", "markdown", *options)[1]
     assert table == (RECORDED / f"printed/{name}-table.txt").read_text()
 
 
@@ -68,7 +66,7 @@ def test_verification_finds_nothing(
     runs: Path, preloaded: Preloaded, name: str
 ) -> None:
     folder = runs / "predictions" / name
-    code, printed = run_report(preloaded, folder, "--verify", "--cache", runs / "cache")
+    code, printed = run_report(preloaded, "verify", folder)
     assert code == 0, printed
 
 
@@ -87,18 +85,9 @@ def test_the_package_is_built_again(
 ) -> None:
     package = tmp_path / "package"
     meta = shutil.copytree(RECORDED / "meta", tmp_path / "meta") / "meta.yaml"
-    options = (
-        "--split",
-        "lite",
-        "--meta",
-        meta,
-        "--dataset",
-        "demo",
-        "--cache",
-        tmp_path,
-    )
+    options = ("--split", "lite", "--meta", meta, "--dataset", "demo")
     run = runs / "predictions/packaged"
-    code, printed = run_report(preloaded, run, "--submission", package, *options)
+    code, printed = run_report(preloaded, "package", run, package, *options)
     assert code == 0, printed
     assert read_folder(package) == read_folder(RECORDED / "package")
 
@@ -133,7 +122,7 @@ def test_the_report_of_exercism_is_the_same(runs: Path) -> None:
     ("name", "options"),
     [
         ("report.txt", ()),
-        ("report.md", ("--markdown",)),
+        ("report.md", ("--format", "markdown")),
         ("by-change-kind.txt", ("--by", "change_kind")),
     ],
 )

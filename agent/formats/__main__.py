@@ -1,4 +1,4 @@
-"""Try edit formats by hand: ``python -m agent.formats apply|show --format NAME``."""
+"""Try edit formats by hand: ``python -m agent.formats show FORMAT``, or ``apply``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
 )
 FormatName = Annotated[
-    str, typer.Option("--format", help=f"One of {', '.join(format_names())}.")
+    str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(format_names())}.")
 ]
 
 
@@ -46,8 +46,8 @@ def show(
 
 @app.command()
 def apply(
-    reply: Annotated[Path, typer.Argument(help="The model's reply, as a text file.")],
     form: FormatName,
+    reply: Annotated[Path, typer.Argument(help="The model's reply, as a text file.")],
     root: Annotated[
         Path, typer.Option("--root", help="The folder whose files are edited.")
     ],
@@ -90,7 +90,7 @@ def _format(
     name: str, matching: Matching, notation: Notation = Notation.CURRENT
 ) -> EditFormat:
     if name not in (names := format_names(notation)):
-        _refuse(f"--format {name}: there are {', '.join(names)}")
+        _refuse(f"{name}: there are {', '.join(names)}")
     return get_format(name, matching, notation)
 
 

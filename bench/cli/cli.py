@@ -16,9 +16,11 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from bench.cli.configfile import recorded_defaults
+from bench.cli.dispatch import Program
 from core.address import without_logins
 from core.errors import InfrastructureError, UserError
 from core.options import option, option_group
+from core.plaintext import one_line
 from core.redaction import Redactor
 from runs.envfile import EnvFile, load_env_file
 from runs.options import RUN
@@ -47,6 +49,10 @@ class SectionedCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
         sections: dict[str, list[tuple[str, str]]] = {}
+        program = ctx.obj
+        if isinstance(program, Program) and program.name == ctx.info_name:
+            usages = list(program.usages().items())
+            sections["Commands, each with its own --help"] = usages
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None:
@@ -100,8 +106,13 @@ def _survive_readers() -> None:
             setattr(sys, name, TextIOWrapper(buffer, *how))
 
 
-def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
+def run_cli(
+    command: Callable[..., object], name: str, program: Program | None = None
+) -> int:
     """Run ``command`` with the options of the command line and return the exit code.
+
+    ``program`` is the one that the command belongs to; the help of its default command lists its
+    subcommands.
 
     What the user can fix, and infrastructure that failed, is one line and no traceback. No secret
     of the environment is shown, also not in tracebacks of our own mistakes.
@@ -118,9 +129,9 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
     )
     app.command(cls=SectionedCommand)(command)
     try:
-        code = app(standalone_mode=False, prog_name=name)
+        code = app(standalone_mode=False, prog_name=name, obj=program)
     except TyperException as error:
-        return _say(f"{_usage(error)} (see --help)", 2)
+        return _say(_replacement(error, program) or f"{_usage(error)} (see --help)", 2)
     except UserError as error:
         return _say(error, 2)
     except (InfrastructureError, OSError) as error:
@@ -132,6 +143,13 @@ def run_cli(command: Callable[..., None], name: str = "harness.py") -> int:
     return int(code or 0)
 
 
+def _replacement(error: TyperException, program: Program | None) -> str | None:
+    # Of typer's errors, the one of an unknown option alone has possibilities.
+    if program and hasattr(error, "possibilities"):
+        return program.replacement_of(str(getattr(error, "option_name", "")))
+    return None
+
+
 def _usage(error: TyperException) -> str:
     format_message = getattr(error, "format_message", None)
     words = str(format_message() if format_message else error).replace(
@@ -140,7 +158,8 @@ def _usage(error: TyperException) -> str:
     words = words.replace(
         "Input should be greater than or equal to", "must be at least"
     )
-    return _PARSING.sub("", words).replace("Input should be", "must be")
+    words = _PARSING.sub("", words).replace("Input should be", "must be")
+    return one_line(words)
 
 
 def _note(text: str) -> None:

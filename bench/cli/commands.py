@@ -112,7 +112,7 @@ def _forecast(
     todo: Sequence[Instance],
     differences: Sequence[str],
 ) -> dict[str, Any]:
-    """Return what a run would do as ``--dry-run --json`` shows it; None is unknown."""
+    """Return what a run would do as ``--dry-run --format json`` shows it; None is unknown."""
     attempts = len(config.models) * config.tries
     each: int | None = 1 + config.max_reflections.most
     if config.outside_agent:

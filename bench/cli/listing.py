@@ -1,17 +1,21 @@
-"""The tables of ``--list-models`` and ``--list-agents``."""
+"""The command ``harness.py list``: the models and the agents that are known by name."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from agent.named import AGENTS
+from core.errors import UserError
 from core.plaintext import Say, table
 from llm.options import ModelChoice
 from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
-from llm.settings import SettingsBook
+from llm.settings import SettingsBook, our_settings
+from runs.options import JsonFormat
 
 _COLUMNS = (
     "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",
@@ -19,24 +23,43 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+def main(
+    what: Annotated[
+        Literal["models", "agents"], typer.Argument(help="List models or agents.")
+    ],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help="List these; by default all that have a name."
+        ),
+    ] = None,
+    format: JsonFormat = "text",
+) -> None:
+    """List the models or the agents that are known by name; start nothing."""
+    as_json = format == "json"
+    if what == "agents":
+        list_agents(names or (), print, as_json=as_json)
+    else:
+        list_models(names or (), our_settings(), print, as_json=as_json)
+
+
 def list_models(
     names: Sequence[str],
     book: SettingsBook,
-    api_base: str | None,
     say: Say,
     *,
     as_json: bool = False,
 ) -> None:
     """Say the table of ``names``, and without any that of all aliases and the default models."""
 
-    def parsed(name: str) -> ModelChoice:
-        return ModelChoice.parse(name, book=book, any_name=bool(api_base))
+    def parse_name(name: str) -> ModelChoice:
+        return ModelChoice.parse(name, book=book)
 
     aliases: dict[str, list[str]] = {}
     for alias in book.aliases:
-        aliases.setdefault(parsed(alias).name, []).append(alias)
-    choices = [parsed(name) for name in names or aliases]
-    rows = [_row(choice, aliases.get(choice.name, []), api_base) for choice in choices]
+        aliases.setdefault(parse_name(alias).name, []).append(alias)
+    choices = [parse_name(name) for name in names or aliases]
+    rows = [_row(choice, aliases.get(choice.name, [])) for choice in choices]
     if as_json:
         say(json.dumps(rows))
         return
@@ -45,8 +68,12 @@ def list_models(
         say(line)
 
 
-def list_agents(say: Say, *, as_json: bool = False) -> None:
-    """Say the table of the coding agents that are known by name; it asks each for its version."""
+def list_agents(names: Sequence[str], say: Say, *, as_json: bool = False) -> None:
+    """Say the table of these coding agents, and without any of all; each tells its version."""
+    agents = {agent.name: agent for agent in AGENTS}
+    for name in names:
+        if name not in agents:
+            raise UserError(f"unknown agent {name!r}; there are {', '.join(agents)}")
     rows = [
         {
             "agent": agent.name,
@@ -56,7 +83,7 @@ def list_agents(say: Say, *, as_json: bool = False) -> None:
             "licence": agent.licence,
             "install": agent.install,
         }
-        for agent in AGENTS
+        for agent in (agents[name] for name in names or agents)
     ]
     if as_json:
         say(json.dumps(rows))
@@ -67,28 +94,28 @@ def list_agents(say: Say, *, as_json: bool = False) -> None:
         say(line)
 
 
-def _row(
-    choice: ModelChoice, aliases: Sequence[str], api_base: str | None
-) -> dict[str, Any]:
+def _row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
     """Return what is known of a model; None is unknown. Prices are dollars for a million tokens."""
     settings = replace(choice.settings, edit_format=choice.edit_format)
-    known, entry = filled(settings, choice.name, api_base), map_entry(choice.name)
+    settings = filled(settings, choice.name, None)
+    entry = map_entry(choice.name)
     key = None  # the provider wants none
-    if missing := missing_key(choice.name, api_base):
+    if missing := missing_key(choice.name, None):
         key = f"missing {missing}"
-    elif not api_base:
-        found = the_litellm().validate_environment(model=choice.name)
-        key = "set" if found["keys_in_environment"] else None
+    else:
+        variables = the_litellm().validate_environment(model=choice.name)
+        if variables["keys_in_environment"]:
+            key = "set"
     return {
         "model": choice.name,
         "aliases": aliases,
-        "edit_format": known.edit_format,
-        "context": known.context,
-        "output": known.max_output,
+        "edit_format": settings.edit_format,
+        "context": settings.context,
+        "output": settings.max_output,
         "usd_per_million_in": _price(entry.get("input_cost_per_token")),
         "usd_per_million_out": _price(entry.get("output_cost_per_token")),
-        "cache_markers": bool(known.cache_markers),
-        "temperature": takes_temperature(known, choice.name, 0.0, api_base),
+        "cache_markers": bool(settings.cache_markers),
+        "temperature": takes_temperature(settings, choice.name, 0.0, None),
         "key": key,
     }
 

@@ -1,4 +1,4 @@
-"""``--try-agent``: run an agent once on a demo instance and show what it did."""
+"""The command ``harness.py try``: run an agent once on a demo instance and show what it did."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from agent.conversation.mentions import FileIndex
 from agent.protocol import AgentResult, Task
 from agent.repomap import RenderedMaps, TagStore
 from bench.attempts import make_task
 from bench.benchmark import make_mirrors
+from bench.cli.cli import About
+from bench.cli.command_line import PANELS, configured
 from bench.config import RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.project import snapshot_of
@@ -20,17 +25,39 @@ from bench.options import Options
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import take_patch
+from core.errors import UserError
 from core.money import in_words, total
+from core.options import command, option, option_group
 from core.plaintext import Say
 from core.processes import remove_tree
 from environments.local.agentsandbox import make_agent
 from llm.chat import Usage
 from llm.gate import OpenGate
+from llm.options import ModelFile
 from runs.checks import check_models
 from runs.modelsource import LiveModels
 from runs.patches import submittable_patch
 
 _INSTANCE = "demo__textkit-1"
+
+
+@option_group
+class TriedAgent:
+    agent: str = option(
+        None,
+        "The agent: builtin, the name of another, or command:TEMPLATE.",
+        "agent",
+        argument=True,
+    )
+
+
+@command(TriedAgent, RunConfig, ModelFile, Options, About, panels=PANELS)
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Let an agent edit one demo instance and show what it did; test and write nothing."""
+    if not values["agent"]:
+        raise UserError("usage: harness.py try AGENT")
+    config, options = configured(context, values)
+    raise typer.Exit(try_agent(config, options, print))
 
 
 def try_agent(config: RunConfig, options: Options, say: Say) -> int:

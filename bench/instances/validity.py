@@ -1,6 +1,6 @@
 """Which instances a machine can judge: all that the harness reads of a validity file.
 
-``report.py --gold`` writes the file (``reports/validity/command.py``). It also names tests, which
+``report.py gold`` writes the file (``reports/validity/command.py``). It also names tests, which
 only reports may know: ``read_validity`` keeps one state for each instance and drops the rest.
 """
 
@@ -21,7 +21,7 @@ from core.plaintext import counted
 from runs.keys import SafeKey
 
 VALIDITY_SCHEMA: Final = 1
-VALIDITY_FIX = "write it again with report.py --gold DATASET, or give another file"
+VALIDITY_FIX = "write it again with report.py gold DATASET FILE, or give another file"
 
 
 class Validity(str, Enum):

@@ -1,26 +1,28 @@
-"""CanItEdit: ``python -m exercises.canitedit generate|evaluate|report|stats``."""
+"""CanItEdit: ``python -m exercises.canitedit run|evaluate|report|stats``."""
 
 from __future__ import annotations
 
 import sys
 
-from exercises.dispatch import BenchmarkCommand, dispatch
+from bench.cli.dispatch import Command, Program
 
 COMMANDS = {
-    "generate": BenchmarkCommand(
-        "exercises.canitedit.generation.command", "Ask models for edited programs."
+    "run": Command(
+        "exercises.canitedit.generation.command", help="Ask models for edited programs."
     ),
-    "evaluate": BenchmarkCommand(
-        "exercises.canitedit.evaluation.command", "Run completions with their tests."
+    "evaluate": Command(
+        "exercises.canitedit.evaluation.command",
+        help="Run completions with their tests.",
     ),
-    "report": BenchmarkCommand(
+    "report": Command(
         "exercises.canitedit.reporting.command",
-        "Score evaluated completions; execute nothing.",
+        help="Score evaluated completions; execute nothing.",
     ),
-    "stats": BenchmarkCommand(
-        "exercises.canitedit.stats", "Describe the data set in a table."
+    "stats": Command(
+        "exercises.canitedit.stats", help="Describe the data set in a table."
     ),
 }
+PROGRAM = Program("canitedit", "python -m exercises.canitedit", COMMANDS)
 
 if __name__ == "__main__":
-    sys.exit(dispatch("exercises.canitedit", COMMANDS))
+    sys.exit(PROGRAM.dispatch())

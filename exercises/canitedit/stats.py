@@ -23,7 +23,7 @@ from exercises.canitedit.problems import (
     load_problems,
 )
 from exercises.options import WORDS, TokenizerChoice
-from reports.cli.options import json_option
+from runs.options import json_format
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _rows(stats: DatasetStats) -> Iterator[tuple[str, object]]:
 @option_group
 class StatsOptions:
     counting: TokenizerChoice
-    as_json: bool = json_option("Print the table as JSON.")
+    as_json: bool = json_format()
 
 
 @command(ProblemSource, ProblemSelection, StatsOptions)

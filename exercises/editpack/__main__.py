@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import sys
 
-from exercises.dispatch import BenchmarkCommand, dispatch
+from bench.cli.dispatch import Command, Program
 
 _PACKAGE = "exercises.editpack"
 COMMANDS = {
-    "mine": BenchmarkCommand(
-        f"{_PACKAGE}.mining", "Read edits from the commits of repositories."
+    "mine": Command(
+        f"{_PACKAGE}.mining", help="Read edits from the commits of repositories."
     ),
-    "filter": BenchmarkCommand(
-        f"{_PACKAGE}.filtering", "Keep the rows that pass the rules."
+    "filter": Command(
+        f"{_PACKAGE}.filtering", help="Keep the rows that pass the rules."
     ),
-    "dedup": BenchmarkCommand(f"{_PACKAGE}.dedup", "Keep one row of each cluster."),
-    "decontaminate": BenchmarkCommand(
+    "dedup": Command(f"{_PACKAGE}.dedup", help="Keep one row of each cluster."),
+    "decontaminate": Command(
         f"{_PACKAGE}.decontaminating",
-        "Take out rows that share text with evaluation problems.",
+        help="Take out rows that share text with evaluation problems.",
     ),
-    "stats": BenchmarkCommand(
-        f"{_PACKAGE}.describing", "Describe rows: a table and JSON."
-    ),
-    "format": BenchmarkCommand(
+    "stats": Command(f"{_PACKAGE}.describing", help="Describe rows: a table and JSON."),
+    "format": Command(
         f"{_PACKAGE}.shaping",
-        "Add instruction and content; drop nothing.",
         "format_rows",
+        help="Add instruction and content; drop nothing.",
     ),
-    "sample": BenchmarkCommand(
-        f"{_PACKAGE}.shaping", "Take rows at random.", "sample_rows"
+    "sample": Command(
+        f"{_PACKAGE}.shaping", "sample_rows", help="Take rows at random."
     ),
-    "mix": BenchmarkCommand(f"{_PACKAGE}.dedup", "Join sets of rows.", "mix_rows"),
-    "train": BenchmarkCommand(f"{_PACKAGE}.training.command", "Tune a model on rows."),
+    "train": Command(f"{_PACKAGE}.training.command", help="Tune a model on rows."),
 }
+PROGRAM = Program("editpack", "python -m exercises.editpack", COMMANDS)
 
 if __name__ == "__main__":
-    sys.exit(dispatch(_PACKAGE, COMMANDS))
+    sys.exit(PROGRAM.dispatch())

@@ -252,7 +252,8 @@ class ProblemSet:
 @command(RowInput, ProblemChoice, RowFiles)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Take out rows that share a run of tokens, or most of a text, with evaluation problems."""
-    asked, files = built(ProblemChoice, values), built(RowFiles, values)
+    asked = built(ProblemChoice, values)
+    files = built(RowFiles, values)
     named = asked.against and (*asked.against, *asked.more)
     if not named:
         raise UserError(

@@ -29,7 +29,6 @@ from core.options import Folder, built, command, option, option_group
 from core.plaintext import counted
 from exercises.editpack.files import (
     RowFiles,
-    RowInput,
     RowSets,
     Step,
     row_workers_option,
@@ -58,7 +57,7 @@ SEED = 1
 DUPLICATE = "duplicate"
 """The rule under which near-duplicates are dropped."""
 ORIGIN = "origin"
-"""The column that names the set that a row of ``mix`` is from."""
+"""The column that names the set that a row of several sets is from."""
 _SEPARATOR = re.compile(r"\W")
 # Shingles whose permutations are in memory at once; more gain no speed.
 _AT_ONCE = 256
@@ -123,27 +122,22 @@ class DuplicateChoice:
             )
 
 
-@command(RowInput, RowFiles, DuplicateChoice)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Keep one row of each cluster of near-duplicates."""
-    _write("dedup", {"": built(RowInput, values).source()}, values)
-
-
 @command(RowSets, RowFiles, DuplicateChoice)
-def mix_rows(context: typer.Context, values: dict[str, Any]) -> None:
-    """Join sets of rows, name each row's origin, and keep one of each cluster of duplicates."""
-    given = built(RowSets, values)
-    if len(given.sets) < 2:
-        raise UserError("give two or more sets of rows to mix")
-    sources = given.sources()
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Keep one row of each cluster of near-duplicates; of several sets, name each row's origin."""
+    sources = built(RowSets, values).sources()
+    if len(sources) == 1:
+        _write({"": sources[0]}, values)
+        return
     # The file's name, all of it where two are alike.
-    short = [Path(one.name).name if one.path else one.name for one in sources]
+    short = []
+    for source in sources:
+        short.append(Path(source.name).name if source.path else source.name)
     times = Counter(short)
-    names = [
-        name if times[name] == 1 else one.name
-        for name, one in zip(short, sources, strict=True)
-    ]
-    _write("mix", dict(zip(names, sources, strict=True)), values)
+    names = []
+    for name, source in zip(short, sources, strict=True):
+        names.append(name if times[name] == 1 else source.name)
+    _write(dict(zip(names, sources, strict=True)), values)
 
 
 def _named(
@@ -160,11 +154,10 @@ def _named(
             yield {"row": number, **of_set, **commit}, {**row, **of_set}
 
 
-def _write(
-    command: str, sources: Mapping[str, RowSource], values: dict[str, Any]
-) -> None:
+def _write(sources: Mapping[str, RowSource], values: dict[str, Any]) -> None:
     """Write the rows of sets by their origin, which is empty for a single set."""
-    files, asked = built(RowFiles, values), built(DuplicateChoice, values)
+    files = built(RowFiles, values)
+    asked = built(DuplicateChoice, values)
     try:
         bands, width = banding(asked.threshold, asked.permutations)
     except ValueError as error:  # of the optimiser: one band would be the best
@@ -183,7 +176,7 @@ def _write(
         "verify": asked.verify,
     }
     step = Step(
-        command,
+        "dedup",
         [*sources.values()],
         files,
         options,

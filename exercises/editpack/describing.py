@@ -88,7 +88,8 @@ class DescriptionOptions:
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Describe rows: a table beside the published ones, and JSON."""
     asked = built(DescriptionOptions, values)
-    source, began = asked.given.source(), time.monotonic()
+    source = asked.given.source()
+    began = time.monotonic()
     check_folder("--out", asked.out)
     tokens_of, tokenizer = asked.counting.counter()
     tally = EditTally(tokens_of)

@@ -95,6 +95,8 @@ class RowSets(RowReading):
     )
 
     def sources(self) -> tuple[RowSource, ...]:
+        if not self.sets:
+            raise UserError("no rows given; name a file, a folder or a hub id")
         places = {Path(name).expanduser().resolve() for name in self.sets}
         if len(places) != len(self.sets):
             raise UserError("the same rows are given twice; name each set once")

@@ -1,24 +1,20 @@
-"""The Exercism benchmark: ``python -m exercises.exercism run|status|report``."""
+"""The Exercism benchmark: ``python -m exercises.exercism run|report``."""
 
 from __future__ import annotations
 
 import sys
 
-from exercises.dispatch import BenchmarkCommand, dispatch
+from bench.cli.dispatch import Command, Program
 
 _RUNNING = "exercises.exercism.running"
 _READING = "exercises.exercism.reporting.commands"
 COMMANDS = {
-    "run": BenchmarkCommand(
-        f"{_RUNNING}.command", "Run models in edit formats on exercises."
+    "run": Command(
+        f"{_RUNNING}.command", help="Run models in edit formats on exercises."
     ),
-    "status": BenchmarkCommand(
-        f"{_RUNNING}.progress", "Print how far runs are; start nothing."
-    ),
-    "report": BenchmarkCommand(
-        _READING, "Report on runs: tables, chart, page.", "report"
-    ),
+    "report": Command(_READING, "report", help="Report on runs: tables, chart, page."),
 }
+PROGRAM = Program("exercism", "python -m exercises.exercism", COMMANDS)
 
 if __name__ == "__main__":
-    sys.exit(dispatch("exercises.exercism", COMMANDS))
+    sys.exit(PROGRAM.dispatch())

@@ -169,7 +169,8 @@ _LEFT_OUT = {".git", "__pycache__", ".pytest_cache"}
 
 
 def _collected(pairs: Iterator[tuple[str, bytes]], place: Path) -> dict[str, bytes]:
-    tree, total = dict[str, bytes](), 0
+    tree = dict[str, bytes]()
+    total = 0
     for path, data in pairs:
         total += len(data)
         if path in tree:
@@ -240,7 +241,8 @@ class _Limited:
 def _of_commit(mirror: Path, commit: str, folder: str) -> Iterator[tuple[str, bytes]]:
     """Yield blobs from the object store: ``git archive`` would obey attributes of the tree."""
     listed = git("ls-tree", "-r", "-z", "-l", commit, "--", f"{folder}/", cwd=mirror)
-    found, total = list[tuple[str, str]](), 0
+    found = list[tuple[str, str]]()
+    total = 0
     for line in filter(None, listed.decode("utf-8", "surrogateescape").split("\0")):
         facts, _, name = line.partition("\t")
         mode, kind, blob, digits = facts.split()

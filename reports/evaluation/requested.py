@@ -56,12 +56,11 @@ class RequestedEvaluation:
 
     @property
     def kind(self) -> str:
-        """The evaluator asked for; none if files are only read; else docker or local."""
+        """The evaluator asked for; else docker or local."""
         if self.options.evaluator is not None:
             return self.options.evaluator
         # One's own repository has no hidden tests.
-        own = self.described.options.get("repo")
-        if self.options.only_reads or own:
+        if self.described.options.get("repo"):
             return EvaluatorKind.NONE
         from environments.docker.engine import engine_answers
 

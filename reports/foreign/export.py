@@ -1,4 +1,4 @@
-"""``report.py RUN --export LAYOUT DIR``: write a run in the layout of another harness.
+"""``report.py convert RUN LAYOUT FOLDER``: write a run in the layout of another harness.
 
 The specification of ATIF is that of the ``harbor`` package (``harbor/models/trajectories``,
 ATIF-v1.8); the layout of mini-swe-agent is the one that ``reports.foreign.readers.mini`` reads.
@@ -57,9 +57,7 @@ def export_command(
     ``extra``.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(
-            f"--export {layout.value} {folder}: it exists; delete it or name another"
-        )
+        raise UserError(f"{folder} exists; delete it or name another")
     run = read_any(path)
     redact = Redactor.of_environment(os.environ)
     predictions = {}

@@ -27,14 +27,13 @@ _UNSAFE = re.compile(r"[^\w.+-]+")
 def import_run(
     path: Path,
     out: Path,
-    name: str,
     say: Say,
 ) -> RunStore:
     """Write the run at ``path`` below ``out`` unless it is there already, and return its store."""
     path = path.expanduser().resolve()
     stem = path.name.partition(".")[0] or path.name
     safe_name = _UNSAFE.sub("-", stem).strip("-.+")
-    store = RunStore(out, name or safe_name or "imported")
+    store = RunStore(out, safe_name or "imported")
     described = store.read_run() or Run()
     recorded = described.imported or {}
     same_path = recorded.get("path") == str(path)
@@ -43,7 +42,7 @@ def import_run(
         return store
     if store.folder.exists() and any(store.folder.iterdir()) and not same_path:
         raise UserError(
-            f"{store.folder} exists and is not the import of {path}; pass --name NAME"
+            f"{store.folder} exists and is not the import of {path}; rename one of them"
         )
     run = read_any(path)
     with run_lock(store.folder):

@@ -1,10 +1,10 @@
-"""``report.py --lab RUN``: replay recorded runs under other policies, without any call."""
+"""``report.py lab RUN``: replay recorded runs under other policies, without any call."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +12,6 @@ from core.errors import UserError
 from core.money import in_words
 from core.plaintext import Say, counted, one_line, table
 from core.redaction import Redactor
-from reports.cli.options import ReportOptions, ReportTask
 from reports.data.rundata import read_run
 from reports.lab.policies import policies_of
 from reports.lab.recorded import LabData, lab_data
@@ -31,42 +30,37 @@ from runs.storage.store import RunStore
 _LEVEL = 0.05
 
 
-def lab_command(asked: ReportTask, options: ReportOptions, say: Say, show: Say) -> int:
+def lab_command(
+    stores: Sequence[RunStore],
+    policies: Sequence[str],
+    samples: int,
+    say: Say,
+    show: Say,
+    *,
+    as_json: bool = False,
+) -> int:
     """Print the result in Markdown or as JSON, and write its picture beside the first run."""
-    if options.compare or options.verify or options.table:
-        raise UserError(
-            "--lab takes runs, --policy, --samples and --json; leave the others out"
-        )
-    if options.evaluator is not None or options.all_attempts:
-        raise UserError(
-            "--lab evaluates nothing: run report.py RUN --all-attempts first"
-        )
-    stores = [RunStore.of_folder(run) for run in asked.runs]
-    if len({store.folder for store in stores}) < len(stores):
-        raise UserError("a run is given twice; name each once")
+    # Imported here: matplotlib takes half a second.
+    from reports.lab.picture import write_front
+
     runs = [read_run(store) for store in stores]
     data = lab_data(runs)
     if not data.attempts:
         raise UserError(
             f"{stores[0].folder} records no attempt, so no policy can be replayed"
         )
-    report = run_lab(data, policies_of(data, asked.policies), asked.samples)
-    if options.as_json:
+    report = run_lab(data, policies_of(data, policies), samples)
+    if as_json:
         show(json.dumps(lab_json(report, data), indent=1))
     else:
         for line in lab_lines(report, data):
             show(line)
-    if options.page:
-        # Imported here: matplotlib takes half a second.
-        from reports.lab.picture import write_front
-
-        folder = stores[0].folder / "lab"
-        written = write_front(report, folder, Redactor.of_environment(os.environ))
-        say(
-            f"picture        {written}"
-            if written
-            else "no picture: no dollars are known"
-        )
+    folder = stores[0].folder / "lab"
+    picture = write_front(report, folder, Redactor.of_environment(os.environ))
+    if picture:
+        say(f"picture        {picture}")
+    else:
+        say("no picture: no dollars are known")
     return 0
 
 

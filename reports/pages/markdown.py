@@ -1,4 +1,4 @@
-"""Pure: the statistics of runs as Markdown, for ``--table`` and ``--compare``."""
+"""Pure: the statistics of runs as Markdown, for ``--format markdown`` and ``compare``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``report.py --submission``: build a package for the leaderboard."""
+"""The command ``report.py package``: build a package for the leaderboard."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from core.errors import UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.plaintext import Say, some
 from core.redaction import Redactor
-from reports.cli.options import SubmissionOptions
+from reports.cli.options import PackageOptions
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS
 from reports.data.rundata import InstanceData, RunData, read_run
@@ -49,27 +49,20 @@ from runs.keys import RESULTS_FILE
 from runs.storage.store import RunStore
 
 
-def submission_command(
-    runs: Sequence[Path], folder: Path, options: SubmissionOptions, say: Say
-) -> int:
-    """Build the package of one run in ``folder``, validate it, and return the exit code.
+def package_command(path: Path, folder: Path, options: PackageOptions, say: Say) -> int:
+    """Build the package of a run in ``folder``, validate it, and return the exit code.
 
     It is 1 if the package has a fault.
     """
-    if len(runs) != 1:
-        raise UserError("--submission packages one run: combine several runs first")
-    if options.meta is None or not options.split:
-        raise UserError(
-            "--submission needs --split (lite, verified, …) and --meta meta.yaml"
-        )
-    split, meta = Split.of(options.split), read_meta(options.meta)
+    split = Split.of(options.split)
+    meta = read_meta(options.meta)
     logo = options.meta.parent / meta.logo
     if not logo.is_file():
         raise UserError(f"--meta {options.meta}: the logo {logo} does not exist")
     if split.research_only:
         say(RESEARCH_NOTICE.format(split=split.value))
     redact = Redactor.of_environment(os.environ)
-    store = RunStore.of_folder(runs[0])
+    store = RunStore.of_folder(path)
     dataset = _dataset_of_run(store, split, options.dataset)
     run = read_run(store, dataset.rows)
     partial = options.allow_partial
@@ -158,8 +151,9 @@ class PackageBuilder:
         The artifact repository is ``folder/artifacts`` and the entry is below ``folder/entry``.
         """
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            words = "exists already: delete it or name another folder"
-            raise UserError(f"--submission {folder} {words}")
+            raise UserError(
+                f"{folder} exists already: delete it or name another folder"
+            )
         self._check_rows()
         patched = [
             instance for instance in self.run.instances if instance.patch.strip()

@@ -167,19 +167,19 @@ class Meta(BaseModel):
         return f"logo{Path(self.logo).suffix.lower()}"
 
 
-def template() -> str:
-    return _TEMPLATE.read_text(encoding="utf-8")
-
-
 def read_meta(path: Path) -> Meta:
+    """Return what the file says; where there is none, write a template and raise a UserError."""
     try:
+        if not path.exists():
+            path.write_text(_TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
+            raise ValueError("it is a new template: fill it in")
         text = path.read_text(encoding="utf-8")
         data = yaml_of(text)
         if "TODO" in str(data):
             raise ValueError("a TODO is left in it: fill it in")
         meta = Meta.model_validate(data)
     except OSError as error:
-        raise _mistake(path, f"cannot be read ({error.strerror}); {_HOW}") from error
+        raise _mistake(path, f"cannot be read ({error.strerror})") from error
     except ValidationError as error:
         raise _mistake(path, _first_mistake(error)) from error
     except ValueError as error:  # not UTF-8, not YAML
@@ -192,9 +192,6 @@ def read_meta(path: Path) -> Meta:
     if Path(meta.logo).suffix.lower() not in _LOGOS:
         raise _mistake(path, f"logo must name an image ({', '.join(_LOGOS)})")
     return meta
-
-
-_HOW = "make one with `python -m reports.submission > meta.yaml`"
 
 
 def _mistake(path: Path, words: str) -> UserError:

@@ -1,4 +1,4 @@
-"""``report.py --gold``: find out which instances this machine can judge."""
+"""``report.py gold``: find out which instances this machine can judge."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
+import typer
 from pydantic import TypeAdapter, ValidationError
 
+from bench.cli.cli import About
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import split_row
 from bench.instances.validity import (
@@ -24,25 +27,25 @@ from bench.instances.validity import (
     read_validity,
 )
 from bench.selection import Selection
-from core.atomic import write_json_atomic, write_text_atomic
+from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import InfrastructureError, UserError
+from core.options import built, command, option, option_group
 from core.parsing.untrusted import invalid, read_object
 from core.plaintext import Say, counted, one_line
-from reports.cli.options import EvaluatorKind, ReportOptions
+from reports.cli.options import EvaluatorKind, EvaluatorOptions, ReportOptions
 from reports.data.predictions import Prediction
 from reports.data.verdicts import MANUAL_TOOLS
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
-from reports.evaluation.evaluators.choice import make_evaluator
+from reports.evaluation.evaluators.choice import check_evaluator, make_evaluator
 from reports.evaluation.requested import RequestedEvaluation
 from reports.validity.trials import PatchKind, Trial, ValidityFinding, judged, trial_of
 from runs.description import Run
 from runs.leftovers import kill_processes
 from runs.progress.state import duration
+from runs.signals import sigterm_as_interrupt
 from runs.storage.manifest import timestamp
 from runs.storage.store import RunStore
 from runs.storage.versions import versions
-
-DEFAULT_FILE = "validity.json"
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ def check_same(
     path: Path, known: ValidityFile, dataset: DatasetIdentity, evaluator: str
 ) -> None:
     about = known.dataset
-    fix = "give another file with --validity"
+    fix = "give another file"
     if (about.name, about.split) != (dataset.name, dataset.split):
         words = f"{about.name} ({about.split}), not {dataset.name} ({dataset.split})"
         raise UserError(f"{path} is about {words}; {fix}")
@@ -146,17 +149,49 @@ def validity_schema() -> dict[str, Any]:
 _PATIENCE = 0.5
 
 
+@option_group
+class GoldTask:
+    dataset: str = option(
+        "", "Evaluate the patches of this data set.", "dataset", argument=True
+    )
+    file: Path | None = option(
+        None, "Write what they show to this file.", "file", argument=True
+    )
+    repeat: int = option(3, "Evaluate each patch this often.", "--repeat", least=1)
+
+
+@command(GoldTask, EvaluatorOptions, Selection, About)
+def main(context: typer.Context, values: dict[str, Any]) -> None:
+    """Find out which instances this machine can judge, by their gold and empty patches."""
+    if values["file"] is None:
+        raise UserError("usage: report.py gold DATASET FILE")
+    options = built(ReportOptions, values)
+    if options.evaluator:
+        check_evaluator(options.evaluator)
+    check_folder("--cache", options.cache)
+    selection = built(Selection, values)
+    # Such a command takes hours, and its lines are often sent to a file.
+    say = partial(print, flush=True)
+    with sigterm_as_interrupt():
+        code = gold_command(options, values["file"], values["repeat"], selection, say)
+    raise typer.Exit(code)
+
+
 def gold_command(
-    options: ReportOptions, repeat: int, selection: Selection, say: Say
+    options: ReportOptions,
+    path: Path,
+    repeat: int,
+    selection: Selection,
+    say: Say,
 ) -> int:
     """Evaluate gold and empty patches; return 1 if an instance could not be evaluated."""
-    path = (options.validity or Path(DEFAULT_FILE)).expanduser().resolve()
+    path = path.expanduser().resolve()
     store = RunStore(path.parent, path.stem)
     requested = RequestedEvaluation(store, options, Run(), say)
     kind = requested.kind
     if kind == EvaluatorKind.NONE or kind in MANUAL_TOOLS:
         raise UserError(
-            f"--gold evaluates patches: give another --evaluator than {kind}"
+            f"gold patches are evaluated: give another --evaluator than {kind}"
         )
     with _locked(path, store.logs):
         dataset = requested.dataset
@@ -195,7 +230,7 @@ def _locked(path: Path, logs: Path) -> Iterator[None]:
         with FileLock(logs / ".lock", timeout=_PATIENCE):
             yield
     except Timeout:
-        words = "another process writes it; wait for that, or give another file with --validity"
+        words = "another process writes it; wait for that, or give another file"
         raise UserError(f"{path}: {words}") from None
 
 
@@ -203,7 +238,8 @@ def _content(
     path: Path, dataset: Dataset, evaluator: str, repeat: int, names: Sequence[str]
 ) -> ValidityFile:
     """Return the content to begin with: what the file has, and the instances that it lacks."""
-    identity, known = dataset.identity(), read_trials(path)
+    identity = dataset.identity()
+    known = read_trials(path)
     if known is not None:
         check_same(path, known, identity, evaluator)
     before = {
@@ -351,7 +387,8 @@ class GoldRun:
 
     def _measure(self, row: Mapping[str, object], known: InstanceTrials) -> None:
         instance, evaluation = split_row(row)
-        name, known = instance.instance_id, self.usable(known)
+        name = instance.instance_id
+        known = self.usable(known)
         patches = {PatchKind.GOLD: evaluation.patch, PatchKind.EMPTY: EMPTY_PATCH}
         if not evaluation.patch.strip():
             raise UserError("the row has no gold patch")

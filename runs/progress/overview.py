@@ -1,4 +1,4 @@
-"""Read the status of a run from its files, without starting it: ``--status``."""
+"""Read the status of a run from its files, without starting it: ``harness.py status``."""
 
 from __future__ import annotations
 
@@ -153,9 +153,7 @@ def overview(
         UserError: there is no such run.
     """
     if not store.folder.is_dir():
-        raise UserError(
-            f"there is no run {store.folder}; give the name of one with --run"
-        )
+        raise UserError(f"there is no run {store.folder}; check its name and --out")
     reading = _Reading(store)
     owner, working = last_owner(store.folder), is_locked(store.folder)
     process = f"{owner} did not end this run by itself" if owner else ""

@@ -1,4 +1,4 @@
-"""The summary at the end of a run: in words, and as ``--json`` prints it."""
+"""The summary at the end of a run: in words, and as ``--format json`` prints it."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def check_remains(store: RunStore) -> None:
         raise UserError(
             f"{store.folder} is gone, but {counted(paid, 'journal')} of an earlier run "
             f"{store.run} {verb} left in {store.journals}: restore the folder, remove them with "
-            "--clean --all, or choose another --run"
+            "`harness.py clean --all`, or choose another --run"
         )
 
 

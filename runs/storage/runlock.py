@@ -48,7 +48,7 @@ def run_lock(folder: Path, option: str = "--run") -> Iterator[Owner | None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / _LOCK, is_singleton=False)
     try:
-        # ``--status`` holds it for a moment.
+        # ``status`` holds it for a moment.
         lock.acquire(timeout=_PATIENCE)
     except Timeout:
         who = last_owner(folder) or "another process"

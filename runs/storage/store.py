@@ -55,6 +55,14 @@ class RunStore:
         )
         return _LooseStore(out, folder.name, reader=reader, place=folder).checked()
 
+    @classmethod
+    def find(cls, run: str, out: Path) -> RunStore:
+        """Return the store of a run by its name, or by its folder."""
+        folder = Path(run).expanduser()
+        if folder.name != run or (folder / RUN_FILE).exists():
+            return cls.of_folder(folder)
+        return cls(out.expanduser().resolve(), run)
+
     def checked(self) -> RunStore:
         """Return this store; a UserError if another command reads the run."""
         with suppress(DamagedFileError, OSError):  # reported where the file is needed
@@ -250,6 +258,12 @@ class RunStore:
                 f"{self.folder} is a run of another benchmark: read it with {reader}"
             )
         return run
+
+    def recorded_option(self, name: str) -> Any:  # noqa: ANN401 - as it was given
+        """Return an option that a run of any benchmark recorded; None where it is not known."""
+        with suppress(DamagedFileError, FileNotFoundError, AttributeError):
+            return read_object(self.run_file, _FIX_RUN).get("options", {}).get(name)
+        return None
 
     def save_run(self, run: Run) -> None:
         write_json_atomic(self.run_file, self.redact.of(run.as_json()))

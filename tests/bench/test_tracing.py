@@ -326,9 +326,9 @@ def test_without_the_option_nothing_is_imported(
     assert make_tracing("r", enabled=False, content=False) is None
     provider.will_answer("textkit/slug.py", EDIT)
     code = (
-        "import sys\nfrom bench.cli.launch import launch\nfrom demo import register\nregister()\n"
+        "import sys\nfrom harness import main\n"
         f"sys.argv = {['harness.py', *words]!r}\n"
-        "code = launch('bench.cli.command_line', 'harness.py')\n"
+        "code = main()\n"
         "import litellm\nprint(code, [n for n in sys.modules if n.startswith('opentelemetry')], "
         "litellm.callbacks, 'llm.tracing' in sys.modules)"
     )

@@ -1,4 +1,4 @@
-"""``--verify`` accepts a run of the harness and names each planted change."""
+"""``report.py verify`` accepts a run of the harness and names each planted change."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from environments.base import EnvironmentKind
 from reports.command_line import report_command
 from reports.data.rundata import read_predictions
 from reports.data.verdicts import eval_log
+from reports.verify import verify_command
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from tests.support import runs
@@ -70,11 +71,7 @@ def out(made: Path, tmp_path: Path) -> Path:
 
 def verify(out: Path, cache: Path) -> tuple[int, list[str]]:
     said: list[str] = []
-    code = report_command(
-        [out / "predictions/r"],
-        report_options(cache, page=True, verify=True),
-        said.append,
-    )
+    code = verify_command([out / "predictions/r"], report_options(cache), said.append)
     return code, said
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.__main__ import COMMANDS
+from exercises.canitedit.__main__ import PROGRAM
 from exercises.canitedit.problems import InstructionKind, Problem, load_problems
 from exercises.canitedit.results import (
     Completion,
@@ -20,7 +20,6 @@ from exercises.canitedit.results import (
     read_file,
     write_file,
 )
-from exercises.dispatch import dispatch
 from tests.support.provider import Answer, Provider
 
 ROWS = Path(__file__).parents[1] / "exercises/canitedit/problems.jsonl"
@@ -121,9 +120,9 @@ def words(out: Path, url: str, *more: str) -> list[str]:
 
 def generate(monkeypatch: pytest.MonkeyPatch, out: Path, url: str, *more: str) -> int:
     """Run ``generate`` in this process and return its exit code."""
-    argv = ["exercises.canitedit", "generate", *words(out, url, *more)]
+    argv = ["exercises.canitedit", "run", *words(out, url, *more)]
     monkeypatch.setattr(sys, "argv", argv)
-    return dispatch("exercises.canitedit", COMMANDS)
+    return PROGRAM.dispatch()
 
 
 def run_folder(out: Path) -> Path:

@@ -27,6 +27,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -34,9 +35,8 @@ from typing import IO, Any, NoReturn
 from tests.support import TOP
 
 EXERCISM = "exercism"
+PROGRAMS = {"harness.py": "harness", "report.py": "report"}
 COMMANDS = {
-    "harness.py": "bench.cli.command_line",
-    "report.py": "reports.command_line",
     EXERCISM: "exercises.exercism.running.command",
     "canitedit-generate": "exercises.canitedit.generation.command",
     "complete": "tests.support.runs",
@@ -44,11 +44,15 @@ COMMANDS = {
 # What the commands import when they run.
 _IMPORTED_LATER = (
     "agent.repomap.build",
+    "bench.cli.command_line",
     "bench.cli.commands",
+    "bench.cli.existing",
     "bench.cli.listing",
     "bench.cli.own",
     "bench.cli.tryagent",
     "openai.resources",
+    "reports.subcommands",
+    "reports.command_line",
     "reports.pages.write",
     "tenacity",
 )
@@ -219,8 +223,7 @@ class _Server:
     """The process that forks; it ends with the last of its connections."""
 
     listener: socket.socket
-    run_cli: Callable[..., int]
-    commands: Mapping[str, Callable[..., None]]
+    commands: Mapping[str, Callable[[], int]]
     settings: Mapping[str, str]
     children: dict[int, socket.socket] = field(default_factory=dict)
     connections: list[socket.socket] = field(default_factory=list)
@@ -289,7 +292,7 @@ class _Server:
         sys.argv = order["words"]
         name = sys.argv[0]
         bomb = order["bomb"] and Bomb(*order["bomb"])
-        return lambda: _run(lambda: self.run_cli(self.commands[name], name), bomb)
+        return lambda: _run(self.commands[name], bomb)
 
 
 def _run(command: Callable[[], int], bomb: Bomb | None) -> int:
@@ -320,7 +323,9 @@ def main() -> None:
     register()
     the_litellm()
     count_tokens("gpt-4o", "")  # loads an encoding, which takes most of a second
-    commands = {name: import_module(module).main for name, module in COMMANDS.items()}
+    commands = {name: import_module(module).main for name, module in PROGRAMS.items()}
+    for name, module in COMMANDS.items():
+        commands[name] = partial(run_cli, import_module(module).main, name)
     for module in _IMPORTED_LATER:
         import_module(module)
     assert threading.active_count() == 1, "a process with threads must not be forked"
@@ -330,7 +335,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # collections in a fork would copy all that was imported
     listener = socket.socket(fileno=int(sys.argv[1]))
-    work = _Server(listener, run_cli, commands, settings).serve()
+    work = _Server(listener, commands, settings).serve()
     if work is not None:
         _exit(work())
 

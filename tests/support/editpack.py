@@ -14,8 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from core.git import git
-from exercises.dispatch import dispatch
-from exercises.editpack.__main__ import COMMANDS
+from exercises.editpack.__main__ import PROGRAM
 from exercises.editpack.files import report_of
 from exercises.editpack.rows import NEW, OLD, EditRow, file_digest, with_content
 from tests.support import read_json, sha256_of
@@ -48,7 +47,7 @@ def report_beside(path: Path) -> Any:
 def editpack(*words: object) -> int:
     """Run a command of editpack in this process and return its exit code."""
     with patch.object(sys, "argv", ["editpack", *map(str, words)]):
-        return dispatch("exercises.editpack", COMMANDS)
+        return PROGRAM.dispatch()
 
 
 _HEADS = (

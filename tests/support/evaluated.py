@@ -32,7 +32,7 @@ from reports.pages.markdown import run_tables
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
-from reports.submission.commands import SubmissionOptions, submission_command
+from reports.submission.commands import PackageOptions, package_command
 from reports.submission.entry import Meta
 from reports.submission.package import PackageFolder
 from reports.submission.validation import validate
@@ -179,9 +179,9 @@ class Made:
                     yield path
 
     @property
-    def packaging(self) -> SubmissionOptions:
+    def packaging(self) -> PackageOptions:
         """The options of the run's package."""
-        return SubmissionOptions("lite", self.meta, dataset="demo", cache=self.cache)
+        return PackageOptions("lite", self.meta, self.cache, dataset="demo")
 
 
 def make_evaluated(folder: Path, cache: Path | None = None) -> Made:
@@ -216,7 +216,7 @@ def derived_of_run(made: Made) -> Mapping[str, Any]:
 def _computed_package(made: Made) -> Mapping[str, bytes]:
     with TemporaryDirectory() as place:
         folder = Path(place, "package")
-        submission_command([made.run], folder, made.packaging, lambda _: None)
+        package_command(made.run, folder, made.packaging, lambda _: None)
         paths = sorted(path for name in _COMPUTED for path in folder.rglob(name))
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 

@@ -19,8 +19,7 @@ from core.atomic import write_json_atomic
 from environments.base import EnvironmentKind
 from environments.folders import FolderResult
 from environments.local.bubblewrap import bubblewrap_works
-from exercises.dispatch import dispatch
-from exercises.exercism.__main__ import COMMANDS
+from exercises.exercism.__main__ import PROGRAM
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.languages import REPORT
@@ -43,7 +42,7 @@ SIX = Path(__file__).parents[1] / "exercises/data/exercism"
 def main(words: Sequence[object]) -> int:
     """Run a command of the benchmark in this process and return its exit code."""
     sys.argv = ["exercism", *map(str, words)]
-    return dispatch("exercises.exercism", COMMANDS)
+    return PROGRAM.dispatch()
 
 
 def six() -> dict[str, Exercise]:

@@ -1,4 +1,4 @@
-"""Ask models for completions: ``python -m exercises.canitedit generate --models gpt-4o``."""
+"""Ask models for completions: ``python -m exercises.canitedit run --models gpt-4o``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from core.redaction import Redactor
 from exercises.canitedit.generation.config import (
     READER,
     GenerationConfig,
-    GenerationModels,
     GenerationOptions,
     checked_config,
     chosen_models,
@@ -47,7 +46,7 @@ from llm.chat import (
     WindowExceededError,
 )
 from llm.client import LiteLLMModel
-from llm.options import LIMITS, MODELS, ModelChoice, Sampling, names_of
+from llm.options import LIMITS, MODELS, ModelChoice, ModelFile, Sampling, names_of
 from llm.registry import place, takes
 from runs.benchmark import Benchmark
 from runs.calls.budget import MONEY
@@ -64,12 +63,11 @@ from runs.progress.summary_json import RunSummary
 from runs.records import Attempt, InstanceResult, InstanceStatus, Known, Texts, Word
 from runs.session import start_run
 from runs.storage.store import RunStore, read_as
-from runs.upkeep import clean_command, status_command
 
 
 @command(
     GenerationConfig,
-    GenerationModels,
+    ModelFile,
     GenerationOptions,
     EnvFile,
     panels=(MODELS, LIMITS, SCALE, MONEY, RUN),
@@ -77,26 +75,13 @@ from runs.upkeep import clean_command, status_command
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Ask models for edited programs; the same command continues a run."""
     address_given(values["api_base"])
-    # A run that is named is looked at without litellm, which knows models and takes a second.
-    named = bool(values["run"]) and (values["status"] or values["clean"])
-    values["models"] = () if named else chosen_models(values)
+    values["models"] = chosen_models(values)
     config = built(GenerationConfig, values)
-    options = built(
-        GenerationOptions, values, str if named else names_of(config.models)
-    )
+    options = built(GenerationOptions, values, names_of(config.models))
     config = checked_config(config)
-    if options.clean_all and not options.clean:
-        raise UserError("--all is for --clean; give both to remove a run")
     store = CompletionStore(
         options.out, config.run_name, Redactor.of_environment(os.environ), reader=READER
     )
-    if options.clean:
-        everything, yes = options.clean_all, options.yes
-        raise typer.Exit(
-            clean_command(store, options.cache, print, everything=everything, yes=yes)
-        )
-    if options.status:
-        raise typer.Exit(status_command(store, print, as_json=options.as_json))
     raise typer.Exit(generate(config, options, store, print))
 
 

@@ -16,7 +16,7 @@ from environments.base import EnvironmentKind
 from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, ProblemSource
 from exercises.canitedit.prompts import Prompt, edit_request
 from exercises.options import listed
-from llm.options import LIMITS, MODELS, ModelBook, ModelChoice
+from llm.options import LIMITS, MODELS, ModelChoice
 from llm.settings import load_settings
 from runs.keys import is_safe_name
 from runs.options import (
@@ -108,13 +108,6 @@ class GenerationConfig(RunBasics):
         names = [model.name for model in self.models]
         own = {"models": names, "prompt": self.prompt.value, "prompts_sha256": sha256}
         return super().deciding() | own
-
-
-@option_group
-class GenerationModels(ModelBook):
-    """What is known of models; ``harness.py --list-models`` prints it."""
-
-    list_models: bool = False
 
 
 @option_group

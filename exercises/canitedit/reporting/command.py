@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from pydantic import TypeAdapter
@@ -35,9 +34,10 @@ from exercises.canitedit.reporting.report import (
     read_folder,
 )
 from exercises.options import listed
-from exercises.reporting import csv_text, write_chart
-from reports.cli.options import csv_option, json_option, partial_option
+from exercises.reporting import CHART, csv_text, write_chart
+from reports.cli.options import partial_option
 from reports.statistics.methods import CONFIDENCE, Interval
+from runs.options import FORMAT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,18 +61,14 @@ def _parse_groups(name: str, text: str, _: object) -> tuple[GroupBy, ...]:
     return tuple(map(GroupBy, listed(name, text, [one.value for one in GroupBy])))
 
 
-class OutputForm(str, Enum):
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    TEXT = "text"
+OutputForm = Literal["text", "markdown", "csv", "json"]
 
 
 @option_group
 class ReportRequest:
     folders: tuple[Path, ...] = option(
         (),
-        "Score these folders of files *.results.json.gz, one for each model, or runs of generate.",
+        "Score these folders of files *.results.json.gz, one for each model, or runs.",
         "folders",
         argument=True,
     )
@@ -94,32 +90,19 @@ class ReportRequest:
     allow_partial: bool = partial_option(
         "Report incomplete and mixed folders, and say so."
     )
-    as_json: bool = json_option("Print the report as JSON alone.")
-    as_csv: bool = csv_option("Print the figures as CSV alone.")
-    markdown: bool = option(
-        False,
-        "Print tables in Markdown, the first paper's Table 3 first.",
-        "--markdown",
+    format: OutputForm = option(
+        "text",
+        "Print the report as text, markdown (the first paper's Table 3 first), csv or json.",
+        FORMAT,
     )
-    plot: Path | None = option(
-        None, "Write a picture of pass@1: .svg or .png.", "--plot"
-    )
-
-    @property
-    def form(self) -> OutputForm:
-        wanted = (self.as_json, self.as_csv, self.markdown)
-        given = [form for form, asked in zip(OutputForm, wanted, strict=False) if asked]
-        if len(given) > 1:
-            names = " and ".join(f"--{form.value}" for form in given)
-            raise UserError(f"{names} cannot be given together; choose one")
-        return given[0] if given else OutputForm.TEXT
+    chart: Path | None = option(None, "Draw a chart of pass@1: .svg or .png.", CHART)
 
 
 @command(ReportRequest, ProblemSelection)
 def main(context: typer.Context, values: dict[str, Any]) -> None:
     """Report pass@k, ExcessCode and more of evaluated completions; execute nothing."""
     request, selection = built(ReportRequest, values), built(ProblemSelection, values)
-    form = request.form
+    form = request.format
     if not request.folders:
         raise UserError(
             "no folder given; usage: python -m exercises.canitedit report DIR…"
@@ -130,28 +113,28 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     v1, allowed = selection.v1, request.allow_partial
     folders = [read_folder(folder, v1=v1, allow_partial=allowed) for folder in given]
     report = editing_report(folders, request.k, request.by)
-    if request.plot is not None:
+    if request.chart is not None:
         if 1 not in report.ks:
-            raise UserError(f"--plot {request.plot} shows pass@1; add 1 to --k")
-        if request.plot.suffix not in (".svg", ".png"):
+            raise UserError(f"--chart {request.chart} shows pass@1; add 1 to --k")
+        if request.chart.suffix not in (".svg", ".png"):
             raise UserError(
-                f"--plot {request.plot}: give a name that ends in .svg or .png"
+                f"--chart {request.chart}: give a name that ends in .svg or .png"
             )
-        for path in write_chart(request.plot, partial(draw_scores, report)):
+        for path in write_chart(request.chart, partial(draw_scores, report)):
             print(f"wrote {path}", file=sys.stderr)
     print(printed(report, form))
 
 
 def printed(report: EditingReport, form: OutputForm) -> str:
     """Return a report in a form; JSON has shares from 0 to 1, ExcessCode in per cent."""
-    if form is OutputForm.JSON:
+    if form == "json":
         plain = TypeAdapter(EditingReport).dump_python(report, mode="json")
         return json.dumps(plain, indent=1, ensure_ascii=False)
-    if form is OutputForm.CSV:
+    if form == "csv":
         # A line for each model, instruction and group, with all digits; empty for unknown.
         rows = [_flat(*row) for row in _rows(report)]
         return csv_text(rows[0], (row.values() for row in rows)).removesuffix("\n")
-    lines = report_lines(report, markdown=form is OutputForm.MARKDOWN)
+    lines = report_lines(report, markdown=form == "markdown")
     return "\n".join(lines).strip("\n")
 
 

@@ -139,7 +139,7 @@ class TrainOptions:
     )
     scores: Path | None = option(
         None,
-        "What `exercises.canitedit report --json` printed, for the model's card.",
+        "What `exercises.canitedit report --format json` printed, for the model's card.",
         "--scores",
         given=Path,
     )

@@ -84,7 +84,7 @@ def rewrite_card(folder: Path, scores: Path | None) -> str:
 
 
 def _measured(path: Path) -> dict[str, Any]:
-    fix = "give what `exercises.canitedit report --json` printed"
+    fix = "give what `exercises.canitedit report --format json` printed"
     try:
         report = read_object(path, fix)
     except FileNotFoundError:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import typer
@@ -40,9 +40,10 @@ from exercises.exercism.reporting.report import (
     report_lines,
     report_of,
 )
-from exercises.reporting import write_chart
-from reports.cli.options import csv_option, json_option, partial_option
+from exercises.reporting import CHART, write_chart
+from reports.cli.options import partial_option
 from reports.pages.overview import Table
+from runs.options import FORMAT
 
 
 @option_group
@@ -51,7 +52,7 @@ class ReportAsked:
         (), "Report on these runs: folders under predictions/.", "runs", argument=True
     )
     chart: Path | None = option(
-        None, "Draw the chart: FILE.svg, and FILE-dark.svg for dark pages.", "--chart"
+        None, "Draw the chart: FILE.svg, and FILE-dark.svg for dark pages.", CHART
     )
     published: tuple[Path, ...] = option(
         (),
@@ -63,8 +64,11 @@ class ReportAsked:
         "Show the columns and records whose MODEL@FORMAT fits, as gpt-4*; repeatable.",
         "--only",
     )
-    as_json: bool = json_option("Print everything as JSON alone.")
-    as_csv: bool = csv_option("Print the matrix exercise × column as CSV alone.")
+    format: Literal["text", "json", "csv"] = option(
+        "text",
+        "Print the report as text or json, or the matrix exercise × column as csv.",
+        FORMAT,
+    )
     page: bool = option(
         True,
         "Write the page of the runs into the first one's folder.",
@@ -85,8 +89,6 @@ def report(context: typer.Context, values: dict[str, Any]) -> None:
     asked = built(ReportAsked, values)
     if not asked.runs:
         raise UserError("report needs a run: give folders under predictions/")
-    if asked.as_json and asked.as_csv:
-        raise UserError("--json and --csv exclude each other; give one")
     every = [record for path in asked.published for record in read_records(path)]
     found = read_columns(asked.runs, _say, allow_partial=asked.allow_partial)
     if not found:
@@ -111,7 +113,7 @@ def report(context: typer.Context, values: dict[str, Any]) -> None:
             raise UserError("--chart: no column has a result; run the exercises first")
         write_chart(asked.chart, partial(draw_chart, bars))
         _say(f"chart          {asked.chart}")
-    if asked.page and not asked.as_json and not asked.as_csv:
+    if asked.page:
         _say(
             f"page           {write_page(found[0].folder / 'report', columns, published)}"
         )
@@ -133,10 +135,10 @@ def _fits(asked: ReportAsked, model: str, edit_format: object) -> bool:
 def _asked_for(
     asked: ReportAsked, columns: Sequence[Column], published: Sequence[Record]
 ) -> Iterable[str]:
-    if asked.as_csv:
+    if asked.format == "csv":
         return [matrix_csv(columns).rstrip("\n")]
     found = report_of(columns, published)
-    if asked.as_json:
+    if asked.format == "json":
         return [json.dumps(found.as_json(), indent=1)]
     width = get_terminal_size().columns if sys.stdout.isatty() else None
     return report_lines(found, width)

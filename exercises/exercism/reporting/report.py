@@ -105,7 +105,8 @@ def report_lines(report: ExercismReport, width: int | None = None) -> Iterator[s
     if report.pairs:
         rows = []
         for pair in report.pairs:
-            cells, around = [NONE, NONE, NONE], pair.interval
+            cells = [NONE, NONE, NONE]
+            around = pair.interval
             if (
                 pair.difference is not None
                 and around is not None
@@ -352,7 +353,8 @@ def chart_bars(
     """Return a bar for each model and format with results, and for each published record."""
     bars = list[ChartBar]()
     for repeats in series_of(columns).values():
-        name, tries = repeats[0].name, repeats[0].facts.tries
+        name = repeats[0].name
+        tries = repeats[0].facts.tries
         first, last = (
             tuple(
                 100 * share.share

@@ -262,7 +262,9 @@ class ExerciseWork:
         return [attempt.attempt]
 
     def _converse(self, folder: Path) -> None:
-        job, config, slot = self.job, self.services.config, self.context.slot
+        job = self.job
+        config = self.services.config
+        slot = self.context.slot
         source = job.recordings or self.services.models
         gate = self.context.gate(ATTEMPT, config.max_seconds_per_attempt)
         turn = source.turn(job.key, ATTEMPT, job.column.choice, 0.0, gate)
@@ -339,7 +341,8 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
 
     @cached_property
     def jobs(self) -> Mapping[str, ExerciseJob]:
-        columns, recordings = self.config.columns, None
+        columns = self.config.columns
+        recordings = None
         keys = [
             job_key(column.name, one.key)
             for column in columns

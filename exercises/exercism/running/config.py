@@ -21,7 +21,7 @@ from exercises.exercism.results import ColumnName
 from exercises.exercism.testing.tester import TestSettings
 from exercises.options import listed
 from llm.options import MODELS, ModelChoice
-from reports.cli.options import json_option, timeout_option
+from reports.cli.options import timeout_option
 from runs.options import RunBasics, RunSettings, model_slug
 
 _CURRENT = "current"
@@ -159,7 +159,6 @@ class ExercismOptions(RunSettings):
     """The options that decide no result, and the choice of exercises."""
 
     selection: ExerciseSelection = field(default_factory=ExerciseSelection)
-    as_json: bool = json_option("Print the summary as JSON.")
 
 
 def model_or_pair(text: str, one: Callable[[str], ModelChoice]) -> ModelChoice:

@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 from statistics import fmean, variance
-from typing import Any
 
-import typer
-
-from core.errors import UserError
 from core.money import in_words, known_sum, total
-from core.options import built, command, option, option_group
-from exercises.exercism.reporting.columns import read_columns
 from exercises.exercism.results import (
-    READER,
     ColumnName,
     ExerciseResult,
-    ExerciseStore,
-    read_facts,
 )
-from runs.upkeep import status_command
 
 # Of the normal distribution: 95 % lie below this many deviations above the mean, one-sided.
 _DEVIATIONS = 1.645
@@ -58,16 +47,8 @@ class RunProgress:
     columns: dict[ColumnName, ColumnProgress]
 
     @classmethod
-    def of(
-        cls,
-        columns: Iterable[ColumnName],
-        exercises: int,
-        results: Iterable[ExerciseResult] = (),
-    ) -> RunProgress:
-        seen = cls({name: ColumnProgress(name.label, exercises) for name in columns})
-        for result in results:
-            seen.add(result)
-        return seen
+    def of(cls, columns: Iterable[ColumnName], exercises: int) -> RunProgress:
+        return cls({name: ColumnProgress(name.label, exercises) for name in columns})
 
     def add(self, result: ExerciseResult) -> None:
         if result.column in self.columns:
@@ -115,34 +96,3 @@ def projected(columns: Sequence[ColumnProgress]) -> tuple[Decimal, Decimal] | No
             squares += variance(costs) * column.left * (1 + column.left / len(costs))
     bound = mean + _DEVIATIONS * squares**0.5
     return Decimal(repr(mean)), Decimal(repr(bound))
-
-
-@option_group
-class ExercismStatus:
-    runs: tuple[Path, ...] = option(
-        (), "Runs: folders under predictions/.", "runs", argument=True
-    )
-
-
-@command(ExercismStatus)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Print how far runs are: solved by column, dollars, and what is not completed."""
-    asked = built(ExercismStatus, values)
-    if not asked.runs:
-        raise UserError("status needs a run: give folders under predictions/")
-    raise typer.Exit(max(map(_print_status, asked.runs)))
-
-
-def _print_status(run: Path) -> int:
-    run = run.expanduser().resolve()
-    facts = read_facts(run)
-    if run.parent.name != "predictions":
-        raise UserError(
-            f"{run} does not lie in a folder predictions/: its logs are not found"
-        )
-    # The table names broken results.
-    columns = read_columns([run], lambda _: None, allow_partial=True)
-    results = (result for column in columns for result in column.results.values())
-    for line in RunProgress.of(facts.columns, len(facts.exercises), results).lines():
-        print(line)
-    return status_command(ExerciseStore(run.parents[1], run.name, reader=READER), print)

@@ -43,9 +43,7 @@ def applied(
 ) -> tuple[int, Any]:
     file = root.parent / "reply.txt"
     file.write_text(reply)
-    code, said = command(
-        "apply", "--format", form, "--root", str(root), str(file), *options
-    )
+    code, said = command("apply", form, str(file), "--root", str(root), *options)
     return code, json.loads(said)
 
 
@@ -111,9 +109,9 @@ def test_a_reply_without_edits(root: Path) -> None:
 
 def test_wrong_usage_is_one_line(root: Path) -> None:
     for args in (
-        ["show", "--format", "nope"],
-        ["apply", "--format", "diff", "--root", "/nowhere", "x"],
-        ["apply", "--format", "diff", "--root", str(root), "/nowhere.txt"],
+        ["show", "nope"],
+        ["apply", "diff", "x", "--root", "/nowhere"],
+        ["apply", "diff", "/nowhere.txt", "--root", str(root)],
     ):
         result = CliRunner().invoke(app, args)
         assert result.exit_code == 2
@@ -122,17 +120,15 @@ def test_wrong_usage_is_one_line(root: Path) -> None:
 
 @pytest.mark.parametrize("form", format_names())
 def test_every_format_is_shown_with_an_example(form: str) -> None:
-    code, said = call("show", "--format", form)
+    code, said = call("show", form)
     assert code == 0
     assert "Example" in said
     assert "app/hello.py" in said
 
 
 def test_the_notation_of_2023_is_shown() -> None:
-    code, said = call("show", "--format", "diff", "--notation", "2023")
+    code, said = call("show", "diff", "--notation", "2023")
     assert (code, said.count("<<<<<<< ORIGINAL")) == (0, 4)
-    refused = CliRunner().invoke(
-        app, ["show", "--format", "udiff", "--notation", "2023"]
-    )
+    refused = CliRunner().invoke(app, ["show", "udiff", "--notation", "2023"])
     assert refused.exit_code == 2
     assert "there are whole, diff, whole-func, diff-func" in refused.stderr

@@ -22,6 +22,7 @@ from bench.config import ModelChoice, RunConfig, validated
 from core.errors import UserError
 from environments.base import AgentSandbox
 from reports.command_line import report_command
+from reports.verify import verify_command
 from runs.calls.budget import BudgetLimits
 from runs.options import Spending
 from tests.agent.gateway.test_runs import (
@@ -108,9 +109,7 @@ def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
     assert Decimal(str(found["cost"])) == stub.billed * COSTS[dialect_of(agent)]
     folder, said = tmp_path / "predictions/r", list[str]()
     report_command([folder], report_options(cache, page=True), said.append)
-    assert (
-        report_command([folder], report_options(cache, verify=True), said.append) == 0
-    ), said
+    assert verify_command([folder], report_options(cache), said.append) == 0, said
     again = replace(of(agent, run="again"), replay=tmp_path / "predictions/r")
     solve(again, tmp_path, cache)
     replayed = json.loads((tmp_path / "predictions/again" / f"{ID}.json").read_text())
@@ -178,11 +177,11 @@ def test_reports_name_the_agent_and_agree_with_its_ledger(
         found = solve(of(agent, agent_sandbox_read=shown, tries=1), tmp_path, cache)
     assert found["status"] == "plausible", log_of(tmp_path)
     folder, said = tmp_path / "predictions/r", list[str]()
-    report_command([folder], report_options(cache, page=True, table=True), said.append)
+    report_command(
+        [folder], report_options(cache, page=True, format="markdown"), said.append
+    )
     assert "gpt-4o@qwen-code" in "\n".join(said)
-    assert (
-        report_command([folder], report_options(cache, verify=True), said.append) == 0
-    ), said
+    assert verify_command([folder], report_options(cache), said.append) == 0, said
 
 
 def test_each_agent_has_a_program_and_a_protocol() -> None:

@@ -23,6 +23,7 @@ from llm.provider_errors import RetryPolicy
 from reports.cli.options import ExportLayout
 from reports.command_line import report_command
 from reports.foreign.export import export_command
+from reports.verify import verify_command
 from runs.calls.ledger import read_ledger
 from runs.storage.store import RunStore
 from tests.support.dialects import (
@@ -154,9 +155,7 @@ def test_reports_read_what_an_agent_did(
         solve(agent_of(dialect, "stream"), tmp_path, cache)
     folder, said = tmp_path / "predictions/r", list[str]()
     report_command([folder], report_options(cache, page=True), said.append)
-    assert (
-        report_command([folder], report_options(cache, verify=True), said.append) == 0
-    ), said
+    assert verify_command([folder], report_options(cache), said.append) == 0, said
     assert "nothing differs" in said[-1]
     out = tmp_path / "atif"
     export_command(folder, ExportLayout.ATIF, out, said.append)
@@ -174,7 +173,7 @@ def test_reports_read_what_an_agent_did(
     path.write_text(text.replace('"body": ', '"translated": true, "body": '))
     assert path.read_text() != text
     said.clear()
-    report_command([folder], report_options(cache, verify=True), said.append)
+    verify_command([folder], report_options(cache), said.append)
     assert not [line for line in said if "that of its journal" in line]
 
 

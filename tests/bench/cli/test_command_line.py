@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.cli import run_cli
-from bench.cli.command_line import main as harness
+from agent.formats import format_names
+from bench.cli.listing import list_models
+from harness import main as harness
+from llm.settings import load_settings
 from tests.support import TOP, run_script, wait_until
 from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider
@@ -36,10 +38,6 @@ from tests.support.runs import EDIT, heed_interrupts
             ["--model-settings", "/nowhere.yaml"],
             "--model-settings /nowhere.yaml: cannot be read",
         ),
-        (
-            ["--list-models", "--models", "no-such-model"],
-            "unknown model 'no-such-model'",
-        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -53,7 +51,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     monkeypatch.chdir("/")
     words = ["harness.py", *words, "--out", str(tmp_path), "--environment", "none"]
     monkeypatch.setattr(sys, "argv", words)
-    assert run_cli(harness) == 2
+    assert harness() == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("error: ")
@@ -75,29 +73,21 @@ def test_help_is_exit_code_0_and_groups_the_options() -> None:
     assert "Environment and tests" in result.stdout
 
 
-def test_list_models_lists_and_starts_nothing(
-    tmp_path: Path, preloaded: Preloaded
-) -> None:
+def test_models_are_listed_with_settings_and_aliases(tmp_path: Path) -> None:
     settings = tmp_path / "mine.yaml"
     settings.write_text(
         "aliases: {mine: ollama/llama3}\nmodels: {ollama/*: {context: 4321}}\n"
     )
-    words = [
-        "--list-models",
-        "--model-settings",
-        str(settings),
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    every = preloaded.run(*words)
-    assert every.returncode == 0, every.stdout
-    rows = {line.split()[0]: line.split() for line in every.stdout.splitlines()}
+    book = load_settings(settings, format_names())
+    lines: list[str] = []
+    list_models([], book, lines.append)
+    rows = {line.split()[0]: line.split() for line in lines}
     assert rows["ollama/llama3"][1:4] == ["mine", "whole", "4321"]
     assert any(name.startswith("anthropic/claude-opus-") for name in rows)
-    some = preloaded.run(*words, "--models", "gpt-4o@whole,mine").stdout.splitlines()
-    assert [line.split()[0] for line in some] == ["model", "gpt-4o", "ollama/llama3"]
-    assert some[1].split()[1:3] == ["4o,gpt4o", "whole"]
-    assert not (tmp_path / "out").exists()
+    lines.clear()
+    list_models(["gpt-4o@whole", "mine"], book, lines.append)
+    assert [line.split()[0] for line in lines] == ["model", "gpt-4o", "ollama/llama3"]
+    assert lines[1].split()[1:3] == ["4o,gpt4o", "whole"]
 
 
 def words_of(provider: Provider, out: Path, cache: Path) -> list[str]:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.cli import run_cli
-from bench.cli.command_line import main
 from core.processes import without_secrets
 from core.redaction import DOTENV_VARIABLE, Redactor
+from harness import main as harness
 from tests.conftest import ShareVenvs
 from tests.support import TOP, read_json
 from tests.support.commands import Preloaded
@@ -41,7 +40,7 @@ def here(
         monkeypatch.setattr(sys, "argv", ["harness.py", *words])
         for name, value in env.items():
             monkeypatch.setenv(name, value)
-        code = run_cli(main)
+        code = harness()
         said = capsys.readouterr()
         return subprocess.CompletedProcess(words, code, said.out, said.err)
 
@@ -102,8 +101,8 @@ def test_what_a_deleted_run_leaves_is_named_and_removed(
         and str(journals) in again.stderr
     )
     assert not (tmp_path / "predictions/h1").exists(), "nothing is made"
-    clean = ["--run", "h1", "--out", str(tmp_path), "--clean"]
-    assert "--clean --all removes it" in here(*clean).stderr
+    clean = ["clean", "h1", "--out", str(tmp_path)]
+    assert "harness.py clean --all removes it" in here(*clean).stderr
     asked = here(*clean, "--all")
     assert asked.returncode == 2 and "give --yes to confirm" in asked.stderr
     removed = here(*clean, "--all", "--yes")
@@ -118,7 +117,7 @@ def test_clean_all_asks_on_a_terminal(
     here(*replayed(tmp_path, "--run", "h1", "--instances", ID))
     for answer, left in (("n\n", True), ("y\n", False)):
         master, slave = pty.openpty()
-        words = ["--run", "h1", "--out", str(tmp_path), "--clean", "--all"]
+        words = ["clean", "h1", "--out", str(tmp_path), "--all"]
         child = preloaded.start(*words, terminal=slave)
         os.close(slave)
         os.write(master, answer.encode())

@@ -63,7 +63,7 @@ def test_no_exception_shows_a_secret(
 
     monkeypatch.setenv("MY_API_KEY", SECRET)
     monkeypatch.setattr(sys, "argv", ["harness.py"])
-    assert run_cli(command) == code
+    assert run_cli(command, "harness.py") == code
     shown = capsys.readouterr()
     assert "refused: [MY_API_KEY]" in shown.err
     assert "SENTINEL" not in shown.err + shown.out

@@ -19,7 +19,7 @@ import pytest
 
 from exercises.canitedit.metrics import measures, score
 from exercises.canitedit.problems import ALL_PROBLEMS, FIRST_PAPER, load_problems
-from exercises.canitedit.reporting.command import OutputForm, printed
+from exercises.canitedit.reporting.command import printed
 from exercises.canitedit.reporting.report import GroupBy, editing_report, read_folder
 from exercises.canitedit.results import EVALUATED, read_file, write_file
 from tests.support import from_environment
@@ -56,7 +56,7 @@ RECORDED = {
 def rows_of(folder: Path, *, v1: bool) -> list[dict[str, str]]:
     read = read_folder(folder, v1=v1, allow_partial=False)
     report = editing_report([read], (1, 5), (GroupBy.CHANGE_KIND, GroupBy.LIBRARIES))
-    return list(csv.DictReader(StringIO(printed(report, OutputForm.CSV))))
+    return list(csv.DictReader(StringIO(printed(report, "csv"))))
 
 
 def percent(share: str) -> str:
@@ -117,7 +117,9 @@ def test_the_rows_give_table_1() -> None:
         "--problems",
         str(rows),
     ]
-    done = subprocess.run([*argv, "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*argv, "--format", "json"], capture_output=True, text=True, check=True
+    )
     table = json.loads(done.stdout)
     shown = {
         name: f"{table[name]['mean']:.1f} ({table[name]['deviation']:.1f})"

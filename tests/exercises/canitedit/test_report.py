@@ -15,9 +15,9 @@ import pytest
 
 from benchmarks.exercises import hold
 from core.errors import UserError
-from exercises.canitedit.__main__ import COMMANDS
+from exercises.canitedit.__main__ import PROGRAM
 from exercises.canitedit.problems import FIRST_PAPER, TABLE_3, InstructionKind
-from exercises.canitedit.reporting.command import OutputForm, draw_scores, printed
+from exercises.canitedit.reporting.command import draw_scores, printed
 from exercises.canitedit.reporting.report import (
     EditingReport,
     GroupBy,
@@ -25,7 +25,6 @@ from exercises.canitedit.reporting.report import (
     read_folder,
 )
 from exercises.canitedit.results import write_file
-from exercises.dispatch import dispatch
 from exercises.reporting import write_chart
 from reports.statistics.methods import Interval
 from tests.support.canitedit import (
@@ -55,7 +54,7 @@ def own(folder: Path, tmp_path: Path) -> Path:
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
     monkeypatch.setattr(sys, "argv", ["canitedit", *map(str, words)])
-    return dispatch("exercises.canitedit", COMMANDS)
+    return PROGRAM.dispatch()
 
 
 def report_of(*folders: Path, by: tuple[GroupBy, ...] = ()) -> EditingReport:
@@ -242,7 +241,7 @@ def test_text_shows_what_is_partial(
 
 
 def test_markdown_has_the_published_rows_beside_ours(folder: Path) -> None:
-    text = printed(report_of(folder), OutputForm.MARKDOWN)
+    text = printed(report_of(folder), "markdown")
     assert "| this report | small-model |  | 6 | 58.33 | 37.50 | 0.00 | 0.00 |" in text
     row = "| EditCoder | 6.7b | 54 (other problems) | 52.59 | 38.46 | 0.40 | 0.03 |"
     assert f"| first paper, open {row}" in text
@@ -253,7 +252,7 @@ def test_the_54_problems_stand_beside_the_published_ones(tmp_path: Path) -> None
     for number, name in enumerate(sorted(FIRST_PAPER)):
         problem = problems()[0].model_copy(update={"id": number, "full_name": name})
         write_file(tmp_path / "m", evaluated(problem))
-    text = printed(report_of(tmp_path / "m"), OutputForm.MARKDOWN)
+    text = printed(report_of(tmp_path / "m"), "markdown")
     assert "other problems" not in text
     assert "m: the 54 of the first paper, " in text
     assert "| this report | m |  | 54 | – | 50.00 | – | 0.00 |" in text
@@ -261,12 +260,12 @@ def test_the_54_problems_stand_beside_the_published_ones(tmp_path: Path) -> None
 
 def test_csv_and_json_have_all_digits(folder: Path) -> None:
     report = report_of(folder, by=(GroupBy.LIBRARIES,))
-    rows = list(csv.DictReader(StringIO(printed(report, OutputForm.CSV))))
+    rows = list(csv.DictReader(StringIO(printed(report, "csv"))))
     assert len(rows) == 2 * (1 + 3)
     assert float(rows[0]["pass@1"]) == pytest.approx(14 / 24, abs=1e-15)
     assert (rows[0]["truncated"], rows[0]["partial"]) == ("", "False")
     assert rows[1]["group"] == "statistics"
-    value = json.loads(printed(report, OutputForm.JSON))
+    value = json.loads(printed(report, "json"))
     found = value["models"][0]["figures"]["lazy"][0]
     assert found["pass_at_k"]["2"]["mean"] == pytest.approx(5 / 9, abs=1e-15)
     assert found["truncated"] is None
@@ -276,9 +275,9 @@ def test_names_cannot_change_a_table_or_a_sheet(folder: Path, tmp_path: Path) ->
     odd = tmp_path / "=1+1|<b>\x1b[31m"
     shutil.copytree(folder, odd)
     report = report_of(odd)
-    assert "| =1+1\\|&lt;b> |" in printed(report, OutputForm.MARKDOWN)
-    assert printed(report, OutputForm.CSV).splitlines()[1].startswith("'=1+1|<b>,")
-    assert "\x1b" not in printed(report, OutputForm.TEXT)
+    assert "| =1+1\\|&lt;b> |" in printed(report, "markdown")
+    assert printed(report, "csv").splitlines()[1].startswith("'=1+1|<b>,")
+    assert "\x1b" not in printed(report, "text")
 
 
 def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
@@ -298,7 +297,7 @@ def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "no command given"),
+        ([], "there is no command ''; choose "),
         (["score"], "there is no command 'score'; choose "),
         (["report"], "no folder given"),
         (["report", "DIR", "DIR"], "a folder is given twice"),
@@ -306,15 +305,15 @@ def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
         (["report", "DIR", "--k", "1,x"], "--k 1,x: give numbers from 1"),
         (["report", "DIR", "--by", "size"], "--by size: there are change_kind, topic"),
         (
-            ["report", "DIR", "--json", "--csv"],
-            "--json and --csv cannot be given together",
+            ["report", "DIR", "--format", "xml"],
+            "'xml' is not one of 'text', 'markdown',",
         ),
         (
-            ["report", "DIR", "--plot", "a.pdf"],
-            "--plot a.pdf: give a name that ends in .svg",
+            ["report", "DIR", "--chart", "a.pdf"],
+            "--chart a.pdf: give a name that ends in .svg",
         ),
         (
-            ["report", "DIR", "--k", "2", "--plot", "a.svg"],
+            ["report", "DIR", "--k", "2", "--chart", "a.svg"],
             "shows pass@1; add 1 to --k",
         ),
         (["report", "DIR", "--v1"], "has no file *.results.json.gz of these problems"),

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from exercises.canitedit.__main__ import COMMANDS
+from exercises.canitedit.__main__ import PROGRAM
 from exercises.canitedit.stats import Spread, dataset_stats
-from exercises.dispatch import dispatch
 from exercises.options import TokenizerChoice
 from tests.support.canitedit import ROWS, problems
 
@@ -19,7 +18,7 @@ def stats(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     monkeypatch.setattr(
         sys, "argv", ["canitedit", "stats", "--problems", str(ROWS), *words]
     )
-    return dispatch("exercises.canitedit", COMMANDS)
+    return PROGRAM.dispatch()
 
 
 def test_the_table() -> None:
@@ -49,7 +48,7 @@ def test_the_table_is_printed(
     assert ["problems", "6"] in lines
     assert ["lines", "together", "11.7", "(6.3)"] in lines
     assert ["topic", "Data", "Science", "1"] in lines
-    assert stats(monkeypatch, "--json") == 0
+    assert stats(monkeypatch, "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["topics"] == {
         "Language": 2,
         "Math": 2,

@@ -1,4 +1,4 @@
-"""The commands ``dedup``, ``sample`` and ``mix`` on files of rows."""
+"""The commands ``dedup`` and ``sample`` on files of rows."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_sample_of_more_rows_than_there_are_is_refused(
     assert error.strip().endswith("rows.jsonl has 5 rows; ask for fewer")
 
 
-def test_a_mix_names_origins_and_is_deduplicated(
+def test_several_sets_have_origins_and_are_deduplicated(
     tmp_path: Path,
     rows: Path,
 ) -> None:
@@ -276,7 +276,7 @@ def test_a_mix_names_origins_and_is_deduplicated(
     )
     out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
     words = ("--out", str(out), "--dropped", str(dropped), "--keep", "longest")
-    assert editpack("mix", rows, more, *words) == 0
+    assert editpack("dedup", rows, more, *words) == 0
     assert [(one["origin"], one["commit"]) for one in read(out)] == [
         ("rows.jsonl", "c2"),
         ("rows.jsonl", "c4"),
@@ -301,15 +301,15 @@ def test_sets_of_one_name_have_the_whole_name_as_origin(
         Path(name).mkdir()
         write_rows(Path(name) / "rows.jsonl", [one])
     out = ("--out", "out.jsonl")
-    assert editpack("mix", "a/rows.jsonl", "b/rows.jsonl", *out) == 0
+    assert editpack("dedup", "a/rows.jsonl", "b/rows.jsonl", *out) == 0
     assert [one["origin"] for one in read(Path("out.jsonl"))] == [
         "a/rows.jsonl",
         "b/rows.jsonl",
     ]
-    assert editpack("mix", "a/rows.jsonl", *out) == 2
-    assert editpack("mix", "a/rows.jsonl", "a/rows.jsonl", *out) == 2
+    assert editpack("dedup", *out) == 2
+    assert editpack("dedup", "a/rows.jsonl", "a/rows.jsonl", *out) == 2
     error = capsys.readouterr().err
-    assert "give two or more sets of rows to mix" in error
+    assert "no rows given" in error
     assert "the same rows are given twice" in error
 
 

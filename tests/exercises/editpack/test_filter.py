@@ -231,11 +231,10 @@ def is_text(data: bytes) -> bool:
 WITH_WORKER = """\
 import sys
 from pathlib import Path
-from exercises.dispatch import dispatch
 from exercises.editpack import filtering
-from exercises.editpack.__main__ import COMMANDS
+from exercises.editpack.__main__ import PROGRAM
 filtering._SCRIPT = Path(sys.argv.pop(1))
-sys.exit(dispatch("exercises.editpack", COMMANDS))
+sys.exit(PROGRAM.dispatch())
 """
 HANGS = """\
 import os, sys, time

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from core.git import git
-from exercises.dispatch import dispatch
-from exercises.editpack.__main__ import COMMANDS
+from exercises.editpack.__main__ import PROGRAM
 from exercises.editpack.files import report_of
 from exercises.editpack.rows import CONTENT, INSTRUCTION, NEW, OLD
 from tests.support.editpack import (
@@ -35,7 +34,7 @@ def mine(monkeypatch: pytest.MonkeyPatch, out: Path, *words: object) -> int:
     monkeypatch.setattr(
         sys, "argv", [*argv, "--dropped", f"{out.parent}/dropped.jsonl"]
     )
-    return dispatch("exercises.editpack", COMMANDS)
+    return PROGRAM.dispatch()
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Damaged files of runs are reported with their names, without a traceback.
 
 ``python -m tests.reports.cli.test_damage`` makes any number of damages. A demo run with verdicts is
-damaged in one place at a time. Then ``report.py --verify`` is called as from the command line. No
+damaged in one place at a time. Then ``report.py verify`` is called as from the command line. No
 damage may raise an exception or take long. Each damage must be reported, or must not change what is
 computed from the files: ``all_preds.jsonl``, ``results.json``, ``stats.json``, the tables and the
 package's predictions, logs and results. Text that a package only copies or generates (transcripts,
@@ -29,13 +29,15 @@ from unittest.mock import patch
 import pytest
 import typer
 
-from bench.cli.cli import run_cli
 from core.errors import UserError
 from core.plaintext import table
 from demo import register
+from report import main as report
 from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.command_line import main as report
+from reports.combine.combine import combine
 from reports.command_line import report_command
+from reports.named_runs import stores_of
+from reports.verify import verify_command
 from tests.support.evaluated import Made, derived_of_run, make_evaluated
 
 # A value in JSON or YAML.
@@ -196,7 +198,7 @@ def run_damages(
 ) -> Figures:
     """Damage and verify the run once for each of ``numbers``."""
     files = [path for path in sorted(made.run_files()) if path.stat().st_size]
-    arguments = [str(made.run), "--verify", "--cache", str(made.cache)]
+    arguments = ["verify", str(made.run)]
     whole = derived_of_run(made)
     return _damages(
         files, seed, numbers, most, arguments, lambda: derived_of_run(made) != whole
@@ -253,7 +255,7 @@ def _call(arguments: Sequence[str]) -> tuple[int, str]:
     stream = io.TextIOWrapper(io.BytesIO(), "utf-8")
     argv = patch.object(sys, "argv", ["report.py", *arguments])
     with argv, redirect_stdout(stream), redirect_stderr(stream):
-        code = run_cli(report, "report.py")
+        code = report()
     stream.flush()
     return code, stream.buffer.getvalue().decode()
 
@@ -317,11 +319,8 @@ def test_each_damage_is_reported_or_changes_nothing(made: Made, count: int) -> N
 
 
 def verify(run: Path, cache: Path) -> tuple[int, list[str]]:
-    options = ReportOptions(
-        EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, verify=True
-    )
     said: list[str] = []
-    return report_command([run], options, said.append), said
+    return verify_command([run], ReportOptions(cache=cache), said.append), said
 
 
 def test_all_broken_files_of_a_run_are_named_with_their_places(
@@ -382,18 +381,13 @@ def test_a_file_about_another_instance_is_refused(
         report_command([run], options, said.append)
 
 
-def test_runs_with_such_files_are_not_combined(
-    run: Path, cache: Path, tmp_path: Path
-) -> None:
+def test_runs_with_such_files_are_not_combined(run: Path, tmp_path: Path) -> None:
     other = shutil.copytree(run, tmp_path / "out/predictions/s")
     rename_within(other / f"{ONE}.json", "../../x")
-    options = ReportOptions(
-        EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, name="both"
-    )
     with pytest.raises(
         UserError, match=rf"s/{ONE}\.json is not .*'\.\./\.\./x' cannot be an id"
     ):
-        report_command([run, other], options, lambda _: None)
+        combine(stores_of([run, other]), "both", lambda _: None)
     assert not (tmp_path / "out/predictions/both").exists()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ import pytest
 from bench.attempts import choose
 from core.errors import UserError
 from reports.combine.combine import combine
-from reports.command_line import report_command
+from reports.command_line import compare_command, report_command
 from reports.data.rundata import read_predictions, read_run
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from runs.progress.overview import overview
 from runs.storage.store import RunStore
+from tests.support import write_files
 from tests.support.attempts import make_candidate
 from tests.support.evaluated import report_options
 from tests.support.rundata import LABEL, OPUS, PATCH, old_prediction, write_run
@@ -256,7 +256,7 @@ def test_predictions_that_are_no_longer_offered_go(tmp_path: Path) -> None:
     assert not target.prediction("a__a-2").exists()
 
 
-def test_the_report_on_two_runs_is_on_their_combination(tmp_path: Path) -> None:
+def test_a_report_on_a_combination(tmp_path: Path) -> None:
     first, second = runs(
         tmp_path,
         [old_prediction("a__a-1", 1, resolved=True)],
@@ -264,12 +264,9 @@ def test_the_report_on_two_runs_is_on_their_combination(tmp_path: Path) -> None:
     )
     said: list[str] = []
     shown: list[str] = []
-    chosen = report_options(tmp_path, name="both", table=True)
-    assert (
-        report_command([first.folder, second.folder], chosen, said.append, shown.append)
-        == 0
-    )
-    target = first.out / "predictions" / "both"
+    target = combine([first, second], "both", said.append).folder
+    chosen = report_options(tmp_path, format="markdown")
+    assert report_command([target], chosen, said.append, shown.append) == 0
     assert said == [f"combined 2 runs: {target}"]
     assert "| Total |  | 2 | 100.0 % | 1 | 100.0 % | 50.0 % |" in shown
     rows = [
@@ -290,23 +287,21 @@ def test_a_comparison_in_words_and_as_json(tmp_path: Path) -> None:
         [old_prediction(n, 1, resolved=n == "a__a-9") for n in names],
     )
     said: list[str] = []
-    folders = [first.folder, second.folder]
-    shown = report_options(tmp_path, compare=True, page=False)
-    assert report_command(folders, shown, said.append) == 0
+    notes: list[str] = []
+    write_files(first.folder, {"report/report.html": ""})
+    assert compare_command([first, second], notes.append, said.append) == 0
+    page = tmp_path / "comparisons" / "r1--vs--r2" / "report.html"
+    assert notes == [f"page           {page}"]
     text = "\n".join(said)
     assert "| resolved by r1 | 0 | 8 |\n| not by r1 | 1 | 1 |" in text
     assert "McNemar's exact test: p = 0.03906" in text
     assert "- Difference: -70.0 percentage points (95 % bootstrap interval" in text
     assert "- Only r2: a__a-9" in text
     said.clear()
-    report_command(folders, replace(shown, as_json=True), said.append)
+    compare_command([first, second], print, said.append, as_json=True)
     found = json.loads("\n".join(said))
     assert [run["run"] for run in found["runs"]] == ["r1", "r2"]
     assert found["comparisons"][0]["only_b"] == ["a__a-9"]
-    page = tmp_path / "comparisons" / "r1--vs--r2" / "report.html"
-    assert not page.exists()
-    report_command(folders, replace(shown, page=True), said.append)
-    assert said[-1] == f"page           {page}"
     assert "../../predictions/r1/report/report.html#a__a-0" in page.read_text()
 
 
@@ -334,17 +329,8 @@ def test_bad_input(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match="letters, digits"):
         combine([first, second], "../x", quiet)
-    for folders, changes, words in (
-        ([first, first], {}, "given twice"),
-        ([first], {"compare": True}, "two runs or more"),
-        ([first, second], {"compare": True, "name": "x"}, "no --name"),
-        ([first], {"name": "x"}, "--name is for"),
-        ([first], {"table": True, "as_json": True}, "exclude each other"),
-    ):
-        with pytest.raises(UserError, match=words):
-            report_command(
-                [s.folder for s in folders], report_options(tmp_path, **changes), quiet
-            )
+    with pytest.raises(UserError, match="given twice"):
+        report_command([first.folder] * 2, report_options(tmp_path), quiet)
 
 
 def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:
@@ -362,9 +348,7 @@ def test_true_and_false_are_not_costs(tmp_path: Path, cache: Path, cost: bool) -
     stores = runs(tmp_path, first, [fallback("a__b-1", 5), fallback("a__b-2", 6)])
     assert [i.cost for i in read_run(stores[0]).instances] == [None, Decimal("0.1")]
     assert overview(stores[0], {}).total.dollars is None
-    both = report_options(cache, name="both")
-    assert report_command([store.folder for store in stores], both, quiet) == 0
-    written = RunStore.of_folder(tmp_path / "predictions/both")
+    written = combine(stores, "both", quiet)
     assert json.loads(written.prediction("a__b-1").read_text())["cost"] is None
     assert [i.cost for i in read_run(written).instances] == [None, Decimal("0.2")]
     said: list[str] = []

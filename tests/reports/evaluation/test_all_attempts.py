@@ -14,6 +14,7 @@ from reports.combine.combine import combine
 from reports.command_line import report_command
 from reports.data.rundata import read_run, rounds
 from reports.data.verdicts import VerdictStatus, eval_log, verdict_path
+from reports.verify import verify_command
 from runs.storage.store import RunStore
 from tests.support import read_json
 from tests.support.evaluated import (
@@ -53,6 +54,11 @@ def folder(made: Path, tmp_path: Path) -> Path:
 def report(folder: Path, cache: Path, **changes: Any) -> tuple[int, list[str]]:
     said: list[str] = []
     return report_command([folder], report_options(cache, **changes), said.append), said
+
+
+def verify(folder: Path, cache: Path) -> tuple[int, list[str]]:
+    said: list[str] = []
+    return verify_command([folder], report_options(cache), said.append), said
 
 
 def ids(predictions: Sequence[Any]) -> list[str]:
@@ -139,13 +145,13 @@ def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(
     store = RunStore.of_folder(folder)
     write_other_verdicts(store)
     report(folder, cache)
-    assert report(folder, cache, verify=True)[0] == 0
+    assert verify(folder, cache)[0] == 0
     [prediction, *_] = rounds(read_run(store))[0]
     path, log = verdict_path(store, prediction), eval_log(store, prediction)
     stale = path.with_name(f"{SIX}.0123456789abcdef.json")
     shutil.copy(path, stale)
     shutil.copy(log, log.with_name(f"{SIX}.0123456789abcdef.eval.log"))
-    code, said = report(folder, cache, verify=True)
+    code, said = verify(folder, cache)
     assert code == 1
     assert any(stale.name in line and "was not there" in line for line in said)
     report(folder, cache, all_attempts=True)
@@ -153,7 +159,7 @@ def test_verdicts_on_patches_that_are_gone_are_found_and_deleted(
     assert not log.with_name(f"{SIX}.0123456789abcdef.eval.log").exists()
     assert path.exists()
     assert log.exists()
-    assert report(folder, cache, verify=True)[0] == 0
+    assert verify(folder, cache)[0] == 0
 
 
 def test_the_page_shows_the_verdict_of_each_attempt(folder: Path, cache: Path) -> None:
@@ -188,4 +194,4 @@ def test_a_combination_takes_what_is_known_of_attempts(
     assert len(verdicts) == 72
     assert None not in verdicts
     report(target.folder, cache)
-    assert report(target.folder, cache, verify=True)[0] == 0
+    assert verify(target.folder, cache)[0] == 0

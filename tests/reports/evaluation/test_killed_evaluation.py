@@ -136,7 +136,7 @@ def test_a_stopped_gold_command_does_so_too(
 ) -> None:
     dataset = slow_rows(tmp_path / "rows.json", 60)
     store = RunStore(tmp_path, f"validity/{BANK}")
-    words = ["--gold", dataset, "--instances", BANK, "--cache", cache]
+    words = ["gold", dataset, "validity.json", "--instances", BANK, "--cache", cache]
     with command(tmp_path, *words) as started:
         wait_until(lambda: runs_tests(store, BANK))
         started.send_signal(number)

@@ -12,7 +12,8 @@ import pytest
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
 from reports.cli.options import EvaluatorKind
-from reports.command_line import report_command
+from reports.command_line import compare_command, report_command
+from reports.named_runs import stores_of
 from reports.plots.style import new_figure, percent_axis
 from tests.reports.test_verify import ONE, SIX
 from tests.support import runs
@@ -40,6 +41,12 @@ def shown(folders: list[Path], cache: Path, **changes: Any) -> str:
     return "\n".join(said)
 
 
+def compared(folders: list[Path], *, as_json: bool = False) -> str:
+    result: list[str] = []
+    compare_command(stores_of(folders), print, result.append, as_json=as_json)
+    return "\n".join(result)
+
+
 def files(out: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
@@ -54,7 +61,7 @@ def test_no_verdicts_are_not_zero_percent(out: Path, cache: Path) -> None:
     assert [row["score"]["share"] for row in stats["by_attempt"]] == [None] * len(
         stats["by_attempt"]
     )
-    table = shown([folder], cache, table=True)
+    table = shown([folder], cache, format="markdown")
     assert " 0.0 % to" not in table and "selected instances: not evaluated" in table
     assert "| Total |  | 2 | 100.0 % | – | – | – |" in table
     page = (folder / "report/report.html").read_text()
@@ -69,16 +76,14 @@ def test_a_comparison_without_common_verdicts_has_no_p_value(
     config = runs.config(environment=EnvironmentKind.NONE, run="s")
     run_command(config, runs.options(other, cache, ONE), lambda _: None)
     folders = [out / "predictions/r", other / "predictions/s"]
-    said = shown(folders, cache, compare=True)
+    said = compared(folders)
     assert "p = 1" not in said and "0 of 0" not in said
     assert (
         "McNemar's exact test: not evaluated: no instance has a verdict in both runs"
         in said
     )
     assert not list((out / "comparisons").rglob("*.svg"))
-    (found,) = json.loads(
-        shown(folders, cache, compare=True, as_json=True, page=False)
-    )["comparisons"]
+    (found,) = json.loads(compared(folders, as_json=True))["comparisons"]
     assert (found["p_value"], found["difference"], found["interval"]) == (
         None,
         None,
@@ -95,25 +100,22 @@ def test_a_free_run_has_no_price_per_resolved_instance(out: Path, cache: Path) -
     assert "$0.00 per" not in page
 
 
-@pytest.mark.parametrize("what", ["table", "as_json"])
-def test_tables_and_json_only_read_files(out: Path, cache: Path, what: str) -> None:
-    before = files(out)
-    assert "evaluating" not in shown(
-        [out / "predictions/r"], cache, evaluator=None, **{what: True}
-    )
-    assert files(out) == before
-    shown([out / "predictions/r"], cache, evaluator=EvaluatorKind.LOCAL, **{what: True})
-    assert (out / f"predictions/r/verdicts/{ONE}.json").exists()
-
-
-def test_a_comparison_evaluates_only_on_request(
-    out: Path, cache: Path, tmp_path: Path
+@pytest.mark.parametrize("format", ["text", "markdown", "json"])
+def test_a_format_changes_only_what_is_printed(
+    out: Path, cache: Path, format: str
 ) -> None:
+    shown([out / "predictions/r"], cache, page=False)
+    before = files(out)
+    shown([out / "predictions/r"], cache, page=False, format=format)
+    assert files(out) == before
+
+
+def test_a_comparison_evaluates_nothing(out: Path, cache: Path, tmp_path: Path) -> None:
     config = runs.config(environment=EnvironmentKind.NONE, run="s")
     run_command(config, runs.options(tmp_path, cache, ONE, SIX), lambda _: None)
     folders = [out / "predictions/r", tmp_path / "predictions/s"]
     before = files(out)
-    shown(folders, cache, evaluator=None, compare=True)
+    compared(folders)
     new = {path.relative_to(out).parts[0] for path in files(out).keys() - before.keys()}
     assert new == {"comparisons"}
     assert {path: data for path, data in files(out).items() if path in before} == before

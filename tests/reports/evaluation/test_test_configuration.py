@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from reports.data.rundata import read_run
 from reports.pages.overview import overview
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
+from reports.verify import verify_command
 from runs.storage.store import RunStore
 from tests.conftest import MakeMirror
 from tests.support.provider import Provider
@@ -131,8 +131,7 @@ def test_no_candidate_that_leaves_the_bug_passes(
     assert report_command([first.folder], report, lambda _: None) == 0
     _check_report(first)
     said: list[str] = []
-    asked_again = replace(report, evaluator=None, all_attempts=False, verify=True)
-    assert report_command([first.folder], asked_again, said.append) == 0, said
+    assert verify_command([first.folder], report, said.append) == 0, said
     # Nothing that the first run or its evaluation left behind changes a verdict.
     _check_run(run("second"))
 

@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from bench.cli.cli import run_cli
 from core.errors import UserError
-from reports.cli.options import ExportLayout, SubmissionOptions
-from reports.command_line import main
+from report import SUBCOMMANDS, main
+from reports.cli.options import ExportLayout, PackageOptions
 from reports.data.rundata import read_run
 from reports.data.verdicts import VerdictStatus
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
 from reports.foreign.model import steps_by_lane, totals_of_call
 from reports.foreign.recognise import read_any
-from reports.submission.commands import submission_command
+from reports.submission.commands import package_command
 from runs.storage.store import RunStore
 from tests.reports.foreign.test_reading import ONE, SAMPLES, TALK, preds
 from tests.support.evaluated import demo, write_meta, write_verdicts
@@ -51,9 +50,12 @@ def report(
     """Run ``report.py`` in this process; return exit code, output and error output."""
 
     def call(*words: object) -> tuple[int, str, str]:
-        common = ["--cache", str(cache), "--out", str(tmp_path / "out")]
+        monkeypatch.setattr("reports.subcommands.TOP", tmp_path / "out")
+        common = []
+        if words[0] not in SUBCOMMANDS:
+            common = ["--cache", str(cache), "--out", str(tmp_path / "out")]
         monkeypatch.setattr(sys, "argv", ["report.py", *map(str, words), *common])
-        code = run_cli(main, "report.py")
+        code = main()
         said = capsys.readouterr()
         return code, said.out, said.err
 
@@ -114,7 +116,7 @@ def test_an_exported_run_comes_back_with_the_same_attempts(
     assert plain(tmp_path / "run") == before
     assert max(len(i["attempts"]) for i in before.values()) == 6
     # As a run of ours again, it has the same predictions, costs and outcomes.
-    store = import_run(tmp_path / "run", tmp_path / "out", "", said.append)
+    store = import_run(tmp_path / "run", tmp_path / "out", said.append)
     first, second = (
         read_run(RunStore.of_folder(folder), demo().rows)
         for folder in (ours, store.folder)
@@ -127,7 +129,7 @@ def test_an_exported_run_comes_back_with_the_same_attempts(
             assert one.reflections == other.reflections
             assert one.edit_format == other.edit_format
     assert first.cost == second.cost
-    with pytest.raises(UserError, match="it exists"):
+    with pytest.raises(UserError, match="run exists"):
         export_command(ours, layout, tmp_path / "run", said.append)
 
 
@@ -159,7 +161,8 @@ def test_counts_costs_and_patches_are_those_of_the_originals(
     assert {w["instance_id"]: w for w in written} == json.loads(
         (SAMPLES / "mini/preds.json").read_text()
     )
-    _, out, _ = report(SAMPLES / "mini", "--json")
+    words = ("--evaluator", "none", "--no-page", "--format", "json")
+    _, out, _ = report(SAMPLES / "mini", *words)
     effort = json.loads(out)["effort"]
     assert (effort["calls"]["known"], effort["calls"]["complete"]) == (7, True)
     assert (effort["cached_tokens"]["known"], effort["cached_tokens"]["complete"]) == (
@@ -171,7 +174,7 @@ def test_counts_costs_and_patches_are_those_of_the_originals(
 def test_nothing_is_dropped_from_a_patch_of_others(tmp_path: Path) -> None:
     tests = PATCH.replace("a.py", "tests/test_a.py")
     folder = mini(Talk(TALK.turns, patch=PATCH + tests), tmp_path / "run")
-    store = import_run(folder, tmp_path / "out", "", lambda _: None)
+    store = import_run(folder, tmp_path / "out", lambda _: None)
     (instance,) = read_run(store).instances
     assert instance.patch == instance.attempts[0].patch == PATCH + tests
 
@@ -181,16 +184,16 @@ def test_an_import_is_kept_until_its_files_change(
 ) -> None:
     folder = tmp_path / "theirs"
     shutil.copytree(SAMPLES / "mini", folder)
-    store = import_run(folder, tmp_path / "out", "", lambda _: None)
+    store = import_run(folder, tmp_path / "out", lambda _: None)
     write_verdicts(store.folder, [RESOLVED])
     said: list[str] = []
-    assert import_run(folder, tmp_path / "out", "", said.append).folder == store.folder
+    assert import_run(folder, tmp_path / "out", said.append).folder == store.folder
     assert said == []
     shutil.rmtree(folder / WRONG)
     preds = json.loads((folder / "preds.json").read_text())
     del preds[WRONG]
     (folder / "preds.json").write_text(json.dumps(preds))
-    import_run(folder, tmp_path / "out", "", said.append)
+    import_run(folder, tmp_path / "out", said.append)
     assert said == [f"imported 2 instances of mini-swe-agent: {store.folder}"]
     run = read_run(store)
     assert [(i.instance_id, i.resolved) for i in run.instances] == [
@@ -198,10 +201,9 @@ def test_an_import_is_kept_until_its_files_change(
         (CRASHED, False),
     ]
     other = mini(TALK, tmp_path / "x/theirs")
-    code, _, error = report(other, "--table")
+    code, _, error = report(other, "--evaluator", "none")
     assert code == 2
     assert "is not the import of" in error
-    assert report(other, "--table", "--name", "again")[0] == 0
 
 
 def test_no_text_of_others_becomes_html_or_a_command(
@@ -225,14 +227,16 @@ def test_comparison_with_ours(report: Report, ours: Path, tmp_path: Path) -> Non
     mine = tmp_path / "out/predictions/mine"
     shutil.copytree(ours, mine)
     write_verdicts(mine, [WRONG])
-    theirs = import_run(SAMPLES / "mini", tmp_path / "out", "", lambda _: None)
+    theirs = import_run(SAMPLES / "mini", tmp_path / "out", lambda _: None)
     write_verdicts(theirs.folder, [RESOLVED])
-    code, out, _ = report(mine, SAMPLES / "mini", "--compare", "--no-page")
+    code, out, _ = report("compare", mine, SAMPLES / "mini")
     assert code == 0
     assert "## mine and mini" in out
     assert RESOLVED in out.partition("## mine and mini")[2]
-    words = ("--evaluator", "none", "--name", "both", "--no-page")
-    assert report(mine, SAMPLES / "mini", *words)[0] == 0
+    code, out, _ = report("combine", mine, SAMPLES / "mini", "--name", "both")
+    both = tmp_path / "out/predictions/both"
+    assert (code, out.splitlines()[-1]) == (0, f"report on it: report.py {both}")
+    assert report(both, "--evaluator", "none", "--no-page")[0] == 0
 
 
 def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) -> None:
@@ -259,17 +263,16 @@ def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) 
 
 
 def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:
-    store = import_run(SAMPLES / "mini", tmp_path / "out", "", lambda _: None)
+    store = import_run(SAMPLES / "mini", tmp_path / "out", lambda _: None)
     write_verdicts(store.folder, [RESOLVED])
     meta = write_meta(tmp_path / "meta", {})
-    options = SubmissionOptions(
+    options = PackageOptions(
         "lite", meta, dataset="demo", cache=cache, allow_partial=True
     )
     said: list[str] = []
     # Whether hints and test knowledge were used, only the authors can say.
     assert (
-        submission_command([store.folder], tmp_path / "package", options, said.append)
-        == 1
+        package_command(store.folder, tmp_path / "package", options, said.append) == 1
     )
     assert [line.partition("README.md: ")[2] for line in said[3:-1]] == [
         "a box of the checklist is open; check it"
@@ -282,7 +285,7 @@ def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--export", "atif", "x"], "writes one run"),
+        (["convert", "FILE"], "Missing argument 'layout'"),
         (["FILE"], "trajectories of mini-swe-agent"),
     ],
 )

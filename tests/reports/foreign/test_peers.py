@@ -107,7 +107,7 @@ def test_mini_swe_agent_for_real(venvs: Path, tmp_path: Path, cache: Path) -> No
     assert [row[:5] for row in figures(run)] == [
         row[:5] for row in figures(SAMPLES / "mini")
     ]
-    store = import_run(run, tmp_path / "out", "", lambda _: None)
+    store = import_run(run, tmp_path / "out", lambda _: None)
     local = ReportOptions(EvaluatorKind.LOCAL, dataset="demo", cache=cache, page=False)
     assert report_command([store.folder], local, lambda _: None) == 0
     verdicts = {i.instance_id: i.resolved for i in read_run(store).instances}

@@ -287,7 +287,7 @@ def test_damaged_files_give_one_clear_line(
     folder.mkdir()
     (folder / name).write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=words) as caught:
-        import_run(folder, tmp_path / "out", "", lambda _: None)
+        import_run(folder, tmp_path / "out", lambda _: None)
     assert "\n" not in str(caught.value)
     assert str(folder) in str(caught.value)
 
@@ -305,7 +305,7 @@ def test_wrong_types_and_numbers_count_as_unknown(tmp_path: Path) -> None:
     (instance,) = read_any(tmp_path).instances
     assert instance.attempts[0].sums == Totals()
     assert instance.attempts[0].patch_known is False
-    import_run(tmp_path, tmp_path / "out", "x", lambda _: None)
+    import_run(tmp_path, tmp_path / "out", lambda _: None)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs links")
@@ -373,4 +373,4 @@ def test_damaged_values_of_our_exports_count_as_unknown(
     (one,) = instance.attempts
     assert (one.attempt, one.try_, one.model, one.messages) == (1, 1, "", None)
     assert (instance.winner, one.edit_outcome, one.edit_format) == (None, None, None)
-    import_run(tmp_path, tmp_path / "out", "x", lambda _: None)
+    import_run(tmp_path, tmp_path / "out", lambda _: None)

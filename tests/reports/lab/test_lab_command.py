@@ -1,4 +1,4 @@
-"""``report.py --lab``: on a real run, with policies of users, and with wrong ones."""
+"""``report.py lab``: on a real run, with policies of users, and with wrong ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from bench.cli.cli import run_cli
-from reports.command_line import main
+from report import main
 from reports.lab.policies import _PLAIN, _WITH_VALUE
 from reports.lab.replay import ORACLE, RECORDED
 from runs.storage.store import RunStore
@@ -42,8 +41,8 @@ def report(
     """Run the command in this process; return its code, its output and its errors."""
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["report.py", "--lab", *map(str, words)])
-        code = run_cli(main, "report.py")
+        monkeypatch.setattr(sys, "argv", ["report.py", "lab", *map(str, words)])
+        code = main()
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
@@ -51,8 +50,8 @@ def report(
 
 
 def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
-    code, text, said = report(demo, "--no-page")
-    assert (code, said) == (0, "")
+    code, text, said = report(demo)
+    assert (code, said) == (0, "no picture: no dollars are known\n")
     assert text.startswith(
         "# Lab: r\n\n6 instances, 13 attempts of 2 models, at most 6 of an "
     )
@@ -68,8 +67,8 @@ def test_the_demo_in_words_and_as_json(demo: Path, report: Report) -> None:
         assert f"\n| {policy} | " in text
     assert "\n| evidence | " not in text, "the run has none"
     assert "from the run's own (5 %, Holm, 11 policies): none.\n" in text
-    assert report(demo, "--no-page")[1] == text, "byte for byte"
-    code, text, _ = report(demo, "--no-page", "--json", "--samples", "50")
+    assert report(demo)[1] == text, "byte for byte"
+    code, text, _ = report(demo, "--format", "json", "--samples", "50")
     found = json.loads(text)
     assert (code, found["samples"], found["attempts"]) == (0, 50, 13)
     assert found["turns"][1] == {"model": "scripted-b", "try": 1}
@@ -96,7 +95,7 @@ def test_an_imported_run(tmp_path: Path, report: Report) -> None:
     """Files of May 2024 hold attempts up to the first plausible one, and one verdict."""
     files = [old_prediction(f"own__thing-{n}", n, resolved=n < 3) for n in (1, 2, 3, 4)]
     folder = write_run(tmp_path / "old", files)
-    code, text, _ = report(folder, "--no-page", "--policy", "plausible", "--json")
+    code, text, _ = report(folder, "--policy", "plausible", "--format", "json")
     found = {each["name"]: each for each in json.loads(text)["policies"]}
     assert code == 0
     assert [*found] == ["recorded", "oracle", "plausible"]
@@ -139,23 +138,23 @@ def test_a_policy_of_a_file_is_added(
     path = tmp_path / "own.py"
     path.write_text(OWN)
     words = (
-        "--no-page",
-        "--json",
+        "--format",
+        "json",
         "--policy",
         f"{path}:plain",
         "--policy",
         "plausible",
     )
-    code, text, said = report(demo, *words)
-    assert (code, said) == (0, "")
+    code, text, _ = report(demo, *words)
+    assert code == 0
     found = {each["name"]: each for each in json.loads(text)["policies"]}
     assert [*found] == ["recorded", "oracle", "plausible", f"{path}:plain"]
     assert found["plausible"]["resolved"] == found[f"{path}:plain"]["resolved"]
-    code, text, _ = report(demo, "--no-page", "--policy", f"{path}:plain")
+    code, text, _ = report(demo, "--policy", f"{path}:plain")
     assert code == 0 and "\n| plausible-2 | " in text, (
         "a file alone is added to all others"
     )
-    code, text, _ = report(demo, "--no-page", "--json", "--policy", f"{path}:for_ever")
+    code, text, _ = report(demo, "--format", "json", "--policy", f"{path}:for_ever")
     endless = json.loads(text)["policies"][-1]
     assert (endless["resolved"]["low"], endless["resolved"]["high"]) == (0, 1)
 
@@ -166,7 +165,7 @@ def test_the_policy_of_the_document_works(
     part = DOCUMENT.partition("## A policy of your own\n\n")[2].partition("\n\n`")[0]
     (tmp_path / "mine.py").write_text(dedent(part))
     code, text, _ = report(
-        demo, "--no-page", "--json", "--policy", tmp_path / "mine.py:cautious"
+        demo, "--format", "json", "--policy", tmp_path / "mine.py:cautious"
     )
     assert code == 0
     assert json.loads(text)["policies"][-1]["attempts"]["value"] == 13, (
@@ -206,7 +205,7 @@ def test_a_wrong_policy_is_one_line(
 ) -> None:
     path = tmp_path / "own.py"
     path.write_text(OWN)
-    code, text, error = report(demo, "--no-page", "--policy", f"{path}:{name}")
+    code, text, error = report(demo, "--policy", f"{path}:{name}")
     assert (code, text) == (2, "")
     (line,) = error.strip().splitlines()
     assert line.startswith(f"error: --policy {path}:{name}") and said in line
@@ -244,14 +243,7 @@ def test_a_wrong_file_is_one_line(
         (["--policy", "plausible-x"], "--policy 'plausible-x' is not known"),
         (["--policy", "budget-x"], "--policy 'budget-x' is not known"),
         (["--policy", "only-gpt-9"], "--policy 'only-gpt-9' is not known"),
-        (["--compare"], "--lab takes runs, --policy, --samples and --json"),
-        (["--table"], "--lab takes runs, --policy, --samples and --json"),
-        (["--verify"], "--lab takes runs, --policy, --samples and --json"),
-        (
-            ["--all-attempts"],
-            "--lab evaluates nothing: run report.py RUN --all-attempts first",
-        ),
-        (["--evaluator", "none"], "--lab evaluates nothing"),
+        (["--evaluator", "none"], "No such option: --evaluator"),
         (["--samples", "0"], "--samples"),
     ],
 )
@@ -264,12 +256,8 @@ def test_a_wrong_command_line_is_one_line(
     assert said in line
 
 
-def test_one_run_twice_and_a_policy_without_the_lab(
-    demo: Path, report: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_run_twice(demo: Path, report: Report) -> None:
     assert report(demo, demo)[2] == "error: a run is given twice; name each once\n"
-    monkeypatch.setattr(sys, "argv", ["report.py", str(demo), "--policy", "all"])
-    assert run_cli(main, "report.py") == 2
 
 
 def test_two_runs_and_a_run_with_evidence(
@@ -283,9 +271,9 @@ def test_two_runs_and_a_run_with_evidence(
             "scripts": [{"id": "s1", "source": "issue", "base": [2, 2]}]
         }
         path.write_text(json.dumps(content))
-    _, text, _ = report(folder, "--no-page")
+    _, text, _ = report(folder)
     assert "\n| evidence | " in text
-    code, text, _ = report(folder, demo, "--no-page", "--samples", "20")
+    code, text, _ = report(folder, demo, "--samples", "20")
     assert code == 0
     assert text.startswith(
         "# Lab: r + r\n\n6 instances, 26 attempts of 2 models, at most 12 of"

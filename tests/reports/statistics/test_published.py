@@ -14,8 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
-from bench.cli.cli import run_cli
-from reports.command_line import main
+from report import main
 from tests.support import TOP
 from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
@@ -66,7 +65,7 @@ def report(folder: Path, *options: str) -> str:
     """Return what the command prints, called in this process, which imported everything."""
     words = ["report.py", str(folder), "--evaluator", "none", "--no-page", *options]
     with patch.object(sys, "argv", words), redirect_stdout(io.StringIO()) as printed:
-        assert run_cli(main, "report.py") == 0
+        assert main() == 0
     return printed.getvalue()
 
 
@@ -75,7 +74,7 @@ def test_both_tables_to_the_digit(tmp_path: Path, name: str) -> None:
     files = published()
     assert sum(f["model_patch"] is None for f in files) == 10
     folder = write_run(tmp_path / name, files)
-    text = report(folder, "--table", "--dataset", "lite")
+    text = report(folder, "--format", "markdown", "--dataset", "lite")
     assert text.startswith(f"{BY_ATTEMPT}\n{BY_MODEL}\n")
     assert "79 of 300, 26.3 % (95 % Wilson interval 21.7 % to 31.6 %)" in text
     assert "- Without a patch: 10 of the predictions" in text
@@ -93,7 +92,9 @@ def test_no_file_has_its_attempts_and_the_folder_alone_names_the_models(
         content.pop("all_results", None)
         content.pop("model_name_or_path")
     folder = write_run(tmp_path / LABEL, files)
-    assert report(folder, "--table").startswith(f"{BY_ATTEMPT}\n{BY_MODEL}\n")
+    assert report(folder, "--format", "markdown").startswith(
+        f"{BY_ATTEMPT}\n{BY_MODEL}\n"
+    )
 
 
 def test_a_part_of_the_run_names_its_denominators(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_a_part_of_the_run_names_its_denominators(tmp_path: Path) -> None:
     described = {"selected": selected, "dataset": {"name": "SWE-bench/SWE-bench_Lite"}}
     (folder / "run.json").write_text(json.dumps(described))
     resolved = sum(f.get("resolved", False) for f in files)
-    text = report(folder, "--table")
+    text = report(folder, "--format", "markdown")
     assert f"Score, resolved of the selected instances: {resolved} of 31," in text
     assert f"Resolved of the evaluated instances: {resolved} of 27," in text
     assert f"SWE-bench/SWE-bench_Lite (test): {resolved} of 300," in text
@@ -117,7 +118,8 @@ def test_json_stands_alone_on_standard_output_and_is_what_the_file_holds(
     tmp_path: Path,
 ) -> None:
     folder = write_run(tmp_path / LABEL, published())
-    words = [str(TOP / "report.py"), str(folder), "--evaluator", "none", "--json"]
+    words = [str(TOP / "report.py"), str(folder), "--evaluator", "none"]
+    words += ["--no-page", "--format", "json"]
     done = subprocess.run(
         [sys.executable, *words], capture_output=True, text=True, check=True
     )

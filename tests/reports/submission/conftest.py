@@ -11,7 +11,7 @@ import pytest
 
 from bench.repos.mirrors import Mirrors
 from demo.setup import build_mirrors
-from reports.submission.commands import SubmissionOptions, submission_command
+from reports.submission.commands import PackageOptions, package_command
 from reports.submission.entry import read_meta
 from tests.support.evaluated import (
     IDS,
@@ -51,8 +51,8 @@ def build(run: Path, tmp_path: Path, cache: Path) -> Build:
     ) -> tuple[int, Path, list[str]]:
         said: list[str] = []
         path = write_meta(tmp_path / "meta", meta)
-        options = SubmissionOptions(split, path, cache=cache, allow_partial=partial)
-        code = submission_command([run], tmp_path / place, options, said.append)
+        options = PackageOptions(split, path, cache=cache, allow_partial=partial)
+        code = package_command(run, tmp_path / place, options, said.append)
         return code, tmp_path / place, said
 
     return make
@@ -70,9 +70,9 @@ def clean(
     write_verdicts(run, IDS[1:3])
     (place / f"logs/r/{IDS[5]}.report.json").unlink()
     meta = write_meta(place / "meta", {})
-    options = SubmissionOptions("lite", meta, cache=cache)
+    options = PackageOptions("lite", meta, cache=cache)
     said: list[str] = []
-    assert submission_command([run], place / "package", options, said.append) == 0, said
+    assert package_command(run, place / "package", options, said.append) == 0, said
     mirrors = Mirrors(build_mirrors(cache / "demo-mirrors"))
     return Package(place / "package", mirrors, read_meta(meta))
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from bench.cli.commands import run_command
-from reports.submission.commands import SubmissionOptions, submission_command
+from reports.submission.commands import PackageOptions, package_command
 from tests.support.evaluated import write_meta, write_verdicts
 from tests.support.evidence import NAME, OTHER, by_evidence
 from tests.support.runs import options
@@ -19,11 +19,9 @@ def test_scripts_matrix_groups_and_reason_are_in_the_package(
     run = tmp_path / "predictions/r"
     write_verdicts(run, (NAME, OTHER))
     meta = write_meta(tmp_path / "meta", {})
-    package = SubmissionOptions("lite", meta, cache=cache, allow_partial=True)
+    package = PackageOptions("lite", meta, cache=cache, allow_partial=True)
     said: list[str] = []
-    assert submission_command([run], tmp_path / "package", package, said.append) == 0, (
-        said
-    )
+    assert package_command(run, tmp_path / "package", package, said.append) == 0, said
     shown = (tmp_path / f"package/artifacts/trajs/{NAME}.md").read_text()
     assert (
         "- choice: attempt 2 is chosen by evidence: it passes 4 of 4 valid scripts"

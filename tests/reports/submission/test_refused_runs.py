@@ -122,7 +122,7 @@ def test_a_package_that_is_there_is_not_written_over(build: Build) -> None:
     ).stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("words", [["--submission", "d"], []])
+@pytest.mark.parametrize("words", [["package", "run", "d"], []])
 def test_the_command_line_names_what_is_missing(
     words: list[str], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ import yaml
 from core.errors import UserError
 from reports.data.verdicts import SwebenchLogs
 from reports.submission.commands import evidence_of
-from reports.submission.entry import read_meta, template
+from reports.submission.entry import read_meta
 from reports.submission.package import Split
 from reports.submission.readme import by_repo, by_time, lists_of
 from runs.storage.store import RunStore
@@ -249,14 +249,16 @@ def test_a_broken_meta_file_is_named(content: bytes, tmp_path: Path) -> None:
 
 def test_the_template_is_a_meta_file_once_it_is_filled_in(tmp_path: Path) -> None:
     path = tmp_path / "meta.yaml"
-    path.write_text(template())
+    with pytest.raises(UserError, match="it is a new template: fill it in"):
+        read_meta(path)
+    template = path.read_text()
     with pytest.raises(UserError, match="a TODO is left"):
         read_meta(path)
     lines = [
         line.replace(
             "TODO", "https://a.example/b" if line.split(":")[0] in ADDRESSES else "some"
         )
-        for line in template().splitlines()
+        for line in template.splitlines()
     ]
     path.write_text("\n".join(lines))
     assert read_meta(path).folder == "some"

@@ -1,4 +1,4 @@
-"""``report.py --gold`` finds what cannot be judged, goes on after a kill, refuses other files."""
+"""``report.py gold`` finds what cannot be judged, goes on after a kill, refuses other files."""
 
 from __future__ import annotations
 
@@ -145,8 +145,9 @@ def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
     share_venvs(cache / "environments")
     mirrors = build_mirrors(cache / "demo-mirrors")
     words = [
-        "--gold",
+        "gold",
         str(planted(tmp_path)),
+        "validity.json",
         "--evaluator",
         "local",
         "--cache",
@@ -202,11 +203,10 @@ def test_in_docker_exactly_the_planted_ones_are_found(
 ) -> None:
     build_images([*rows()])
     path = tmp_path / "v.json"
-    chosen = report_options(
-        cache, EvaluatorKind.DOCKER, dataset=str(planted(tmp_path)), validity=path
-    )
+    dataset = str(planted(tmp_path))
+    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=dataset)
     said: list[str] = []
-    assert gold_command(chosen, 3, Selection(), said.append) == 0, "\n".join(said)
+    assert gold_command(chosen, path, 3, Selection(), said.append) == 0, "\n".join(said)
     check_planted(path, [*rows()])
     image = content(path)["instances"][FLAKY]["image"]
     assert image.startswith("swe-retry-harness/demo__textkit-1:demo@sha256:")
@@ -217,15 +217,15 @@ def gold(tmp_path: Path, cache: Path) -> Gold:
     """Runs the command on one instance of the demo, with another file for each test."""
 
     def run(
-        *ids: str, say: Callable[[str], None] = print, repeat: int = 1, **changes: Any
+        *ids: str,
+        say: Callable[[str], None] = print,
+        repeat: int = 1,
+        path: Path = tmp_path / "v.json",
+        **changes: Any,
     ) -> int:
-        values: dict[str, Any] = {
-            "dataset": "demo",
-            "validity": tmp_path / "v.json",
-            **changes,
-        }
+        values: dict[str, Any] = {"dataset": "demo", **changes}
         chosen = report_options(cache, EvaluatorKind.LOCAL, **values)
-        return gold_command(chosen, repeat, Selection(ids or (BANK,)), say)
+        return gold_command(chosen, path, repeat, Selection(ids or (BANK,)), say)
 
     return run
 
@@ -242,10 +242,10 @@ def test_what_an_engine_could_not_evaluate_is_evaluated_later(
     )
     assert states(tmp_path / "v.json") == {BANK: "not_evaluated"}
     other = tmp_path / "w.json"
-    assert gold(validity=other) == 0
+    assert gold(path=other) == 0
     assert states(other) == {BANK: "valid"}
     # A further instance, and a further trial of each patch.
-    assert gold(BANK, TEXTKIT, repeat=2, validity=other, say=said.append) == 0
+    assert gold(BANK, TEXTKIT, repeat=2, path=other, say=said.append) == 0
     assert "2 instances, 6 evaluations to do (local); 2 trials known" in said
     assert states(other) == {BANK: "valid", TEXTKIT: "valid"}
     assert len(content(other)["instances"][BANK]["gold"]) == 2
@@ -344,22 +344,16 @@ def _demo_sha256() -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ["--gold", "demo", "--evaluator", "none"],
-            "give another --evaluator than none",
-        ),
-        (
-            ["--gold", "demo", "predictions/r"],
-            "--gold names a dataset and takes no run",
-        ),
-        (["--gold", "demo", "--repeat", "0"], "'--repeat'"),
-        (["--gold", "demo", "--instances", "x"], "not in the dataset: x"),
-        (["predictions/r", "--instances", "x"], "are for --gold alone"),
+        (["--evaluator", "none"], "give another --evaluator than none"),
+        (["predictions/r"], "unexpected extra argument(s) (predictions/r)"),
+        (["--repeat", "0"], "'--repeat'"),
+        (["--instances", "x"], "not in the dataset: x"),
     ],
 )
 def test_mistakes_are_one_line(
     tmp_path: Path, preloaded: Preloaded, words: list[str], said: str
 ) -> None:
-    done = preloaded.run(*words, script="report.py", cwd=tmp_path)
+    gold = ("gold", "demo", "validity.json")
+    done = preloaded.run(*gold, *words, script="report.py", cwd=tmp_path)
     (line,) = done.stdout.strip().splitlines()
     assert done.returncode == 2 and line.startswith("error: ") and said in line

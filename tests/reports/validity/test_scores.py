@@ -18,6 +18,7 @@ from reports.pages.overview import overview
 from reports.statistics.collect import RunStats, collect
 from reports.statistics.denominators import DatasetSplit, UsedValidity
 from reports.statsfile import stats_json
+from reports.verify import verify_command
 from tests.support.evaluated import report_options
 from tests.support.rundata import a_run, an_instance, old_prediction, write_run
 
@@ -134,11 +135,11 @@ def test_the_files_of_a_report_have_it_and_are_verified(
     assert "2 of 2 valid; 95 %" in (run / "report/report.html").read_text()
     # stats.json holds what it needs of that file.
     path.unlink()
-    verify = report_options(cache, EvaluatorKind.NONE, verify=True)
-    assert report_command([run], verify, said.append) == 0, said
+    options = report_options(cache)
+    assert verify_command([run], options, said.append) == 0, said
     stats["validity"]["not_valid"]["a__a-2"] = "flaky"
     (run / "stats.json").write_text(json.dumps(stats))
-    assert report_command([run], verify, said.append) == 1
+    assert verify_command([run], options, said.append) == 1
     assert any("stats.json" in line and "scores.valid" in line for line in said)
 
 

@@ -106,7 +106,9 @@ def test_solutions_pass_with_full_coverage_and_others_fail(gold: Path) -> None:
 
 
 def test_the_report_reads_what_was_written(gold: Path) -> None:
-    code, out, _ = run_command("report", report_main, gold, "--json", "--k", "1")
+    code, out, _ = run_command(
+        "report", report_main, gold, "--format", "json", "--k", "1"
+    )
     [row] = json.loads(out)["models"][0]["figures"]["lazy"]
     assert (code, row["pass_at_k"]["1"]["mean"]) == (0, pytest.approx(2 / 3))
     assert {row[name]["mean"] for name in ("code", "changed", "v1")} == {0.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from core.errors import UserError
 from exercises.canitedit.generation.config import READER
+from harness import main as harness
 from runs.storage.store import RunStore
 from tests.support.canitedit import (
     RUN,
@@ -137,7 +139,7 @@ def test_other_commands_name_the_one_that_reads_the_run(
         RunStore.of_folder(folder)
     for script, *argv in (
         ("report.py", str(folder)),
-        ("harness.py", "--status", "--run", RUN, "--out", str(tmp_path)),
+        ("harness.py", "status", RUN, "--out", str(tmp_path)),
         (
             "harness.py",
             "--dataset",
@@ -234,15 +236,23 @@ def test_status_json_and_removal(
     with Solver() as provider:
         url = provider.url
         assert (
-            generate(monkeypatch, tmp_path, url, *LAZY, "--max-calls", "5", "--json")
+            generate(
+                monkeypatch,
+                tmp_path,
+                url,
+                *LAZY,
+                "--max-calls",
+                "5",
+                "--format",
+                "json",
+            )
             == 1
         )
         *_, last = capsys.readouterr().out.splitlines()
         counts = json.loads(last)["counts"]
         assert counts["generated"] + counts["budget"] <= 6
         assert generate(monkeypatch, tmp_path, url, *LAZY) == 0
-        capsys.readouterr()
-        assert generate(monkeypatch, tmp_path, url, "--status") == 0
-        assert "generated          6" in capsys.readouterr().out
-        assert generate(monkeypatch, tmp_path, url, "--clean", "--all", "--yes") == 0
+    words = ["harness.py", "clean", RUN, "--out", str(tmp_path), "--all", "--yes"]
+    monkeypatch.setattr(sys, "argv", words)
+    assert harness() == 0
     assert not run_folder(tmp_path).exists()

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.__main__ import COMMANDS
+from exercises.canitedit.__main__ import PROGRAM
 from exercises.canitedit.problems import InstructionKind, Problem
 from exercises.canitedit.results import write_file
-from exercises.dispatch import dispatch
 from tests.support.canitedit import (
     ROWS,
     Solver,
@@ -147,10 +146,11 @@ def test_the_report_reads_it_once_it_is_evaluated(
         str(run_folder(varied)),
         "--k",
         "1",
-        "--json",
+        "--format",
+        "json",
     ]
     monkeypatch.setattr(sys, "argv", argv)
-    assert dispatch("exercises.canitedit", COMMANDS) == 0
+    assert PROGRAM.dispatch() == 0
     report = json.loads(capsys.readouterr().out)
     text = json.dumps(report)
     for figure in ("truncated", "without_fence", "empty", "unchanged"):

@@ -154,7 +154,6 @@ WRONG = {
     ("--run", "../r"): "--run '../r': letters, digits and ._+- only",
     ("--prompt", "shout"): "Invalid value for '--prompt'",
     ("--completions", "0"): "Invalid value for '--completions'",
-    ("--all",): "--all is for --clean",
     (
         "--models",
         "claude-opus-4-20250514",

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exercises.dispatch import dispatch
-from exercises.editpack.__main__ import COMMANDS
+from exercises.editpack.__main__ import PROGRAM
 from exercises.editpack.rows import CONTENT, EditRow
 from tests.support.editpack import edits, write_model, write_training_rows
 
@@ -23,7 +22,7 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Train:
 
     def run(*words: object) -> int:
         monkeypatch.setattr(sys, "argv", ["editpack", "train", *map(str, words)])
-        return dispatch("exercises.editpack", COMMANDS)
+        return PROGRAM.dispatch()
 
     return run
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exercises.canitedit.reporting.command import OutputForm, printed
+from exercises.canitedit.reporting.command import printed
 from exercises.canitedit.reporting.report import editing_report, read_folder
 from exercises.editpack.training.record import card_of, finished
 from tests.support.canitedit import write_folder
@@ -92,7 +92,7 @@ def test_measured_scores_go_into_card_and_record(
         allow_partial=False,
     )
     scores = tmp_path / "scores.json"
-    scores.write_text(printed(editing_report([scored], (1,), ()), OutputForm.JSON))
+    scores.write_text(printed(editing_report([scored], (1,), ()), "json"))
     assert train("--out", tuned, "--resume", "--scores", scores) == 0
     card = (tuned / "README.md").read_text()
     assert "pass@1" in card

@@ -137,7 +137,7 @@ def pass_at_1(model: Path, problems: Path, home: Path) -> tuple[float, Path]:
     with served(model) as url:
         run(
             "exercises.canitedit",
-            "generate",
+            "run",
             "--models",
             name,
             "--api-base",
@@ -184,7 +184,8 @@ def pass_at_1(model: Path, problems: Path, home: Path) -> tuple[float, Path]:
             folder,
             "--k",
             1,
-            "--json",
+            "--format",
+            "json",
             "--allow-partial",
         )
     )

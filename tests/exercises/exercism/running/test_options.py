@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +136,15 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert (found.done, [keys[key] for key in found.broken]) == (4, ["broken"])
 
 
+def progress_of(
+    columns: list[ColumnName], exercises: int, results: list[Any]
+) -> RunProgress:
+    progress = RunProgress.of(columns, exercises)
+    for one in results:
+        progress.add(one)
+    return progress
+
+
 def test_how_far_a_run_is() -> None:
     one, two = (ColumnName(model=name, edit_format="diff") for name in "ab")
     results = [
@@ -142,16 +152,16 @@ def test_how_far_a_run_is() -> None:
         result("python/b", (False, True), model="a", cost=Decimal("3.00")),
         result("python/a", (False,), model="b", cost=Decimal("0.00")),
     ]
-    seen = RunProgress.of([one, two], 4, results)
+    seen = progress_of([one, two], 4, results)
     assert seen.lines() == [
         "a@diff: 2 of 4 done, 2 solved (1 in the first try), $4.00",
         "b@diff: 1 of 4 done, 0 solved (0 in the first try), $0.00",
         "cost: $4.00 of about $8.00, at most $15.72 (95 %)",
     ]
-    assert projected([*RunProgress.of([one], 2, results).columns.values()]) is None, (
+    assert projected([*progress_of([one], 2, results).columns.values()]) is None, (
         "all is done"
     )
-    unknown = RunProgress.of([two], 4, [result("python/a", model="b", cost=None)])
+    unknown = progress_of([two], 4, [result("python/a", model="b", cost=None)])
     assert unknown.lines()[-1] == "cost: $0.00 and what is unknown"
     assert RunProgress.of([two], 4).lines() == [
         "b@diff: 0 of 4 done, 0 solved (0 in the first try), $0.00"

@@ -27,6 +27,7 @@ from reports.evaluation.evaluators.official.tool import (
     row_id,
     write_values,
 )
+from reports.verify import verify_command
 from tests.support import official
 from tests.support.evaluated import (
     BANK,
@@ -259,12 +260,7 @@ def test_a_tool_evaluates_a_run(
     said.clear()
     report_command([store.folder], chosen, said.append)
     assert not any("evaluating" in line for line in said), "its own verdicts stand"
-    assert (
-        report_command(
-            [store.folder], report_options(cache, "none", verify=True), said.append
-        )
-        == 0
-    )
+    assert verify_command([store.folder], report_options(cache), said.append) == 0
     with pytest.raises(UserError, match="sb-cli, standin"):
         report_command([store.folder], report_options(cache, "nobody"), said.append)
     with pytest.raises(UserError, match="is not for --evaluator local"):

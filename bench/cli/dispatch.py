@@ -1,0 +1,110 @@
+"""Start a command, with the packages of ``.venv`` where this interpreter lacks them.
+
+Nothing but the standard library is needed here, so that ``./harness.py`` works before activation.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from runs.storage.versions import CHECKOUT
+
+_INTERRUPTED = 130
+_RENAMED = Path(__file__).with_name("renamed.tsv")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: the function that runs it, and what the help of all commands says of it."""
+
+    module: str
+    function: str = "main"
+    usage: str = ""
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A default command, if there is one, and subcommands by name.
+
+    Attributes:
+        key: names the program in ``renamed.tsv``.
+        name: as it is typed.
+    """
+
+    key: str
+    name: str
+    subcommands: Mapping[str, Command]
+    default: Command | None = None
+
+    def dispatch(self) -> int:
+        """Run the subcommand that the command line names, else the default; return the exit code.
+
+        Only the module of that command is imported.
+        """
+        word = (*sys.argv, "")[1]
+        if word in self.subcommands:
+            del sys.argv[1]
+            return self._launch(self.subcommands[word], f"{self.name} {word}")
+        if self.default:
+            return self._launch(self.default, self.name)
+        if word in ("-h", "--help"):
+            print(f"Usage: {self.name} COMMAND [OPTIONS], with --help for its options")
+            for usage, help in self.usages().items():
+                print(f"  {usage:13}  {help}")
+            return 0
+        names = ", ".join(self.subcommands)
+        message = f"there is no command {word!r}; choose {names} (see --help)"
+        print(f"error: {self.replacement_of(word) or message}", file=sys.stderr)
+        return 2
+
+    def usages(self) -> dict[str, str]:
+        """Return the subcommands as they are typed, with their help."""
+        usages = {}
+        for name, command in self.subcommands.items():
+            usages[f"{name} {command.usage}".strip()] = command.help
+        return usages
+
+    def replacement_of(self, old: str) -> str | None:
+        """Return what replaces an option or a subcommand of older versions, in a sentence."""
+        for line in _RENAMED.read_text(encoding="utf-8").splitlines():
+            key, option, new = line.split("\t")
+            if (key, option) != (self.key, old):
+                continue
+            if not new:
+                return f"{old} is gone (CHANGELOG.md)"
+            if "." in new and " " not in new:
+                return f"{old} is the setting {new} now: give --set {new}=VALUE"
+            return f"{old} is now: {self.name} {new}"
+        return None
+
+    def _launch(self, command: Command, name: str) -> int:
+        try:
+            run = getattr(import_module(command.module), command.function)
+            run_cli = import_module("bench.cli.cli").run_cli
+        except ModuleNotFoundError as error:
+            fix = "install swe-retry-harness again"
+            if CHECKOUT is not None:
+                _run_in_own_environment(CHECKOUT / ".venv")
+                fix = f"run `make setup` in {CHECKOUT}"
+            print(
+                f"error: the package {error.name} is not installed; {fix}",
+                file=sys.stderr,
+            )
+            return 2
+        except KeyboardInterrupt:
+            return _INTERRUPTED
+        return int(run_cli(run, name, self))
+
+
+def _run_in_own_environment(own: Path) -> None:
+    """Replace this process by one of ``own``; return where there is none, or this is it."""
+    python = own / "bin" / "python"
+    if python.exists() and Path(sys.prefix).resolve() != own.resolve():
+        # As it was called: a module started with -m has no path that could be started.
+        os.execv(python, [str(python), *sys.orig_argv[1:]])

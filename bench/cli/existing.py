@@ -1,0 +1,45 @@
+"""The commands ``status`` and ``clean`` of ``harness.py``, which look after a run that exists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runs.options import TOP, JsonFormat, Out, default_cache
+from runs.storage.store import RunStore
+from runs.upkeep import clean_command, status_command
+
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run, by its name or its folder.")
+]
+
+
+def status(run: RunName, out: Out = TOP, format: JsonFormat = "text") -> int:
+    """Print how far a run is; start nothing."""
+    from bench.attempts import RESULTS
+
+    store = RunStore.find(run, out)
+    return status_command(store, print, RESULTS, as_json=format == "json")
+
+
+def clean(
+    run: RunName,
+    out: Out = TOP,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Remove the run, its predictions and logs too."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> int:
+    """Remove what a killed process of a run left: processes, containers, folders."""
+    store = RunStore.find(run, out)
+    cache = store.recorded_option("cache")
+    return clean_command(
+        store,
+        Path(cache) if cache else default_cache(),
+        print,
+        everything=everything,
+        yes=yes,
+    )

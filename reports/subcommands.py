@@ -1,0 +1,142 @@
+"""The subcommands of ``report.py`` with few options; each imports its modules when it runs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import UserError
+from reports.cli.options import (
+    ALLOW_PARTIAL,
+    ExportLayout,
+    PackageOptions,
+    ReportOptions,
+)
+from reports.named_runs import import_foreign, recorded_values, say_aside, stores_of
+from runs.options import TOP, JsonFormat, default_cache
+from runs.signals import sigterm_as_interrupt
+
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run: a folder under predictions/.")
+]
+RunArguments = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN", help="Folders under predictions/, or runs of other harnesses."
+    ),
+]
+
+
+def compare(runs: RunArguments, format: JsonFormat = "text") -> int:
+    """Compare runs, each with each, by what is known of them, and write a page about it."""
+    from reports.command_line import compare_command
+
+    say = say_aside if format == "json" else print
+    stores = stores_of(import_foreign(runs, TOP, say))
+    if len(stores) < 2:
+        raise UserError("compare takes two runs or more")
+    return compare_command(stores, say, print, as_json=format == "json")
+
+
+def combine(
+    runs: RunArguments,
+    name: Annotated[
+        str, typer.Option(help="Name it; by default the runs' names joined by +.")
+    ] = "",
+) -> int:
+    """Write a run that has the best prediction of each instance, and all attempts."""
+    from reports.combine.combine import combine
+
+    stores = stores_of(import_foreign(runs, TOP, print))
+    if len(stores) < 2:
+        raise UserError("combine takes two runs or more")
+    target = combine(stores, name, print)
+    program = Path(sys.argv[0]).name
+    print(f"report on it: {program} {shlex.quote(str(target.folder))}")
+    return 0
+
+
+def lab(
+    runs: RunArguments,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Replay under this policy, or under a function of yours, FILE.py:NAME; "
+            "repeatable; by default all policies that fit."
+        ),
+    ] = None,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Draw this many random orders and samples.")
+    ] = 1000,
+    format: JsonFormat = "text",
+) -> int:
+    """Replay runs under other policies, without any call, and draw what they cost and solve."""
+    from reports.lab.command import lab_command
+
+    stores = stores_of(import_foreign(runs, TOP, say_aside))
+    as_json = format == "json"
+    return lab_command(stores, policy or (), samples, say_aside, print, as_json=as_json)
+
+
+def verify(runs: RunArguments, format: JsonFormat = "text") -> int:
+    """Compute derived files again and say what differs; write nothing."""
+    from reports.verify import verify_command
+
+    folders = import_foreign(runs, TOP, say_aside)
+    if format == "json":
+        return verify_command(folders, ReportOptions(), say_aside, print)
+    return verify_command(folders, ReportOptions(), print)
+
+
+def package(
+    run: RunArgument,
+    folder: Annotated[Path, typer.Argument(help="Write the package to this folder.")],
+    split: Annotated[
+        str, typer.Option(help="The split of the leaderboard: lite, verified, …")
+    ],
+    meta: Annotated[
+        Path,
+        typer.Option(
+            help="What the leaderboard asks about the run; a template is written if there is "
+            "no such file."
+        ),
+    ],
+    dataset: Annotated[str, typer.Option(help="By default that of the run.")] = "",
+    allow_partial: Annotated[
+        bool,
+        typer.Option(
+            ALLOW_PARTIAL,
+            help="Count instances without a prediction or a verdict as unresolved.",
+        ),
+    ] = False,
+) -> int:
+    """Write the package of one run for the leaderboard, and validate it."""
+    from reports.submission.commands import package_command
+
+    (run,) = import_foreign([run], TOP, print)
+    recorded = recorded_values(run)
+    options = PackageOptions(
+        split=split,
+        meta=meta,
+        cache=recorded.get("cache") or default_cache(),
+        repos=recorded.get("repos"),
+        dataset=dataset,
+        allow_partial=allow_partial,
+    )
+    with sigterm_as_interrupt():
+        return package_command(run, folder, options, print)
+
+
+def convert(
+    run: RunArgument,
+    layout: Annotated[ExportLayout, typer.Argument(help="Write this layout.")],
+    folder: Annotated[Path, typer.Argument(help="Write to this new folder.")],
+) -> int:
+    """Write a run in the layout of another harness."""
+    from reports.foreign.export import export_command
+
+    return export_command(run, layout, folder, print)
