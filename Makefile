@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder $(PYTEST_FLAGS)
 USUAL := not long and not agents and not system and not check
 # uv installs several times faster; pip knows indexes that uv is not configured for.
 install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r $(1) || \

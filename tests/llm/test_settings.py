@@ -187,7 +187,7 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
         "o3",
     ]
     said: list[str] = []
-    list_models(names, our_settings(), None, said.append)
+    list_models(names, our_settings(), said.append)
     head, *lines = said
     assert head.split()[:4] == ["model", "alias", "format", "context"]
     cells = {line.split()[0]: line.split()[1:] for line in lines}

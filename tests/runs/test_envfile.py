@@ -159,7 +159,7 @@ def test_packages_load_no_file_of_the_folders_above_them(tmp_path: Path) -> None
         "sys.argv = ['x']\n"
         "def command() -> None:\n"
         "    import package\n"
-        "assert run_cli(command) == 0\n"
+        "assert run_cli(command, 'x') == 0\n"
         "print({'GIT_CONFIG_COUNT', 'OPENAI_API_BASE'} & {*os.environ})\n"
     )
     path = os.pathsep.join([str(TOP), str(tmp_path / "installed")])
