@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from agent.protocol import Agent
 from agent.repomap import TagStore
 from bench.attempts import RESULTS, InstanceJob, Services, transcript
 from bench.config import RunConfig, TestChoice
@@ -47,7 +48,7 @@ def _shown(instances: Sequence[Instance], say: Say) -> Say:
 def uses_images(config: RunConfig) -> bool:
     return (
         config.environment is EnvironmentKind.DOCKER
-        and config.tests is not TestChoice.NONE
+        and config.settings.tests.which is not TestChoice.NONE
     )
 
 
@@ -61,7 +62,7 @@ def image_store(
     client = connect() if uses_images(config) else None
     if client is None:
         return None
-    return make_image_store(client, options.cache, options.images, say, wait)
+    return make_image_store(client, options.cache, options.settings.images, say, wait)
 
 
 def used_images(todo: Sequence[Instance]) -> list[str]:
@@ -78,6 +79,11 @@ def by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
     for job in jobs:
         groups.setdefault((job.instance.repo, job.instance.version), []).append(job)
     return [job for group in groups.values() for job in group]
+
+
+def agent_of(config: RunConfig) -> Agent:
+    """Return the agent of a run, as ``make_agent`` does."""
+    return make_agent(config.settings.agent, config.named_agents, config.agent_sandbox)
 
 
 def make_mirrors(options: Options) -> Mirrors:
@@ -106,9 +112,11 @@ def make_services(
         models=LiveModels(
             config, options.retries, worker.warn_once, options.money.prices
         ),
-        agent=make_agent(config),
+        agent=agent_of(config),
         tracing=make_tracing(
-            config.run_name, enabled=options.trace, content=options.trace_content
+            config.run_name,
+            enabled=options.settings.calls.trace,
+            content=options.settings.calls.trace_content,
         ),
         images=image_store(config, options, worker.warn_once, worker.stop.wait),
     )
@@ -144,7 +152,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
     def jobs(self) -> Mapping[str, InstanceJob]:
         config, recordings = self.config, None
         if config.replay is not None:
-            aliases = self.options.settings.aliases
+            aliases = self.options.book.aliases
             recordings = ReplayedModels(replay_folder(config.replay), aliases)
         return {one.instance_id: InstanceJob(one, recordings) for one in self.selected}
 
@@ -153,7 +161,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         config = self.config
         untested = (
             config.environment is EnvironmentKind.NONE
-            or config.tests is TestChoice.NONE
+            or config.settings.tests.which is TestChoice.NONE
         )
         return (
             0.25 if untested else 1.0
@@ -176,22 +184,27 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         )
 
     def given(self) -> Mapping[str, Any]:
-        return self.options.given
+        return self.options.recorded
 
     def open(self) -> None:
         if changed := changed_dataset(self.store, self.dataset.identity()):
             self.say(changed)
         super().open()
-        if self.options.only_valid:
+        only_valid = self.options.settings.instances.only_valid
+        if only_valid:
             states = {name: state.value for name, state in self.left_out.items()}
-            note_left_out(self.store, self.options.only_valid.name, states)
+            note_left_out(self.store, only_valid.name, states)
 
     def planned(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
-        return super().planned(say, plausible_instances(self.options.prior))
+        return super().planned(
+            say, plausible_instances(self.options.settings.instances.prior)
+        )
 
     @property
     def _limited(self) -> bool:
-        return uses_images(self.config) and self.options.images.image_disk is not None
+        return (
+            uses_images(self.config) and self.options.settings.images.disk is not None
+        )
 
     def prepared(self, jobs: Sequence[InstanceJob], say: Say) -> Sequence[InstanceJob]:
         """Say which images are not used; pull the others unless their room is limited.
@@ -219,12 +232,12 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         return by_layers(ordered) if self._limited else ordered
 
     def finish(self) -> None:
-        options, name = self.options, self.config.run_name
+        calls = self.options.settings.calls
         tracing = make_tracing(
-            name, enabled=options.trace, content=options.trace_content
+            self.config.run_name, enabled=calls.trace, content=calls.trace_content
         )
         if tracing and not tracing.flush():
-            self.say("note: --trace: not all spans were sent in time")
+            self.say("note: calls.trace: not all spans were sent in time")
         if self.containers:
             shown = {instance.image: instance.shown_image for instance in self.selected}
             note_images(self.store, shown, shown)

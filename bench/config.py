@@ -1,172 +1,154 @@
-"""The configuration of a run in one frozen value: it decides results and is recorded."""
+"""The settings of a run, and its configuration in one frozen value that decides results."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from enum import Enum
 from typing import Any
 
 from agent.agents import is_command
-from agent.conversation.base import Reflections
-from agent.formats.base import Matching, OnFailure
+from agent.conversation.base import Builtin
 from agent.gateway.dialects import DIALECTS
 from agent.gateway.upstream import check_dialects
 from agent.named import OUTSIDE, named_agent
-from bench.policy import PolicyOptions, SelectionRule, StopRule, ToldHistory
+from bench.own.settings import ProjectSettings
+from bench.policy import ChoiceSettings, SelectionRule, StopRule, ToldHistory
+from bench.regression.settings import TestChoice, Tests
+from bench.selection import Instances
 from core.errors import UserError
-from core.options import option, option_group
+from core.options import option_group
+from core.settings import Section, values_of
 from environments.base import AgentSandbox, EnvironmentKind
-from environments.options import TESTS
-from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
-from runs.options import RunOptions, model_slug
+from environments.docker.images import Images
+from environments.settings import AgentSettings
+from llm.options import DEFAULT_TEMPERATURES, ModelChoice, Models
+from runs.calls.budget import BudgetSettings
+from runs.calls.rate_limiter import Calls
+from runs.options import RunBasics, model_slug
+from runs.settings import FolderSettings, ScaleSettings
 
 __all__ = [
     "AgentSandbox",
     "EnvironmentKind",
     "ModelChoice",
     "RunConfig",
+    "RunSettings",
     "SelectionRule",
+    "StopRule",
     "TestChoice",
     "ToldHistory",
     "validated",
 ]
 
-# Three tries of one model at temperature 0 with one prompt would repeat one try.
-DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
+
+class RunSettings(Section):
+    """All that ``harness.py`` is told of a run."""
+
+    models: Models = Models()
+    agent: AgentSettings = AgentSettings()
+    builtin: Builtin = Builtin()
+    instances: Instances = Instances()
+    tests: Tests = Tests()
+    images: Images = Images()
+    choice: ChoiceSettings = ChoiceSettings()
+    calls: Calls = Calls()
+    budget: BudgetSettings = BudgetSettings()
+    scale: ScaleSettings = ScaleSettings()
+    folders: FolderSettings = FolderSettings()
+    project: ProjectSettings = ProjectSettings()
 
 
-class TestChoice(str, Enum):
-    """Which pre-existing tests run."""
-
-    __test__ = False
-
-    RELATED = "related"
-    ALL = "all"
-    NONE = "none"
-
-
-class FullSuite(str, Enum):
-    """Whether all tests run on the winner."""
-
-    NEVER = "never"
-    WINNER = "winner"
-
-
-def _temperatures(option: str, text: str, _: object) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UserError(f"{option} {text!r}: give numbers, as 0 or 0,0.4,0.8") from None
-
-
-def _reflections(option: str, text: str, _: object) -> Reflections:
-    try:
-        return Reflections.parse(text)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}") from None
+_DECIDING = ("models", "agent", "builtin", "tests", "choice")
+# Recorded resolved: labels, a hash, and the environment that runs the tests.
+_RESOLVED = ("models.names", "models.file", "tests.environment")
+_EVIDENCE = ("choice.scripts", "choice.rounds")
+# The names in the record of a configuration, which readers of runs know, in their order.
+_RECORDED = {
+    "agent": "agent.name",
+    "agent_env": "agent.env",
+    "agent_api": "agent.api",
+    "agent_allow_web": "agent.allow_web",
+    "max_calls_per_attempt": "agent.max_calls",
+    "agent_timeout": "agent.timeout",
+    "agent_sandbox": "",
+    "agent_sandbox_read": "agent.sandbox_read",
+    "feedback": "agent.feedback",
+    "test_timeout": "tests.timeout",
+    "select": "choice.select",
+    "scripts": "choice.scripts",
+    "rounds": "choice.rounds",
+    "all_attempts": "",
+    "stop": "choice.stop",
+    "history": "choice.history",
+    "label": "",
+    "candidates_of": "",
+    "candidates_sha256": "",
+    "tries": "models.tries",
+    "temperatures": "",
+    "matching": "builtin.matching",
+    "on_failed_edit": "builtin.on_failed_edit",
+    "tests": "tests.which",
+    "full_suite": "",
+    "require_tests": "tests.required",
+    "baseline_timeout": "tests.baseline_timeout",
+    "max_reflections": "builtin.reflections",
+    "map_tokens": "builtin.map_tokens",
+}
 
 
 @option_group
-class RunConfig(PolicyOptions, RunOptions):
-    """Everything that decides what a run does; seconds, tokens and counts.
+class RunConfig(RunBasics):
+    """Everything that decides what a run does: its settings, and what they mean here.
 
     Attributes:
         label: the model name of the predictions; made of the models' names when empty.
         candidates_of: the runs whose candidates are chosen from; none are made then.
-        temperatures: one for all tries, or one for each.
     """
 
+    settings: RunSettings = RunSettings()
     label: str = ""
     candidates_of: tuple[str, ...] = ()
     candidates_sha256: str = ""
-    tries: int = option(
-        3, "Tries per model.", "--tries", panel=MODELS, least=1, decides=True
-    )
-    temperatures: tuple[float, ...] = option(
-        DEFAULT_TEMPERATURES,
-        "One value, or one for each try of a model.",
-        "--temperature",
-        panel=MODELS,
-        decides=True,
-        shown=",".join(f"{value:g}" for value in DEFAULT_TEMPERATURES),
-        given=str,
-        read=_temperatures,
-    )
-    matching: Matching = option(
-        Matching.TOLERANT,
-        "How the lines of an edit are looked for; reference: as in the run of May 2024.",
-        "--matching",
-        panel=MODELS,
-        decides=True,
-    )
-    on_failed_edit: OnFailure = option(
-        OnFailure.KEEP,
-        "What becomes of a reply's good edits when others of it fail.",
-        "--on-failed-edit",
-        panel=MODELS,
-        decides=True,
-    )
-    tests: TestChoice = option(
-        TestChoice.RELATED,
-        "Which pre-existing tests run.",
-        "--tests",
-        panel=TESTS,
-        decides=True,
-    )
-    full_suite: FullSuite = option(
-        FullSuite.NEVER,
-        "Whether all tests run on the candidate that would be chosen: winner or never; default: "
-        "winner with --repo, else never.",
-        "--full-suite",
-        panel=TESTS,
-        given=FullSuite | None,
-        decides=True,
-    )
-    require_tests: bool = option(
-        False,
-        "A candidate that no test could judge does not end the attempts.",
-        "--require-tests",
-        panel=TESTS,
-        decides=True,
-    )
-    baseline_timeout: float = option(
-        600.0,
-        "Seconds for the tests at the base commit.",
-        "--baseline-timeout",
-        panel=TESTS,
-        least=1,
-        decides=True,
-    )
-    max_reflections: Reflections = option(
-        None,
-        "Messages that may follow the first of an attempt, by topic; one number: in all.",
-        "--max-reflections",
-        panel=LIMITS,
-        factory=Reflections,
-        shown=str(Reflections()),
-        given=str,
-        decides=True,
-        read=_reflections,
-    )
-    map_tokens: int = option(
-        2048,
-        "Size of the repository map.",
-        "--map-tokens",
-        panel=LIMITS,
-        least=0,
-        decides=True,
-    )
 
-    def temperature(self, try_: int) -> float:
-        """Return the temperature of a model's ``try_`` (from 1); the last one is repeated."""
-        return self.temperatures[min(try_, len(self.temperatures)) - 1]
+    @classmethod
+    def of(
+        cls,
+        settings: RunSettings,
+        models: tuple[ModelChoice, ...],
+        environment: EnvironmentKind,
+        **resolved: Any,  # noqa: ANN401 - of the fields
+    ) -> RunConfig:
+        """Return the configuration that the settings mean with these models, here."""
+        values = {
+            "models": models,
+            "environment": environment,
+            "api_base": settings.calls.api_base,
+            "replay": settings.calls.replay,
+            "call_timeout": settings.calls.timeout,
+            "max_output_tokens": settings.models.max_output_tokens,
+            "max_seconds_per_attempt": settings.budget.seconds_per_attempt,
+            "run": settings.folders.run,
+        }
+        return cls(settings=settings, **{**values, **resolved})
+
+    @property
+    def full_suite(self) -> bool:
+        """Whether all tests run on the candidate that would be chosen."""
+        chosen = self.settings.tests.full_suite
+        if chosen is None:
+            return bool(self.settings.project.repo)
+        return chosen
 
     @property
     def runs_tests(self) -> bool:
         return (
-            self.tests is not TestChoice.NONE
+            self.settings.tests.which is not TestChoice.NONE
             and self.environment is not EnvironmentKind.NONE
         )
+
+    @property
+    def by_evidence(self) -> bool:
+        return self.settings.choice.select is SelectionRule.EVIDENCE
 
     @property
     def needs_base(self) -> bool:
@@ -183,6 +165,27 @@ class RunConfig(PolicyOptions, RunOptions):
         return tuple(dict.fromkeys(name for name in used if named_agent(name)))
 
     @property
+    def outside_agent(self) -> bool:
+        return is_command(self.settings.agent.name) or bool(self.named_agents)
+
+    @property
+    def has_gateway(self) -> bool:
+        """Whether the agent calls its models through the gateway."""
+        return bool(self.settings.agent.api or self.named_agents)
+
+    @property
+    def agent_sandbox(self) -> AgentSandbox | None:
+        """The network of a command in the sandbox; None without one."""
+        sandbox = self.settings.agent.sandbox
+        if sandbox == "open":
+            return AgentSandbox.NETWORK
+        if self.named_agents:
+            return AgentSandbox.MODEL
+        if sandbox is None:
+            return None
+        return AgentSandbox.MODEL if self.has_gateway else AgentSandbox.OFFLINE
+
+    @property
     def run_name(self) -> str:
         """The folder under ``predictions/``: ``--run``, or made of the models' names."""
         return self.run or model_slug(self.models)
@@ -192,110 +195,107 @@ class RunConfig(PolicyOptions, RunOptions):
         """The one model name of the run's predictions, as the leaderboard wants it."""
         return self.label or f"retry--{model_slug(self.models)}"
 
-    def deciding(self) -> dict[str, Any]:
-        default = self.temperatures == DEFAULT_TEMPERATURES[: self.tries]
-        temperatures = DEFAULT_TEMPERATURES if default else self.temperatures
-        return super().deciding() | {
-            "agent_allow_web": self.agent_allow_web or None,
-            "agent_api": sorted(self.agent_api) or None,
-            "feedback": self.feedback or None,
-            "full_suite": None
-            if self.full_suite is FullSuite.NEVER
-            else self.full_suite.value,
-            **self.deciding_policy(),
-            "candidates_sha256": self.candidates_sha256 or None,
-            "agent_env": sorted(self.agent_env),
-            "agent_sandbox_read": [str(path) for path in self.agent_sandbox_read]
-            or None,
-            "agent_timeout": self.agent_timeout if self.outside_agent else None,
-            # Of the default they are cut to the tries, which decide by themselves.
-            "temperatures": [f"{value:g}" for value in temperatures],
+    def as_json(self) -> dict[str, Any]:
+        values = values_of(self.settings)
+        temperatures = self.settings.models.temperatures
+        if temperatures == DEFAULT_TEMPERATURES:
+            temperatures = DEFAULT_TEMPERATURES[: self.settings.models.tries]
+        resolved = {
+            "agent_sandbox": self.agent_sandbox and self.agent_sandbox.value,
+            "all_attempts": self.settings.choice.stop is StopRule.ALL,
+            "label": self.label,
+            "candidates_of": list(self.candidates_of),
+            "candidates_sha256": self.candidates_sha256,
+            "temperatures": list(temperatures),
+            "full_suite": "winner" if self.full_suite else "never",
         }
+        recorded = super().as_json()
+        for name in ("settings", *resolved):
+            recorded.pop(name, None)
+        for name, setting in _RECORDED.items():
+            recorded[name] = values[setting] if setting else resolved[name]
+        return recorded
+
+    def deciding(self) -> dict[str, Any]:
+        facts = super().deciding()
+        del facts["max_output_tokens"]
+        return {
+            **facts,
+            **dict(self._deciding_settings()),
+            "candidates_sha256": self.candidates_sha256 or None,
+        }
+
+    def _deciding_settings(self) -> Mapping[str, Any]:
+        deciding = {}
+        for name, value in values_of(self.settings).items():
+            section = name.partition(".")[0]
+            unused = name in _RESOLVED or (name in _EVIDENCE and not self.by_evidence)
+            if section == "agent" and name != "agent.name":
+                unused = not self.outside_agent
+            if section in _DECIDING and not unused:
+                deciding[name] = value
+        return deciding
 
 
 def validated(config: RunConfig) -> RunConfig:
     """Return ``config`` when its values fit together."""
-    if not config.models:
-        raise UserError(f"--models is empty; give for example {DEFAULT_MODELS}")
     config.check_name()
-    if config.temperatures == DEFAULT_TEMPERATURES:
-        config = replace(config, temperatures=DEFAULT_TEMPERATURES[: config.tries])
-    _check_temperatures(config)
     config = _with_agents(config)
     _check_agent(config)
-    return replace(config, all_attempts=True) if config.stop is StopRule.ALL else config
+    return config
 
 
 def _with_agents(config: RunConfig) -> RunConfig:
     """Put the agent of each model in the place of the edit format, which it does not write."""
+    agent = config.settings.agent.name
     models = config.models
-    own = [model for model in models if named_agent(model.edit_format)]
-    if named_agent(config.agent) or is_command(config.agent):
-        name = OUTSIDE if is_command(config.agent) else config.agent
-        for model in own:
+    with_agent = [model for model in models if named_agent(model.edit_format)]
+    if named_agent(agent) or is_command(agent):
+        name = OUTSIDE if is_command(agent) else agent
+        for model in with_agent:
             if model.edit_format != name:
-                given, other = (
-                    f"{model.given}@{model.edit_format}",
-                    config.agent.partition(":")[0],
-                )
+                given = f"{model.given}@{model.edit_format}"
+                other = agent.partition(":")[0]
                 raise UserError(
                     f"--models {given} and --agent {other} differ; give one agent"
                 )
-        config = replace(
-            config, models=tuple(replace(m, edit_format=name) for m in models)
-        )
-    elif own and len(own) < len(models):
-        without = ", ".join(model.given for model in models if model not in own)
+        models = tuple(replace(model, edit_format=name) for model in models)
+        return replace(config, models=models)
+    if with_agent and len(with_agent) < len(models):
+        without = ", ".join(m.given for m in models if m not in with_agent)
         raise UserError(
             f"--models: give {without} an agent too, as NAME@AGENT, or give --agent"
         )
-    if config.named_agents and config.agent_sandbox is None:
-        config = replace(config, agent_sandbox=AgentSandbox.MODEL)
     return config
 
 
 def _check_agent(config: RunConfig) -> None:
-    others, gateway = "--agent command:TEMPLATE and named agents", config.has_gateway
-    for name, fits, users in (
-        ("agent_env", config.outside_agent, others),
-        ("agent_sandbox", config.outside_agent, others),
-        ("feedback", config.outside_agent, others),
-        ("agent_api", is_command(config.agent), "--agent command:TEMPLATE alone"),
-        ("max_calls_per_attempt", gateway, "named agents and --agent-api"),
-        ("agent_allow_web", gateway, "named agents and --agent-api"),
-    ):
-        if getattr(config, name) and not fits:
-            raise UserError(f"--{name.replace('_', '-')} is for {users}; leave it out")
-    if config.outside_agent and config.replay and not gateway:
-        raise UserError(
-            "--replay serves models' replies, and a command asks for some with --agent-api alone"
-        )
-    if config.agent_sandbox is AgentSandbox.MODEL and not gateway:
-        raise UserError(
-            "--agent-sandbox model is for --agent-api; give it, or choose offline"
-        )
-    if config.agent_sandbox_read and not config.agent_sandbox:
-        raise UserError(
-            "--agent-sandbox-read is for --agent-sandbox; give it, or leave both out"
-        )
-    if gateway:
+    agent = config.settings.agent
+    if config.has_gateway:
         _check_gateway(config)
-    if config.by_evidence and config.outside_agent and not config.has_gateway:
+        return
+    if agent.max_calls and config.outside_agent:
         raise UserError(
-            "--select evidence asks the models of --models; give --agent-api, which says how the "
+            "agent.max_calls is for named agents and agent.api; leave it out"
+        )
+    if config.outside_agent and config.replay:
+        raise UserError(
+            "--replay serves models' replies, and a command asks for some with agent.api alone"
+        )
+    if config.outside_agent and config.by_evidence:
+        raise UserError(
+            "choice.select=evidence asks the models of --models; set agent.api, which says how the "
             "command calls them"
         )
 
 
 def _check_gateway(config: RunConfig) -> None:
-    if keys := [name for name in config.agent_env if name.endswith("_API_KEY")]:
+    agent = config.settings.agent
+    keys = [name for name in agent.env if name.endswith("_API_KEY")]
+    if keys:
         raise UserError(
-            f"--agent-env {','.join(keys)}: an agent behind the gateway gets no keys of providers; "
+            f"agent.env {','.join(keys)}: an agent behind the gateway gets no keys of providers; "
             "leave it out"
-        )
-    if config.agent_sandbox is AgentSandbox.OFFLINE:
-        raise UserError(
-            "--agent-sandbox offline hides the gateway too; give --agent-sandbox model"
         )
     for model in config.models:
         if model.architect:
@@ -303,22 +303,10 @@ def _check_gateway(config: RunConfig) -> None:
                 f"--models {model.given}: a command edits alone; give one model"
             )
         if config.replay is None and not config.api_base:
-            agent, apis = named_agent(model.edit_format), config.agent_api
+            named = named_agent(model.edit_format)
             spoken = [
                 d
                 for d in DIALECTS
-                if (d.name == agent.dialect if agent else d.api in apis)
+                if (d.name == named.dialect if named else d.api in agent.api)
             ]
             check_dialects(model.name, spoken)
-
-
-def _check_temperatures(config: RunConfig) -> None:
-    count = len(config.temperatures)
-    default = config.temperatures == DEFAULT_TEMPERATURES[: config.tries]
-    if count not in (1, config.tries) and not default:
-        raise UserError(
-            f"--temperature has {count} values; give one, or one for each of {config.tries} tries"
-        )
-    for value in config.temperatures:
-        if not 0 <= value <= 2:
-            raise UserError(f"--temperature {value}: must lie between 0 and 2")

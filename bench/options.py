@@ -1,4 +1,4 @@
-"""The options of ``harness.py`` beside those that decide what a run does."""
+"""What ``harness.py`` is told beside what decides results."""
 
 from __future__ import annotations
 
@@ -7,78 +7,45 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from bench.config import RunSettings
 from bench.instances.dataset import BUNDLED, Bundled
-from bench.selection import INSTANCES, Selection
-from core.options import Folder, option, option_group
-from environments.options import ImageOptions
-from runs.options import RUN, RunSettings, Start
+from core.options import option_group
+from core.settings import given_settings
+from llm.provider_errors import RetryPolicy
+from runs.calls.budget import Resolve
+from runs.options import RunResources
+from runs.settings import make_scale, make_spending
 
 
 @option_group
-class Options(Start, RunSettings):
-    """The options of ``harness.py`` that are not part of the run's configuration.
+class Options(RunResources):
+    """What a run is told that does not decide its results.
 
     Attributes:
-        given: the options as they were chosen, by name, for ``run.json``.
+        dataset: the data set; that of one's own repository is made for the run.
+        repos: the folder of bare mirrors; None for that in the cache.
+        recorded: the settings that any source gave, for ``run.json``.
         bundled: the datasets that come with the project; workers elsewhere get them with this.
     """
 
-    dataset: str = option(
-        "lite",
-        "lite, pro, live or another set, demo, a hub id, NAME@REVISION, a file or a folder.",
-        "--dataset",
-        "-d",
-        panel=INSTANCES,
-    )
-    dataset_config: str = option(
-        "",
-        "Configuration of a dataset that has several.",
-        "--dataset-config",
-        panel=INSTANCES,
-    )
-    split: str = option("test", "Split of the dataset.", "--split", panel=INSTANCES)
-    since: str = option(
-        "",
-        "Instances created on this day or later: YYYY-MM[-DD].",
-        "--since",
-        panel=INSTANCES,
-    )
-    until: str = option(
-        "", "Instances created on this day or earlier.", "--until", panel=INSTANCES
-    )
-    selection: Selection = field(default_factory=Selection)
-    prior: tuple[Path, ...] = option(
-        (),
-        "Skip what this earlier run has a plausible patch for; repeatable.",
-        "--prior",
-        panel=INSTANCES,
-    )
-    only_valid: Path | None = option(
-        None,
-        "Leave out what this file of report.py gold does not call valid.",
-        "--only-valid",
-        panel=INSTANCES,
-    )
-    repos: Folder | None = option(
-        None,
-        "Folder of bare mirrors; default: in the cache.",
-        "--repos",
-        panel=INSTANCES,
-        given=Path,
-    )
-    images: ImageOptions = field(default_factory=ImageOptions)
-    trace: bool = option(
-        False,
-        "Send attempts and calls as spans of OpenTelemetry to OTEL_EXPORTER_OTLP_ENDPOINT "
-        "(docs/tracing.md).",
-        "--trace",
-        panel=RUN,
-    )
-    trace_content: bool = option(
-        False,
-        "With --trace: send prompts and replies too.",
-        "--trace-content",
-        panel=RUN,
-    )
-    given: Mapping[str, Any] = field(default_factory=dict)
+    settings: RunSettings = RunSettings()
+    dataset: str = "lite"
+    repos: Path | None = None
+    dry_run: bool = False
+    recorded: Mapping[str, Any] = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
+
+    @classmethod
+    def of(cls, settings: RunSettings, resolve: Resolve, **actions: Any) -> Options:  # noqa: ANN401
+        """Return what the settings mean here; ``resolve`` makes litellm's name of a user's."""
+        values = {
+            "out": settings.folders.out,
+            "cache": settings.folders.cache,
+            "repos": settings.folders.repos,
+            "dataset": settings.instances.dataset,
+            "retries": RetryPolicy(attempts=1 + settings.calls.retries),
+            "scale": make_scale(settings.scale, settings.calls, resolve),
+            "money": make_spending(settings.budget, resolve),
+            "recorded": given_settings(settings),
+        }
+        return cls(settings=settings, **{**values, **actions})

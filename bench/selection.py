@@ -6,10 +6,15 @@ import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from bench.instances.dataset import ALIASES, BUNDLED
 from bench.instances.instance import Instance
 from core.errors import UserError
 from core.options import option, option_group
+from core.settings import Commas, Folder, GivenPath, Section
 
 INSTANCES = "Instances"
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?")
@@ -39,6 +44,75 @@ def read_ids(text: str) -> tuple[str, ...]:
             raise UserError(f"--instances {text} cannot be read: {error}") from error
         text = "\n".join(line.partition("#")[0] for line in lines)
     return tuple(name for name in re.split(r"[\s,]+", text) if name)
+
+
+def _whole_dataset(name: str) -> str:
+    path = Path(name).expanduser()
+    if name in (*ALIASES, *BUNDLED) or not path.exists():
+        return name
+    return str(path.resolve())
+
+
+def _whole_file(name: str) -> str:
+    if name.startswith("@"):
+        return f"@{Path(name[1:]).expanduser().resolve()}"
+    return name
+
+
+class Instances(Section):
+    """Which instances of which data set."""
+
+    dataset: Annotated[str, AfterValidator(_whole_dataset)] = Field(
+        default="lite",
+        description="Take instances of this data set: lite, verified, pro, live, demo, a hub id, "
+        "a file or a folder.",
+    )
+    config: str = Field(
+        default="",
+        description="Take this configuration of a data set that has several.",
+    )
+    split: str = Field(default="test", description="Take this split of the data set.")
+    ids: Annotated[tuple[Annotated[str, AfterValidator(_whole_file)], ...], Commas] = (
+        Field(default=(), description="Attempt these instances: ids, or @FILE.")
+    )
+    filter: str = Field(
+        default="",
+        description="Attempt the instances whose ids match this regular expression.",
+    )
+    slice: str = Field(
+        default="", description="Attempt this part of the list, as 0:10."
+    )
+    shuffle: int | None = Field(
+        default=None, description="Shuffle the list; this seed decides the order."
+    )
+    since: str = Field(
+        default="",
+        description="Attempt instances created on this day or later: YYYY-MM[-DD].",
+    )
+    until: str = Field(
+        default="", description="Attempt instances created on this day or earlier."
+    )
+    prior: Annotated[tuple[Folder, ...], Commas] = Field(
+        default=(),
+        description="Skip what these earlier runs have a plausible patch for.",
+    )
+    only_valid: GivenPath | None = Field(
+        default=None,
+        description="Leave out what this file of `report.py gold` does not call valid.",
+    )
+
+    @property
+    def selection(self) -> Selection:
+        ids: list[str] = []
+        for name in self.ids:
+            ids.extend(read_ids(name))
+        return Selection(
+            ids=tuple(ids),
+            pattern=self.filter,
+            part=self.slice,
+            shuffle=self.shuffle is not None,
+            seed=self.shuffle or 0,
+        )
 
 
 @option_group

@@ -13,21 +13,19 @@ from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from functools import wraps
 from keyword import iskeyword
-from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic.fields import FieldInfo
 from typing_extensions import dataclass_transform
 
 from core.errors import UserError
+from core.settings import Folder as Folder
 
 T = TypeVar("T")
 ReadOption = Callable[[str, Any, Any], Any]
-Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
-"""A path that code receives absolute and without links."""
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
 _MARK = "option"

@@ -21,11 +21,11 @@ from environments.base import (
 from environments.docker.engine import connect, engine_answers, engine_errors
 from environments.docker.environment import DockerEnvironment
 from environments.docker.folders import make_docker_folders
+from environments.docker.images import Images
 from environments.docker.imagestore import ImageStore
 from environments.folders import Folders
 from environments.local.environment import LocalEnvironment
 from environments.local.folders import make_local_folders
-from environments.options import ImageOptions
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def make_folders(
 def make_image_store(
     client: Any,  # noqa: ANN401 - the SDK has no types
     cache: Path,
-    options: ImageOptions,
+    images: Images,
     say: Callable[[str], None],
     wait: Callable[[float], None] = time.sleep,
 ) -> ImageStore:
@@ -116,9 +116,7 @@ def make_image_store(
     # Copies of a machine share the engine's id, and Podman makes a new one for each answer.
     engine = f"{about.get('Name')}:{about.get('DockerRootDir')}"
     folder = cache / "images" / hashlib.sha256(engine.encode()).hexdigest()[:12]
-    return ImageStore(
-        client, folder, options.image_disk, options.image_prefix, say, wait
-    )
+    return ImageStore(client, folder, images.disk, images.mirrors, say, wait)
 
 
 def _engine() -> Any:  # noqa: ANN401 - the SDK has no types

@@ -6,18 +6,63 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
 
 from core.errors import UserError
 from core.options import option, option_group
+from core.settings import Commas, GivenPath, Section
 from llm.registry import filled, map_entry, resolve_model
 from llm.settings import ModelSettings, SettingsBook, our_settings
 
 DEFAULT_MODELS = "gpt-4o,opus"
+# Three tries of one model at temperature 0 with one prompt would repeat one try.
+DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
 MODELS = "Models"
 LIMITS = "Limits"
 _VERSION_WORDS = ("default", "latest")
 _FORMAT = re.compile(r"^[a-z][a-z-]*$")
+
+
+def _names(value: Any) -> Any:  # noqa: ANN401 - of any source
+    # An empty name between commas stays: it is a mistake.
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",")]
+    return value
+
+
+class Models(Section):
+    """Which models are asked, and how."""
+
+    names: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
+        default=tuple(DEFAULT_MODELS.split(",")),
+        min_length=1,
+        description="Ask these models in turn: NAME, NAME@FORMAT or NAME@AGENT.",
+    )
+    tries: int = Field(
+        default=3, ge=1, description="Make this many attempts with each model."
+    )
+    temperatures: Annotated[tuple[Annotated[float, Field(ge=0, le=2)], ...], Commas] = (
+        Field(
+            default=DEFAULT_TEMPERATURES,
+            min_length=1,
+            description="Sample the tries of a model at these temperatures; the last repeats.",
+        )
+    )
+    max_output_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="Limit a reply to this many tokens; default: the model's.",
+    )
+    file: GivenPath | None = Field(
+        default=None,
+        description="Read settings and aliases of models from this YAML file (docs/models.md).",
+    )
+
+    def temperature(self, try_: int) -> float:
+        """Return the temperature of a model's ``try_`` (from 1); the last one is repeated."""
+        return self.temperatures[min(try_, len(self.temperatures)) - 1]
 
 
 @dataclass(frozen=True)

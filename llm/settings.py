@@ -19,7 +19,13 @@ from pydantic.dataclasses import dataclass
 
 from core.errors import UserError
 from core.hashing import sha256_of
-from core.parsing.untrusted import MIB, DamagedError, ShallowNodes, yaml_of
+from core.parsing.untrusted import (
+    MIB,
+    DamagedError,
+    OnceOnly,
+    ShallowNodes,
+    yaml_of,
+)
 from llm.chat import Reminder
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -175,30 +181,5 @@ def _first(error: ValidationError) -> str:
     )
 
 
-class _OnceOnly(yaml.constructor.BaseConstructor):
-    """Refuses a repeated key, of which YAML silently takes the last."""
-
-    def get_mark(self) -> yaml.Mark:
-        reader: Any = self
-        return yaml.Mark(reader.name, reader.index, reader.line, reader.column, None, 0)
-
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Any, Any]:
-        seen: list[object] = []
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.MarkedYAMLError(
-                    None, None, f"{key!r} stands twice", key_node.start_mark
-                )
-            seen.append(key)
-        return super().construct_mapping(node, deep)
-
-
-class StrictLoader(ShallowNodes, _OnceOnly, yaml.SafeLoader):
+class StrictLoader(ShallowNodes, OnceOnly, yaml.SafeLoader):
     """Loads YAML without repeated keys."""
-
-
-class TextLoader(ShallowNodes, _OnceOnly, yaml.BaseLoader):
-    """Loads every scalar as text: 1:30 is not a number of base 60."""

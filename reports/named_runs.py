@@ -47,10 +47,13 @@ def recorded_values(run: Path) -> dict[str, Any]:
     if not run.expanduser().is_dir():
         return {}
     store = RunStore.of_folder(run)
-    values = {}
-    for name in ("image-disk", "image-prefix", "cache", "repos"):
-        values[name.replace("-", "_")] = store.recorded_option(name)
+    disk = store.recorded_setting("images.disk")
+    values = {
+        "image_disk": disk and str(disk),
+        "image_prefix": store.recorded_setting("images.mirrors"),
+    }
     for name in ("cache", "repos"):
-        folder = Path(values[name] or "")
-        values[name] = folder if folder.is_dir() and values[name] else None
+        folder = store.recorded_setting(f"folders.{name}")
+        if isinstance(folder, str) and Path(folder).is_dir():
+            values[name] = Path(folder)
     return values

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -23,17 +23,21 @@ from bench.attempts import (
     given_sha256,
 )
 from bench.benchmark import InstanceBenchmark, make_services
-from bench.cli.cli import About
-from bench.cli.command_line import configured
-from bench.cli.configfile import options_given
-from bench.config import RunConfig, validated
+from bench.cli.command_line import (
+    BUDGET_FLAG,
+    DATASET_FLAG,
+    MODEL_FLAGS,
+    RUN_FLAG,
+    WORKERS_FLAG,
+    EnvFileOption,
+    configured,
+)
+from bench.config import RunConfig, RunSettings, StopRule, validated
 from bench.instances.dataset import load_dataset
 from bench.options import Options
-from bench.policy import SelectionRule, StopRule
 from core.errors import UserError
-from core.options import command, option, option_group
 from core.plaintext import Say, one_line
-from llm.options import ModelFile
+from core.settings import CommandLine, Layer, command, of_texts
 from reports.foreign.recognise import read_any
 from runs.checks import check_folders, check_models
 from runs.description import Run
@@ -47,37 +51,39 @@ from runs.storage.store import RunStore
 _NAME = "selected"
 
 
-@option_group
-class CandidateRuns:
-    """The runs whose candidates are chosen from."""
-
-    runs: tuple[Path, ...] = option(
-        (),
-        "Choose among the candidates of these runs, of any harness.",
-        "runs",
-        argument=True,
-    )
+FLAGS = (*MODEL_FLAGS, BUDGET_FLAG, DATASET_FLAG, RUN_FLAG, WORKERS_FLAG)
+_FIXED = of_texts(RunSettings, ["choice.select=evidence"])
 
 
-# Options of attempts that are made, and of other ways to start a run.
-_WITHOUT = ("select", "stop", "all_attempts", "history", "redo", "dry_run", "continue_")
-
-
-@command(CandidateRuns, RunConfig, ModelFile, Options, About, without=_WITHOUT)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+@command(RunSettings, FLAGS)
+def main(
+    line: CommandLine[RunSettings],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN…",
+            help="Choose among the candidates of these runs, of any harness.",
+            show_default=False,
+        ),
+    ] = None,
+    env_file: EnvFileOption = None,
+) -> int:
     """Choose among the candidates of runs by scripts that models write for each issue."""
-    runs = tuple(values["runs"] or ())
-    if not runs:
+    if not runs and not line.asks_for_list:
         raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
-    if "dataset" not in options_given((Options,), context):
-        described = None
-        if runs[0].is_dir():
-            described = RunStore.of_folder(runs[0]).read_run()
-        recorded = (described or Run()).options.get("dataset")
-        values["dataset"] = recorded or values["dataset"]
-    values["select"] = SelectionRule.EVIDENCE
-    config, options = configured(context, values)
-    raise typer.Exit(select_command(runs, config, options, print))
+    settings = line.load(_recorded_dataset(runs or ()), _FIXED)
+    if line.prints(settings):
+        return 0
+    config, options = configured(settings)
+    return select_command(runs or (), config, options, print)
+
+
+def _recorded_dataset(runs: Sequence[Path]) -> Layer:
+    if not runs or not runs[0].is_dir():
+        return {}
+    described = RunStore.of_folder(runs[0]).read_run() or Run()
+    dataset = described.setting("instances.dataset") or ""
+    return of_texts(RunSettings, [f"instances.dataset={dataset}"])
 
 
 def select_command(
@@ -86,7 +92,8 @@ def select_command(
     """Write a run whose predictions are chosen from ``runs``; return the exit code."""
     _check(runs, config)
     given = candidates_of(runs)
-    dataset = load_dataset(options.dataset, options.split, options.dataset_config)
+    chosen = options.settings.instances
+    dataset = load_dataset(options.dataset, chosen.split, chosen.config)
     known = [one for one in dataset.instances() if one.instance_id in given]
     if not known:
         raise UserError(
@@ -97,15 +104,18 @@ def select_command(
             f"left out: {lost} instances that --dataset {options.dataset} does not have"
         )
     names = tuple(path.name for path in runs)
+    # Attempts are not made, only chosen from: all of them.
+    choice = config.settings.choice.model_copy(update={"stop": StopRule.ALL})
+    settings = config.settings.model_copy(update={"choice": choice})
     made = replace(
-        config, candidates_of=names, stop=StopRule.ALL, run=config.run or _NAME
+        config, settings=settings, candidates_of=names, run=config.run or _NAME
     )
     made = replace(made, candidates_sha256=given_sha256(given))
     made = validated(
         replace(made, label=config.label or f"selected--{'+'.join(names)}"[:200])
     )
     store = RunStore(options.out, made.run_name)
-    selected = options.selection.apply(known)
+    selected = chosen.selection.apply(known)
     benchmark = SelectionBenchmark(
         made, options, store, say, dataset, selected, candidates=given
     )
@@ -123,7 +133,7 @@ def _check(runs: Sequence[Path], config: RunConfig) -> None:
         raise UserError("a run is given twice; name each once")
     if config.outside_agent:
         raise UserError(
-            "--agent is for attempts that are made; leave it out: the candidates are there"
+            "agent.name is for attempts that are made; leave it out: the candidates are there"
         )
 
 
@@ -172,7 +182,7 @@ def _services(
     made = make_services(config, options, worker)
     writers: ModelSource = made.models
     if config.replay is not None:
-        writers = ReplayedModels(replay_folder(config.replay), options.settings.aliases)
+        writers = ReplayedModels(replay_folder(config.replay), options.book.aliases)
     models = GivenModels(given, writers)
     return replace(made, models=models, agent=PatchAgent(), given=given)
 

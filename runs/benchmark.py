@@ -15,7 +15,7 @@ from runs.calls.coordinator import CallCoordinator
 from runs.calls.ledger import replayed_lines
 from runs.description import Run
 from runs.jobs import Finished, Job, WorkerAccess, longest_first
-from runs.options import RunBasics, RunSettings
+from runs.options import RunBasics, RunResources
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
 from runs.records import InstanceResult
 from runs.redo import Plan, Redo, plan, prepare
@@ -46,7 +46,7 @@ class Benchmark(ABC, Generic[V]):
     packages: ClassVar[tuple[str, ...]] = ()
 
     config: RunBasics
-    options: RunSettings
+    options: RunResources
     store: RunStore
     say: Say
     _returned: set[tuple[str, str]] = field(default_factory=set, init=False)
@@ -91,9 +91,9 @@ class Benchmark(ABC, Generic[V]):
             return run.but(read_with=self.store.reader)
         return run
 
-    def given(self) -> Mapping[str, Any] | None:
-        """Return the options as they were chosen, for ``--continue``; None keeps those before."""
-        return None
+    def given(self) -> Mapping[str, Any]:
+        """Return the settings that any source gave; empty keeps those before."""
+        return {}
 
     def choose(
         self, coordinator: CallCoordinator, say: Say

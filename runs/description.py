@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, OnErrorOmit
 
@@ -68,7 +68,8 @@ class Run(Recorded, extra="allow"):
         read_with: the command for a run of another benchmark.
         deciding: options that a continued run must repeat; None where they are unknown.
         selected: ids of the selected jobs; None where they are unknown.
-        options: as they were chosen, for ``--continue``.
+        options: as they were chosen, for ``--continue``; those of exercises, and of runs of 0.12.
+        settings: those that any source gave, by section.
         imported: of a run of another harness: its path, layout and agent.
     """
 
@@ -82,6 +83,7 @@ class Run(Recorded, extra="allow"):
     dataset: DatasetFacts = DatasetFacts()
     selected: list[SafeKey] | None = None
     options: Values = Field(default_factory=dict)
+    settings: Values = Field(default_factory=dict)
     prices: Values = Field(default_factory=dict)
     starts: list[RunStart] = Field(default_factory=list)
     models_returned: dict[str, list[AnyText]] = Field(default_factory=dict)
@@ -95,6 +97,14 @@ class Run(Recorded, extra="allow"):
     def configuration(self) -> RecordedConfig:
         """The options of which readers know; ``config`` has all, in their order."""
         return RecordedConfig.model_validate(self.config)
+
+    def setting(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """Return a setting that was given; None for another. Runs of 0.12 have options instead."""
+        section, _, field = name.partition(".")
+        fields = self.settings.get(section)
+        if isinstance(fields, dict):
+            return fields.get(field)
+        return self.options.get(field)
 
     @property
     def is_ours(self) -> bool:

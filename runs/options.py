@@ -19,8 +19,8 @@ from agent.prompts import prompts_hash
 from core.address import Address, parse_address, recorded_address
 from core.errors import UserError
 from core.options import Folder, option, option_group, plain_values
-from environments.options import AgentOptions, EnvironmentChoice, EnvironmentOptions
-from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelOptions
+from environments.options import EnvironmentChoice
+from llm.options import LIMITS, MODELS, ModelChoice, ModelOptions
 from llm.prices import Price
 from llm.provider_errors import RetryPolicy
 from llm.settings import SettingsBook, our_settings, settings_sha256
@@ -242,30 +242,24 @@ def address_given(text: str | None) -> Address | None:
 
 
 def models_given(
-    text: str | None,
+    names: Iterable[str],
     book: SettingsBook,
     *,
     any_name: bool,
     replay: bool,
     agents: Sequence[str] = (),
 ) -> tuple[ModelChoice, ...]:
-    """Return the models of ``--models``, by default ours; see ``ModelChoice.parse``.
+    """Return the models of ``--models``; see ``ModelChoice.parse``.
 
     ``agents`` are names that may stand in the place of an edit format.
     """
-    given = DEFAULT_MODELS if text is None else text
     known = (*format_names(), *agents)
     return tuple(
         ModelChoice.parse(
             name.strip(), formats=known, book=book, any_name=any_name, replay=replay
         )
-        for name in given.split(",")
+        for name in names
     )
-
-
-@option_group
-class RunOptions(EnvironmentOptions, AgentOptions, RunBasics):
-    """What the configuration of a run of agents on instances holds."""
 
 
 @option_group
@@ -329,12 +323,12 @@ class RunFolders:
 
 
 @option_group
-class RunSettings(RunFolders, CallRetries):
+class RunResources(RunFolders, CallRetries):
     """What the options of every benchmark hold that decide no result."""
 
     scale: Scale = field(default_factory=Scale)
     money: Spending = field(default_factory=Spending)
-    settings: SettingsBook = field(default_factory=our_settings)
+    book: SettingsBook = field(default_factory=our_settings)
     redo: str = ""
     as_json: bool = json_format(RUN)
 

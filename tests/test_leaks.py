@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.config import ModelChoice, RunConfig, SelectionRule, TestChoice
+from bench.config import ModelChoice, SelectionRule, TestChoice
 from bench.instances.dataset import load_dataset
-from bench.options import Options
 from core.processes import run_limited
 from demo.images import build_images
 from demo.setup import build_mirrors
@@ -23,6 +22,7 @@ from environments.base import EnvironmentKind
 from tests.conftest import ShareVenvs
 from tests.support import TOP
 from tests.support.provider import Provider
+from tests.support.runs import config, options
 from tests.support.runs import config as run_config
 from tests.support.runs import options as run_options
 
@@ -118,25 +118,25 @@ def test_no_sentinel_in_any_message_command_log_or_file(
     provider.will_answer("textkit/slug.py", EDIT, "textkit/slug.py", other, SCRIPT)
     commands: list[object] = []
     _spy(monkeypatch, commands)
-    config = RunConfig(
+    chosen = config(
         models=(ModelChoice.parse("gpt-4o", any_name=True),),
         api_base=provider.url,
         environment=kind,
         tests=TestChoice.RELATED,
-        run="r",
+        replay=None,
         tries=2,
         all_attempts=True,
         select=SelectionRule.EVIDENCE,
     )
-    options = Options(
+    run = options(
+        tmp_path / "out",
+        tmp_path / "cache",
         dataset=str(dataset),
-        out=tmp_path / "out",
-        cache=tmp_path / "cache",
         repos=build_mirrors(cache / "demo-mirrors"),
         only_valid=validity,
     )
     said: list[str] = []
-    assert run_command(config, options, said.append) == 0
+    assert run_command(chosen, run, said.append) == 0
     files = [
         p
         for p in [*tmp_path.rglob("*")]

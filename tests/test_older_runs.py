@@ -72,7 +72,14 @@ def test_verification_finds_nothing(
 
 @pytest.mark.parametrize("name", ["demo", "own"])
 def test_it_is_not_continued(runs: Path, preloaded: Preloaded, name: str) -> None:
-    words = ("--continue", name, "--out", str(runs), "--cache", str(runs / "cache"))
+    words = (
+        "--continue",
+        name,
+        "--out",
+        str(runs),
+        "--set",
+        "folders.cache=" + str(runs / "cache"),
+    )
     process = preloaded.start(*words, cwd=runs)
     printed, _ = process.communicate()
     assert process.wait() == 2

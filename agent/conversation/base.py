@@ -7,9 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
+from typing import Annotated, Any
 
-from agent.formats.base import Notation
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from agent.formats.base import Matching, Notation, OnFailure
 from agent.prompts import source
+from core.settings import Section
 
 CheckOutcome = bool | None
 """True, False, or None for unknown."""
@@ -115,6 +119,36 @@ class Reflections:
         if self.shared is not None:
             return str(self.shared)
         return ",".join(f"{topic.value}={self.of(topic)}" for topic in Topic)
+
+
+def _reflections(value: Any) -> Any:  # noqa: ANN401 - of any source
+    if isinstance(value, (str, int)):
+        return Reflections.parse(str(value))
+    return value
+
+
+class Builtin(Section):
+    """How the builtin agent works."""
+
+    reflections: Annotated[
+        Reflections, BeforeValidator(_reflections), PlainSerializer(str)
+    ] = Field(
+        default=Reflections(),
+        description="Send at most so many messages after the first of an attempt, by topic; one "
+        "number: in all.",
+    )
+    map_tokens: int = Field(
+        default=2048, ge=0, description="Make the map of the repository this large."
+    )
+    matching: Matching = Field(
+        default=Matching.TOLERANT,
+        description="Look for the lines of an edit so: tolerant, or reference, as in the run of "
+        "May 2024.",
+    )
+    on_failed_edit: OnFailure = Field(
+        default=OnFailure.KEEP,
+        description="Keep or drop the good edits of a reply when others of it fail.",
+    )
 
 
 @dataclass

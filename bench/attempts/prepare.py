@@ -23,7 +23,7 @@ from bench.attempts.fullsuite import Choose, FullSuitePolicy
 from bench.attempts.history import Briefing, HistoryPolicy
 from bench.attempts.services import Services
 from bench.attempts.stop import StopPolicy
-from bench.config import FullSuite, RunConfig
+from bench.config import RunConfig
 from bench.instances.instance import Instance
 from bench.instances.project import project_of, snapshot_of
 from bench.regression.lintcommand import make_linter
@@ -126,6 +126,8 @@ def prepare(
         LeakError, InfrastructureError: as ``make_checkout``.
     """
     config = services.config
+    settings = config.settings
+    choice = settings.choice
     context.step(0, "", WorkStep.CHECKOUT)
     snapshot = snapshot_of(instance, services.mirrors, services.snapshots)
     base = None
@@ -149,34 +151,34 @@ def prepare(
             ),
             turns=_turn_order(instance, services),
             checkouts=checkouts,
-            history=HistoryPolicy(config.history),
-            stop=StopPolicy(config.stop_rule, config.require_tests),
+            history=HistoryPolicy(choice.history),
+            stop=StopPolicy(choice.stop, settings.tests.required),
             evidence=EvidencePolicy(
                 instance=instance,
                 base=base if config.by_evidence else None,
                 tests=tests,
                 ask=writers.ask,
                 models=len(config.models),
-                max_scripts=config.scripts,
-                max_rounds=config.rounds,
+                max_scripts=choice.scripts,
+                max_rounds=choice.rounds,
                 cache=context.worker.cache / "scripts",
                 log=context.log,
             ),
             full_suite=FullSuitePolicy(
                 base=base,
-                tests=tests if config.full_suite is FullSuite.WINNER else None,
+                tests=tests if config.full_suite else None,
                 context=context,
             ),
-            require_tests=config.require_tests,
+            require_tests=settings.tests.required,
         )
 
 
 def _turn_order(instance: Instance, services: Services) -> TurnOrder:
     config = services.config
-    attempts = len(config.models) * config.tries
+    attempts = len(config.models) * config.settings.models.tries
     if services.given is not None:
         attempts = len(services.given[instance.instance_id])
-    return TurnOrder(config.models, attempts, config.temperature)
+    return TurnOrder(config.models, attempts, config.settings.models.temperature)
 
 
 def _limits(config: RunConfig) -> ConversationLimits:
@@ -184,7 +186,8 @@ def _limits(config: RunConfig) -> ConversationLimits:
     replayed = config.replay is not None
     untested = config.environment is EnvironmentKind.NONE
     until_exhausted = replayed and untested
-    return ConversationLimits(config.max_reflections, until_exhausted=until_exhausted)
+    reflections = config.settings.builtin.reflections
+    return ConversationLimits(reflections, until_exhausted=until_exhausted)
 
 
 @contextmanager
@@ -238,8 +241,10 @@ def start_tests(
     return RegressionTests(
         instance=instance,
         session=session,
-        choice=config.tests,
-        limits=TestLimits(config.test_timeout, config.baseline_timeout),
+        choice=config.settings.tests.which,
+        limits=TestLimits(
+            config.settings.tests.timeout, config.settings.tests.baseline_timeout
+        ),
         files=base.tracked_files(),
         read=Workspace(base.root).read,
         cache=cache / "baselines",

@@ -66,8 +66,10 @@ class SectionedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
         if not ctx.resilient_parsing:  # as where a line is completed
             given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-            ctx.default_map = recorded_defaults(self.params, given)
-            env_file = given.get("env_file", ctx.default_map.get("env_file"))
+            if "set_" not in {param.name for param in self.params}:
+                ctx.default_map = recorded_defaults(self.params, given)
+            defaults = ctx.default_map or {}
+            env_file = given.get("env_file", defaults.get("env_file"))
             load_env_file(None if env_file is None else Path(env_file), _note)
         return super().parse_args(ctx, args)
 

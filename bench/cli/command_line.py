@@ -4,98 +4,212 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from agent.agents import is_command
 from agent.formats import format_names
 from agent.named import AGENTS
-from bench.cli.cli import About
-from bench.cli.configfile import options_given
-from bench.config import RunConfig
-from bench.instances.dataset import ALIASES, BUNDLED
+from bench.config import RunConfig, RunSettings
 from bench.options import Options
-from bench.own.options import OWN, OwnOptions
-from bench.selection import INSTANCES
-from core.address import Address, without_logins
-from core.options import built, command
-from environments.options import AGENT, TESTS
-from llm.options import LIMITS, MODELS, ModelChoice, ModelFile, names_of
-from llm.settings import SettingsBook, load_settings
-from runs.calls.budget import MONEY
-from runs.calls.rate_limiter import SCALE
-from runs.options import RUN, address_given, models_given
+from core.errors import UserError
+from core.settings import SETTINGS, CommandLine, Layer, SettingFlag, command
+from environments.base import EnvironmentKind
+from environments.choice import default_environment
+from llm.options import names_of
+from llm.settings import load_settings
+from runs.options import address_given, models_given
 
-GROUPS = (RunConfig, ModelFile, Options, OwnOptions, About)
-PANELS = (OWN, MODELS, AGENT, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN)
+MODELS = "Models and agent"
+MONEY = "Money"
+INSTANCES = "Instances and tests"
+PROJECT = "Your own repository"
+RUN = "The run"
+
+MODEL_FLAGS = (
+    SettingFlag("models.names", "--models", "NAME,NAME", MODELS, "-m"),
+    SettingFlag("calls.api_base", "--api-base", "URL", MODELS),
+)
+BUDGET_FLAG = SettingFlag("budget.usd", "--budget-usd", "USD", MONEY)
+DATASET_FLAG = SettingFlag("instances.dataset", "--dataset", "NAME", INSTANCES, "-d")
+RUN_FLAG = SettingFlag("folders.run", "--run", "NAME", RUN, "-r")
+WORKERS_FLAG = SettingFlag("scale.workers", "--workers", "N", RUN, "-w")
+FLAGS = (
+    MODEL_FLAGS[0],
+    SettingFlag("models.tries", "--tries", "N", MODELS),
+    SettingFlag("agent.name", "--agent", "NAME", MODELS),
+    MODEL_FLAGS[1],
+    SettingFlag("calls.replay", "--replay", "RUN", MODELS),
+    BUDGET_FLAG,
+    SettingFlag("budget.usd_per_instance", "--budget-usd-per-instance", "USD", MONEY),
+    SettingFlag("budget.prices", "--price", "MODEL=USD,USD", MONEY, repeatable=True),
+    DATASET_FLAG,
+    SettingFlag("instances.ids", "--instances", "ID,ID", INSTANCES),
+    SettingFlag("instances.filter", "--filter", "REGEX", INSTANCES),
+    SettingFlag("instances.slice", "--slice", "A:B", INSTANCES),
+    SettingFlag("tests.environment", "--environment", "PLACE", INSTANCES),
+    SettingFlag("project.repo", "--repo", "PATH", PROJECT),
+    SettingFlag("project.issue", "--issue", "FILE", PROJECT),
+    SettingFlag("project.setup", "--setup-cmd", "COMMAND", PROJECT, repeatable=True),
+    SettingFlag("project.test", "--test-cmd", "COMMAND", PROJECT),
+    SettingFlag("project.apply", "--apply", "", PROJECT),
+    SettingFlag("project.branch", "--branch", "NAME", PROJECT),
+    RUN_FLAG,
+    SettingFlag("folders.out", "--out", "FOLDER", RUN, "-o"),
+    WORKERS_FLAG,
+)
+
+Format = Annotated[
+    Literal["text", "json"],
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="Print the result as text or json. [text]",
+        show_default=False,
+        rich_help_panel=RUN,
+    ),
+]
+EnvFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--env-file",
+        metavar="FILE",
+        help="Read keys and addresses of providers from this file; by default "
+        "~/.config/swe-retry-harness/.env.",
+        rich_help_panel=SETTINGS,
+    ),
+]
+Version = Annotated[
+    bool,
+    typer.Option("--version", help="Print the version.", rich_help_panel=SETTINGS),
+]
 
 
-@command(*GROUPS, panels=PANELS)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+@command(RunSettings, FLAGS)
+def main(
+    line: CommandLine[RunSettings],
+    continued: Annotated[
+        str | None,
+        typer.Option(
+            "--continue",
+            metavar="RUN",
+            help="Continue a run, by name or folder, with the settings it was started with.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
+    redo: Annotated[
+        str,
+        typer.Option(
+            "--redo",
+            metavar="WORD,WORD",
+            help="Do these again: ids, or statuses as not_plausible, error.",
+            show_default=False,
+            rich_help_panel=RUN,
+        ),
+    ] = "",
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Say what would run, what is missing and what it may cost; start nothing.",
+            rich_help_panel=RUN,
+        ),
+    ] = False,
+    format: Format = "text",
+    word: Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)] = None,
+    env_file: EnvFileOption = None,
+    version: Version = False,
+) -> int:
     """Attempt SWE-bench instances with alternating models until a patch is plausible.
 
     \b
       python harness.py --models gpt-4o,opus
-      python harness.py --dataset verified --filter django --budget-usd 20
+      python harness.py --dataset verified --slice 0:10 --budget-usd 20
       python harness.py --repo . --issue issue.md --budget-usd 5 --branch fix
     """
-    own = built(OwnOptions, values)
-    if own.repo or own.issue:
-        raise typer.Exit(_run_own(context, own, values))
+    settings = _settings(line, continued)
+    if line.prints(settings, word):
+        return 0
+    if word is not None:
+        raise UserError(f"unexpected {word!r}; a word follows --settings alone")
+    actions: dict[str, Any] = {
+        "redo": redo,
+        "dry_run": dry_run,
+        "as_json": format == "json",
+    }
+    if settings.project.repo or settings.project.issue:
+        return _run_project(settings, line.chosen, actions)
+    _check_project(line.layer)
     from bench.cli.commands import run_command
 
-    config, options = configured(context, values)
-    raise typer.Exit(run_command(config, options, print))
+    config, options = configured(settings, **actions)
+    return run_command(config, options, print)
 
 
-def _run_own(context: typer.Context, own: OwnOptions, values: dict[str, Any]) -> int:
+def _settings(line: CommandLine[RunSettings], continued: str | None) -> RunSettings:
+    if "models.names" in line.layer and not line.layer["models.names"].value:
+        raise UserError("--models is empty; give for example gpt-4o,opus")
+    if continued is None:
+        return line.load()
+    from bench.cli.recorded import recorded_settings
+
+    if "folders.run" in line.layer:
+        raise UserError(f"--continue {continued} names the run; leave --run out")
+    recorded, place = recorded_settings(RunSettings, continued, line.chosen)
+    return line.load(recorded, place)
+
+
+def _check_project(layer: Layer) -> None:
+    """Refuse what is for one's own repository; without one a run over a data set would start."""
+    for name, given in layer.items():
+        if name.startswith("project.") and given.value:
+            raise UserError(
+                f"{given.label} is for one's own repository; give --repo and --issue too"
+            )
+
+
+def _run_project(settings: RunSettings, chosen: Layer, actions: dict[str, Any]) -> int:
     from bench.cli.own import prepare
 
-    run = prepare(values, own, options_given((Options,), context))
-    config, options = configured(context, values)
-    options = replace(options, given={**options.given, **run.recorded()})
+    run = prepare(settings, chosen)
+    config, options = configured(settings, run.environment, **actions)
+    project = {**options.recorded["project"], **run.recorded()}
+    options = replace(
+        options,
+        dataset=str(run.dataset),
+        repos=run.repository.mirrors,
+        recorded={**options.recorded, "project": project},
+    )
     return run.run(run.named(config), options, print)
 
 
 def configured(
-    context: typer.Context, values: dict[str, Any]
+    settings: RunSettings,
+    environment: EnvironmentKind | None = None,
+    **actions: Any,  # noqa: ANN401 - of the fields
 ) -> tuple[RunConfig, Options]:
-    """Return the configuration of a run, and its options, from the values of a command line."""
-    address = address_given(values["api_base"])
-    book = load_settings(values["model_settings"], format_names())
-    values["models"] = _models(values, book)
-    if not values["environment"]:
-        from environments.choice import default_environment
+    """Return what the settings mean here.
 
-        values["environment"] = default_environment()
-    config = built(RunConfig, values)
-    more = {"settings": book, "given": _given(context, address)}
-    return config, built(Options, values | more, names_of(config.models))
-
-
-def _models(values: dict[str, Any], book: SettingsBook) -> tuple[ModelChoice, ...]:
+    Args:
+        settings: of the run.
+        environment: runs the tests; None for that of the settings.
+        actions: fields of ``Options`` that are no settings.
+    """
+    calls = settings.calls
+    address_given(calls.api_base)
+    book = load_settings(settings.models.file, format_names())
     # A command that calls its model itself may have any name for it.
-    alone = is_command(values["agent"]) and not values["agent_api"]
-    any_name = bool(values["api_base"]) or alone
-    replay = values["replay"] is not None
-    agents = [agent.name for agent in AGENTS]
-    models = values["models"]
-    return models_given(models, book, any_name=any_name, replay=replay, agents=agents)
-
-
-def _given(context: typer.Context, address: Address | None) -> dict[str, Any]:
-    """Return the options as ``run.json`` records them: paths whole, without a password."""
-    given = options_given(GROUPS, context)
-    given = {
-        k: without_logins(v) if isinstance(v, str) else v for k, v in given.items()
-    }
-    if address is not None and "api-base" in given:
-        given["api-base"] = address.recorded
-    for name, mark in (("dataset", ""), ("instances", "@")):
-        path = Path(str(given.get(name, "")).removeprefix(mark)).expanduser()
-        named = str(given.get(name, ""))
-        known = name == "dataset" and named in (*ALIASES, *BUNDLED)
-        if name in given and named.startswith(mark) and not known and path.exists():
-            given[name] = f"{mark}{path.resolve()}"
-    return given
+    calls_itself = is_command(settings.agent.name) and not settings.agent.api
+    models = models_given(
+        settings.models.names,
+        book,
+        any_name=bool(calls.api_base) or calls_itself,
+        replay=calls.replay is not None,
+        agents=[agent.name for agent in AGENTS],
+    )
+    if environment is None:
+        environment = settings.tests.environment or default_environment()
+    config = RunConfig.of(settings, models, environment)
+    options = Options.of(settings, names_of(models), book=book, **actions)
+    return config, options

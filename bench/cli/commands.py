@@ -13,7 +13,12 @@ from typing import Any
 
 from agent.formats import get_format
 from agent.prompts import render
-from bench.benchmark import InstanceBenchmark, make_mirrors, used_images
+from bench.benchmark import (
+    InstanceBenchmark,
+    agent_of,
+    make_mirrors,
+    used_images,
+)
 from bench.config import ModelChoice, RunConfig, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.instance import Instance
@@ -28,7 +33,6 @@ from core.redaction import Redactor
 from environments.base import EnvironmentKind
 from environments.docker.engine import connect
 from environments.docker.images import missing_images
-from environments.local.agentsandbox import make_agent
 from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, dearest_price
 from llm.registry import filled, missing_key
@@ -49,13 +53,15 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
         config = replace(config, label=recorded_label(replay_folder(config.replay)))
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
-        make_agent(config)
-    make_tracing(config.run_name, enabled=options.trace, content=options.trace_content)
-    dataset = load_dataset(options.dataset, options.split, options.dataset_config)
+        agent_of(config)
+    calls = options.settings.calls
+    make_tracing(config.run_name, enabled=calls.trace, content=calls.trace_content)
+    chosen = options.settings.instances
+    dataset = load_dataset(options.dataset, chosen.split, chosen.config)
     notes = (lambda _: None) if options.dry_run and options.as_json else say
-    instances = dated(dataset.instances(), options.since, options.until)
-    selected = _recorded(config, options, options.selection.apply(instances), notes)
-    left_out = not_valid(options.only_valid, [i.instance_id for i in selected], notes)
+    instances = dated(dataset.instances(), chosen.since, chosen.until)
+    selected = _recorded(config, options, chosen.selection.apply(instances), notes)
+    left_out = not_valid(chosen.only_valid, [i.instance_id for i in selected], notes)
     selected = [i for i in selected if i.instance_id not in left_out]
     store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
     benchmark = InstanceBenchmark(
@@ -75,7 +81,7 @@ def _recorded(
         return selected
     folder = replay_folder(config.replay)
     found = recorded_of(folder, [i.instance_id for i in selected])
-    if options.selection.ids:
+    if options.settings.instances.ids:
         return selected
     recorded = [i for i in selected if i.instance_id in found]
     if left_out := len(selected) - len(recorded):
@@ -113,10 +119,10 @@ def _forecast(
     differences: Sequence[str],
 ) -> dict[str, Any]:
     """Return what a run would do as ``--dry-run --format json`` shows it; None is unknown."""
-    attempts = len(config.models) * config.tries
-    each: int | None = 1 + config.max_reflections.most
+    attempts = len(config.models) * config.settings.models.tries
+    each: int | None = 1 + config.settings.builtin.reflections.most
     if config.outside_agent:
-        each = config.max_calls_per_attempt
+        each = config.settings.agent.max_calls
     most = each and len(todo) * (attempts * each + _extra(config)) * config.calls_models
     lower, upper = cost_bounds(config, options.money, todo)
     cache = next(p for p in (options.cache, *options.cache.parents) if p.exists())
@@ -133,8 +139,8 @@ def _forecast(
         "upper": upper,
         "budget": options.money.limits.usd,
         "environment": config.environment.value,
-        "tests": config.tests.value,
-        "agent_timeout": config.agent_timeout,
+        "tests": config.settings.tests.which.value,
+        "agent_timeout": config.settings.agent.timeout,
         "missing": [*_missing(config, todo, make_mirrors(options))],
         "differences": [*differences],
         "cache": str(cache),
@@ -165,7 +171,7 @@ def _forecast_lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"missing: {words}" for words in found["missing"])
     yield f"disk: {found['free'] / 1e9:.0f} GB free at {found['cache']}"
     for words in found["differences"]:
-        yield f"refused: run {found['run']} was started with different options: {words}"
+        yield f"refused: run {found['run']} was started with different settings: {words}"
 
 
 def cost_bounds(
@@ -208,17 +214,18 @@ def _least(
 
 def _extra(config: RunConfig) -> int:
     """Return the most calls for an instance beside those of attempts: those for scripts."""
-    return config.scripts + config.rounds if config.by_evidence else 0
+    choice = config.settings.choice
+    return choice.scripts + choice.rounds if config.by_evidence else 0
 
 
 def _most(config: RunConfig, money: Spending, count: int) -> Decimal | None:
-    limits, calls = money.limits, 1 + config.max_reflections.most
+    limits, calls = money.limits, 1 + config.settings.builtin.reflections.most
     known = [
         _most_of_call(model, config, money.prices.get(model.name))
         for model in config.models
     ]
     priced = [cost for cost in known if cost is not None]
-    each = sum(priced, Decimal()) * calls * config.tries
+    each = sum(priced, Decimal()) * calls * config.settings.models.tries
     whole = None
     if len(priced) == len(known):
         whole = (each + max(priced, default=Decimal()) * _extra(config)) * count
@@ -246,7 +253,7 @@ def _missing(
         if missing := missing_key(model.name, config.api_base):
             yield f"a key for {model.given} in the environment variable {missing}{unread_file()}"
     try:
-        make_agent(config)
+        agent_of(config)
     except UserError as error:
         yield str(error)
     yield from _missing_engine(config, todo)

@@ -13,9 +13,8 @@ import typer
 from core.address import HIDDEN_USER
 from core.errors import UserError
 from core.options import options_of
-from core.parsing.untrusted import MIB, DamagedError, yaml_of
+from core.parsing.untrusted import MIB, DamagedError, TextLoader, yaml_of
 from environments.options import absolute
-from llm.settings import TextLoader
 from runs.description import Run
 from runs.keys import RUN_FILE
 from runs.options import TOP

@@ -35,7 +35,7 @@ def clean(
 ) -> int:
     """Remove what a killed process of a run left: processes, containers, folders."""
     store = RunStore.find(run, out)
-    cache = store.recorded_option("cache")
+    cache = store.recorded_setting("folders.cache")
     return clean_command(
         store,
         Path(cache) if cache else default_cache(),

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from bench.attempts import start_tests
 from bench.benchmark import make_mirrors
 from bench.cli.commands import run_command
-from bench.config import FullSuite, RunConfig, validated
+from bench.config import RunConfig, RunSettings, validated
 from bench.instances.adapters.own import COMMANDS
 from bench.instances.instance import Instance, split_row
 from bench.instances.project import snapshot_of
@@ -23,22 +23,23 @@ from bench.instances.shape import Commands
 from bench.options import Options
 from bench.own.discovery import CONFIG_FILE, discover, read_saved
 from bench.own.issues import Issue, read_issue
-from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository, open_repository
 from bench.own.result import Before, OwnOutcome, OwnResult, deliver
+from bench.own.settings import ProjectSettings
 from bench.repos.checkout import Snapshots, make_checkout
 from core.address import without_logins
 from core.atomic import write_json_atomic
 from core.errors import UserError
 from core.hashing import sha256_of
 from core.plaintext import Say, one_line
+from core.settings import Layer
 from environments.base import EnvironmentKind, UnavailableError, run_once
 from environments.choice import make_environment
 from environments.docker.engine import engine_answers
 from runs.checks import check_models
 from runs.keys import RUN_FILE
 from runs.leftovers import marked_children, run_key
-from runs.options import TOP, default_cache, model_slug
+from runs.options import model_slug
 from runs.session import Once
 from runs.signals import INTERRUPTED, sigterm_as_interrupt
 from runs.storage.runlock import LOCK_FILES
@@ -47,7 +48,7 @@ from runs.storage.store import RunStore
 NOTHING_TO_TEST = 3
 _NAMED, _LINES = 20, 12  # failing tests, and lines of output, in the terminal
 IGNORING = ".gitignore"
-_SETS = ("dataset", "instances", "filter", "slice", "repos", "prior", "only-valid")
+_OF_DATA_SETS = ("dataset", "ids", "filter", "slice", "prior", "only_valid")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class OwnRun:
         key: names the run with its models; the same start has the same.
     """
 
-    own: OwnOptions
+    project: ProjectSettings
+    environment: EnvironmentKind
     repository: OwnRepository
     issue: Issue
     commands: Commands
@@ -71,11 +73,16 @@ class OwnRun:
         name = f"{self.key}--{model_slug(config.models)}"
         return config if config.run else replace(config, run=name)
 
+    @property
+    def dataset(self) -> Path:
+        """The file of the data set of the one instance."""
+        return self.repository.mirrors / f"{self.key}.json"
+
     def recorded(self) -> dict[str, str]:
-        """Return the options by which ``--continue`` finds the same repository and issue."""
+        """Return the settings by which ``--continue`` finds the same repository and issue."""
         issue, name = (
-            self.issue.url or self.own.issue,
-            os.path.expanduser(self.own.issue),  # noqa: PTH111
+            self.issue.url or self.project.issue,
+            os.path.expanduser(self.project.issue),  # noqa: PTH111
         )
         if issue == "-":
             issue = self.issue.text
@@ -89,10 +96,12 @@ class OwnRun:
 
     def run(self, config: RunConfig, options: Options, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
-        own, repository, config = self.own, self.repository, validated(config)
+        project = self.project
+        repository = self.repository
+        config = validated(config)
         tell: Say = partial(print, file=sys.stderr) if options.as_json else say
         self._check()
-        for line in self._found(config.environment):
+        for line in self._found():
             tell(line)
         if options.dry_run:
             return run_command(config, options, say)
@@ -100,8 +109,8 @@ class OwnRun:
         before = measured(config, options, split_row(self.row)[0], tell)
         for line in before.lines(_NAMED):
             tell(line)
-        if before.untested and config.require_tests:
-            tell("nothing to test, and --require-tests is given: no model was called")
+        if before.untested and config.settings.tests.required:
+            tell("nothing to test, and tests.required is set: no model was called")
             if options.as_json:
                 say(
                     json.dumps(
@@ -121,29 +130,32 @@ class OwnRun:
         result.write()
         for line in result.lines():
             tell(line)
-        for line in deliver(own, result):
+        for line in deliver(project, result):
             tell(line)
-        untested = result.outcome is OwnOutcome.UNTESTED and config.require_tests
+        untested = (
+            result.outcome is OwnOutcome.UNTESTED and config.settings.tests.required
+        )
         code = NOTHING_TO_TEST if untested else 0 if result.plausible else 1
         if options.as_json:
-            taken = result.patch and (result.plausible or own.apply_anyway)
-            say(result.as_json(own.branch if taken else "", code))
+            taken = result.patch and (result.plausible or project.least_bad)
+            say(result.as_json(project.branch if taken else "", code))
         return code
 
     def _check(self) -> None:
-        own, repository = self.own, self.repository
-        if own.branch:
-            repository.check_branch(own.branch)
-        if repository.tree is None and own.apply:
+        project = self.project
+        repository = self.repository
+        if project.branch:
+            repository.check_branch(project.branch)
+        if repository.tree is None and project.apply:
             raise UserError("--apply: there is no work tree; leave it out")
-        if own.patch and (
-            own.patch.is_dir() or not own.patch.absolute().parent.is_dir()
+        if project.patch and (
+            project.patch.is_dir() or not project.patch.parent.is_dir()
         ):
             raise UserError(
-                f"--patch {own.patch}: a file cannot be written there; give another"
+                f"project.patch {project.patch}: a file cannot be written there; give another"
             )
 
-    def _found(self, environment: EnvironmentKind) -> Iterator[str]:
+    def _found(self) -> Iterator[str]:
         """Yield what was found, for the user to see before anything costs."""
         repository, commands = self.repository, self.commands
         changed = ", with uncommitted changes" if repository.changed else ""
@@ -153,7 +165,7 @@ class OwnRun:
             ("set-up", "setup", "; ".join(commands.setup) or "none"),
             ("tests", "test", commands.test or "none found; give --test-cmd"),
             ("lint", "lint", commands.lint or "syntax and names only"),
-            ("environment", "image", f"{environment.value} {commands.image}"),
+            ("environment", "image", f"{self.environment.value} {commands.image}"),
         ):
             source = f"  ({self.sources[key]})" if key in self.sources else ""
             yield f"{name:<12} {one_line(words)}{source}"
@@ -161,37 +173,30 @@ class OwnRun:
             yield f"note: {self.issue.note}"
 
 
-def prepare(values: dict[str, Any], own: OwnOptions, chosen: Collection[str]) -> OwnRun:
-    """Read repository and issue, and set in ``values`` what a run of the one instance needs.
+def prepare(settings: RunSettings, chosen: Layer) -> OwnRun:
+    """Read repository and issue, and make the data set of the one instance.
 
-    ``chosen`` names the options that were given.
+    ``chosen`` has the settings that were given for this start.
     """
-    if not (own.repo and own.issue):
+    project = settings.project
+    if not (project.repo and project.issue):
         raise UserError("give both --repo and --issue")
-    if other := next((name for name in _SETS if name in chosen), ""):
-        raise UserError(f"--repo is a data set of one instance; leave --{other} out")
-    place = Path(values["cache"] or default_cache()).expanduser().resolve()
-    out = Path(values["out"] or TOP).expanduser().resolve()
+    for name in ("folders.repos", *(f"instances.{field}" for field in _OF_DATA_SETS)):
+        if name in chosen:
+            label = chosen[name].label
+            raise UserError(f"--repo is a data set of one instance; leave {label} out")
+    cache = settings.folders.cache
     repository = open_repository(
-        own.repo,
-        own.base,
-        place,
-        include_changes=own.include_changes,
-        ours=lambda tree: own_files(tree, out, place, own.patch),
+        project.repo,
+        project.base,
+        cache,
+        include_changes=project.include_changes,
+        ours=lambda tree: own_files(tree, settings.folders.out, cache, project.patch),
     )
-    issue = read_issue(own.issue, sys.stdin)
-    commands, sources = _commands(own, repository)
-    kind = values["environment"]
-    if kind is None:
-        asked = "image" in sources and (sources["image"] == "given" or engine_answers())
-        kind = EnvironmentKind.DOCKER if asked else EnvironmentKind.LOCAL
-    if (kind is EnvironmentKind.DOCKER) < bool(own.image) or (
-        kind is EnvironmentKind.DOCKER and not commands.image
-    ):
-        raise UserError(
-            "--image and --environment docker belong together; give both or none"
-        )
-    if kind is not EnvironmentKind.DOCKER:
+    issue = read_issue(project.issue, sys.stdin)
+    commands, sources = _commands(project, repository)
+    environment = _environment(settings, commands, sources)
+    if environment is not EnvironmentKind.DOCKER:
         commands = commands.model_copy(update={"image": ""})
         sources.pop("image", None)
     number = issue.number or sha256_of(issue.text.encode("utf-8", "replace"))[:8]
@@ -204,17 +209,36 @@ def prepare(values: dict[str, Any], own: OwnOptions, chosen: Collection[str]) ->
         COMMANDS: commands.model_dump(mode="json"),
     }
     digest = sha256_of(json.dumps(row, sort_keys=True))[:8]
-    key = f"{row['instance_id']}-{digest}"
-    write_json_atomic(repository.mirrors / f"{key}.json", [row])
-    values |= {
-        "dataset": str(repository.mirrors / f"{key}.json"),
-        "repos": repository.mirrors,
-    }
-    values |= {
-        "environment": kind,
-        "full_suite": values["full_suite"] or FullSuite.WINNER,
-    }
-    return OwnRun(own, repository, issue, commands, sources, row, key)
+    run = OwnRun(
+        project=project,
+        environment=environment,
+        repository=repository,
+        issue=issue,
+        commands=commands,
+        sources=sources,
+        row=row,
+        key=f"{row['instance_id']}-{digest}",
+    )
+    write_json_atomic(run.dataset, [row])
+    return run
+
+
+def _environment(
+    settings: RunSettings, commands: Commands, sources: Mapping[str, str]
+) -> EnvironmentKind:
+    kind = settings.tests.environment
+    if kind is None:
+        image = sources.get("image")
+        in_image = image == "given" or (image is not None and engine_answers())
+        kind = EnvironmentKind.DOCKER if in_image else EnvironmentKind.LOCAL
+    in_docker = kind is EnvironmentKind.DOCKER
+    if in_docker and not commands.image:
+        raise UserError("--environment docker needs an image; set project.image")
+    if settings.project.image and not in_docker:
+        raise UserError(
+            "project.image and --environment docker belong together; give both or none"
+        )
+    return kind
 
 
 def own_files(tree: Path, out: Path, cache: Path, patch: Path | None) -> set[str]:
@@ -260,7 +284,7 @@ def hide(folder: Path, tree: Path | None) -> None:
 
 
 def _commands(
-    own: OwnOptions, repository: OwnRepository
+    project: ProjectSettings, repository: OwnRepository
 ) -> tuple[Commands, dict[str, str]]:
     """Return the commands given, else saved, else found, and where each comes from."""
     found = discover(repository.files, repository.read)
@@ -270,7 +294,10 @@ def _commands(
         text = file.read_text("utf-8", "replace")
     saved = read_saved(text) if text is not None else Commands()
     given = Commands(
-        setup=own.setup_cmd, test=own.test_cmd, lint=own.lint_cmd, image=own.image
+        setup=project.setup,
+        test=project.test,
+        lint=project.lint,
+        image=project.image,
     )
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -292,7 +319,7 @@ def measured(
 ) -> Before:
     """Set the repository up, run all tests at the base commit, and return their results."""
     if not config.runs_tests:
-        return Before("tests are not run (--tests none or --environment none)")
+        return Before("tests are not run (tests.which=none or --environment none)")
     key = run_key(RunStore(options.out, config.run_name).folder)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -315,14 +342,16 @@ def measured(
             return Before(str(error))
         session = tests.session
         try:
-            if config.full_suite is FullSuite.NEVER:
+            if not config.full_suite:
                 return Before()
             tell("running all tests at the base commit …")
             before = Before.of(
-                tests.baseline(), session.test_command, config.test_timeout
+                tests.baseline(), session.test_command, config.settings.tests.timeout
             )
             if before.untested:  # the user should see why
-                result = run_once(session, {}, before.command, config.test_timeout)
+                result = run_once(
+                    session, {}, before.command, config.settings.tests.timeout
+                )
                 for line in result.output.strip().splitlines()[-_LINES:]:
                     tell(f"  | {one_line(line)}")
             return before

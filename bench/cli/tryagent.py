@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import typer
 
@@ -15,25 +15,22 @@ from agent.conversation.mentions import FileIndex
 from agent.protocol import AgentResult, Task
 from agent.repomap import RenderedMaps, TagStore
 from bench.attempts import make_task
-from bench.benchmark import make_mirrors
-from bench.cli.cli import About
-from bench.cli.command_line import PANELS, configured
-from bench.config import RunConfig, validated
+from bench.benchmark import agent_of, make_mirrors
+from bench.cli.command_line import MODEL_FLAGS, EnvFileOption, configured
+from bench.config import RunConfig, RunSettings, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.project import snapshot_of
 from bench.options import Options
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.lefttree import UnusableTreeError, take_over
 from bench.repos.patches import take_patch
-from core.errors import UserError
 from core.money import in_words, total
-from core.options import command, option, option_group
 from core.plaintext import Say
 from core.processes import remove_tree
-from environments.local.agentsandbox import make_agent
+from core.settings import CommandLine, GivenValue, command
+from environments.base import EnvironmentKind
 from llm.chat import Usage
 from llm.gate import OpenGate
-from llm.options import ModelFile
 from runs.checks import check_models
 from runs.modelsource import LiveModels
 from runs.patches import submittable_patch
@@ -41,23 +38,25 @@ from runs.patches import submittable_patch
 _INSTANCE = "demo__textkit-1"
 
 
-@option_group
-class TriedAgent:
-    agent: str = option(
-        None,
-        "The agent: builtin, the name of another, or command:TEMPLATE.",
-        "agent",
-        argument=True,
-    )
-
-
-@command(TriedAgent, RunConfig, ModelFile, Options, About, panels=PANELS)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+@command(RunSettings, MODEL_FLAGS)
+def main(
+    line: CommandLine[RunSettings],
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT",
+            help="The agent: builtin, the name of another, or command:TEMPLATE.",
+            show_default=False,
+        ),
+    ],
+    env_file: EnvFileOption = None,
+) -> int:
     """Let an agent edit one demo instance and show what it did; test and write nothing."""
-    if not values["agent"]:
-        raise UserError("usage: harness.py try AGENT")
-    config, options = configured(context, values)
-    raise typer.Exit(try_agent(config, options, print))
+    settings = line.load(fixed={"agent.name": GivenValue("AGENT", agent)})
+    if line.prints(settings):
+        return 0
+    config, options = configured(settings, EnvironmentKind.NONE)
+    return try_agent(config, options, print)
 
 
 def try_agent(config: RunConfig, options: Options, say: Say) -> int:
@@ -67,7 +66,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     """
     config = validated(config)
     check_models(config, options.money)
-    agent = make_agent(config)
+    agent = agent_of(config)
     rows = load_dataset("demo", "test").instances()
     instance = next(row for row in rows if row.instance_id == _INSTANCE)
     mirrors = make_mirrors(replace(options, dataset="demo"))
@@ -77,7 +76,9 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
         checkout = make_checkout(snapshot, folder / "checkout")
         models = LiveModels(config, options.retries, say, options.money.prices)
         gate = OpenGate()
-        turn = models.turn(_INSTANCE, 1, config.models[0], config.temperature(1), gate)
+        turn = models.turn(
+            _INSTANCE, 1, config.models[0], config.settings.models.temperature(1), gate
+        )
         tags = TagStore(options.cache / "tags.sqlite")
         maps = RenderedMaps(snapshot.blobs, tags)
         files = FileIndex.of(snapshot.blobs)
@@ -110,7 +111,7 @@ def _lines(
     tokens = "unknown"
     if any(reply.usage for reply in replies):
         tokens = f"{usage.prompt_tokens:,} in, {usage.completion_tokens:,} out"
-    yield f"agent     {config.agent}"
+    yield f"agent     {config.settings.agent.name}"
     yield f"instance  {_INSTANCE}"
     yield f"ended     {work.error or ('exit code 0' if config.outside_agent else 'normally')}"
     yield f"time      {seconds:.1f} s"

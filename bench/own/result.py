@@ -15,8 +15,8 @@ from rich.syntax import Syntax
 
 from bench.attempts import attempts_table, fenced
 from bench.own.issues import Issue
-from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository
+from bench.own.settings import ProjectSettings
 from bench.regression.baselines import Baseline
 from bench.regression.testlogs import Results, failing, passing, results_in_words
 from bench.repos.mirrors import ENV_NAME
@@ -227,44 +227,44 @@ def deliverable_patch(patch: str) -> SubmittablePatch:
     )
 
 
-def deliver(own: OwnOptions, result: OwnResult) -> Iterator[str]:
+def deliver(project: ProjectSettings, result: OwnResult) -> Iterator[str]:
     """Put the patch where it was asked for; yield what was done.
 
     Raises:
         UserError: the work tree or the branch is not as the patch needs it.
     """
     repository, issue, store = result.repository, result.issue, result.store
-    if own.patch and result.patch:
-        _write_patch(own.patch, result.patch)
-        yield f"patch:   {own.patch}"
-    if (own.apply or own.branch) and not (
-        result.plausible or (own.apply_anyway and result.patch)
+    if project.patch and result.patch:
+        _write_patch(project.patch, result.patch)
+        yield f"patch:   {project.patch}"
+    if (project.apply or project.branch) and not (
+        result.plausible or (project.least_bad and result.patch)
     ):
-        yield "not applied, because it is not plausible; --apply-anyway applies what there is"
+        yield "not applied, because it is not plausible; project.least_bad applies what there is"
         return
-    if own.branch:
+    if project.branch:
         cost, subject = in_words(result.cost), shortened(issue.title, _LONGEST_SUBJECT)
         said = [issue.url, ""] if issue.url else []
         said += [f"Retry-Harness-Run: {store.run}", f"Retry-Harness-Cost: {cost}", ""]
         made = repository.commit_to(
-            own.branch, result.patch, "\n".join([subject, "", *said])
+            project.branch, result.patch, "\n".join([subject, "", *said])
         )
-        yield f"branch:  {own.branch}, one commit: {made[:12]}"
+        yield f"branch:  {project.branch}, one commit: {made[:12]}"
         if remote := repository.remote:
             place = str(repository.tree or repository.repo.git_dir)
             where = without_logins(remote)
-            yield f"  {shlex.join(['git', '-C', place, 'push', where, own.branch])}"
+            yield f"  {shlex.join(['git', '-C', place, 'push', where, project.branch])}"
             words = [
                 "--repo",
                 repository.name,
                 "--head",
-                own.branch,
+                project.branch,
                 "--title",
                 subject,
             ]
             words += ["--body-file", str(store.folder / SUMMARY)]
             yield f"  {shlex.join(['gh', 'pr', 'create', *words])}"
-    if own.apply:
+    if project.apply:
         repository.apply(result.patch)
         yield f"applied to {repository.tree}"
 

@@ -215,6 +215,31 @@ class PlainLoader(ShallowNodes, yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
+class OnceOnly(yaml.constructor.BaseConstructor):
+    """Refuses a repeated key, of which YAML silently takes the last."""
+
+    def get_mark(self) -> yaml.Mark:
+        reader: Any = self
+        return yaml.Mark(reader.name, reader.index, reader.line, reader.column, None, 0)
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
+        seen: list[object] = []
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.MarkedYAMLError(
+                    None, None, f"{key!r} stands twice", key_node.start_mark
+                )
+            seen.append(key)
+        return super().construct_mapping(node, deep)
+
+
+class TextLoader(ShallowNodes, OnceOnly, yaml.BaseLoader):
+    """Loads every scalar as text: 1:30 is not a number of base 60."""
+
+
 def yaml_of(
     text: str, loader: type[ShallowNodes] = PlainLoader, most: int = MOST_YAML
 ) -> Any:  # noqa: ANN401

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, PlainSerializer
 
 from core.errors import InfrastructureError, UserError
+from core.settings import Commas, Section
 from environments.docker.engine import engine_errors
 
 _GB = 1e9
@@ -154,9 +157,47 @@ class ImagePrefix:
         before, found, after = text.partition("=")
         if not (before and found and after) or any(mark.isspace() for mark in text):
             raise UserError(
-                f"--image-prefix {text!r}: give FROM=TO, as docker.io/=mirror.example.org/hub/"
+                f"{text!r}: give FROM=TO, as docker.io/=mirror.example.org/hub/"
             )
         return cls(before, after)
+
+    def __str__(self) -> str:
+        return f"{self.before}={self.after}"
+
+
+def _prefix(value: Any) -> Any:  # noqa: ANN401 - of any source
+    if not isinstance(value, str):
+        return value
+    try:
+        return ImagePrefix.parse(value)
+    except UserError as error:
+        raise ValueError(error) from None
+
+
+def _some(size: int) -> int:
+    if size < 1:
+        raise ValueError("give a size that is greater than 0, as 60GB")
+    return size
+
+
+class Images(Section):
+    """How images are pulled, and how much room they may take."""
+
+    disk: Annotated[ByteSize, AfterValidator(_some)] | None = Field(
+        default=None,
+        description="Keep pulled images within this size, as 60GB: those used longest ago are "
+        "removed, but none that was there before.",
+    )
+    mirrors: Annotated[
+        tuple[
+            Annotated[ImagePrefix, BeforeValidator(_prefix), PlainSerializer(str)],
+            ...,
+        ],
+        Commas,
+    ] = Field(
+        default=(),
+        description="FROM=TO: pull images whose names start with FROM from a mirror.",
+    )
 
 
 def whole_name(image: str) -> str:

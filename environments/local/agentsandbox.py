@@ -1,4 +1,4 @@
-"""``--agent-sandbox``: run an agent's command where it can write to its checkout only."""
+"""``agent.sandbox``: run an agent's command where it can write to its checkout only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.errors import UserError
 from environments.base import AgentSandbox
 from environments.local.bubblewrap import HARNESS, bubblewrap_works, bubblewrapped_with
 from environments.local.launcher import launched
-from environments.options import AgentOptions
+from environments.settings import AgentSettings
 
 _SHEBANG_BYTES = 256
 # Names without a slash are looked up in PATH, as env does.
@@ -52,9 +52,7 @@ class AgentBubble(Surroundings):
         argv = self.wrapped(["sh", "-c", _NAME_MISSING, "sh", *needed], {})
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise UserError(
-                f"--agent-sandbox: it cannot be made: {done.stderr.strip()}"
-            )
+            raise UserError(f"agent.sandbox: it cannot be made: {done.stderr.strip()}")
         return done.stdout.splitlines()
 
     def showing(self, program: str) -> AgentBubble:
@@ -111,36 +109,47 @@ class NamedAgents:
         return agent.work(task)
 
 
-def make_agent(options: AgentOptions) -> Agent:
-    """Return the agent, whose command runs in a sandbox where that is asked for.
+def make_agent(
+    settings: AgentSettings,
+    named_agents: Sequence[str] = (),
+    sandbox: AgentSandbox | None = None,
+) -> Agent:
+    """Return the agent, whose command runs in ``sandbox`` if there is one.
+
+    Args:
+        settings: what the user chose.
+        named_agents: the agents that edit, if they are known by name.
+        sandbox: the network of a command; None for no sandbox.
 
     Raises:
         UserError: the agent, bubblewrap or a readable path is missing, or the sandbox does not
             show the agent's command.
     """
-    if options.agent_sandbox is not None:
-        _check(options.agent_sandbox_read)
-    if options.named_agents:
+    bubble = None
+    if sandbox is not None:
+        _check(settings.sandbox_read)
+        bubble = _bubble(sandbox, settings.sandbox_read)
+    if named_agents:
         return NamedAgents(
-            {name: _made(options, name) for name in options.named_agents}
+            {name: _make_named(settings, name, bubble) for name in named_agents}
         )
-    return _made(options, options.agent)
+    return _make_named(settings, settings.name, bubble)
 
 
-def _made(options: AgentOptions, name: str) -> Agent:
+def _make_named(
+    settings: AgentSettings, name: str, bubble: AgentBubble | None
+) -> Agent:
     recipe = named_agent(name)
-    apis = options.agent_api
+    apis = settings.api
     if recipe:
         apis = (recipe.api,)
     access = None
     if apis:
-        access = Access(apis, options.max_calls_per_attempt, options.agent_allow_web)
-    bubble = _bubble(options)
-    seconds = options.agent_timeout
-    agent = load_agent(name, options.agent_env, seconds, bubble, access)
+        access = Access(apis, settings.max_calls, settings.allow_web)
+    agent = load_agent(name, settings.env, settings.timeout, bubble, access)
     if not isinstance(agent, CommandAgent):
         return agent
-    agent = replace(agent, feedback_rounds=options.feedback)
+    agent = replace(agent, feedback_rounds=settings.feedback)
     if bubble is None:
         return agent
     if recipe:
@@ -156,19 +165,16 @@ def _check_shown(bubble: AgentBubble, program: str) -> None:
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         folders = dict.fromkeys(map(_folder_to_show, missing))
-        options = " ".join(f"--agent-sandbox-read {folder}" for folder in folders)
+        paths = ",".join(map(str, folders))
         raise UserError(
             f"--agent: the command {program} cannot run in the sandbox, where "
-            f"{', '.join(missing)} {verb} not seen; add {options}"
+            f"{', '.join(missing)} {verb} not seen; add --set agent.sandbox_read={paths}"
         )
 
 
-def _bubble(options: AgentOptions) -> AgentBubble | None:
-    sandbox, readable = options.agent_sandbox, options.agent_sandbox_read
-    if sandbox is None:
-        return None
+def _bubble(sandbox: AgentSandbox, readable: Sequence[Path]) -> AgentBubble:
     if sandbox is not AgentSandbox.MODEL:
-        return AgentBubble(readable, sandbox is AgentSandbox.NETWORK)
+        return AgentBubble(tuple(readable), sandbox is AgentSandbox.NETWORK)
     # The forwarder's interpreter; and programs make no HTTP client without certificates.
     own = (Path(sys.base_prefix), Path("/etc/ssl/certs"))
     shown = (path for path in own if path.is_dir() and not path.is_relative_to("/usr"))
@@ -178,18 +184,18 @@ def _bubble(options: AgentOptions) -> AgentBubble | None:
 def _check(readable: Sequence[Path]) -> None:
     if not bubblewrap_works():
         raise UserError(
-            "--agent-sandbox: bubblewrap is not installed, or it may not make namespaces here; "
-            "install it (package bubblewrap), or leave the option out"
+            "agent.sandbox: bubblewrap is not installed, or it may not make namespaces here; "
+            "install it (package bubblewrap), or leave the setting out"
         )
     for path in readable:
         if not path.exists():
             raise UserError(
-                f"--agent-sandbox-read {path}: there is no such path; correct it"
+                f"agent.sandbox_read {path}: there is no such path; correct it"
             )
         for kept in (Path("/proc"), Path("/dev"), Path("/sys")):
             if path.resolve() == Path("/") or path.resolve().is_relative_to(kept):
                 raise UserError(
-                    f"--agent-sandbox-read {path}: it would show other processes or the whole "
+                    f"agent.sandbox_read {path}: it would show other processes or the whole "
                     "machine; name what the agent needs"
                 )
 

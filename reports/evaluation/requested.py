@@ -60,7 +60,7 @@ class RequestedEvaluation:
         if self.options.evaluator is not None:
             return self.options.evaluator
         # One's own repository has no hidden tests.
-        if self.described.options.get("repo"):
+        if self.described.setting("project.repo"):
             return EvaluatorKind.NONE
         from environments.docker.engine import engine_answers
 
@@ -97,7 +97,7 @@ class RequestedEvaluation:
         if client is None:
             return None
         return make_image_store(
-            client, self.options.cache, self.options.images, self.say
+            client, self.options.cache, self.options.images.images, self.say
         )
 
     def evaluate_others(self, run: RunData) -> int:

@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
 from threading import Lock
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from core.errors import UserError
 from core.options import option, option_group
+from core.settings import EVERY, Pairs, Section, split_commas
 from llm.prices import Price
 
 Resolve = Callable[[str], str]
@@ -116,6 +120,74 @@ def _rate(option: str, text: str) -> int:
             f"{option} {text!r}: give a whole number per minute, at least 1"
         )
     return number
+
+
+def _in_limits(amount: Decimal) -> Decimal:
+    if amount and not _LEAST <= amount < _MOST:
+        raise ValueError("give dollars above 0, as 12.50")
+    return amount
+
+
+def _above_0(amount: Decimal) -> Decimal:
+    if not amount:
+        raise ValueError("give dollars above 0, as 12.50")
+    return amount
+
+
+def _named(values: Any) -> Any:  # noqa: ANN401 - of any source
+    if isinstance(values, dict) and EVERY in values:
+        raise ValueError("give MODEL=VALUE, as gpt-4o=50")
+    return values
+
+
+def _price(value: Any) -> Any:  # noqa: ANN401 - of any source
+    amounts = split_commas(value)
+    if not isinstance(amounts, (list, tuple)) or len(amounts) != 2:
+        raise ValueError("give MODEL=IN,OUT in dollars per million tokens")
+    return amounts
+
+
+UsdAmount = Annotated[Decimal, AfterValidator(_in_limits), Field(ge=0)]
+UsdLimit = Annotated[UsdAmount, AfterValidator(_above_0)]
+
+
+class BudgetSettings(Section):
+    """Limits of what a run spends, and what it costs."""
+
+    usd: UsdLimit | None = Field(
+        default=None, description="Spend at most this many dollars on the run."
+    )
+    usd_per_instance: UsdLimit | None = Field(
+        default=None, description="Spend at most this many dollars on an instance."
+    )
+    usd_per_model: Annotated[dict[str, UsdLimit], BeforeValidator(_named), Pairs] = (
+        Field(
+            default={},
+            description="Spend at most so many dollars on a model: MODEL=USD,MODEL=USD.",
+        )
+    )
+    calls: int | None = Field(
+        default=None, ge=1, description="Make at most this many calls in the run."
+    )
+    seconds_per_attempt: float | None = Field(
+        default=None,
+        ge=1,
+        description="Stop calling the model this many seconds after an attempt started.",
+    )
+    prices: Annotated[
+        dict[
+            str,
+            Annotated[tuple[UsdAmount, UsdAmount], BeforeValidator(_price)],
+        ],
+        BeforeValidator(_named),
+        Pairs,
+    ] = Field(
+        default={},
+        description="Count a model at IN,OUT dollars per million tokens; 0,0 is free; repeatable.",
+    )
+    allow_unpriced: bool = Field(
+        default=False, description="Run models without a known price."
+    )
 
 
 MONEY = "Money and time"

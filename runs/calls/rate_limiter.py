@@ -9,12 +9,71 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from random import random as random_share
+from typing import Annotated
 
+from pydantic import AfterValidator, Field, PlainSerializer
+
+from core.address import parse_address, recorded_address
+from core.errors import UserError
 from core.options import option, option_group
+from core.settings import GivenPath, Pairs, Section, WrongValueError
 from llm.gate import CallOutcome, Failed
 from runs.calls.budget import PerModel, parse_rates
 
 SCALE = "How much at once"
+
+
+PerMinute = Annotated[dict[str, Annotated[int, Field(ge=1, lt=10**15)]], Pairs]
+
+
+def _address(text: str) -> str:
+    try:
+        return parse_address("", text).given
+    except UserError as error:
+        raise WrongValueError(str(error).strip()) from None
+
+
+class Calls(Section):
+    """How models are called; seconds."""
+
+    api_base: (
+        Annotated[str, AfterValidator(_address), PlainSerializer(recorded_address)]
+        | None
+    ) = Field(
+        default=None,
+        description="Call the models at this server, which speaks the OpenAI protocol.",
+    )
+    replay: GivenPath | None = Field(
+        default=None,
+        description="Call no model: repeat the replies of this recorded run.",
+    )
+    timeout: float = Field(
+        default=300, ge=1, description="Wait at most this long for a reply."
+    )
+    retries: int = Field(
+        default=5, ge=0, description="Repeat a call this often after transient errors."
+    )
+    per_minute: PerMinute = Field(
+        default={},
+        description="Start at most this many calls in a minute: N, or MODEL=N,MODEL=N.",
+    )
+    tokens_per_minute: PerMinute = Field(
+        default={},
+        description="Use at most this many tokens in a minute, in the same form.",
+    )
+    give_up_after: float = Field(
+        default=1800,
+        ge=1,
+        description="End the run when no model has answered for this long.",
+    )
+    trace: bool = Field(
+        default=False,
+        description="Send attempts and calls as spans of OpenTelemetry to "
+        "OTEL_EXPORTER_OTLP_ENDPOINT (docs/tracing.md).",
+    )
+    trace_content: bool = Field(
+        default=False, description="Send prompts and replies with the spans too."
+    )
 
 
 @option_group

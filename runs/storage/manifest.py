@@ -149,7 +149,7 @@ def open_run(
     Args:
         description: of a new run; its ``deciding`` must not change.
         selected: keys of jobs, added to those of earlier starts.
-        given: options as they were chosen, for ``--continue``; None keeps those of before.
+        given: the settings that any source gave, for ``--continue``; empty keeps those of before.
     """
     recorded = store.read_run()
     differ = recorded_differences(store, description.deciding or {})
@@ -160,13 +160,13 @@ def open_run(
             recorded = recorded.but(starts=starts)
     elif differ:
         raise UserError(
-            f"run {store.run} was started with different options: {'; '.join(differ)}; go back to "
+            f"run {store.run} was started with different settings: {'; '.join(differ)}; go back to "
             "what it was started with or choose another --run"
         )
     every = sorted({*(recorded.selected or ()), *selected})
     recorded = recorded.but(selected=every)
     if given:
-        recorded = recorded.but(options=dict(given))
+        recorded = recorded.but(settings=dict(given))
     store.save_run(recorded)
 
 
@@ -212,36 +212,40 @@ def recorded_differences(store: RunStore, deciding: Mapping[str, Any]) -> list[s
     return differences(recorded.deciding, deciding)
 
 
-_OPTIONS = {
+_NAMES = {
     "candidates_sha256": "the runs that are given",
     "dataset_sha256": "--dataset (its rows)",
     "exercises_sha256": "--exercises (its files)",
     "harness": "version of the harness",
-    "matching": "--matching",
-    "model_settings_sha256": "--model-settings",
+    "model_settings_sha256": "models.file (what it says of these models)",
     "models": "--models",
     "problems_sha256": "--problems (its rows)",
     "prompts_sha256": "prompts",
     "replay_sha256": "--replay (its trajectories)",
     "temperatures": "--temperature",
-    "max_output_tokens": "--max-output-tokens",
 }
 _SHOWN = 60
 
 
 def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
-    """Return in words, by option, how the recorded and the present options of a run differ.
+    """Return in words, by setting, how the recorded and the present ones of a run differ.
 
-    Another version of the harness has other options, so of its run only the version is named.
+    Another version of the harness has other settings, so of its run only the version is named.
     """
     if not isinstance(recorded, dict):
         return ["run.json does not say how the run was started"]
     keys = [k for k in sorted({*recorded, *wanted}) if recorded.get(k) != wanted.get(k)]
     return [
-        f"{_OPTIONS.get(key, '--' + key.replace('_', '-'))} {_value(recorded.get(key))}, "
-        f"now {_value(wanted.get(key))}"
+        f"{_name(key)} was {_value(recorded.get(key))}, is {_value(wanted.get(key))}"
         for key in (["harness"] if "harness" in keys else keys)
     ]
+
+
+def _name(key: str) -> str:
+    """Return a setting as it is given: dotted, or as an option."""
+    if key in _NAMES or "." in key:
+        return _NAMES.get(key, key)
+    return "--" + key.replace("_", "-")
 
 
 def _value(value: object) -> str:

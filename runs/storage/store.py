@@ -259,10 +259,11 @@ class RunStore:
             )
         return run
 
-    def recorded_option(self, name: str) -> Any:  # noqa: ANN401 - as it was given
-        """Return an option that a run of any benchmark recorded; None where it is not known."""
-        with suppress(DamagedFileError, FileNotFoundError, AttributeError):
-            return read_object(self.run_file, _FIX_RUN).get("options", {}).get(name)
+    def recorded_setting(self, name: str) -> Any:  # noqa: ANN401 - as it was given
+        """Return a setting that a run recorded; None where it is not known."""
+        with suppress(DamagedFileError, FileNotFoundError):
+            run = Run.model_validate(read_object(self.run_file, _FIX_RUN))
+            return run.setting(name)
         return None
 
     def save_run(self, run: Run) -> None:

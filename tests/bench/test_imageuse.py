@@ -11,7 +11,6 @@ from bench.benchmark import InstanceBenchmark, by_layers, used_images
 from bench.instances.dataset import Dataset
 from bench.options import Options
 from environments.base import EnvironmentKind
-from environments.options import ImageOptions
 from runs.options import EngineKind, Scale
 from runs.storage.store import RunStore
 from tests.conftest import an_instance
@@ -53,7 +52,7 @@ def test_instances_of_one_version_come_after_each_other() -> None:
 def test_the_longest_comes_first_and_brings_its_neighbours(
     tmp_path: Path, limit: int | None, order: str
 ) -> None:
-    given = options(tmp_path, tmp_path, images=ImageOptions(image_disk=limit))
+    given = options(tmp_path, tmp_path, images=limit)
     use = benchmark(given)
     seconds = {job.key: 10.0 for job in jobs()} | {"c__d-6": 99.0, "c__d-4": 50.0}
     seconds |= {"a__b-2": 20.0} if limit else {}
@@ -65,8 +64,8 @@ def test_the_longest_comes_first_and_brings_its_neighbours(
 def test_images_without_a_known_runner_are_not_pulled(
     tmp_path: Path, engine: EngineKind, limit: int | None
 ) -> None:
-    images, scale = ImageOptions(image_disk=limit), Scale(engine=engine)
-    given = options(tmp_path, tmp_path, images=images, scale=scale)
+    scale = Scale(engine=engine)
+    given = options(tmp_path, tmp_path, images=limit, scale=scale)
     said: list[str] = []
     instances = [job.instance for job in jobs()]
     assert used_images(instances) == []

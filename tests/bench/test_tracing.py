@@ -57,16 +57,16 @@ def words(tmp_path: Path, provider: Provider) -> list[str]:
         "r",
         "--out",
         str(tmp_path),
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
         "--api-base",
         provider.url,
         "--models",
         "gpt-4o@diff,gpt-4o-mini@diff",
         "--tries",
         "1",
-        "--call-retries",
-        "0",
+        "--set",
+        "calls.retries=0",
     ]
 
 
@@ -88,7 +88,14 @@ def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
     answers = {"gpt-4o": Answer("nothing"), "gpt-4o-mini": Answer(EDIT)}
     monkeypatch.setattr(provider, "answer", lambda request: answers[request["model"]])
     collector.delay = 1.0  # longer than the process takes to end
-    done = run("--trace", "--all-attempts", "--temperature", "0.5")
+    done = run(
+        "--set",
+        "calls.trace=true",
+        "--set",
+        "choice.stop=all",
+        "--set",
+        "models.temperatures=0.5",
+    )
     assert done.returncode == 0 and "note: --trace" not in done.stdout, done.stdout
     first, second = collector.attempts
     assert first.trace_id != second.trace_id and not first.parent_span_id
@@ -143,8 +150,8 @@ def test_text_is_sent_only_where_it_is_asked_for_and_keys_never(
 ) -> None:
     assert ISSUE in statement()
     provider.will_answer("textkit/slug.py", f"The key is {KEY}.\n{EDIT}")
-    more = ["--trace-content"] if content else []
-    done = run("--trace", *more, "--models", "gpt-4o@diff")
+    more = ["--set", "calls.trace_content=true"] if content else []
+    done = run("--set", "calls.trace=true", *more, "--models", "gpt-4o@diff")
     assert done.returncode == 0, done.stdout
     assert len(collector.calls) == 2
     # As they stand in JSON, which may escape quotes and ends of lines.
@@ -165,8 +172,8 @@ def test_a_call_that_fails_is_a_span_without_what_the_provider_said(
     collector: Collector, provider: Provider, run: Run, content: bool
 ) -> None:
     provider.will_answer(Answer(status=500, error={"message": f"{QUOTED} {KEY}"}))
-    more = ["--trace-content"] if content else []
-    done = run("--trace", *more, "--models", "gpt-4o@diff")
+    more = ["--set", "calls.trace_content=true"] if content else []
+    done = run("--set", "calls.trace=true", *more, "--models", "gpt-4o@diff")
     assert done.returncode == 1, done.stdout
     (call,), (attempt,) = failed_of(collector), collector.attempts
     assert (call.parent_span_id, call.trace_id) == (attempt.span_id, attempt.trace_id)
@@ -186,7 +193,7 @@ def test_ctrl_c_ends_the_spans_and_sends_them(
     collector: Collector, provider: Provider, preloaded: Preloaded, words: list[str]
 ) -> None:
     provider.will_answer("textkit/slug.py", Answer(EDIT, hang=2))
-    process = preloaded.start(*words, "--trace")
+    process = preloaded.start(*words, "--set", "calls.trace=true")
     wait_until(lambda: len(provider.requests) >= 2)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=300)
@@ -219,7 +226,7 @@ def test_a_collector_that_is_not_there_takes_seconds_at_most(
         )
         if not silent:
             server.close()
-        done = run("--trace")
+        done = run("--set", "calls.trace=true")
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("note: --trace: not all spans were sent in time") == 1
     assert "Traceback" not in done.stdout
@@ -238,7 +245,7 @@ def test_the_standard_variables_give_path_and_headers(
         "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic cGs6c2s=,x-version=4"
     )
     monkeypatch.setenv("OTEL_SERVICE_NAME", "our-team")
-    done = run("--trace", "--models", "gpt-4o@diff")
+    done = run("--set", "calls.trace=true", "--models", "gpt-4o@diff")
     assert done.returncode == 0, done.stdout
     (attempt,) = collector.attempts
     assert {span.parent_span_id for span in collector.calls} == {attempt.span_id}
@@ -265,13 +272,16 @@ def test_spans_of_ray_workers_arrive_before_their_processes_end(
         sys.executable,
         str(TOP / "harness.py"),
         *words,
-        "--engine",
-        "ray",
-        "--jobs",
-        "1",
+        "--set",
+        "scale.ray=own",
+        "--set",
+        "scale.jobs=1",
     ]
     done = subprocess.run(
-        [*command, "--trace"], capture_output=True, text=True, check=False
+        [*command, "--set", "calls.trace=true"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert [values(one)["retry_harness.outcome"] for one in collector.attempts] == [
@@ -301,7 +311,7 @@ def test_what_cannot_be_traced_is_one_line_before_any_call(
     message: str,
 ) -> None:
     monkeypatch.setenv(name, value)
-    done = run("--trace")
+    done = run("--set", "calls.trace=true")
     assert done.returncode == 2
     assert done.stdout.startswith(f"error: --trace: {message}")
     assert len(done.stdout.splitlines()) == 1

@@ -13,7 +13,8 @@ import typer
 from bench.cli.cli import About, run_cli
 from core.errors import UserError
 from core.options import built, command, option, option_group
-from environments.options import EnvironmentOptions
+from environments.base import EnvironmentKind
+from environments.options import EnvironmentChoice
 from runs.options import Scale, Spending, Start
 
 
@@ -39,7 +40,7 @@ def test_another_benchmark_composes_the_groups_of_the_rooms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     got: dict[str, Any] = {}
-    groups = (Exercise, Scale, Spending, EnvironmentOptions, Start, About)
+    groups = (Exercise, Scale, Spending, EnvironmentChoice, Start, About)
 
     @command(*groups, panels=("Exercises",))
     def main(context: typer.Context, values: dict[str, Any]) -> None:
@@ -55,12 +56,12 @@ def test_another_benchmark_composes_the_groups_of_the_rooms(
     file = tmp_path / "c.yaml"
     file.write_text("words: a b\nworkers: 7\nbudget-usd: 3\n")
     assert (
-        run("--config", str(file), "--workers", "8", "--test-timeout", "5", "-c", "3")
+        run("--config", str(file), "--workers", "8", "--environment", "none", "-c", "3")
         == 0
     )
     assert got["Exercise"] == Exercise("python", Inner(("a", "b"), 3))
     assert (got["Scale"].workers, str(got["Spending"].limits.usd)) == (8, "3")
-    assert got["EnvironmentOptions"].test_timeout == 5
+    assert got["EnvironmentChoice"].environment is EnvironmentKind.NONE
     assert run("--count", "0") == 2
     assert run("--help") == 0
     said = capsys.readouterr().out

@@ -15,7 +15,6 @@ import pytest
 
 from bench.instances.dataset import load_dataset
 from bench.options import Options
-from bench.selection import Selection
 from demo.__main__ import _run
 from demo.setup import REPOSITORIES, build_mirrors
 from environments.local.environment import NO_SANDBOX, LocalEnvironment
@@ -153,9 +152,7 @@ def test_the_instances_name_the_commits_that_the_folders_give(tmp_path: Path) ->
 
 
 def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> None:
-    options = pickle.dumps(
-        Options(dataset="demo", selection=Selection(), out=tmp_path, cache=tmp_path)
-    )
+    options = pickle.dumps(Options(dataset="demo", out=tmp_path, cache=tmp_path))
     code = (
         "import pickle, sys; from bench.benchmark import make_mirrors; "
         "print(make_mirrors(pickle.loads(sys.stdin.buffer.read())).get('demo/bank', 'HEAD'))"

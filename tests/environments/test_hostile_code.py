@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from agent.workspace import Workspace
-from bench.config import TestChoice
 from bench.instances.instance import Instance
+from bench.regression.settings import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout
 from core.errors import InfrastructureError

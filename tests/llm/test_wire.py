@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bench.config import RunConfig
 from core.errors import InfrastructureError, UserError
 from llm.chat import REPLY, Message, Reply, RequestRefusedError
 from llm.client import LiteLLMModel
@@ -19,7 +20,7 @@ from llm.options import ModelChoice
 from llm.provider_errors import RetryPolicy, retry_after
 from llm.settings import ModelSettings
 from runs.checks import check_models
-from runs.options import RunOptions, Spending
+from runs.options import Spending
 from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider
 
@@ -135,7 +136,7 @@ def test_what_cannot_send_is_named_before_the_run(
 ) -> None:
     with pytest.raises(UserError, match=words) as error:
         check_models(
-            RunOptions(models=(ModelChoice.parse(name),)), Spending(allow_unpriced=True)
+            RunConfig(models=(ModelChoice.parse(name),)), Spending(allow_unpriced=True)
         )
     assert "\n" not in str(error.value) and name in str(error.value)
     assert provider.requests == []

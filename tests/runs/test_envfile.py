@@ -126,7 +126,12 @@ def test_a_file_in_the_current_folder_is_named_and_not_read(
     del env["OPENAI_API_KEY"]
     words = ("--models", "gpt-4o@diff", "--dataset", "demo", "--environment", "none")
     words += ("--instances", "demo__textkit-1", "--tries", "1", "--budget-usd", "1")
-    words += ("--cache", str(tmp_path / "cache"), "--out", str(tmp_path))
+    words += (
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
+        "--out",
+        str(tmp_path),
+    )
     done = preloaded.run(*words, env=env, cwd=tmp_path)
     assert done.returncode == 2 and not provider.requests, done.stdout
     (line,) = done.stdout.splitlines()

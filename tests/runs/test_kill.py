@@ -71,20 +71,20 @@ class Trial:
             "demo",
             "--models",
             ",".join(f"{m}@diff" for m in MODELS),
-            "--temperature",
-            temperatures,
+            "--set",
+            f"models.temperatures={temperatures}",
             "--api-base",
             self.provider.url,
             "--run",
             "r",
             "--workers",
             str(WORKERS),
-            "--jobs",
-            "2",
+            "--set",
+            "scale.jobs=2",
             "--out",
             str(out),
-            "--cache",
-            str(self.cache_of(out)),
+            "--set",
+            f"folders.cache={self.cache_of(out)}",
             *self.options,
         ]
 
@@ -183,7 +183,11 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_undisturbed(
 @pytest.mark.parametrize(
     ("options", "kills", "warm"),
     [
-        (("--environment", "none", "--tries", "3", "--all-attempts"), 160, False),
+        (
+            ("--environment", "none", "--tries", "3", "--set", "choice.stop=all"),
+            160,
+            False,
+        ),
         (("--environment", "local", "--tries", "3"), 60, True),
         pytest.param(
             ("--environment", "docker", "--tries", "3"),

@@ -107,7 +107,7 @@ def test_a_full_disk_of_the_cache_ends_in_infra_error_and_goes_on_when_there_is_
     trial.provider.requests.clear()
     left = Left(tmp_path / "out")
     with small_disk(tmp_path / "small", f"{kilobytes}k") as disk:
-        words = [*trial.words(left.out), "--cache", str(disk)]
+        words = [*trial.words(left.out), "--set", f"folders.cache={disk}"]
         ended = trial.harness.run(words)
         assert ended.code == 1, ended.said
         assert "Traceback" not in ended.said

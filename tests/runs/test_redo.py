@@ -163,7 +163,7 @@ def test_a_word_that_is_no_status_is_refused(tmp_path: Path, cache: Path) -> Non
 
 def test_another_configuration_puts_nothing_aside(tmp_path: Path, cache: Path) -> None:
     run_command(config(), options(tmp_path, cache, *IDS), lambda _: None)
-    with pytest.raises(UserError, match="different options"):
+    with pytest.raises(UserError, match="different settings"):
         run_command(
             config(tries=2), options(tmp_path, cache, *IDS, redo=IDS[0]), lambda _: None
         )

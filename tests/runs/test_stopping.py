@@ -59,8 +59,8 @@ def start(tmp_path: Path, provider: Provider, preloaded: Preloaded) -> Start:
         "r",
         "--out",
         str(tmp_path),
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
         "--tries",
         "1",
     ]
@@ -91,8 +91,19 @@ def slow(tmp_path: Path, cache: Path) -> list[str]:
     row = next(r for r in rows if r["instance_id"] == ID)
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({**row, "base_commit": commit}, default=str))
-    words = ["--repos", str(mirrors), "--environment", "local", "--dataset", str(path)]
-    return [*words, "--cache", str(cache)]  # virtual environments take seconds
+    words = [
+        "--set",
+        f"folders.repos={mirrors}",
+        "--environment",
+        "local",
+        "--dataset",
+        str(path),
+    ]
+    return [
+        *words,
+        "--set",
+        f"folders.cache={cache}",
+    ]  # virtual environments take seconds
 
 
 def sleeping() -> list[str]:

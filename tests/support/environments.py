@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.config import TestChoice
+from bench.regression.settings import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
 from core.processes import CommandResult, run_limited
 from core.worktree import Changes

@@ -13,14 +13,12 @@ from typing import Any
 import yaml
 
 from bench.cli.commands import run_command
-from bench.config import ModelChoice, RunConfig
 from bench.instances.dataset import Dataset, load_dataset
 from bench.instances.instance import split_row
-from bench.options import Options
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.redaction import Redactor
-from demo.setup import DEMO_DATASET, build_mirrors
+from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
 from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_command
@@ -38,6 +36,7 @@ from reports.submission.package import PackageFolder
 from reports.submission.validation import validate
 from runs.storage.store import RunStore
 from tests.support import read_json
+from tests.support.runs import config, options
 
 META: dict[str, Any] = {
     "name": "Retry harness",
@@ -69,23 +68,9 @@ def demo() -> Dataset:
 
 def replay_demo(out: Path, cache: Path) -> Path:
     """Replay the demo without running tests and return the run's folder."""
-    config = RunConfig(
-        models=tuple(
-            ModelChoice.parse(m, replay=True) for m in ("scripted-a", "scripted-b")
-        ),
-        environment=EnvironmentKind.NONE,
-        replay=DEMO_DATASET / "replies",
-        all_attempts=True,
-        run="r",
-    )
-    options = Options(
-        dataset="demo",
-        split="test",
-        out=out,
-        cache=cache,
-        repos=build_mirrors(cache / "demo-mirrors"),
-    )
-    assert run_command(config, options, lambda _: None) == 0
+    chosen = config(environment=EnvironmentKind.NONE, all_attempts=True)
+    run = options(out, cache, repos=build_mirrors(cache / "demo-mirrors"))
+    assert run_command(chosen, run, lambda _: None) == 0
     return out / "predictions" / "r"
 
 

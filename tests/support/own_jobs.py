@@ -18,7 +18,7 @@ from llm.chat import Message
 from llm.client import LiteLLMModel
 from runs.benchmark import Benchmark
 from runs.jobs import End, Finished, JobContext, WorkerAccess
-from runs.options import EngineKind, RunBasics, RunSettings, Scale
+from runs.options import EngineKind, RunBasics, RunResources, Scale
 from runs.progress.state import DONE
 from runs.records import Attempt
 from runs.session import start_run
@@ -129,7 +129,7 @@ class Questions(Benchmark[str]):
 def main(out: str, url: str, engine: str, count: str) -> None:
     """Work on questions; the exit code is 3 where a benchmark was loaded, else the run's."""
     scale = Scale(workers=4, jobs=1, engine=EngineKind(engine))
-    options = RunSettings(
+    options = RunResources(
         out=Path(out), cache=Path(out, "cache"), scale=scale, as_json=True
     )
     questions = {one.key: one for one in (Question(n, url) for n in range(int(count)))}

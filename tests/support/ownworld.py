@@ -137,7 +137,7 @@ class World:
             if live
             else ("--replay", str(self.folder / "replies"), "--models", "a,b")
         )
-        places = ("--cache", str(self.cache), "--out", str(self.folder))
+        places = ("--set", f"folders.cache={self.cache}", "--out", str(self.folder))
         return self.preloaded.start(
             "--repo",
             str(repo),

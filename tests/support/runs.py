@@ -6,16 +6,16 @@ import json
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from bench.config import ModelChoice, RunConfig
+from bench.config import ModelChoice, RunConfig, RunSettings
 from bench.options import Options
-from bench.selection import Selection
-from core.options import built
+from bench.selection import Instances
+from core.settings import GivenValue, checked, merged
 from core.shutdown import Shutdown
 from demo.setup import DEMO_DATASET
 from llm.client import LiteLLMModel
@@ -32,6 +32,7 @@ from runs.calls.journal import JOURNAL
 from runs.calls.ledger import LEDGER, Ledger
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
 from runs.options import Scale, Spending
+from runs.settings import make_spending
 from runs.storage.jsonlines import set_aside
 from tests.support import TOP
 from tests.support.provider import Provider
@@ -44,29 +45,81 @@ EDIT = (
 )
 
 
+# As tests name settings of a run, which are its fields otherwise.
+SETTINGS = {
+    "agent": "agent.name",
+    "agent_allow_web": "agent.allow_web",
+    "agent_api": "agent.api",
+    "agent_env": "agent.env",
+    "agent_sandbox": "agent.sandbox",
+    "agent_sandbox_read": "agent.sandbox_read",
+    "agent_timeout": "agent.timeout",
+    "baseline_timeout": "tests.baseline_timeout",
+    "feedback": "agent.feedback",
+    "full_suite": "tests.full_suite",
+    "history": "choice.history",
+    "ids": "instances.ids",
+    "images": "images.disk",
+    "map_tokens": "builtin.map_tokens",
+    "matching": "builtin.matching",
+    "max_calls_per_attempt": "agent.max_calls",
+    "max_reflections": "builtin.reflections",
+    "on_failed_edit": "builtin.on_failed_edit",
+    "only_valid": "instances.only_valid",
+    "prior": "instances.prior",
+    "require_tests": "tests.required",
+    "rounds": "choice.rounds",
+    "scripts": "choice.scripts",
+    "select": "choice.select",
+    "split": "instances.split",
+    "stop": "choice.stop",
+    "temperatures": "models.temperatures",
+    "test_timeout": "tests.timeout",
+    "tests": "tests.which",
+    "trace": "calls.trace",
+    "trace_content": "calls.trace_content",
+    "tries": "models.tries",
+}
+C = TypeVar("C", RunConfig, Options)
+
+
+def but(value: C, **changes: Any) -> C:
+    """Return a configuration or options with other fields and settings."""
+    if "all_attempts" in changes:
+        changes["stop"] = "all" if changes.pop("all_attempts") else "plausible"
+    fields = {name: item for name, item in changes.items() if name not in SETTINGS}
+    dumped = value.settings.model_dump()
+    for name, item in changes.items():
+        if name in SETTINGS:
+            section, _, setting = SETTINGS[name].partition(".")
+            dumped[section][setting] = item
+    layer = {}
+    for section, items in dumped.items():
+        for name, item in items.items():
+            layer[f"{section}.{name}"] = GivenValue(f"{section}.{name}", item)
+    changed = checked(RunSettings, layer)
+    return replace(value, settings=changed, **fields)
+
+
 def config(**changes: Any) -> RunConfig:
-    values: dict[str, Any] = {
-        "models": tuple(
-            ModelChoice.parse(n, replay=True) for n in ("scripted-a", "scripted-b")
-        ),
-        "replay": DEMO_DATASET / "replies",
-        "run": "r",
-    }
-    return RunConfig(**{**values, **changes})
+    models = tuple(
+        ModelChoice.parse(name, replay=True) for name in ("scripted-a", "scripted-b")
+    )
+    made = RunConfig(models=models, replay=DEMO_DATASET / "replies", run="r")
+    return but(made, **changes)
 
 
 def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:
-    values: dict[str, Any] = {
-        "dataset": "demo",
-        "split": "test",
-        "selection": Selection(ids),
-        "out": out,
-        "cache": cache,
-        "retries": RetryPolicy(2, 0.01, 0.05),
-        "money": Spending(allow_unpriced=True),
-        "scale": Scale(workers=1, jobs=2),
-    }
-    return Options(**{**values, **changes})
+    made = Options(
+        dataset="demo",
+        settings=RunSettings(instances=Instances(dataset="demo", ids=ids)),
+        out=out,
+        cache=cache,
+        retries=RetryPolicy(2, 0.01, 0.05),
+        money=Spending(allow_unpriced=True),
+        scale=Scale(workers=1, jobs=2),
+    )
+    return but(made, **changes)
 
 
 def live(provider: Provider, **changes: Any) -> RunConfig:
@@ -82,16 +135,10 @@ def live(provider: Provider, **changes: Any) -> RunConfig:
 
 
 def read_money(models: Sequence[ModelChoice], **given: Any) -> Spending:
-    """Return what may be spent; the keys are the fields' names, the values are as typed."""
-    names = {
-        "usd": "budget_usd",
-        "usd_per_instance": "budget_usd_per_instance",
-        "usd_per_model": "budget_usd_per_model",
-        "calls": "max_calls",
-        "prices": "price",
-    }
-    values = {names[name]: value for name, value in given.items()}
-    return built(Spending, values, names_of(models))
+    """Return what may be spent; the keys are the settings' names, the values are as typed."""
+    layer = {f"budget.{name}": GivenValue(name, value) for name, value in given.items()}
+    budget = checked(RunSettings, merged(RunSettings, [layer])).budget
+    return make_spending(budget, names_of(models))
 
 
 def heed_interrupts() -> None:

@@ -61,7 +61,7 @@ class ScriptWriters:
             -model,
             config.models[model],
             # Equal requests to one model are to have different replies.
-            config.temperatures[-1],
+            config.settings.models.temperatures[-1],
             self.context.gate(-model),
         )
         record = Attempt(

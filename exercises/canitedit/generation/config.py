@@ -16,13 +16,13 @@ from environments.base import EnvironmentKind
 from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, ProblemSource
 from exercises.canitedit.prompts import Prompt, edit_request
 from exercises.options import listed
-from llm.options import LIMITS, MODELS, ModelChoice
+from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
 from llm.settings import load_settings
 from runs.keys import is_safe_name
 from runs.options import (
     RunActions,
     RunBasics,
-    RunSettings,
+    RunResources,
     model_slug,
     models_given,
 )
@@ -111,7 +111,7 @@ class GenerationConfig(RunBasics):
 
 
 @option_group
-class GenerationOptions(RunActions, RunSettings, ProblemSource):
+class GenerationOptions(RunActions, RunResources, ProblemSource):
     """The options of ``generate`` that decide no result."""
 
 
@@ -133,9 +133,10 @@ def checked_config(config: GenerationConfig) -> GenerationConfig:
 def chosen_models(values: Mapping[str, Any]) -> tuple[ModelChoice, ...]:
     book = load_settings(values["model_settings"], format_names())
     any_name = bool(values["api_base"])
-    found = models_given(values["models"], book, any_name=any_name, replay=False)
-    for text, model in zip((values["models"] or "").split(","), found, strict=False):
-        if text and text.strip() != model.given:
+    names = (values["models"] or DEFAULT_MODELS).split(",")
+    found = models_given(names, book, any_name=any_name, replay=False)
+    for text, model in zip(names, found, strict=True):
+        if text.strip() != model.given:
             raise UserError(
                 f"--models {text.strip()}: completions have no edit format; leave it out"
             )

@@ -100,14 +100,14 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     any_name = bool(values["api_base"])
 
     def one(name: str) -> ModelChoice:
-        return models_given(name, book, any_name=any_name, replay=replay)[0]
+        return models_given([name], book, any_name=any_name, replay=replay)[0]
 
     models = tuple(model_or_pair(text.strip(), one) for text in typed)
     values["environment"] = values["environment"] or default_environment()
     config = built(ExercismConfig, {**values, "models": models})
     config = replace(config, models=in_formats(models, typed, config.formats))
     options = built(
-        ExercismOptions, values | {"settings": book}, names_of(config.called_models)
+        ExercismOptions, values | {"book": book}, names_of(config.called_models)
     )
     raise typer.Exit(run_command(config, options, print))
 
@@ -351,7 +351,7 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
         if self.config.replay is not None:
             folder = replay_folder(self.config.replay)
             recorded_of(folder, keys)
-            recordings = ReplayedModels(folder, self.options.settings.aliases)
+            recordings = ReplayedModels(folder, self.options.book.aliases)
         pairs = [
             (exercise, column) for column in columns for exercise in self.exercises
         ]

@@ -22,7 +22,7 @@ from exercises.exercism.testing.tester import TestSettings
 from exercises.options import listed
 from llm.options import MODELS, ModelChoice
 from reports.cli.options import timeout_option
-from runs.options import RunBasics, RunSettings, model_slug
+from runs.options import RunBasics, RunResources, model_slug
 
 _CURRENT = "current"
 ARCHITECT = "architect"
@@ -155,7 +155,7 @@ class ExercismConfig(RunBasics):
 
 
 @option_group
-class ExercismOptions(RunSettings):
+class ExercismOptions(RunResources):
     """The options that decide no result, and the choice of exercises."""
 
     selection: ExerciseSelection = field(default_factory=ExerciseSelection)

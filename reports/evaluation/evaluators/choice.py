@@ -98,7 +98,7 @@ def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:
     from reports.evaluation.evaluators.docker import ImagePreparation
 
     images = partial(
-        make_image_store, cache=options.cache, options=options.images, say=say
+        make_image_store, cache=options.cache, images=options.images.images, say=say
     )
     bundled = BUNDLED.get(dataset)
     build = bundled.build_images if bundled else lambda _: None

@@ -20,7 +20,6 @@ from agent.gateway import gateway as gateway_module
 from bench.cli.commands import run_command
 from bench.config import RunConfig, validated
 from core.errors import UserError
-from environments.base import AgentSandbox
 from llm.gate import OpenGate
 from reports.cli.options import ExportLayout
 from reports.foreign.export import export_command
@@ -327,16 +326,16 @@ def test_an_interrupt_ends_a_run_whose_agent_is_silent(
         "r",
         "--out",
         str(tmp_path),
-        "--cache",
-        str(cache),
+        "--set",
+        f"folders.cache={cache}",
         "--environment",
         "none",
         "--agent",
         f"command:{agent}",
-        "--agent-api",
-        "anthropic",
-        "--agent-sandbox",
-        "model",
+        "--set",
+        "agent.api=anthropic",
+        "--set",
+        "agent.sandbox=closed",
     ]
     process = preloaded.start(*words)
     wait_until(lambda: command_lines(name))
@@ -407,7 +406,7 @@ def test_a_forwarder_without_a_sandbox_is_a_port_of_the_loopback_address(
 ) -> None:
     open_ones: dict[str, Any] = {"agent_sandbox": None, "agent_sandbox_read": ()}
     shown = (AGENT, Path(sys.base_prefix))
-    shut = {"agent_sandbox": AgentSandbox.NETWORK, "agent_sandbox_read": shown}
+    shut = {"agent_sandbox": "open", "agent_sandbox_read": shown}
     for run, changes in (("r", open_ones), ("shut", shut)):
         with served(monkeypatch) as stub:
             solve(agent_of("gemini", "stream", run=run, **changes), tmp_path, cache)

@@ -226,5 +226,7 @@ def test_models_and_their_agents_are_chosen_together() -> None:
         chosen("gpt-5.1-codex@codex", agent="goose")
     with pytest.raises(UserError, match="gets no keys of providers"):
         chosen("gpt-4o", agent="goose", agent_env=("ANTHROPIC_API_KEY",))
-    with pytest.raises(UserError, match="hides the gateway"):
-        chosen("gpt-4o", agent="goose", agent_sandbox=AgentSandbox.OFFLINE)
+    closed = chosen("gpt-4o", agent="goose", agent_sandbox="closed")
+    assert closed.agent_sandbox is AgentSandbox.MODEL
+    opened = chosen("gpt-4o", agent="goose", agent_sandbox="open")
+    assert opened.agent_sandbox is AgentSandbox.NETWORK

@@ -17,7 +17,6 @@ import pytest
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
 from core.errors import UserError
-from environments.base import AgentSandbox
 from environments.local.bubblewrap import bubblewrap_works
 from llm.provider_errors import RetryPolicy
 from reports.cli.options import ExportLayout
@@ -87,7 +86,7 @@ def agent_of(dialect: str, *words: str, **changes: Any) -> RunConfig:
         "tries": 1,
         "agent_timeout": 60,
         "agent_api": (APIS[dialect],),
-        "agent_sandbox": AgentSandbox.MODEL,
+        "agent_sandbox": "closed",
         "agent_sandbox_read": (AGENT,),
         **changes,
     }

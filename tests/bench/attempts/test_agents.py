@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from runs.options import Spending
 from runs.patches import patch_paths
 from runs.storage.store import RunStore
 from tests.support.provider import Provider
-from tests.support.runs import config, options, read
+from tests.support.runs import but, config, options, read
 
 ID = "demo__textkit-1"
 FIX = (
@@ -206,8 +205,8 @@ def test_what_a_run_records_holds_no_secret(
     monkeypatch.setenv("MY_API_KEY", "ZQSECRET")
     solve(outside(FIX, agent_env=("MY_API_KEY",)), tmp_path, cache)
     described = read(tmp_path, "run")
-    assert described["deciding"]["agent_env"] == ["MY_API_KEY"]
-    assert described["deciding"]["agent"].startswith("command:")
+    assert described["deciding"]["agent.env"] == ["MY_API_KEY"]
+    assert described["deciding"]["agent.name"].startswith("command:")
     written = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert not [p for p in written if b"ZQSECRET" in p.read_bytes()]
 
@@ -217,9 +216,9 @@ def test_wrong_combinations_are_refused(
 ) -> None:
     with pytest.raises(UserError, match="--replay serves models' replies"):
         validated(outside("", replay=tmp_path))
-    with pytest.raises(UserError, match="--agent-env is for"):
-        validated(config(agent_env=("HOME",)))
-    with pytest.raises(UserError, match="--agent-timeout 0"):
+    unused = validated(config(agent_env=("HOME",)))
+    assert unused.deciding() == validated(config()).deciding()
+    with pytest.raises(UserError, match=r"agent\.timeout 0: must be at least 1"):
         validated(outside("", agent_timeout=0))
     absent = outside("", agent="command:no-such-command-at-all")
     with pytest.raises(UserError, match="no command 'no-such-command-at-all'"):
@@ -248,7 +247,7 @@ def test_a_dry_run_asks_for_no_keys(tmp_path: Path, cache: Path) -> None:
     assert "a key for" not in text
     assert "calls: those of the outside agent, 60 s for an attempt" in text
     assert "missing: " not in text
-    absent = replace(chosen, agent="command:no-such-command-at-all")
+    absent = but(chosen, agent="command:no-such-command-at-all")
     assert (
         run_command(absent, options(tmp_path, cache, ID, dry_run=True), said.append)
         == 0
@@ -297,7 +296,7 @@ def test_what_commands_report_is_charged_and_ends_a_budget(
     )
     money = Spending(BudgetLimits(usd=Decimal(3)), allow_unpriced=True)
     run = options(tmp_path, cache, ID, money=money)
-    assert run_command(replace(chosen, tries=3), run, lambda _: None) == 1
+    assert run_command(but(chosen, tries=3), run, lambda _: None) == 1
     found = read(tmp_path, ID)
     assert found["status"] == "budget"
     assert [r["status"] for r in found["all_results"]] == [

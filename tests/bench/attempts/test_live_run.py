@@ -196,7 +196,7 @@ def test_settings_of_models_decide_results_and_are_recorded(
         "reminder": "system",
     }
     other = ModelChoice.parse("my-own@diff", any_name=True)
-    with pytest.raises(UserError, match="--model-settings"):
+    with pytest.raises(UserError, match=r"models\.file"):
         run_command(live(provider, models=(other,)), run, lambda _: None)
 
 

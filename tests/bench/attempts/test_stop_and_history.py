@@ -23,7 +23,7 @@ from tests.support.runs import EDIT, config, live, options, read
 
 
 def test_a_black_box_has_no_model_to_ask() -> None:
-    with pytest.raises(UserError, match="--select evidence asks the models"):
+    with pytest.raises(UserError, match=r"choice\.select=evidence asks the models"):
         validated(by_evidence(replay=None, agent="command:true"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig, validated
 from tests.support.provider import Provider
-from tests.support.runs import EDIT, config, live, options, read
+from tests.support.runs import EDIT, but, config, live, options, read
 
 ID = "demo__textkit-1"
 
@@ -19,7 +18,7 @@ ID = "demo__textkit-1"
 def test_the_default_differs_from_try_to_try() -> None:
     def sent(tries: int, **changes: Any) -> list[float]:
         made = validated(config(tries=tries, **changes))
-        return [made.temperature(try_) for try_ in range(1, tries + 1)]
+        return [made.settings.models.temperature(try_) for try_ in range(1, tries + 1)]
 
     assert sent(1) == [0.0]
     assert sent(2) == [0.0, 0.4]
@@ -56,7 +55,7 @@ def test_what_is_sent_is_recorded_and_replayed(
     hashes = {attempt["calls"][0]["request_sha256"] for attempt in made}
     assert len(hashes) == 1, "the temperature is no part of a request's hash"
     # A replay at other temperatures records those of the recording.
-    replay = replace(chosen, replay=tmp_path / "one/predictions/r", temperatures=(1.5,))
+    replay = but(chosen, replay=tmp_path / "one/predictions/r", temperatures=(1.5,))
     run_command(replay, options(tmp_path / "two", cache, ID), lambda _: None)
     assert [
         attempt["temperature"] for attempt in attempts(tmp_path / "two")
@@ -69,7 +68,7 @@ def test_more_tries_are_a_difference_by_themselves(
     provider.will_answer("textkit/slug.py", EDIT)
     chosen = live(provider, tries=2)
     run_command(chosen, options(tmp_path, cache, ID), lambda _: None)
-    with pytest.raises(Exception, match="different options: --tries 2, now 3; go back"):
-        run_command(
-            replace(chosen, tries=3), options(tmp_path, cache, ID), lambda _: None
-        )
+    with pytest.raises(
+        Exception, match=r"different settings: models\.tries was 2, is 3; go back"
+    ):
+        run_command(but(chosen, tries=3), options(tmp_path, cache, ID), lambda _: None)

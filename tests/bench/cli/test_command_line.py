@@ -33,9 +33,12 @@ from tests.support.runs import EDIT, heed_interrupts
         ),
         (["--dataset", "demo", "--models", "gpt-4o"], "OPENAI_API_KEY"),
         (["--dataset", "demo", "--replay", "/nowhere"], "--replay /nowhere"),
-        (["--dataset", "demo", "--temperature", "warm"], "--temperature 'warm'"),
         (
-            ["--model-settings", "/nowhere.yaml"],
+            ["--dataset", "demo", "--set", "models.temperatures=warm"],
+            "models.temperatures warm: must be a valid number",
+        ),
+        (
+            ["--set", "models.file=/nowhere.yaml"],
             "--model-settings /nowhere.yaml: cannot be read",
         ),
     ],
@@ -70,7 +73,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
 def test_help_is_exit_code_0_and_groups_the_options() -> None:
     result = run_script("--help")
     assert result.returncode == 0
-    assert "Environment and tests" in result.stdout
+    assert "Instances and tests:" in result.stdout
 
 
 def test_models_are_listed_with_settings_and_aliases(tmp_path: Path) -> None:
@@ -107,8 +110,8 @@ def words_of(provider: Provider, out: Path, cache: Path) -> list[str]:
         "r",
         "--out",
         str(out),
-        "--cache",
-        str(cache),
+        "--set",
+        f"folders.cache={cache}",
         "--workers",
         "1",
         "--tries",

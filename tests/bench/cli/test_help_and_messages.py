@@ -49,7 +49,7 @@ def test_short_options(tmp_path: Path, here: Run) -> None:
         "--instances",
         ID,
     ]
-    done = here(*words, "--cache", str(tmp_path / "c"))
+    done = here(*words, "--set", "folders.cache=" + str(tmp_path / "c"))
     assert (tmp_path / "predictions/short/run.json").exists(), done.stderr
 
 
@@ -63,7 +63,7 @@ def test_help_at_80_columns_has_every_name_whole(
     assert not re.search(r"-\w*…", said)
     names = [
         "--budget-usd-per-instance",
-        "--max-seconds-per-attempt",
+        "--test-cmd",
         "--config",
         "--continue",
     ]
@@ -102,8 +102,8 @@ def test_a_dry_run_estimates_the_cost(tmp_path: Path, here: Run) -> None:
         "none",
         "--out",
         str(tmp_path),
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
         "--dry-run",
     ]
     key = "sk-of-a-test-1234"
@@ -151,8 +151,8 @@ def test_an_agent_is_tried_once(tmp_path: Path, preloaded: Preloaded) -> None:
         agent,
         "--models",
         "some-model",
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
     ]
     done = preloaded.run(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
@@ -163,8 +163,8 @@ def test_an_agent_is_tried_once(tmp_path: Path, preloaded: Preloaded) -> None:
         "command:python3 -c 'raise SystemExit(3)'",
         "--models",
         "m",
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
         cwd=tmp_path,
     )
     assert broken.returncode == 1
@@ -178,8 +178,8 @@ def test_an_agent_is_tried_once(tmp_path: Path, preloaded: Preloaded) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--tries", "x"], "Invalid value for '--tries'"),
-        (["--workers", "0"], "'--workers'"),
+        (["--tries", "x"], "--tries x: must be a valid integer"),
+        (["--workers", "0"], "--workers 0: must be at least 1"),
         (
             ["--models", "gpt-4o@nope", "--api-base", NOWHERE],
             "unknown edit format or agent 'nope'",
@@ -189,7 +189,7 @@ def test_an_agent_is_tried_once(tmp_path: Path, preloaded: Preloaded) -> None:
             "unknown placeholder {nope}; there are {message_file}",
         ),
         (["--out", "/proc/x"], "--out /proc/x: cannot write there"),
-        (["--cache", "/proc/foo"], "--cache /proc/foo: cannot write there"),
+        (["--set", "folders.cache=/proc/foo"], "--cache /proc/foo: cannot write there"),
         (
             ["--models", "gpt-4o,opus"],
             "gpt-4o needs OPENAI_API_KEY, opus needs ANTHROPIC_API_KEY",

@@ -25,7 +25,7 @@ def validity_file(folder: Path) -> Path:
 
 def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -> None:
     path = validity_file(tmp_path)
-    words = replayed(tmp_path, "--run", "r", "--only-valid", "v.json")
+    words = replayed(tmp_path, "--run", "r", "--set", "instances.only_valid=v.json")
     done = here(*words)
     assert done.returncode == 0, done.stderr
     states = "1 flaky, 1 invalid, 3 not evaluated"
@@ -39,7 +39,7 @@ def test_what_is_not_valid_is_left_out_and_recorded(tmp_path: Path, here: Run) -
     assert recorded["only_valid"]["file"] == "v.json"
     assert {*left_out} == {*ALL} - {ID} and left_out["demo__bank-1"] == "flaky"
     assert left_out["demo__units-1"] == "not_evaluated"
-    assert recorded["options"]["only-valid"] == str(path)
+    assert recorded["settings"]["instances"]["only_valid"] == str(path)
     # The file may know more later; what is selected then is not left out any more.
     path.write_text(path.read_text().replace("flaky", "valid"))
     again = here("--continue", "r", "--out", str(tmp_path))
@@ -75,7 +75,13 @@ def test_a_damaged_or_foreign_file_is_one_line(
     if content is not None:
         (tmp_path / "v.json").write_text(content)
     done = here(
-        *replayed(tmp_path, "--run", "r", "--only-valid", str(tmp_path / "v.json"))
+        *replayed(
+            tmp_path,
+            "--run",
+            "r",
+            "--set",
+            "instances.only_valid=" + str(tmp_path / "v.json"),
+        )
     )
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()

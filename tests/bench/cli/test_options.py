@@ -60,8 +60,8 @@ def replayed(out: Path, *words: str) -> list[str]:
         str(TOP / "demo/replies"),
         "--out",
         str(out),
-        "--cache",
-        str(out / "cache"),
+        "--set",
+        "folders.cache=" + str(out / "cache"),
         *words,
     ]
 
@@ -88,8 +88,8 @@ def test_what_a_deleted_run_leaves_is_named_and_removed(
         "h1",
         "--out",
         str(tmp_path),
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
     ]
     assert here(*words).returncode == 0
     shutil.rmtree(tmp_path / "predictions/h1")
@@ -144,10 +144,10 @@ def test_the_address_of_a_server_may_change_and_is_logged(
         "r",
         "--out",
         str(tmp_path),
-        "--cache",
-        str(tmp_path / "cache"),
-        "--call-retries",
-        "0",
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
+        "--set",
+        "calls.retries=0",
         "--instances",
         ID,
     ]
@@ -168,28 +168,36 @@ def test_a_configuration_file_gives_options_and_the_command_line_wins(
 ) -> None:
     out = tmp_path / "out"
     (tmp_path / "run.yaml").write_text(
-        "# a comment\nmodels: [scripted-a, scripted-b]\ndataset: demo\nenvironment: none\n"
-        f"replay: {TOP / 'demo/replies'}\nout: {out}\ncache: {out / 'cache'}\ntries: 2\n"
-        f"instances: {ID}\nall-attempts: true\nrun: from-file\nprior: []\nbudget-usd: 5\n"
+        "# a comment\nmodels: {names: [scripted-a, scripted-b], tries: 2}\n"
+        f"instances: {{dataset: demo, ids: {ID}, prior: []}}\nchoice.stop: all\n"
+        "tests.environment: none\nbudget: {usd: 5}\n"
+        f"calls.replay: {TOP / 'demo/replies'}\n"
+        f"folders: {{out: {out}, cache: {out / 'cache'}, run: from-file}}\n"
     )
     done = here("--config", "run.yaml", "--tries", "1")
     assert done.returncode == 0, done.stderr
     config = read_json(out / "predictions/from-file/run.json")["config"]
     assert (config["tries"], config["all_attempts"]) == (1, True)
-    options = read_json(out / "predictions/from-file/run.json")["options"]
-    assert options["models"] == "scripted-a,scripted-b"
-    assert (options["tries"], options["budget-usd"]) == (1, "5")
-    assert "run" not in options and "config" not in options
+    settings = read_json(out / "predictions/from-file/run.json")["settings"]
+    assert settings["models"] == {"names": ["scripted-a", "scripted-b"], "tries": 1}
+    assert settings["budget"] == {"usd": "5"}
+    assert settings["choice"] == {"stop": "all"}
+    assert "builtin" not in settings, "defaults are not recorded"
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("modles: x", "there is no option 'modles'; did you mean models?"),
-        ("tries: many", "'--tries'"),
-        ("all-attempts: 3", "all-attempts: give true or false"),
-        ("models: {a: b}", "models: give a value or a list"),
-        ("- models", "give options with their values"),
+        (
+            "models.tris: 3",
+            "there is no setting models.tris; did you mean models.tries?",
+        ),
+        ("tries: 3", "there is no setting tries; did you mean models.tries?"),
+        ("models: {tries: many}", "models.tries many: must be a valid integer"),
+        ("project: {apply: 3}", "project.apply 3: must be a valid boolean"),
+        ("models: {tries: {a: b}}", "models.tries a=b: must be a valid integer"),
+        ("models: gpt-4o", "did you mean models.names or models.tries or"),
+        ("- models", "give settings"),
         ("models: a\nmodels: b", "stands twice"),
         ("models: [", "is not YAML"),
     ],
@@ -219,7 +227,10 @@ def test_continue_reuses_what_the_run_recorded(tmp_path: Path, here: Run) -> Non
     )
     other = here("--continue", "predictions/r", "--tries", "2")
     assert other.returncode == 2
-    assert "run r was started with different options: --tries 3, now 2" in other.stderr
+    assert (
+        "run r was started with different settings: models.tries was 3, is 2"
+        in other.stderr
+    )
     assert here("--continue", "nowhere", "--out", str(tmp_path)).returncode == 2
 
 
@@ -240,8 +251,8 @@ def test_a_password_in_an_address_is_not_recorded(
         "r",
         "--out",
         str(tmp_path),
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
         "--instances",
         ID,
         "--api-base",
@@ -257,8 +268,8 @@ def test_a_password_in_an_address_is_not_recorded(
         *(p.read_text(errors="replace") for p in files),
     ):
         assert secret not in text
-    assert read_json(tmp_path / "predictions/r/run.json")["options"][
-        "api-base"
+    assert read_json(tmp_path / "predictions/r/run.json")["settings"]["calls"][
+        "api_base"
     ].startswith("http://***@127.0.0.1:")
     sent = {headers["authorization"] for headers in provider.headers}
     assert sent == {f"Basic {base64.b64encode(f'me:{secret}'.encode()).decode()}"}
@@ -275,7 +286,10 @@ def test_the_report_finds_cache_and_repositories_of_the_run(
     cache = tmp_path / "elsewhere"
     share_venvs(cache / "environments")
     words = replayed(tmp_path, "--run", "r", "--instances", ID)
-    words[words.index("--cache") + 1] = str(cache)
+    words = [word for word in words if not word.startswith("folders.cache=")]
+    words[words.index("--set") + 1 : words.index("--set") + 1] = [
+        f"folders.cache={cache}"
+    ]
     assert here(*words).returncode == 0
     home = tmp_path / "home"
     report = preloaded.run(

@@ -74,7 +74,9 @@ def test_a_key_reaches_no_output_of_a_whole_run(
 ) -> None:
     def harness(*words: str) -> str:
         common = ["--dataset", "demo", "--out", str(tmp_path), "--workers", "1"]
-        return preloaded.run(*common, *words, "--cache", str(cache), env=env).stdout
+        return preloaded.run(
+            *common, *words, "--set", f"folders.cache={cache}", env=env
+        ).stdout
 
     env = {**os.environ, "OPENAI_API_KEY": SECRET}
     quoting = {"message": f"Incorrect API key provided: {SECRET}"}
@@ -83,8 +85,8 @@ def test_a_key_reaches_no_output_of_a_whole_run(
         "gpt-4o",
         "--api-base",
         provider.url,
-        "--call-retries",
-        "1",
+        "--set",
+        "calls.retries=1",
         "--tries",
         "1",
     ]
@@ -109,8 +111,8 @@ def test_a_key_reaches_no_output_of_a_whole_run(
         "my-own",
         "--agent",
         command,
-        "--agent-env",
-        "OPENAI_API_KEY",
+        "--set",
+        "agent.env=OPENAI_API_KEY",
         "--instances",
         "demo__bank-1",
         "--run",
@@ -160,13 +162,14 @@ def shown_by(here: Run, tmp_path: Path, cache: Path) -> Callable[..., Shown]:
             "r",
             "--out",
             str(tmp_path),
-            "--cache",
-            str(cache),
+            "--set",
+            f"folders.cache={cache}",
             "--tries",
             "1",
-            "--call-retries",
-            "0",
-            "--allow-unpriced",
+            "--set",
+            "calls.retries=0",
+            "--set",
+            "budget.allow_unpriced=true",
         ]
         ours = {"OPENAI_API_KEY": SECRET, "SWE_RETRY_HARNESS_API_PASSWORD": ""}
         result = here(*common, *words, **ours, **env)
@@ -210,7 +213,9 @@ def test_a_password_in_an_address_reaches_nothing(
     if path == "option":
         words += ["--api-base", address]
     elif path == "file":
-        (tmp_path / "c.yaml").write_text(f"api-base: {address}\nmodels: gpt-4o\n")
+        (tmp_path / "c.yaml").write_text(
+            f"calls.api_base: {address}\nmodels.names: gpt-4o\n"
+        )
         words = ["--config", str(tmp_path / "c.yaml")]
     elif path == "environment":
         env = {"OPENAI_API_BASE": address, "OPENAI_BASE_URL": address}
@@ -250,7 +255,7 @@ def test_a_cut_message_shows_no_half_of_a_password() -> None:
 def test_a_cut_line_shows_no_half_of_a_secret(shown_by: Callable[..., Shown]) -> None:
     code = "import os, sys; sys.exit('x' * 290 + os.environ['MY_API_KEY'])"
     agent = f"command:{sys.executable} -c {shlex.quote(code)}"
-    words = ["--models", "my-own", "--agent", agent, "--agent-env", "MY_API_KEY"]
+    words = ["--models", "my-own", "--agent", agent, "--set", "agent.env=MY_API_KEY"]
     shown = shown_by(*words, MY_API_KEY="ZQhunter-key-of-mine")
     without_password(shown)
 
@@ -260,7 +265,7 @@ def test_a_command_that_prints_its_address_shows_no_password(
 ) -> None:
     code = "import os; print(os.environ['MY_URL'], os.environ['MY_URL'].split('@')[0])"
     agent = f"command:{sys.executable} -c {shlex.quote(code)}"
-    words = ["--models", "my-own", "--agent", agent, "--agent-env", "MY_URL"]
+    words = ["--models", "my-own", "--agent", agent, "--set", "agent.env=MY_URL"]
     shown = shown_by(*words, MY_URL=with_login("http://host.example/v1"))
     trajectory = next(text for place, text in shown.items() if "trajectories" in place)
     assert "[MY_URL" in trajectory
@@ -288,11 +293,11 @@ def test_a_command_that_prints_its_address_shows_no_password(
         ),
         (["--api-base", "me:ZQhunter@h/"], "--api-base '…@h/': give an address"),
         (["--config", "broken.yaml"], "is not YAML"),
-        (["--config", "unknown.yaml"], "there is no option"),
-        (["--model-settings", "unknown.yaml"], "api-bases: no such key"),
-        (["--model-settings", "broken.yaml"], "is not YAML"),
-        (["--model-settings", "format.yaml"], "edit_format"),
-        (["--ray-address", f"http://me:{QUOTED}@h/", "--nope"], "No such option"),
+        (["--config", "unknown.yaml"], "there is no setting"),
+        (["--set", "models.file=unknown.yaml"], "api-bases: no such key"),
+        (["--set", "models.file=broken.yaml"], "is not YAML"),
+        (["--set", "models.file=format.yaml"], "edit_format"),
+        (["--set", f"scale.ray=http://me:{QUOTED}@h/", "--nope"], "No such option"),
         (["--dataset", f"https://me:{QUOTED}@h/data"], "dataset"),
     ],
 )
@@ -315,10 +320,10 @@ def test_every_text_option_is_recorded_without_its_user(
 ) -> None:
     words = ["--replay", str(TOP / "demo/replies"), "--models", "scripted-a,scripted-b"]
     address = with_login("http://h/v1") + "?key=ZQhunter-in-a-query"
-    shown = shown_by(*words, "--ray-address", address, "--api-base", address)
-    options = json.loads((tmp_path / "predictions/r/run.json").read_text())["options"]
-    assert options["api-base"] == "http://***@h/v1?***"
-    assert options["ray-address"].startswith("http://***@h/v1")
+    shown = shown_by(*words, "--set", f"scale.ray={address}", "--api-base", address)
+    options = json.loads((tmp_path / "predictions/r/run.json").read_text())["settings"]
+    assert options["calls"]["api_base"] == "http://***@h/v1?***"
+    assert options["scale"]["ray"].startswith("http://***@h/v1")
     without_password(
         {place: text for place, text in shown.items() if "run.json" in place}
     )

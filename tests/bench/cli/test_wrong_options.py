@@ -14,12 +14,13 @@ from report import main as report
 
 TABLE = Path(__file__).with_name("wrong-options.tsv").read_text(encoding="utf-8")
 ROWS = [line.split("\t") for line in TABLE.splitlines()]
-USUAL = {"--dataset": "demo", "--environment": "none", "--out": "o", "--cache": "c"}
+USUAL = {"--dataset": "demo", "--environment": "none", "--out": "o"}
 FILES = {
     "bad.yaml": "modles: x\n",
-    "flag.yaml": "all-attempts: 3\n",
-    "num.yaml": "workers: 0\n",
-    "empty.yaml": "",
+    "flag.yaml": "project: {apply: 3}\n",
+    "num.yaml": "scale: {workers: 0}\n",
+    "list.yaml": "[]",
+    "old.yaml": "call-timeout: 5\n",
     "m.yaml": "models: {a: {nokey: 1}}\n",
     "file": "x",
 }
@@ -31,6 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(text)
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, "")
     return tmp_path

@@ -11,9 +11,9 @@ import pytest
 
 from agent.conversation.testreport import describe
 from agent.workspace import Workspace
-from bench.config import TestChoice
 from bench.instances.instance import Instance, TestSetup, split_row
 from bench.instances.project import project_of, shown_names, snapshot_of
+from bench.regression.settings import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Checkout, Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors

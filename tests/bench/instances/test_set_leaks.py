@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from bench.cli.commands import run_command
-from bench.config import ModelChoice, RunConfig
+from bench.config import ModelChoice
 from bench.instances.instance import instance_id_of, split_row
-from bench.options import Options
 from core.git import git
 from environments.base import EnvironmentKind
 from environments.docker.containers import Container
@@ -20,6 +19,7 @@ from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_on
 from runs.storage.store import RunStore
 from tests.support.provider import Provider
+from tests.support.runs import live, options
 from tests.support.task_sets import GOLD, ROWS, built, history, mirror_of
 from tests.test_leaks import noting
 
@@ -51,20 +51,20 @@ def run(
     """Run the harness on one row; return the run and what it said."""
     (folder / "rows.json").write_text(json.dumps([row]))
     provider.will_answer("core.py", EDIT)
-    config = RunConfig(
+    chosen = live(
+        provider,
         models=(ModelChoice.parse("gpt-4o", any_name=True),),
-        api_base=provider.url,
         environment=kind,
-        run="r",
+        tries=3,
     )
-    options = Options(
+    run = options(
+        folder / "out",
+        folder / "cache",
         dataset=str(folder / "rows.json"),
-        out=folder / "out",
-        cache=folder / "cache",
         repos=folder / "mirrors",
     )
     said: list[str] = []
-    assert run_command(config, options, said.append) == 0, said
+    assert run_command(chosen, run, said.append) == 0, said
     return RunStore(folder / "out", "r"), "\n".join(said)
 
 

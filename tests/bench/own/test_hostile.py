@@ -444,8 +444,13 @@ def test_a_clone_with_an_env_file_starts_and_configures_nothing(
         "--budget-usd",
         "1",
     )
-    words += ("--environment", "none", "--tries", "1", "--call-retries", "0")
-    words += ("--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out"))
+    words += ("--environment", "none", "--tries", "1", "--set", "calls.retries=0")
+    words += (
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
+        "--out",
+        str(tmp_path / "out"),
+    )
     # Nothing answers at this address.
     env = {
         **os.environ,

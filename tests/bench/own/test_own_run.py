@@ -11,8 +11,9 @@ from git import Repo
 
 from bench.cli.own import OwnRun
 from bench.own.issues import Issue
-from bench.own.options import OwnOptions
 from bench.own.repository import OwnRepository, open_repository
+from bench.own.settings import ProjectSettings
+from environments.base import EnvironmentKind
 from tests.support import wait_until
 from tests.support.environments import IMAGE
 from tests.support.ownworld import (
@@ -42,7 +43,9 @@ def test_tests_decide_between_the_models_and_the_tree_stays(
     calc = make_repository(tmp_path / "calc", {**FILES, "tests/test_other.py": broken})
     world.record("local/calc", WRONG, RIGHT)
     before = state(calc)
-    done = world.start(calc, *PYTEST, "--patch", str(world.folder / "fix.diff"))
+    done = world.start(
+        calc, *PYTEST, "--set", "project.patch=" + str(world.folder / "fix.diff")
+    )
     assert done.returncode == 0, done.stdout
     assert "`python -m pytest`: 2 pass, 1 fail" in done.stdout
     assert "Tests after: all tests: 2 pass, 1 fail" in done.stdout
@@ -74,7 +77,7 @@ def test_no_plausible_candidate_is_exit_code_1_and_not_applied(
     assert "not applied, because it is not plausible" in done.stdout
     assert "a * b" in (world.run / "candidate.patch").read_text()
     # The same command again has the same result without another attempt.
-    again = world.start(calc, *alone, "--apply-anyway")
+    again = world.start(calc, *alone, "--set", "project.least_bad=true")
     assert again.returncode == 1 and "1 done before" in again.stdout
     assert "return a * b" in (calc / "lib/calc.py").read_text().split("mul")[0]
 
@@ -87,7 +90,7 @@ def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None
     files = {**FILES, "tests/test_calc.py": near, "tests/test_zzz.py": far}
     calc = make_repository(tmp_path / "calc", files)
     world.record("local/calc", WRONG, RIGHT)
-    done = world.start(calc, *PYTEST, "--all-attempts")
+    done = world.start(calc, *PYTEST, "--set", "choice.stop=all")
     assert done.returncode == 0, done.stdout
     assert world.prediction["attempt"] == 2
     first, second = world.prediction["all_results"]
@@ -101,7 +104,8 @@ def test_the_whole_suite_has_the_last_word(world: World, tmp_path: Path) -> None
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("options", "suites"), [(["--full-suite", "never"], 0), (["--tests", "all"], 1)]
+    ("options", "suites"),
+    [(["--set", "tests.full_suite=false"], 0), (["--set", "tests.which=all"], 1)],
 )
 def test_when_all_tests_run(
     world: World, calc: Path, options: list[str], suites: int
@@ -123,7 +127,7 @@ def test_without_tests_a_candidate_is_untested(world: World, tmp_path: Path) -> 
         and "**Plausible, untested**: " in (world.run / "summary.md").read_text()
     )
     required = world.start(
-        bare, "--environment", "local", "--require-tests", "--run", "other"
+        bare, "--environment", "local", "--set", "tests.required=true", "--run", "other"
     )
     assert required.returncode == 3 and "no model was called" in required.stdout
     assert not (world.folder / "predictions/other").exists()
@@ -191,7 +195,7 @@ def test_a_lint_command_counts_what_it_newly_says(world: World, tmp_path: Path) 
     lint += "for n in bad:\n    print(f'lib/calc.py:{n}:1: X1 a star')\nsys.exit(bool(bad))\n"
     calc = make_repository(tmp_path / "calc", {**FILES, "lint.py": lint})
     world.record("local/calc", [LOOK, edit("    return b * a\n"), "No."], RIGHT)
-    done = world.start(calc, *PYTEST, "--lint-cmd", "python3 lint.py")
+    done = world.start(calc, *PYTEST, "--set", "project.lint=python3 lint.py")
     assert done.returncode == 0, done.stdout
     assert [one["lint_outcome"] for one in world.prediction["all_results"]] == [
         False,
@@ -238,7 +242,7 @@ def test_apply_never_overwrites(world: World, calc: Path) -> None:
     changed = SOURCE.replace("a - b", "a - b  # mine")
     (calc / "lib/calc.py").write_text(changed)
     run_git(calc, "commit", "--quiet", "--all", "-m", "Mine")
-    done = world.start(calc, *UNTESTED, "--apply", "--base", "old")
+    done = world.start(calc, *UNTESTED, "--apply", "--set", "project.base=old")
     assert done.returncode == 2 and "is not as the patch needs it" in done.stdout, (
         done.stdout
     )
@@ -254,13 +258,15 @@ def test_uncommitted_changes_are_refused_or_part_of_the_base(
     refused = world.start(calc, *UNTESTED)
     assert refused.returncode == 2 and "lib/calc.py, new.py" in refused.stdout
     before = state(calc)
-    done = world.start(calc, *UNTESTED, "--include-changes")
+    done = world.start(calc, *UNTESTED, "--set", "project.include_changes=true")
     assert (done.returncode, state(calc)) == (0, before), done.stdout
     patch = (world.run / "candidate.patch").read_text()
     assert " VERSION = 2" not in patch.split("@@")[0] and "+    return a + b" in patch
     assert "new.py" not in patch
     # The same changes are the same base, so the run continues.
-    again = world.start(calc, *UNTESTED, "--include-changes", "--apply")
+    again = world.start(
+        calc, *UNTESTED, "--set", "project.include_changes=true", "--apply"
+    )
     assert "1 done before" in again.stdout
     assert (calc / "lib/calc.py").read_text() == "VERSION = 2\n\n\n" + FIXED
 
@@ -328,7 +334,7 @@ def test_submodules_stay_and_are_there_for_tests(
 def test_containers_of_an_image(world: World, calc: Path) -> None:
     """The image with the installation stays for the next start."""
     world.record("local/calc", WRONG, RIGHT)
-    set_up = ("--image", IMAGE, "--setup-cmd", "echo 1 > installed")
+    set_up = ("--set", f"project.image={IMAGE}", "--setup-cmd", "echo 1 > installed")
     tests = ("--test-cmd", "test -e installed && python3 -m pytest -p no:cacheprovider")
     done = world.start(calc, *set_up, *tests)
     assert done.returncode == 0, done.stdout
@@ -358,7 +364,7 @@ def test_commands_are_read_from_a_file(world: World, calc: Path) -> None:
 
 
 def live(provider: Provider) -> tuple[str, ...]:
-    models = ("--models", "gpt-4o@diff", "--call-retries", "0")
+    models = ("--models", "gpt-4o@diff", "--set", "calls.retries=0")
     return (*UNTESTED, "--api-base", provider.url, *models)
 
 
@@ -406,7 +412,7 @@ def test_the_page_and_a_replay_are_as_of_any_run(world: World, calc: Path) -> No
         "add subtracts" in page.read_text()
         and (world.run / "report/report.html").exists()
     )
-    given = ("--continue", str(world.run), "--cache", str(world.cache))
+    given = ("--continue", str(world.run), "--set", f"folders.cache={world.cache}")
     again = world.preloaded.run(*given, cwd=world.folder)
     assert again.returncode == 0 and "1 done before" in again.stdout, again.stdout
 
@@ -419,7 +425,8 @@ def test_a_password_of_an_address_is_in_no_file(world: World, calc: Path) -> Non
     assert done.returncode == 1 and secret not in done.stdout, done.stdout
     repo = OwnRepository(Repo(calc), "me/calc", "", "", calc, given)
     run = OwnRun(
-        OwnOptions(repo=given, issue="x y"),
+        ProjectSettings(repo=given, issue="x y"),
+        EnvironmentKind.NONE,
         repo,
         Issue(text="x", title="x"),
         *[None] * 4,
@@ -436,7 +443,10 @@ def test_what_is_staged_and_ignored_is_part_of_the_base(
     run_git(calc, "config", "core.splitIndex", "true")
     world.record("local/calc", RIGHT)
     before = state(calc)
-    assert world.start(calc, *UNTESTED, "--include-changes").returncode == 0
+    assert (
+        world.start(calc, *UNTESTED, "--set", "project.include_changes=true").returncode
+        == 0
+    )
     assert state(calc) == before
     found = open_repository(str(calc), "", world.cache, include_changes=True)
     assert {".gitignore", "x.cfg"} <= {*found.files}

@@ -20,7 +20,7 @@ def words(world: World, *more: str) -> tuple[str, ...]:
     """Return the documented command, with recorded replies."""
     given = ("--repo", ".", "--issue", ISSUE, "--tries", "1", "--environment", "none")
     # Where the packages are installed, this is the default.
-    given += ("--out", ".", "--cache", str(world.cache))
+    given += ("--out", ".", "--set", f"folders.cache={world.cache}")
     replay = ("--replay", str(world.folder / "replies"), "--models", "a,b")
     return (*given, *(() if "--api-base" in more else replay), *more)
 
@@ -38,7 +38,16 @@ def the_run(root: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize("more", [(), ("--include-changes",)])
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        (
+            "--set",
+            "project.include_changes=true",
+        ),
+    ],
+)
 def test_the_same_command_works_twice(
     world: World, calc: Path, more: tuple[str, ...]
 ) -> None:
@@ -68,7 +77,14 @@ def test_a_cache_and_a_patch_may_lie_in_the_repository_too(
 ) -> None:
     world.record("local/calc", RIGHT)
     for number in range(2):
-        done = start(world, calc, "--cache", ".cache", "--patch", "fix.diff")
+        done = start(
+            world,
+            calc,
+            "--set",
+            "folders.cache=.cache",
+            "--set",
+            "project.patch=fix.diff",
+        )
         assert done.returncode == 0, done.stdout
         assert ("1 done before" in done.stdout) is bool(number)
         assert shown(calc) == "?? fix.diff"  # the user wanted it there
@@ -84,8 +100,8 @@ def test_after_a_kill_the_same_command_continues(
         provider.url,
         "--models",
         "gpt-4o@diff",
-        "--call-retries",
-        "0",
+        "--set",
+        "calls.retries=0",
     )
     process = world.preloaded.start(*words(world, *live), cwd=calc)
     wait_until(lambda: len(provider.requests) >= 2)
@@ -144,7 +160,14 @@ def test_staged_and_committed_files_of_a_run_are_no_changes(
     (calc / "mine.py").write_text("MINE = 1\n")
     world.record("local/calc", RIGHT)
     cache = world.folder / "cache"
-    done = start(world, calc, "--include-changes", "--cache", str(cache))
+    done = start(
+        world,
+        calc,
+        "--set",
+        "project.include_changes=true",
+        "--set",
+        f"folders.cache={cache}",
+    )
     assert done.returncode == 0, done.stdout
     (mirror,) = cache.glob("own/*/local__calc.git")
     (row,) = mirror.parent.glob("*.json")

@@ -13,11 +13,11 @@ WRONG_STARTS = [
     (("--repo", "{folder}/none", "--issue", "x y"), "does not exist"),
     (("--repo", "{folder}", "--issue", "x y"), "is not in a git repository"),
     (
-        ("--repo", "{calc}", "--issue", "x y", "--base", "nothing"),
+        ("--repo", "{calc}", "--issue", "x y", "--set", "project.base=nothing"),
         "it has no commit 'nothing'",
     ),
     (
-        ("--repo", "{calc}", "--issue", "x y", "--base", "--all"),
+        ("--repo", "{calc}", "--issue", "x y", "--set", "project.base=--all"),
         "it has no commit '--all'",
     ),
     (
@@ -38,11 +38,11 @@ WRONG_STARTS = [
         "there is main; choose another",
     ),
     (
-        ("--repo", "{calc}", "--issue", "x y", "--patch", "{folder}"),
+        ("--repo", "{calc}", "--issue", "x y", "--set", "project.patch={folder}"),
         "a file cannot be written",
     ),
     (
-        ("--repo", "{calc}", "--issue", "x y", "--patch", "/proc/x/y"),
+        ("--repo", "{calc}", "--issue", "x y", "--set", "project.patch=/proc/x/y"),
         "a file cannot be written",
     ),
     (("--repo", "~nobody-here/calc", "--issue", "~x is broken"), "does not exist"),
@@ -52,14 +52,17 @@ WRONG_STARTS = [
             "{calc}",
             "--issue",
             "x y",
-            "--image",
-            "i",
+            "--set",
+            "project.image=i",
             "--environment",
             "local",
         ),
-        "--image",
+        "project.image",
     ),
-    (("--repo", "{calc}", "--issue", "x y", "--environment", "docker"), "--image"),
+    (
+        ("--repo", "{calc}", "--issue", "x y", "--environment", "docker"),
+        "project.image",
+    ),
     (("--repo", "ext::sh -c true", "--issue", "x y"), "--repo"),
 ]
 
@@ -69,7 +72,7 @@ def test_wrong_starts_are_one_line(
     world: World, calc: Path, words: tuple[str, ...], said: str
 ) -> None:
     given = [word.format(calc=calc, folder=world.folder) for word in words]
-    places = ("--cache", str(world.cache), "--out", str(world.folder))
+    places = ("--set", f"folders.cache={world.cache}", "--out", str(world.folder))
     done = world.preloaded.run(*given, *places, "--models", "gpt-4o")
     lines = done.stdout.strip().splitlines()
     assert (done.returncode, len(lines)) == (2, 1) and said in lines[0], done.stdout
@@ -86,8 +89,8 @@ def test_an_address_that_is_not_reached_is_one_line(world: World, calc: Path) ->
             *map(str, given),
             "--models",
             "gpt-4o",
-            "--cache",
-            str(world.cache),
+            "--set",
+            f"folders.cache={world.cache}",
         )
         assert done.returncode == 1 and "127.0.0.1:9" in done.stdout, done.stdout
         assert len(done.stdout.strip().splitlines()) == 1

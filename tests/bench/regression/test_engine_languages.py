@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from agent.workspace import Workspace
-from bench.config import TestChoice
 from bench.instances.instance import split_row
 from bench.instances.project import project_of, snapshot_of
+from bench.regression.settings import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors

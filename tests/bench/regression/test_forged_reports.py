@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agent.conversation.testreport import TestReport
-from bench.config import TestChoice
 from bench.regression.runners import Runner
+from bench.regression.settings import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.regression.testlogs import (
     read_run,

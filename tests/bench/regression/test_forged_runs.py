@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bench.config import TestChoice
 from bench.instances.instance import split_row
 from bench.instances.project import project_of
+from bench.regression.settings import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
 from bench.repos.checkout import Snapshots, make_checkout
 from bench.repos.mirrors import Mirrors

@@ -16,9 +16,9 @@ from typing import Any
 import docker.errors
 import pytest
 
-from bench.config import TestChoice
 from bench.regression.baselines import TestFiles
 from bench.regression.runners import Runner
+from bench.regression.settings import TestChoice
 from bench.regression.setups import Package, edited_packages
 from bench.regression.suite import RegressionTests, TestLimits
 from environments.base import ImageSpec, Project, Setup, SetupWay, UnavailableError

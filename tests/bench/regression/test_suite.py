@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from agent.conversation.testreport import describe
-from bench.config import TestChoice
 from bench.regression.baselines import Baselines, TestFiles
 from bench.regression.runners import Runner
+from bench.regression.settings import TestChoice
 from bench.regression.suite import RegressionTests, TestLimits
 from core.processes import CommandResult
 from core.worktree import Changes

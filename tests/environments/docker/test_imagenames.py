@@ -50,8 +50,8 @@ def test_sizes_are_read(text: str, size: int) -> None:
             {"image_disk": "0GB"},
             "--image-disk '0GB': give a size that is greater than 0",
         ),
-        ({"image_prefix": ["docker.io"]}, "--image-prefix 'docker.io': give FROM=TO"),
-        ({"image_prefix": ["a= b"]}, "--image-prefix 'a= b': give FROM=TO"),
+        ({"image_prefix": ["docker.io"]}, "'docker.io': give FROM=TO"),
+        ({"image_prefix": ["a= b"]}, "'a= b': give FROM=TO"),
     ],
 )
 def test_wrong_options_are_named(values: dict[str, Any], said: str) -> None:

@@ -6,23 +6,22 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.benchmark import agent_of
 from bench.cli.commands import run_command
 from bench.cli.tryagent import try_agent
 from bench.config import RunConfig, validated
 from core.errors import UserError
-from environments.base import AgentSandbox
-from environments.local.agentsandbox import folders_to_show, make_agent
+from environments.local.agentsandbox import folders_to_show
 from environments.local.bubblewrap import bubblewrap_works
 from tests.bench.attempts.test_agents import FIX, ID, outside
 from tests.bench.cli.test_options import here as here  # a fixture
 from tests.support.provider import Provider
-from tests.support.runs import options, read
+from tests.support.runs import but, options, read
 
 needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"
@@ -63,7 +62,7 @@ print(json.dumps(found))
 
 def shut_in(code: str, *words: str, kind: str = "offline", **changes: Any) -> RunConfig:
     values = {
-        "agent_sandbox": AgentSandbox(kind),
+        "agent_sandbox": "open" if kind == "network" else "closed",
         "agent_sandbox_read": PYTHON,
         **changes,
     }
@@ -128,7 +127,9 @@ def test_what_a_command_reaches_that_is_shut_in(
         "own": [1, 1],
     }
     run = read(tmp_path / "out", "run")
-    assert run["config"]["agent_sandbox"] == run["deciding"]["agent_sandbox"] == kind
+    assert run["config"]["agent_sandbox"] == kind
+    decided = "open" if kind == "network" else "closed"
+    assert run["deciding"]["agent.sandbox"] == decided
     assert run["config"]["agent_sandbox_read"] == [*map(str, PYTHON), str(shown)]
 
 
@@ -147,20 +148,18 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
 
     def refused(agent: Path | str, *readable: Path) -> str:
         with pytest.raises(UserError) as caught:
-            make_agent(
-                replace(
-                    shut_in(""), agent=f"command:{agent}", agent_sandbox_read=readable
-                )
+            agent_of(
+                but(shut_in(""), agent=f"command:{agent}", agent_sandbox_read=readable)
             )
         return str(caught.value)
 
     assert refused(script) == (
         f"--agent: the command {script} cannot run in the sandbox, where {script} is not seen; "
-        f"add --agent-sandbox-read {tmp_path / 'home'}"
+        f"add --set agent.sandbox_read={tmp_path / 'home'}"
     )
     assert f"where {link}, {script} are not seen" in refused(link)
     assert refused(link, link.parent).endswith(
-        f"--agent-sandbox-read {tmp_path / 'home'}"
+        f"--set agent.sandbox_read={tmp_path / 'home'}"
     )
     assert f"where {link}, {script} are not seen" in refused(odd, odd), (
         "its interpreter"
@@ -171,10 +170,10 @@ def test_a_command_that_is_not_seen_is_named(tmp_path: Path) -> None:
         (Path("/"), "whole machine"),
         (Path("/proc/self"), "other processes"),
     ):
-        assert f"--agent-sandbox-read {path}" in refused(script, path)
+        assert f"agent.sandbox_read {path}" in refused(script, path)
         assert words in refused(script, path)
-    shown = replace(shut_in(""), agent=f"command:{odd}")
-    make_agent(replace(shown, agent_sandbox_read=(link.parent, script)))
+    shown = but(shut_in(""), agent=f"command:{odd}")
+    agent_of(but(shown, agent_sandbox_read=(link.parent, script)))
 
 
 def test_without_bubblewrap_it_is_refused(
@@ -188,17 +187,13 @@ def test_without_bubblewrap_it_is_refused(
     said: list[str] = []
     dry = options(tmp_path, cache, ID, dry_run=True)
     assert run_command(shut_in("pass"), dry, said.append) == 0
-    assert any(line.startswith("missing: --agent-sandbox: bubblewrap") for line in said)
+    assert any(line.startswith("missing: agent.sandbox: bubblewrap") for line in said)
 
 
-def test_wrong_combinations_are_refused() -> None:
-    with pytest.raises(
-        UserError,
-        match="--agent-sandbox is for --agent command:TEMPLATE and named agents",
-    ):
-        validated(shut_in("", agent="builtin"))
-    with pytest.raises(UserError, match="--agent-sandbox-read is for --agent-sandbox"):
-        validated(shut_in("", agent_sandbox=None))
+def test_the_sandbox_of_the_builtin_agent_decides_nothing() -> None:
+    sandboxed = validated(shut_in("", agent="builtin"))
+    plain = validated(outside("", agent="builtin"))
+    assert sandboxed.deciding() == plain.deciding()
 
 
 @needs_bubblewrap
@@ -222,33 +217,29 @@ def test_the_options_come_from_files_too(
         *map(str, {Path(sys.executable).resolve().parent}),
     ]
     settings = {
-        "agent": agent,
-        "agent-sandbox": "offline",
-        "agent-sandbox-read": shown,
-        "tries": 1,
-        "models": "my-a",
-        "dataset": "demo",
-        "instances": ID,
-        "environment": "none",
-        "run": "r",
-        "out": str(tmp_path),
-        "cache": str(cache),
-        "allow-unpriced": True,
+        "agent": {
+            "name": agent,
+            "sandbox": "closed",
+            "sandbox_read": shown,
+        },
+        "models": {"names": "my-a", "tries": 1},
+        "instances": {"dataset": "demo", "ids": ID},
+        "tests.environment": "none",
+        "folders": {"run": "r", "out": str(tmp_path), "cache": str(cache)},
+        "budget.allow_unpriced": True,
     }
     (tmp_path / "c.yaml").write_text(json.dumps(settings))
     first = here("--config", "c.yaml")
     assert first.returncode == 0, first.stderr
-    assert read(tmp_path, "run")["options"]["agent-sandbox-read"] == shown, (
+    assert read(tmp_path, "run")["settings"]["agent"]["sandbox_read"] == shown, (
         "links stay links"
     )
     again = here("--continue", "predictions/r")
     assert "1 done before" in again.stdout, again.stderr
-    other = here("--continue", "predictions/r", "--agent-sandbox", "network")
-    assert (
-        other.returncode == 2 and "--agent-sandbox offline, now network" in other.stderr
-    )
-    wrong = here("--config", "c.yaml", "--agent-sandbox", "off")
-    assert wrong.returncode == 2 and "'off'" in wrong.stderr
+    other = here("--continue", "predictions/r", "--set", "agent.sandbox=open")
+    assert other.returncode == 2 and "agent.sandbox was closed, is open" in other.stderr
+    wrong = here("--config", "c.yaml", "--set", "agent.sandbox=off")
+    assert wrong.returncode == 2 and "agent.sandbox off:" in wrong.stderr
 
 
 def test_of_a_program_in_the_home_folder_nothing_else_is_shown(

@@ -25,7 +25,7 @@ from runs.storage.jsonlines import read_lines
 from runs.storage.store import RunStore
 from tests.bench.attempts.test_agents import FIX, outside
 from tests.support.provider import Answer, Provider
-from tests.support.runs import EDIT, config, live, options, read, read_money
+from tests.support.runs import EDIT, but, config, live, options, read, read_money
 
 ID, OTHER = "demo__textkit-1", "demo__bank-1"
 
@@ -230,8 +230,8 @@ def test_a_broken_agent_is_not_a_weak_model(tmp_path: Path, cache: Path) -> None
     assert [r["status"] for r in prediction["all_results"]] == ["error", "error"]
     # The plain command leaves it, and still says so; --redo repeats it.
     assert start(broken, run)[0] == 1
-    works = replace(broken, agent=outside(FIX).agent)
-    with pytest.raises(Exception, match="different options"):
+    works = but(broken, agent=outside(FIX).settings.agent.name)
+    with pytest.raises(Exception, match="different settings"):
         start(works, replace(run, redo="error"))
     code, said = start(broken, replace(run, redo="error"))
     assert (code, "1 to redo" in said) == (1, True)

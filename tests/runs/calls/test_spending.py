@@ -14,7 +14,6 @@ import pytest
 from bench.cli.commands import run_command
 from bench.config import ModelChoice, RunConfig
 from bench.instances.dataset import load_dataset
-from bench.selection import Selection
 from core.errors import UserError
 from demo.setup import build_mirrors
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
@@ -67,7 +66,7 @@ class Spender:
             self.place,
             self.cache,
             dataset=str(self.dataset),
-            selection=Selection(),
+            ids=(),
             repos=build_mirrors(self.cache / "demo-mirrors"),
             redo=redo,
             scale=Scale(workers=workers, jobs=2),

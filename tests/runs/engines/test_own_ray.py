@@ -41,12 +41,12 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
     assert run_command(config(), options(here, cache, *ALL), lambda _: None) == 0
     words = [
         "harness.py",
-        "--engine",
-        "ray",
+        "--set",
+        "scale.ray=own",
         "--workers",
         "2",
-        "--jobs",
-        "2",
+        "--set",
+        "scale.jobs=2",
         "--models",
         "scripted-a,scripted-b",
         "--replay",
@@ -61,8 +61,8 @@ def test_a_ray_of_its_own_gives_the_local_pools_predictions_and_ends_with_the_ru
         "r",
         "--out",
         str(there),
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
     ]
     with started([sys.executable, *words]) as process:
         rays: set[psutil.Process] = set()
@@ -90,12 +90,12 @@ def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
     provider.will_answer(Answer(EDIT, hang=60))
     words = [
         "harness.py",
-        "--engine",
-        "ray",
+        "--set",
+        "scale.ray=own",
         "--workers",
         "2",
-        "--jobs",
-        "2",
+        "--set",
+        "scale.jobs=2",
         "--models",
         "gpt-4o@diff",
         "--dataset",
@@ -110,8 +110,8 @@ def test_no_worker_of_its_own_ray_outlives_a_driver_that_is_told_twice_to_stop(
         "r",
         "--out",
         str(tmp_path),
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
     ]
     with started([sys.executable, *words]) as process:
         wait_for(2, provider)

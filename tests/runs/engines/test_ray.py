@@ -151,7 +151,7 @@ def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
     code = (
         "import sys; from bench.cli.cli import run_cli; from bench.cli.command_line import main; "
         "from demo import register; register(); "
-        "assert not run_cli(main); assert 'ray' not in sys.modules"
+        "assert not run_cli(main, 'harness.py'); assert 'ray' not in sys.modules"
     )
     replies = str(TOP / "demo/replies")
     words = [
@@ -163,7 +163,7 @@ def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
         replies,
     ]
     words += ["--environment", "none", "--instances", IDS[0], "--out", str(tmp_path)]
-    words += ["--cache", str(tmp_path)]
+    words += ["--set", f"folders.cache={tmp_path}"]
     subprocess.run([sys.executable, "-c", code, *words], cwd=TOP, check=True)
 
 
@@ -352,16 +352,23 @@ def test_ctrl_c_keeps_every_reply_and_the_run_goes_on_anywhere(
         "none",
         "--api-base",
         provider.url,
-        "--call-timeout",
-        "30",
+        "--set",
+        "calls.timeout=30",
         "--run",
         "r",
         "--out",
         str(tmp_path),
-        "--cache",
-        str(tmp_path / "cache"),
+        "--set",
+        "folders.cache=" + str(tmp_path / "cache"),
     ]
-    far = ["--engine", "ray", "--ray-address", nodes.address, "--workers", "1"]
+    far = [
+        "--set",
+        "scale.ray=own",
+        "--set",
+        f"scale.ray={nodes.address}",
+        "--workers",
+        "1",
+    ]
     with started([sys.executable, *words, *far]) as process:
         wait_for(3, provider)
         process.send_signal(signal.SIGINT)

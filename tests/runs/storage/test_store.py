@@ -68,10 +68,12 @@ def test_older_predictions_are_plausible_by_their_outcomes() -> None:
 
 
 def test_differences_are_in_words() -> None:
-    before = {"tries": 1, "models": ["a", "b"]}
-    assert differences(before, {"tries": 1, "models": ["a"], "map_tokens": 4}) == [
-        "--map-tokens none, now 4",
-        "--models a,b, now a",
+    before = {"models.tries": 1, "models": ["a", "b"], "top_p": None}
+    now = {"models.tries": 2, "models": ["a"], "top_p": 0.5}
+    assert differences(before, now) == [
+        "--models was a,b, is a",
+        "models.tries was 1, is 2",
+        "--top-p was none, is 0.5",
     ]
     assert differences(5, {}) == ["run.json does not say how the run was started"]
 
@@ -80,9 +82,9 @@ def test_differences_are_in_words() -> None:
     ("recorded", "words"),
     [
         ("0.10.0", []),
-        ("0.6.0", ["version of the harness 0.6.0, now 0.10.0"]),
-        (None, ["version of the harness none, now 0.10.0"]),
-        ([1], ["version of the harness 1, now 0.10.0"]),
+        ("0.6.0", ["version of the harness was 0.6.0, is 0.10.0"]),
+        (None, ["version of the harness was none, is 0.10.0"]),
+        ([1], ["version of the harness was 1, is 0.10.0"]),
     ],
 )
 def test_of_a_run_of_another_version_only_the_version_is_named(
@@ -92,7 +94,7 @@ def test_of_a_run_of_another_version_only_the_version_is_named(
     other = differences(
         {"harness": recorded, "tries": 1}, {"harness": "0.10.0", "tries": 2}
     )
-    assert other == (words or ["--tries 1, now 2"])
+    assert other == (words or ["--tries was 1, is 2"])
 
 
 def test_writes_are_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -83,10 +83,10 @@ def hashes_with_seed(provider: Provider) -> Counter[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--temperature", "0.3"), "--temperature 0.2, now 0.3"),
-        (("--completions", "3"), "--completions 2, now 3"),
-        (("--prompt", "zero-shot"), "--prompt chat, now zero-shot"),
-        (("--models", "gpt-4o-mini"), "--models gpt-4o, now gpt-4o-mini"),
+        (("--temperature", "0.3"), "--temperature was 0.2, is 0.3"),
+        (("--completions", "3"), "--completions was 2, is 3"),
+        (("--prompt", "zero-shot"), "--prompt was chat, is zero-shot"),
+        (("--models", "gpt-4o-mini"), "--models was gpt-4o, is gpt-4o-mini"),
         (("--problems", "one.jsonl"), "--problems (its rows)"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
@@ -105,7 +105,7 @@ def test_other_options_are_refused(
         capsys.readouterr()
         assert generate(monkeypatch, tmp_path, provider.url, *options) == 2
     said = capsys.readouterr().err
-    assert said.startswith("error: run r was started with different options: ")
+    assert said.startswith("error: run r was started with different settings: ")
     assert named in said
     assert said.count("\n") == 1
     assert len(provider.requests) == 1

@@ -252,7 +252,7 @@ def test_exercises_and_repeats_may_be_added(
             ("--profile", "current"),
         ):
             assert run.run(provider, *words) == 2
-            assert f"different options: {words[0]}" in capsys.readouterr().err
+            assert f"different settings: {words[0]}" in capsys.readouterr().err
     names = sorted(path.name for path in (run.folder / "results").iterdir())
     assert names == ["gpt-4o.diff.1", "gpt-4o.diff.2"]
     assert len(run.results()) == 4

@@ -1,0 +1,55 @@
+"""Where tests run, which of them, and for how long."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pydantic import Field
+
+from core.settings import Section
+from environments.base import EnvironmentKind
+
+
+class TestChoice(str, Enum):
+    """Which pre-existing tests run."""
+
+    __test__ = False
+
+    RELATED = "related"
+    ALL = "all"
+    NONE = "none"
+
+
+class Tests(Section):
+    """The pre-existing tests that judge candidates; seconds."""
+
+    __test__ = False
+
+    environment: EnvironmentKind | None = Field(
+        default=None,
+        description="Run tests in docker, local (virtual environments) or none; default: docker "
+        "if an engine answers, else local.",
+    )
+    which: TestChoice = Field(
+        default=TestChoice.RELATED,
+        description="Run these pre-existing tests of a project.",
+    )
+    full_suite: bool | None = Field(
+        default=None,
+        description="Run all tests on the candidate that would be chosen; default: with an own "
+        "repository alone.",
+    )
+    required: bool = Field(
+        default=False,
+        description="Go on after a candidate that no test could judge.",
+    )
+    timeout: float = Field(
+        default=300,
+        ge=1,
+        description="End a run of a candidate's tests after these seconds.",
+    )
+    baseline_timeout: float = Field(
+        default=600,
+        ge=1,
+        description="End the tests at the base commit after these seconds.",
+    )

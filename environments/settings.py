@@ -1,0 +1,79 @@
+"""Which agent edits, and what a command has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from agent.agents import BUILTIN
+from agent.gateway.dialects import APIS
+from agent.named import AGENTS
+from core.settings import Commas, Section
+
+_NAMES = ", ".join(agent.name for agent in AGENTS)
+
+
+def absolute(path: Path) -> Path:
+    """Return a path as a command can be called by: absolute, with its links."""
+    return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
+
+
+def _known_api(name: str) -> str:
+    if name not in APIS:
+        raise ValueError(f"{name!r} is unknown; give some of {','.join(APIS)}")
+    return name
+
+
+class AgentSettings(Section):
+    """The agent; ``name`` is ``builtin``, ``command:TEMPLATE`` or another's."""
+
+    name: str = Field(
+        default=BUILTIN,
+        description=f"Let this agent edit: builtin, {_NAMES}, or command:TEMPLATE "
+        "(docs/agents.md).",
+    )
+    timeout: float = Field(
+        default=1800,
+        ge=1,
+        description="End a command after this many seconds of an attempt.",
+    )
+    max_calls: int | None = Field(
+        default=None,
+        ge=1,
+        description="Refuse further calls of an agent after this many in an attempt.",
+    )
+    feedback: int = Field(
+        default=0,
+        ge=0,
+        description="Send lint findings and newly failing tests back to an outside agent this "
+        "often.",
+    )
+    env: Annotated[tuple[str, ...], Commas] = Field(
+        default=(),
+        description="Pass these environment variables to a command: NAME,NAME.",
+    )
+    api: Annotated[tuple[Annotated[str, AfterValidator(_known_api)], ...], Commas] = (
+        Field(
+            default=(),
+            description="Let a command call models through the harness in these protocols: "
+            f"{','.join(APIS)} (docs/agents.md).",
+        )
+    )
+    allow_web: bool = Field(
+        default=False,
+        description="Keep tools that the provider runs for an agent, such as a search of the web; "
+        "leaderboards forbid them.",
+    )
+    sandbox: Literal["open", "closed"] | None = Field(
+        default=None,
+        description="Run a command in bubblewrap, with the network of the machine (open) or with "
+        "its models alone (closed); named agents always are (docs/agents.md).",
+    )
+    sandbox_read: Annotated[
+        tuple[Annotated[Path, AfterValidator(absolute)], ...], Commas
+    ] = Field(
+        default=(), description="Show a command in the sandbox these paths, read-only."
+    )
