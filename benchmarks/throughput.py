@@ -129,9 +129,15 @@ class Bench:
             f"0:{workers}",
             "--set",
             "folders.repos=" + str(self.folder / "mirrors"),
+            "--set",
+            "folders.cache=" + str(self.folder / "cache"),
+            "--set",
+            "calls.timeout=120",
             "--tries",
             str(tries),
         ]
+        if self.engine == "ray":
+            argv += ["--set", "scale.ray=own"]
         return self._measured([*argv, *self._scale(workers, run)], workers, "")
 
     def _scale(self, workers: int, run: str) -> list[str]:
@@ -140,16 +146,10 @@ class Bench:
             f"{self.url}/v1",
             "--workers",
             str(workers),
-            "--engine",
-            self.engine,
             "--out",
             str(self.folder / "out"),
-            "--set",
-            "folders.cache=" + str(self.folder / "cache"),
             "--run",
             run,
-            "--set",
-            "calls.timeout=120",
         ]
 
     def _measured(self, argv: list[str], workers: int, stdin: str) -> Measured:
@@ -214,6 +214,12 @@ class CompletionBench(Bench):
             "gpt-4o",
             "--completions",
             str(tries * _MODELS * _CALLS),
+            "--engine",
+            self.engine,
+            "--cache",
+            str(self.folder / "cache"),
+            "--call-timeout",
+            "120",
         ]
         return self._measured([*argv, *self._scale(workers, run)], workers, "")
 

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar, get_origin
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
 import typer
 from pydantic import (
@@ -524,9 +524,29 @@ def _flag_parameter(root: type[Section], flag: SettingFlag) -> inspect.Parameter
     if not isinstance(default, Path) and _text(default):
         text = f"{text} [{_text(default)}]"
     kind: Any = list[str] if flag.repeatable else str
+    choices = _choices_of(field)
+
+    def completion(start: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(start)]
+
     return _parameter(
-        flag.parameter, kind | None, None, flag.names, text, flag.panel, flag.metavar
+        flag.parameter,
+        kind | None,
+        None,
+        flag.names,
+        text,
+        flag.panel,
+        flag.metavar,
+        completion,
     )
+
+
+def _choices_of(field: FieldInfo) -> list[str]:
+    choices: list[str] = []
+    for kind in get_args(field.annotation) or [field.annotation]:
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            choices.extend(member.value for member in kind)
+    return choices
 
 
 def _source_parameters(root: type[Section]) -> list[inspect.Parameter]:

@@ -109,8 +109,8 @@ def test_the_commands_work_in_another_folder(commands: Path, there: Path) -> Non
         "none",
         "--run",
         "away",
-        "--cache",
-        there / "cache",
+        "--set",
+        f"folders.cache={there / 'cache'}",
         cwd=there,
     )
     assert done.returncode == 0, done.stderr
@@ -151,10 +151,8 @@ def test_the_commands_are_called_by_their_names(commands: Path, there: Path) -> 
 @pytest.mark.parametrize(
     ("line", "completed"),
     [
-        (
-            "retry-harness --budget-usd-per",
-            ["--budget-usd-per-instance", "--budget-usd-per-model"],
-        ),
+        ("retry-harness --budget-usd-per", ["--budget-usd-per-instance"]),
+        ("retry-harness --set calls.per", ["calls.per_minute"]),
         ("retry-harness --continue nosuch --dry", ["--dry-run"]),
         ("retry-harness --environment lo", ["local"]),
         ("retry-report predictions/away --evaluator-p", ["--evaluator-python"]),
