@@ -10,7 +10,7 @@ from typing import Any
 from bench.config import RunSettings
 from bench.instances.dataset import BUNDLED, Bundled
 from core.options import option_group
-from core.settings import given_settings
+from core.settings import chosen_settings
 from llm.provider_errors import RetryPolicy
 from runs.calls.budget import Resolve
 from runs.options import RunResources
@@ -46,6 +46,6 @@ class Options(RunResources):
             "retries": RetryPolicy(attempts=1 + settings.calls.retries),
             "scale": make_scale(settings.scale, settings.calls, resolve),
             "money": make_spending(settings.budget, resolve),
-            "recorded": given_settings(settings),
+            "recorded": chosen_settings(settings),
         }
         return cls(settings=settings, **{**values, **actions})

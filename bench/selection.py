@@ -14,7 +14,7 @@ from bench.instances.dataset import ALIASES, BUNDLED
 from bench.instances.instance import Instance
 from core.errors import UserError
 from core.options import option, option_group
-from core.settings import Commas, Folder, GivenPath, Section
+from core.settings import Commas, Folder, RecordedPath, Section
 
 INSTANCES = "Instances"
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?")
@@ -96,7 +96,7 @@ class Instances(Section):
         default=(),
         description="Skip what these earlier runs have a plausible patch for.",
     )
-    only_valid: GivenPath | None = Field(
+    only_valid: RecordedPath | None = Field(
         default=None,
         description="Leave out what this file of `report.py gold` does not call valid.",
     )

@@ -93,14 +93,14 @@ class SettingFlag:
 
 
 @dataclass(frozen=True)
-class GivenValue:
+class SourcedValue:
     """A value from one source, and the name for it in messages."""
 
     label: str
     value: Any
 
 
-Layer = dict[str, GivenValue]
+Layer = dict[str, SourcedValue]
 """Values by the dotted names of their settings."""
 
 
@@ -155,7 +155,7 @@ SplitLines = BeforeValidator(split_lines)
 Pairs = BeforeValidator(split_pairs)
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
 """A path that code receives absolute and without links."""
-GivenPath = Annotated[
+RecordedPath = Annotated[
     Path, PlainSerializer(lambda path: str(path.expanduser().resolve()))
 ]
 """A path that code receives as it was given, and that is recorded absolute."""
@@ -184,8 +184,8 @@ def no_such_setting(root: type[Section], name: str, where: str) -> UserError:
     """Return the error for a name that no setting has, with the names that may be meant."""
     names = list(settings_of(root))
     field = name.rpartition(".")[2]
-    same_field = [known for known in names if known.endswith(f".{field}")]
-    hints = [known for known in names if known.startswith(f"{name}.")][:_HINTS]
+    same_field = [setting for setting in names if setting.endswith(f".{field}")]
+    hints = [setting for setting in names if setting.startswith(f"{name}.")][:_HINTS]
     if not hints:
         hints = get_close_matches(name, same_field, 1, _CLOSE) or same_field
     if not hints:
@@ -216,9 +216,9 @@ def of_texts(root: type[Section], texts: Iterable[str]) -> Layer:
         if name in layer and _holds_several(settings[name]):
             earlier = layer[name].value
             parts = earlier if isinstance(earlier, list) else [earlier]
-            layer[name] = GivenValue(name, [*parts, value])
+            layer[name] = SourcedValue(name, [*parts, value])
         else:
-            layer[name] = GivenValue(name, value)
+            layer[name] = SourcedValue(name, value)
     return layer
 
 
@@ -241,7 +241,7 @@ def of_flags(
             raise UserError(
                 f"--set {flag.setting} and {flag.option} are the same; give one"
             )
-        layer[flag.setting] = GivenValue(flag.option, value)
+        layer[flag.setting] = SourcedValue(flag.option, value)
     return layer
 
 
@@ -281,7 +281,7 @@ def of_mapping(root: type[Section], data: Mapping[Any, Any], where: str) -> Laye
                 raise UserError(f"{where}: {name} stands twice; give it once")
             if item in _NULLS:
                 item = ""
-            layer[name] = GivenValue(f"{where}: {name}", item)
+            layer[name] = SourcedValue(f"{where}: {name}", item)
     return layer
 
 
@@ -299,7 +299,7 @@ def of_environment(root: type[Section], environment: Mapping[str, str]) -> Layer
             continue
         name = f"{section}.{field}"
         if name in settings:
-            layer[name] = GivenValue(variable, value)
+            layer[name] = SourcedValue(variable, value)
         elif get_close_matches(section, root.model_fields, 1):
             raise no_such_setting(root, name, f"{variable} in the environment")
     return layer
@@ -313,8 +313,8 @@ def merged(root: type[Section], layers: Iterable[Layer]) -> Layer:
     settings = settings_of(root)
     result: Layer = {}
     for layer in layers:
-        for name, given in layer.items():
-            value = given.value
+        for name, sourced in layer.items():
+            value = sourced.value
             if value is None or value == "":
                 result.pop(name, None)
                 continue
@@ -322,11 +322,11 @@ def merged(root: type[Section], layers: Iterable[Layer]) -> Layer:
                 try:
                     value = split_pairs(value)
                 except ValueError as error:
-                    raise UserError(f"{given.label}: {error}") from None
+                    raise UserError(f"{sourced.label}: {error}") from None
                 earlier = result.get(name)
                 if earlier is not None and isinstance(value, dict):
                     value = {**earlier.value, **value}
-            result[name] = GivenValue(given.label, value)
+            result[name] = SourcedValue(sourced.label, value)
     return result
 
 
@@ -337,25 +337,25 @@ def checked(root: type[Root], layer: Layer) -> Root:
         UserError: a value is wrong; names the source of it.
     """
     data: dict[str, dict[str, Any]] = {}
-    for name, given in layer.items():
+    for name, sourced in layer.items():
         section, _, field = name.partition(".")
-        data.setdefault(section, {})[field] = given.value
+        data.setdefault(section, {})[field] = sourced.value
     try:
         return root.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        given = layer[".".join(map(str, first["loc"][:2]))]
-        raise UserError(_problem(given, first)) from error
+        sourced = layer[".".join(map(str, first["loc"][:2]))]
+        raise UserError(_problem(sourced, first)) from error
 
 
-def _problem(given: GivenValue, error: Any) -> str:  # noqa: ANN401 - pydantic's
+def _problem(sourced: SourcedValue, error: Any) -> str:  # noqa: ANN401 - pydantic's
     value = error["input"]
-    label = given.label
+    label = sourced.label
     keys = [key for key in error["loc"][2:] if isinstance(key, str)]
-    if isinstance(given.value, dict) and keys and keys[0] != EVERY:
+    if isinstance(sourced.value, dict) and keys and keys[0] != EVERY:
         label = f"{label} {keys[0]}"
     if not isinstance(value, (str, int, float)):
-        value = given.value
+        value = sourced.value
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, WrongValueError):
         return f"{label} {cause}"
@@ -365,10 +365,10 @@ def _problem(given: GivenValue, error: Any) -> str:  # noqa: ANN401 - pydantic's
     return f"{label} {_text(value)}: {message}"
 
 
-def given_settings(settings: Section) -> dict[str, Any]:
+def chosen_settings(settings: Section) -> dict[str, Any]:
     """Return what any source gave, as JSON by section, without users in addresses."""
-    given = settings.model_dump(mode="json", exclude_unset=True)
-    without_users: dict[str, Any] = _without_users(given)
+    chosen = settings.model_dump(mode="json", exclude_unset=True)
+    without_users: dict[str, Any] = _without_users(chosen)
     return without_users
 
 
@@ -489,12 +489,12 @@ def command(
         parameters += _source_parameters(root)
 
         def main(**values: Any) -> Any:  # noqa: ANN401
-            given = {flag.parameter: values.pop(flag.parameter) for flag in flags}
+            flag_values = {flag.parameter: values.pop(flag.parameter) for flag in flags}
             texts = of_texts(root, values.pop(_SET) or ())
             line = CommandLine(
                 root=root,
                 flags=flags,
-                layer=of_flags(flags, given, texts),
+                layer=of_flags(flags, flag_values, texts),
                 files=tuple(values.pop(_CONFIG) or ()),
                 asks_for_list=values.pop(_SETTINGS),
             )

@@ -21,7 +21,7 @@ def absolute(path: Path) -> Path:
     return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
 
 
-def _known_api(name: str) -> str:
+def _check_api(name: str) -> str:
     if name not in APIS:
         raise ValueError(f"{name!r} is unknown; give some of {','.join(APIS)}")
     return name
@@ -55,7 +55,7 @@ class AgentSettings(Section):
         default=(),
         description="Pass these environment variables to a command: NAME,NAME.",
     )
-    api: Annotated[tuple[Annotated[str, AfterValidator(_known_api)], ...], Commas] = (
+    api: Annotated[tuple[Annotated[str, AfterValidator(_check_api)], ...], Commas] = (
         Field(
             default=(),
             description="Let a command call models through the harness in these protocols: "

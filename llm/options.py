@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from core.errors import UserError
 from core.options import option, option_group
-from core.settings import Commas, GivenPath, Section
+from core.settings import Commas, RecordedPath, Section
 from llm.registry import filled, map_entry, resolve_model
 from llm.settings import ModelSettings, SettingsBook, our_settings
 
@@ -25,7 +25,7 @@ _VERSION_WORDS = ("default", "latest")
 _FORMAT = re.compile(r"^[a-z][a-z-]*$")
 
 
-def _names(value: Any) -> Any:  # noqa: ANN401 - of any source
+def _split_names(value: Any) -> Any:  # noqa: ANN401 - of any source
     # An empty name between commas stays: it is a mistake.
     if isinstance(value, str):
         return [name.strip() for name in value.split(",")]
@@ -35,7 +35,7 @@ def _names(value: Any) -> Any:  # noqa: ANN401 - of any source
 class Models(Section):
     """Which models are asked, and how."""
 
-    names: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
+    names: Annotated[tuple[str, ...], BeforeValidator(_split_names)] = Field(
         default=tuple(DEFAULT_MODELS.split(",")),
         min_length=1,
         description="Ask these models in turn: NAME, NAME@FORMAT or NAME@AGENT.",
@@ -55,7 +55,7 @@ class Models(Section):
         ge=1,
         description="Limit a reply to this many tokens; default: the model's.",
     )
-    file: GivenPath | None = Field(
+    file: RecordedPath | None = Field(
         default=None,
         description="Read settings and aliases of models from this YAML file (docs/models.md).",
     )

@@ -121,7 +121,7 @@ class Reflections:
         return ",".join(f"{topic.value}={self.of(topic)}" for topic in Topic)
 
 
-def _reflections(value: Any) -> Any:  # noqa: ANN401 - of any source
+def _parse_reflections(value: Any) -> Any:  # noqa: ANN401 - of any source
     if isinstance(value, (str, int)):
         return Reflections.parse(str(value))
     return value
@@ -131,7 +131,7 @@ class Builtin(Section):
     """How the builtin agent works."""
 
     reflections: Annotated[
-        Reflections, BeforeValidator(_reflections), PlainSerializer(str)
+        Reflections, BeforeValidator(_parse_reflections), PlainSerializer(str)
     ] = Field(
         default=Reflections(),
         description="Send at most so many messages after the first of an attempt, by topic; one "

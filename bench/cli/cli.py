@@ -66,6 +66,7 @@ class SectionedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
         if not ctx.resilient_parsing:  # as where a line is completed
             given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            # A command with settings reads its files and records by itself.
             if "set_" not in {param.name for param in self.params}:
                 ctx.default_map = recorded_defaults(self.params, given)
             defaults = ctx.default_map or {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from core.address import HIDDEN_USER
 from core.errors import UserError
-from core.settings import GivenValue, Layer, Section, of_mapping
+from core.settings import Layer, Section, SourcedValue, of_mapping
 from runs.description import Run
 from runs.keys import RUN_FILE
 from runs.options import TOP
@@ -51,8 +51,8 @@ def recorded_settings(
             "give --api-base again"
         )
     place = {
-        "folders.run": GivenValue("--continue", store.folder.name),
-        "folders.out": GivenValue("--continue", str(store.out)),
+        "folders.run": SourcedValue("--continue", store.folder.name),
+        "folders.out": SourcedValue("--continue", str(store.out)),
     }
     return recorded, place
 

@@ -27,7 +27,7 @@ from bench.repos.patches import take_patch
 from core.money import in_words, total
 from core.plaintext import Say
 from core.processes import remove_tree
-from core.settings import CommandLine, GivenValue, command
+from core.settings import CommandLine, SourcedValue, command
 from environments.base import EnvironmentKind
 from llm.chat import Usage
 from llm.gate import OpenGate
@@ -52,7 +52,7 @@ def main(
     env_file: EnvFileOption = None,
 ) -> int:
     """Let an agent edit one demo instance and show what it did; test and write nothing."""
-    settings = line.load(fixed={"agent.name": GivenValue("AGENT", agent)})
+    settings = line.load(fixed={"agent.name": SourcedValue("AGENT", agent)})
     if line.prints(settings):
         return 0
     config, options = configured(settings, EnvironmentKind.NONE)

@@ -165,7 +165,7 @@ class ImagePrefix:
         return f"{self.before}={self.after}"
 
 
-def _prefix(value: Any) -> Any:  # noqa: ANN401 - of any source
+def _parse_prefix(value: Any) -> Any:  # noqa: ANN401 - of any source
     if not isinstance(value, str):
         return value
     try:
@@ -174,7 +174,7 @@ def _prefix(value: Any) -> Any:  # noqa: ANN401 - of any source
         raise ValueError(error) from None
 
 
-def _some(size: int) -> int:
+def _check_size(size: int) -> int:
     if size < 1:
         raise ValueError("give a size that is greater than 0, as 60GB")
     return size
@@ -183,14 +183,16 @@ def _some(size: int) -> int:
 class Images(Section):
     """How images are pulled, and how much room they may take."""
 
-    disk: Annotated[ByteSize, AfterValidator(_some)] | None = Field(
+    disk: Annotated[ByteSize, AfterValidator(_check_size)] | None = Field(
         default=None,
         description="Keep pulled images within this size, as 60GB: those used longest ago are "
         "removed, but none that was there before.",
     )
     mirrors: Annotated[
         tuple[
-            Annotated[ImagePrefix, BeforeValidator(_prefix), PlainSerializer(str)],
+            Annotated[
+                ImagePrefix, BeforeValidator(_parse_prefix), PlainSerializer(str)
+            ],
             ...,
         ],
         Commas,

@@ -131,12 +131,12 @@ def make_agent(
         bubble = _bubble(sandbox, settings.sandbox_read)
     if named_agents:
         return NamedAgents(
-            {name: _make_named(settings, name, bubble) for name in named_agents}
+            {name: _make_by_name(settings, name, bubble) for name in named_agents}
         )
-    return _make_named(settings, settings.name, bubble)
+    return _make_by_name(settings, settings.name, bubble)
 
 
-def _make_named(
+def _make_by_name(
     settings: AgentSettings, name: str, bubble: AgentBubble | None
 ) -> Agent:
     recipe = named_agent(name)

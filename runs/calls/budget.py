@@ -122,33 +122,33 @@ def _rate(option: str, text: str) -> int:
     return number
 
 
-def _in_limits(amount: Decimal) -> Decimal:
+def _check_limits(amount: Decimal) -> Decimal:
     if amount and not _LEAST <= amount < _MOST:
         raise ValueError("give dollars above 0, as 12.50")
     return amount
 
 
-def _above_0(amount: Decimal) -> Decimal:
+def _check_above_0(amount: Decimal) -> Decimal:
     if not amount:
         raise ValueError("give dollars above 0, as 12.50")
     return amount
 
 
-def _named(values: Any) -> Any:  # noqa: ANN401 - of any source
+def _check_named(values: Any) -> Any:  # noqa: ANN401 - of any source
     if isinstance(values, dict) and EVERY in values:
         raise ValueError("give MODEL=VALUE, as gpt-4o=50")
     return values
 
 
-def _price(value: Any) -> Any:  # noqa: ANN401 - of any source
+def _parse_price(value: Any) -> Any:  # noqa: ANN401 - of any source
     amounts = split_commas(value)
     if not isinstance(amounts, (list, tuple)) or len(amounts) != 2:
         raise ValueError("give MODEL=IN,OUT in dollars per million tokens")
     return amounts
 
 
-UsdAmount = Annotated[Decimal, AfterValidator(_in_limits), Field(ge=0)]
-UsdLimit = Annotated[UsdAmount, AfterValidator(_above_0)]
+UsdAmount = Annotated[Decimal, AfterValidator(_check_limits), Field(ge=0)]
+UsdLimit = Annotated[UsdAmount, AfterValidator(_check_above_0)]
 
 
 class BudgetSettings(Section):
@@ -160,11 +160,11 @@ class BudgetSettings(Section):
     usd_per_instance: UsdLimit | None = Field(
         default=None, description="Spend at most this many dollars on an instance."
     )
-    usd_per_model: Annotated[dict[str, UsdLimit], BeforeValidator(_named), Pairs] = (
-        Field(
-            default={},
-            description="Spend at most so many dollars on a model: MODEL=USD,MODEL=USD.",
-        )
+    usd_per_model: Annotated[
+        dict[str, UsdLimit], BeforeValidator(_check_named), Pairs
+    ] = Field(
+        default={},
+        description="Spend at most so many dollars on a model: MODEL=USD,MODEL=USD.",
     )
     calls: int | None = Field(
         default=None, ge=1, description="Make at most this many calls in the run."
@@ -177,9 +177,9 @@ class BudgetSettings(Section):
     prices: Annotated[
         dict[
             str,
-            Annotated[tuple[UsdAmount, UsdAmount], BeforeValidator(_price)],
+            Annotated[tuple[UsdAmount, UsdAmount], BeforeValidator(_parse_price)],
         ],
-        BeforeValidator(_named),
+        BeforeValidator(_check_named),
         Pairs,
     ] = Field(
         default={},

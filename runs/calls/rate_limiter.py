@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, PlainSerializer
 from core.address import parse_address, recorded_address
 from core.errors import UserError
 from core.options import option, option_group
-from core.settings import GivenPath, Pairs, Section, WrongValueError
+from core.settings import Pairs, RecordedPath, Section, WrongValueError
 from llm.gate import CallOutcome, Failed
 from runs.calls.budget import PerModel, parse_rates
 
@@ -43,7 +43,7 @@ class Calls(Section):
         default=None,
         description="Call the models at this server, which speaks the OpenAI protocol.",
     )
-    replay: GivenPath | None = Field(
+    replay: RecordedPath | None = Field(
         default=None,
         description="Call no model: repeat the replies of this recorded run.",
     )

@@ -19,8 +19,8 @@ from core.settings import (
     Section,
     SettingFlag,
     SplitLines,
+    chosen_settings,
     command,
-    given_settings,
     listed,
     of_texts,
     settings_of,
@@ -156,7 +156,7 @@ def test_a_mapping_is_united_and_a_list_replaced(
 def test_only_what_was_given_is_recorded(start: Started) -> None:
     assert start("--tries", "3", "--set", "tests.folder=/x/../y") == 0
     recorded = {"tests": {"tries": 3, "folder": "/y"}}
-    assert given_settings(start.settings) == recorded
+    assert chosen_settings(start.settings) == recorded
 
 
 @pytest.mark.parametrize(

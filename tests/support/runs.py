@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from bench.config import ModelChoice, RunConfig, RunSettings
 from bench.options import Options
 from bench.selection import Instances
-from core.settings import GivenValue, checked, merged
+from core.settings import SourcedValue, checked, merged
 from core.shutdown import Shutdown
 from demo.setup import DEMO_DATASET
 from llm.client import LiteLLMModel
@@ -96,7 +96,7 @@ def but(value: C, **changes: Any) -> C:
     layer = {}
     for section, items in dumped.items():
         for name, item in items.items():
-            layer[f"{section}.{name}"] = GivenValue(f"{section}.{name}", item)
+            layer[f"{section}.{name}"] = SourcedValue(f"{section}.{name}", item)
     changed = checked(RunSettings, layer)
     return replace(value, settings=changed, **fields)
 
@@ -136,7 +136,9 @@ def live(provider: Provider, **changes: Any) -> RunConfig:
 
 def read_money(models: Sequence[ModelChoice], **given: Any) -> Spending:
     """Return what may be spent; the keys are the settings' names, the values are as typed."""
-    layer = {f"budget.{name}": GivenValue(name, value) for name, value in given.items()}
+    layer = {
+        f"budget.{name}": SourcedValue(name, value) for name, value in given.items()
+    }
     budget = checked(RunSettings, merged(RunSettings, [layer])).budget
     return make_spending(budget, names_of(models))
 
