@@ -8,7 +8,7 @@ composes groups: ``@command(ModelOptions, RunOptions)`` takes the options of bot
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from functools import wraps
@@ -195,7 +195,7 @@ def options_of(*groups: type[Any]) -> Iterator[tuple[Option, FieldInfo]]:
 
 
 def command(
-    *groups: type[Any], panels: Sequence[str] = (), without: Collection[str] = ()
+    *groups: type[Any], panels: Sequence[str] = ()
 ) -> Callable[[Callable[[typer.Context, dict[str, Any]], None]], Callable[..., None]]:
     """Decorate a function of context and values such that typer gives it the groups' options.
 
@@ -203,7 +203,6 @@ def command(
         groups: whose options the command takes; ``built`` makes each of the values. Of options
             with one key the first counts.
         panels: the headings of ``--help`` in their order.
-        without: keys of options of the groups that the command does not take.
     """
 
     def decorate(
@@ -212,7 +211,7 @@ def command(
         marks: dict[str, Option] = {}
         parameters = []
         for mark, info in options_of(*groups):
-            if mark.key not in marks and mark.key not in without:
+            if mark.key not in marks:
                 marks[mark.key] = mark
                 parameters.append(_parameter(mark, info))
 
