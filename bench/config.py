@@ -17,15 +17,13 @@ from bench.regression.settings import TestChoice, Tests
 from bench.selection import Instances
 from core.errors import UserError
 from core.options import option_group
-from core.settings import Section, values_of
+from core.settings import values_of
 from environments.base import AgentSandbox, EnvironmentKind
 from environments.docker.images import Images
 from environments.settings import AgentSettings
-from llm.options import DEFAULT_TEMPERATURES, ModelChoice, Models
-from runs.calls.budget import BudgetSettings
-from runs.calls.rate_limiter import Calls
+from llm.options import DEFAULT_TEMPERATURES, ModelChoice
 from runs.options import RunBasics, model_slug
-from runs.settings import FolderSettings, ScaleSettings
+from runs.settings import CommonSettings
 
 __all__ = [
     "AgentSandbox",
@@ -41,20 +39,15 @@ __all__ = [
 ]
 
 
-class RunSettings(Section):
+class RunSettings(CommonSettings):
     """All that ``harness.py`` is told of a run."""
 
-    models: Models = Models()
     agent: AgentSettings = AgentSettings()
     builtin: Builtin = Builtin()
     instances: Instances = Instances()
     tests: Tests = Tests()
     images: Images = Images()
     choice: ChoiceSettings = ChoiceSettings()
-    calls: Calls = Calls()
-    budget: BudgetSettings = BudgetSettings()
-    scale: ScaleSettings = ScaleSettings()
-    folders: FolderSettings = FolderSettings()
     project: ProjectSettings = ProjectSettings()
 
 

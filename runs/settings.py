@@ -10,6 +10,7 @@ from pydantic import Field
 
 from core.errors import UserError
 from core.settings import EVERY, Folder, Section
+from llm.options import Models
 from llm.prices import Price
 from runs.calls.budget import BudgetLimits, BudgetSettings, PerModel, Resolve
 from runs.calls.rate_limiter import Calls, Rates
@@ -62,6 +63,16 @@ class FolderSettings(Section):
         default=None,
         description="Find bare mirrors of repositories here; default: in the cache.",
     )
+
+
+class CommonSettings(Section):
+    """What every benchmark is told of a run; each adds sections of its own."""
+
+    models: Models = Models()
+    calls: Calls = Calls()
+    budget: BudgetSettings = BudgetSettings()
+    scale: ScaleSettings = ScaleSettings()
+    folders: FolderSettings = FolderSettings()
 
 
 def make_scale(scale: ScaleSettings, calls: Calls, resolve: Resolve) -> Scale:
