@@ -109,6 +109,18 @@ def _survive_readers() -> None:
             setattr(sys, name, TextIOWrapper(buffer, *how))
 
 
+def make_app(command: Callable[..., object], name: str) -> typer.Typer:
+    """Return typer's application of one command; ``name`` is the program as it is typed."""
+    app = typer.Typer(
+        add_completion=name in _COMPLETED,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command(cls=SectionedCommand)(command)
+    return app
+
+
 def run_cli(
     command: Callable[..., object], name: str, program: Program | None = None
 ) -> int:
@@ -124,13 +136,7 @@ def run_cli(
     _survive_readers()
     # Packages such as swebench would load a file .env of the folders above their own.
     os.environ["PYTHON_DOTENV_DISABLED"] = "1"
-    app = typer.Typer(
-        add_completion=name in _COMPLETED,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.command(cls=SectionedCommand)(command)
+    app = make_app(command, name)
     try:
         code = app(standalone_mode=False, prog_name=name, obj=program)
     except TyperException as error:

@@ -1,0 +1,54 @@
+"""The commands of all programs, as typer sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import typer.main
+
+import harness
+import report
+from bench.cli.cli import make_app
+from bench.cli.dispatch import Command, Program
+
+_HARNESS = Program("harness", "harness.py", harness.SUBCOMMANDS, harness.DEFAULT)
+_REPORT = Program("report", "report.py", report.SUBCOMMANDS, report.DEFAULT)
+_EXERCISES = ("exercism", "canitedit", "editpack")
+
+
+def programs() -> Iterator[Program]:
+    yield _HARNESS
+    yield _REPORT
+    for name in _EXERCISES:
+        yield import_module(f"exercises.{name}.__main__").PROGRAM
+
+
+def click_command(command: Command, name: str = "") -> Any:
+    """Return the command that typer makes of a function."""
+    function = getattr(import_module(command.module), command.function)
+    return typer.main.get_command(make_app(function, name))
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield all commands by what is typed to start them."""
+    for program in programs():
+        if program.default:
+            yield program.name, click_command(program.default, program.name)
+        for word, command in program.subcommands.items():
+            name = f"{program.name} {word}"
+            yield name, click_command(command, name)
+    for module in ("agent.formats.__main__",):
+        group = typer.main.get_command(import_module(module).app)
+        for word, command in group.commands.items():
+            yield f"python -m {module.removesuffix('.__main__')} {word}", command
+
+
+def options_of(command: Any) -> list[str]:
+    """Return the options of a command as they are typed."""
+    options = []
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            options.extend((*parameter.opts, *parameter.secondary_opts))
+    return options

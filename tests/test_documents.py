@@ -1,0 +1,130 @@
+"""What the documents say to type is what the commands take."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.exceptions import TyperException
+
+from core.errors import UserError
+from tests.support import TOP
+from tests.support.programs import commands, options_of
+
+RENAMED = TOP / "bench/cli/renamed.tsv"
+
+DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(TOP.glob("docs/*.md"))]
+_CONTINUED = re.compile(r"\\\n\s*")
+_COMMAND = re.compile(
+    r"(?:\$ |\.venv/bin/)?((?:python -m \w+(?:\.\w+)?|(?:python )?(?:harness|report)\.py)\b.*)"
+)
+_SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
+_OPTION = re.compile(r"--[a-z][\w-]+")
+# What a document leaves out, and what is optional.
+_ELLIPSIS = re.compile(r"…|\.\.\.|[][]")
+_REDIRECTION = re.compile(r"\s[|<>].*$")
+
+
+def command_lines(text: str) -> Iterator[str]:
+    """Yield the command lines of a document: lines of blocks, and code in the text."""
+    text = _CONTINUED.sub(" ", text)
+    for line in text.splitlines():
+        if line.startswith("    ") or line.startswith(("python ", "$ python ")):
+            match = _COMMAND.match(line.strip())
+            if match:
+                yield match[1]
+    for span in _SPAN.findall(text):
+        match = _COMMAND.fullmatch(" ".join(span.split()))
+        if match:
+            yield match[1]
+
+
+def words_of(line: str) -> list[str]:
+    plain = _REDIRECTION.sub("", _ELLIPSIS.sub("", line))
+    return shlex.split(plain, comments=True)
+
+
+@cache
+def known_commands() -> dict[tuple[str, ...], Any]:
+    return {tuple(name.split()): command for name, command in commands()}
+
+
+def parse(words: list[str]) -> None:
+    """Give a command line to its command; one with settings reads and checks all of them."""
+    if words[0] == "python" and words[1] != "-m":
+        del words[0]
+    lengths = [n for n in range(1, 5) if tuple(words[:n]) in known_commands()]
+    if not lengths:
+        assert words[1] == "-m", words
+        assert find_spec(words[2]), words
+        return
+    name = tuple(words[: lengths[-1]])
+    command = known_commands()[name]
+    arguments = words[lengths[-1] :]
+    if not arguments:
+        return
+    lists_settings = "--settings" in options_of(command) and "--help" not in arguments
+    if lists_settings:
+        arguments.append("--settings")
+    try:
+        context = command.make_context(" ".join(name), arguments)
+    except typer.Exit as end:
+        assert end.exit_code == 0  # of --help
+        return
+    if lists_settings:
+        command.invoke(context)
+
+
+LINES = [
+    pytest.param(line, id=f"{path.name}: {line}")
+    for path in DOCUMENTS
+    for line in dict.fromkeys(command_lines(path.read_text(encoding="utf-8")))
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_line_of_a_document_is_taken(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parse(words_of(line))
+
+
+@cache
+def former_options() -> set[str]:
+    """Return the options of older versions that no command has now."""
+    rows = RENAMED.read_text(encoding="utf-8").splitlines()
+    former = {row.split("\t")[1] for row in rows}
+    for command in known_commands().values():
+        former -= set(options_of(command))
+    return former
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_no_document_names_an_option_that_is_gone(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    spans = " ".join(_SPAN.findall(text))
+    gone = former_options() & set(_OPTION.findall(spans))
+    assert not gone
+
+
+def test_a_wrong_option_in_a_document_is_seen() -> None:
+    block = "    python harness.py --modles a \\\n        --run r   # why\n"
+    text = f"Type\n\n{block}\nor `report.py RUN --pages`."
+    lines = list(command_lines(text))
+    assert [words_of(line) for line in lines] == [
+        ["python", "harness.py", "--modles", "a", "--run", "r"],
+        ["report.py", "RUN", "--pages"],
+    ]
+    for line in lines:
+        with pytest.raises(TyperException, match="No such option"):
+            parse(words_of(line))
+    with pytest.raises(UserError, match="must be"):
+        parse(["harness.py", "--tries", "x"])
