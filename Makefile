@@ -57,7 +57,7 @@ check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -p no:xdist tests/test_architecture.py \
+	$(BIN)/python -m pytest -q -p no:xdist tests/test_architecture.py tests/test_documents.py \
 		tests/test_measure.py tests/test_import_time.py
 
 clean:

@@ -63,6 +63,20 @@ class Section(BaseModel):
     )
 
 
+class NoSuchSettingError(UserError):
+    """A name is not one of a setting.
+
+    Attributes:
+        name: as it was written.
+        source: the option, file or variable that it stands in.
+    """
+
+    def __init__(self, name: str, source: str, hint: str) -> None:
+        super().__init__(f"{source}: there is no setting {name}{hint}")
+        self.name = name
+        self.source = source
+
+
 class WrongValueError(ValueError):
     """A value is wrong; the message begins with as much of it as may be shown."""
 
@@ -180,7 +194,7 @@ def _is_mapping(field: FieldInfo) -> bool:
     return get_origin(field.annotation) is dict
 
 
-def no_such_setting(root: type[Section], name: str, where: str) -> UserError:
+def no_such_setting(root: type[Section], name: str, source: str) -> NoSuchSettingError:
     """Return the error for a name that no setting has, with the names that may be meant."""
     names = list(settings_of(root))
     field = name.rpartition(".")[2]
@@ -193,7 +207,7 @@ def no_such_setting(root: type[Section], name: str, where: str) -> UserError:
     hint = ""
     if hints:
         hint = f"; did you mean {' or '.join(hints)}?"
-    return UserError(f"{where}: there is no setting {name}{hint}")
+    return NoSuchSettingError(name, source, hint)
 
 
 def of_texts(root: type[Section], texts: Iterable[str]) -> Layer:

@@ -15,8 +15,11 @@ import typer
 from typer.exceptions import TyperException
 
 from core.errors import UserError
+from tests.old_options import PAGE, page, replacements
 from tests.support import TOP
 from tests.support.programs import commands, options_of
+
+pytestmark = pytest.mark.check
 
 RENAMED = TOP / "bench/cli/renamed.tsv"
 
@@ -128,3 +131,13 @@ def test_a_wrong_option_in_a_document_is_seen() -> None:
             parse(words_of(line))
     with pytest.raises(UserError, match="must be"):
         parse(["harness.py", "--tries", "x"])
+
+
+def test_the_page_of_old_options_names_each_of_them() -> None:
+    unknown = [
+        f"{command} {option}"
+        for command, option, replacement in replacements()
+        if replacement is None
+    ]
+    assert not unknown
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.old_options"

@@ -22,6 +22,7 @@ from core.errors import InfrastructureError, UserError
 from core.options import option, option_group
 from core.plaintext import one_line
 from core.redaction import Redactor
+from core.settings import NoSuchSettingError
 from runs.envfile import EnvFile, load_env_file
 from runs.options import RUN
 from runs.signals import INTERRUPTED, keep_ignoring_interrupts
@@ -141,6 +142,8 @@ def run_cli(
         code = app(standalone_mode=False, prog_name=name, obj=program)
     except TyperException as error:
         return _say(_replacement(error, program) or f"{_usage(error)} (see --help)", 2)
+    except NoSuchSettingError as error:
+        return _say(_renamed_setting(error, program) or error, 2)
     except UserError as error:
         return _say(error, 2)
     except (InfrastructureError, OSError) as error:
@@ -157,6 +160,13 @@ def _replacement(error: TyperException, program: Program | None) -> str | None:
     if program and hasattr(error, "possibilities"):
         return program.replacement_of(str(getattr(error, "option_name", "")))
     return None
+
+
+def _renamed_setting(error: NoSuchSettingError, program: Program | None) -> str | None:
+    """Return what replaces a key of an older file: it had the names of options."""
+    option = f"--{error.name.replace('_', '-')}"
+    replacement = program.replacement_of(option) if program else None
+    return replacement and f"{error.source}: {replacement}"
 
 
 def _usage(error: TyperException) -> str:

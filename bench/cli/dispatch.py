@@ -70,18 +70,27 @@ class Program:
             usages[f"{name} {command.usage}".strip()] = command.help
         return usages
 
-    def replacement_of(self, old: str) -> str | None:
-        """Return what replaces an option or a subcommand of older versions, in a sentence."""
+    def replacement(self, old: str) -> str | None:
+        """Return what replaces an option or a subcommand of older versions: "" for nothing.
+
+        It is a setting, or what follows the program's name. None: ``old`` was never one.
+        """
         for line in _RENAMED.read_text(encoding="utf-8").splitlines():
             key, option, new = line.split("\t")
-            if (key, option) != (self.key, old):
-                continue
-            if not new:
-                return f"{old} is gone (CHANGELOG.md)"
-            if "." in new and " " not in new:
-                return f"{old} is the setting {new} now: give --set {new}=VALUE"
-            return f"{old} is now: {self.name} {new}"
+            if (key, option) == (self.key, old):
+                return new
         return None
+
+    def replacement_of(self, old: str) -> str | None:
+        """Return what replaces an option or a subcommand of older versions, in a sentence."""
+        new = self.replacement(old)
+        if new is None:
+            return None
+        if not new:
+            return f"{old} is gone (CHANGELOG.md)"
+        if "." in new and " " not in new:
+            return f"{old} is the setting {new} now: give --set {new}=VALUE"
+        return f"{old} is now: {self.name} {new}"
 
     def _launch(self, command: Command, name: str) -> int:
         try:
