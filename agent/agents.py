@@ -125,12 +125,12 @@ def _argv(template: str) -> tuple[str, ...]:
     secret = Redactor.of_environment(os.environ).named_in(template)
     if secret:
         raise UserError(
-            f"--agent holds the value of {secret}: pass it with --agent-env {secret}"
+            f"--agent holds the value of {secret}: pass it with --set agent.env={secret}"
         )
     if has_password(template):
         raise UserError(
             "--agent holds a password in an address: put the address into an environment variable "
-            "and pass it with --agent-env NAME"
+            "and pass it with --set agent.env=NAME"
         )
     try:
         argv = shlex.split(template)
@@ -169,6 +169,6 @@ def _environment(names: Sequence[str]) -> dict[str, str]:
     missing = [name for name in names if name not in os.environ]
     if missing:
         raise UserError(
-            f"--agent-env {','.join(missing)}: not set; set it or leave it out"
+            f"agent.env {','.join(missing)}: not set; set it or leave it out"
         )
     return {name: os.environ[name] for name in names}

@@ -1,4 +1,4 @@
-"""Send attempts and their calls as spans of OpenTelemetry (``--trace``).
+"""Send attempts and their calls as spans of OpenTelemetry (``calls.trace``).
 
 The exporter speaks OTLP over HTTP. Its address and its headers are OpenTelemetry's own variables.
 An attempt is a span, and below it each call that passes the gate is one, those of coding agents of
@@ -168,7 +168,7 @@ def _note_reply(span: Span, reply: Reply) -> None:
 
 @cache
 def make_tracing(run: str, *, enabled: bool, content: bool) -> Tracing | None:
-    """Return the one tracing of this process, None without ``--trace``.
+    """Return the one tracing of this process, None without ``calls.trace``.
 
     Raises:
         UserError: a package or the address is missing, or a variable of OpenTelemetry is wrong.
@@ -176,7 +176,7 @@ def make_tracing(run: str, *, enabled: bool, content: bool) -> Tracing | None:
     if not enabled:
         return None
     if not any(map(os.environ.get, _ENDPOINTS)):
-        raise UserError(f"--trace: set {_ENDPOINTS[0]} (docs/tracing.md)")
+        raise UserError(f"calls.trace: set {_ENDPOINTS[0]} (docs/tracing.md)")
     os.environ.setdefault("OTEL_SERVICE_NAME", "swe-retry-harness")
     # The exporter repeats what fails, and each time would be a line.
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
@@ -192,7 +192,7 @@ def make_tracing(run: str, *, enabled: bool, content: bool) -> Tracing | None:
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     except (ImportError, RuntimeError, ValueError) as error:
         raise UserError(
-            f"--trace: {error}; install requirements-trace.txt, or correct the variables of "
+            f"calls.trace: {error}; install requirements-trace.txt, or correct the variables of "
             "OpenTelemetry (docs/tracing.md)"
         ) from error
     tracer = provider.get_tracer("retry_harness")

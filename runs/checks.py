@@ -25,7 +25,7 @@ _MODES = ("chat", "responses", "completion")
 
 def check_folders(options: RunFolders) -> None:
     """Check that a run can write its folders."""
-    for option, folder in (("--out", options.out), ("--cache", options.cache)):
+    for option, folder in (("--out", options.out), ("folders.cache", options.cache)):
         check_folder(option, folder)
 
 
@@ -52,14 +52,14 @@ def check_models(config: RunBasics, money: Spending) -> None:
         options = " ".join(f"--price {given}=IN,OUT" for given in unpriced)
         raise UserError(
             f"no price is known for {', '.join(unpriced)}: give {options} (dollars per million "
-            "tokens), or --allow-unpriced"
+            "tokens), or --set budget.allow_unpriced=true"
         )
     for model in config.called_models:
         known = filled(model.settings, model.name, config.api_base)
         if money.in_dollars and not (config.max_output_tokens or known.max_output):
             raise UserError(
                 f"the longest reply of {model.given} is unknown, so a budget in dollars cannot "
-                "hold: give --max-output-tokens"
+                "hold: give --set models.max_output_tokens=N"
             )
         limits = config.call_timeout, config.max_output_tokens, config.api_base
         quiet = LiteLLMModel(

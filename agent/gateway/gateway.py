@@ -307,7 +307,7 @@ class Gateway:
             most = self.access.most_calls
             if most is not None and self.admitted >= most:
                 raise TimeUsedError(
-                    "--max-calls-per-attempt: all calls of this attempt are made"
+                    "agent.max_calls: all calls of this attempt are made"
                 )
             self.admitted += 1
             if (reply := model.gate.recorded(turn, exact)) is None:

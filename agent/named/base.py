@@ -47,7 +47,7 @@ class NamedAgent:
 
     @property
     def api(self) -> str:
-        """The name of its protocol for ``--agent-api``."""
+        """The name of its protocol for ``agent.api``."""
         return next(one.api for one in DIALECTS if one.name == self.dialect)
 
     @property

@@ -270,7 +270,7 @@ def _check_cache(cache: Path, tree: Path) -> None:
     empty = not cache.exists() or not any(cache.iterdir())
     if cache == tree or not (empty or any(place.exists() for place in known)):
         raise UserError(
-            f"--cache {cache}: it holds files of the repository; give another folder"
+            f"folders.cache {cache}: it holds files of the repository; give another folder"
         )
 
 

@@ -209,7 +209,7 @@ def load_dataset(name: str, split: str, config: str = "") -> Dataset:
     if path.suffix in _FILES or path.exists():
         if config:
             raise UserError(
-                f"--dataset-config {config}: the dataset {name} is not on the hub"
+                f"instances.config {config}: the dataset {name} is not on the hub"
             )
         resolved = name if bundled else str(path.resolve())
         return Dataset(resolved, split, _checked(resolved, rows_of_path(path, split)))

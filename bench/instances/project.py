@@ -89,7 +89,9 @@ def _image(instance: Instance) -> ImageSpec | UnavailableError:
     if own is not None:
         if not (own.test and own.image):
             return UnavailableError(
-                "no image is known; give --image" if own.test else _NO_TEST
+                "no image is known; give --set project.image=NAME"
+                if own.test
+                else _NO_TEST
             )
         # There are no tags in the tree to take a version from.
         version = (

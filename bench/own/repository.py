@@ -85,7 +85,7 @@ class OwnRepository:
 
     @property
     def mirrors(self) -> Path:
-        """The folder with ``mirror``, as ``--repos`` takes it."""
+        """The folder with ``mirror``, as ``folders.repos`` takes it."""
         return self.mirror.parent
 
     @property
@@ -130,7 +130,7 @@ class OwnRepository:
         except GitError as error:
             raise UserError(
                 f"--apply: the work tree is not as the patch needs it ({_said(error)}); "
-                "nothing is changed: use --branch or --patch"
+                "nothing is changed: use --branch, or --set project.patch=FILE"
             ) from None
 
     def commit_to(self, branch: str, patch: str, message: str) -> str:
@@ -287,7 +287,9 @@ def open_repository(
     try:
         if _ADDRESS.match(given) and not place.exists():
             if include_changes:
-                raise UserError("--include-changes is for a repository of this machine")
+                raise UserError(
+                    "project.include_changes is for a repository of this machine"
+                )
             return _cloned(given, base, cache)
         repo = Repo(place, search_parent_directories=True)
         return _local(repo, base, cache, include_changes, ours)
@@ -339,7 +341,7 @@ def _local(
     if tree is None or head != _commit(repo, "HEAD"):
         if include_changes:
             raise UserError(
-                "--include-changes: they belong to HEAD, which --base does not name"
+                "project.include_changes: they belong to HEAD, which project.base does not name"
             )
         return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror)
     with view_of(repo, head, mirror / "objects") as view:
@@ -349,7 +351,7 @@ def _local(
             names = one_line(some(everything, _SHOWN))
             raise UserError(
                 f"--repo: there are uncommitted changes ({names}); commit or stash them, or give "
-                "--include-changes"
+                "--set project.include_changes=true"
             )
         if not changed:
             return OwnRepository(
@@ -473,7 +475,7 @@ def _commit(repo: Repo, name: str) -> str:
         where = (
             "it has no commit yet" if name == "HEAD" else f"it has no commit {name!r}"
         )
-        raise UserError(f"--repo: {where}; give another with --base")
+        raise UserError(f"--repo: {where}; give another with --set project.base=NAME")
     if len(commit) != 40:
         raise UserError("--repo: repositories with SHA-256 hashes are not supported")
     return commit

@@ -58,7 +58,7 @@ class Before:
                 if baseline.timed_out
                 else "were killed"
             )
-            note = f"all tests {why}: related tests alone decide; see --test-timeout"
+            note = f"all tests {why}: related tests alone decide; see tests.timeout"
         elif not passing(baseline.results):
             none = "no test passes at the base commit"
             untested = (

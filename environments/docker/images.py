@@ -115,7 +115,7 @@ def check_space(client: Any, image: str) -> None:  # noqa: ANN401
     if free < RESERVE:
         raise InfrastructureError(
             f"cannot pull {image}: {free / _GB:.1f} GB are free in {root} and {RESERVE / _GB:.1f} "
-            "are kept in reserve; free space with `docker image prune`, or give --image-disk"
+            "are kept in reserve; free space with `docker image prune`, or give images.disk"
         )
 
 

@@ -197,12 +197,18 @@ _EXACT = Context(prec=1000)
 
 
 class LimitScope(str, Enum):
-    """The scope of a limit; the value is the option that sets it."""
+    """The scope of a limit; the value is the option or the setting of it."""
 
     RUN = "--budget-usd"
     INSTANCE = "--budget-usd-per-instance"
-    MODEL = "--budget-usd-per-model"
-    CALLS = "--max-calls"
+    MODEL = "budget.usd_per_model"
+    CALLS = "budget.calls"
+
+    @classmethod
+    def _missing_(cls, value: object) -> LimitScope | None:
+        # As journals up to version 0.12 name them.
+        former = {"--budget-usd-per-model": cls.MODEL, "--max-calls": cls.CALLS}
+        return former.get(str(value))
 
 
 class OverBudgetError(Exception):
@@ -245,7 +251,7 @@ class BudgetLimits:
     usd_per_model: Mapping[str, Decimal] = option(
         None,
         "Most dollars for a model, as gpt-4o=50,opus=200.",
-        LimitScope.MODEL.value,
+        "--budget-usd-per-model",
         panel=MONEY,
         factory=dict,
         given=str,
@@ -255,7 +261,7 @@ class BudgetLimits:
     calls: int | None = option(
         None,
         "Most requests of the run.",
-        LimitScope.CALLS.value,
+        "--max-calls",
         panel=MONEY,
         least=1,
         given=int,

@@ -20,7 +20,7 @@ def make_engine(driver: Driver) -> Engine:
         return ThreadEngine.of(driver)
     if find_spec("ray") is None:
         raise UserError(
-            "--engine ray needs Ray: install requirements-ray.txt, or the extra ray"
+            "scale.ray needs Ray: install requirements-ray.txt, or the extra ray"
         )
     if not scale.ray_address:
         # Ray reads it at its import: a node of this machine alone listens at 127.0.0.1 only.

@@ -248,11 +248,11 @@ def test_what_cannot_be_run_is_infrastructure(tmp_path: Path) -> None:
         ),
         ("command:", (), "is empty"),
         ("command:sh 'x", (), "fix the quotes"),
-        ("command:sh", ("NOT_SET_AT_ALL",), "--agent-env NOT_SET_AT_ALL: not set"),
+        ("command:sh", ("NOT_SET_AT_ALL",), "agent.env NOT_SET_AT_ALL: not set"),
         (
             "command:sh --key sk-abcdefgh",
             (),
-            "the value of MY_API_KEY: pass it with --agent-env",
+            "the value of MY_API_KEY: pass it with --set agent.env=",
         ),
         ("nobody", (), "give one of builtin, command:TEMPLATE"),
         ("no.such.module:agent", (), "cannot be loaded"),

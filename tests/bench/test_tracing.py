@@ -1,4 +1,4 @@
-"""``--trace`` with a real collector and a real server of a model, both on loopback."""
+"""``calls.trace`` with a real collector and a real server of a model, both on loopback."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_each_attempt_is_a_span_and_its_calls_lie_below_it(
         "--set",
         "models.temperatures=0.5",
     )
-    assert done.returncode == 0 and "note: --trace" not in done.stdout, done.stdout
+    assert done.returncode == 0 and "note: calls.trace" not in done.stdout, done.stdout
     first, second = collector.attempts
     assert first.trace_id != second.trace_id and not first.parent_span_id
     assert first.name == "invoke_agent builtin"
@@ -228,7 +228,7 @@ def test_a_collector_that_is_not_there_takes_seconds_at_most(
             server.close()
         done = run("--set", "calls.trace=true")
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count("note: --trace: not all spans were sent in time") == 1
+    assert done.stdout.count("note: calls.trace: not all spans were sent in time") == 1
     assert "Traceback" not in done.stdout
     assert time.monotonic() - started < usual + 8
 
@@ -313,7 +313,7 @@ def test_what_cannot_be_traced_is_one_line_before_any_call(
     monkeypatch.setenv(name, value)
     done = run("--set", "calls.trace=true")
     assert done.returncode == 2
-    assert done.stdout.startswith(f"error: --trace: {message}")
+    assert done.stdout.startswith(f"error: calls.trace: {message}")
     assert len(done.stdout.splitlines()) == 1
     assert not provider.requests and not collector.received
 
@@ -324,7 +324,7 @@ def test_a_missing_exporter_is_named(
     name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(
-        UserError, match=r"--trace: .*; install requirements-trace\.txt"
+        UserError, match=r"calls.trace: .*; install requirements-trace\.txt"
     ):
         make_tracing.__wrapped__("r", enabled=True, content=False)
 

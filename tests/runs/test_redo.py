@@ -298,7 +298,7 @@ def test_unpriced_models_need_a_price_or_leave(
         line.cost for line in read_ledger(RunStore(tmp_path, "r").ledger).whole
     } == {Decimal("0.00012")}
     with pytest.raises(
-        UserError, match=r"longest reply of my-own is unknown.*--max-output-tokens"
+        UserError, match=r"longest reply of my-own is unknown.*models.max_output_tokens"
     ):
         limited = read_money(mine, prices=["my-own=1,2"], usd="1")
         run_command(

@@ -126,7 +126,7 @@ class Dialect(ABC):
     """One protocol.
 
     Attributes:
-        api: the name for ``--agent-api``, and litellm's for the provider whose protocol it is.
+        api: the name for ``agent.api``, and litellm's for the provider whose protocol it is.
         common: it is spoken by each provider that has no protocol of its own here.
         parameters: what an agent may say at the top of a request. Others can make the provider
             search the web, call another model, or charge another price.

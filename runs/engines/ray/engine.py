@@ -318,9 +318,7 @@ def own_ray(cpus: int) -> Iterator[None]:
         object_store_memory=_OBJECT_STORE,
     ) as error:
         if error is not None:
-            raise UserError(
-                f"--engine ray: Ray does not start on this machine ({error})"
-            )
+            raise UserError(f"scale.ray: Ray does not start on this machine ({error})")
         yield
 
 
@@ -332,7 +330,7 @@ def connected(address: str, cpus: float, packages: Sequence[str]) -> Iterator[No
     """
     if address.startswith("ray://"):
         raise UserError(
-            f"--ray-address {address}: start the run on a node of the cluster, with auto"
+            f"scale.ray {address}: start the run on a node of the cluster, with auto"
         )
     _check_answers(address)
     with (
@@ -341,7 +339,7 @@ def connected(address: str, cpus: float, packages: Sequence[str]) -> Iterator[No
     ):
         if error is not None:
             raise UserError(
-                f"--ray-address {address}: no cluster to be used there ({error}); start one "
+                f"scale.ray {address}: no cluster to be used there ({error}); start one "
                 "with `ray start --head`"
             )
         _check_processors(cpus)
@@ -380,7 +378,7 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, int(port)), _PATIENCE).close()
     except (OSError, OverflowError) as error:
         raise UserError(
-            f"--ray-address {address}: nothing answers there ({error}); start a cluster with "
+            f"scale.ray {address}: nothing answers there ({error}); start a cluster with "
             "`ray start --head`"
         ) from error
 

@@ -149,7 +149,7 @@ def test_a_budget_ends_an_attempt_in_its_middle(
     with served(monkeypatch) as stub:
         found = solve(agent_of("messages", *words), tmp_path, cache, money=money)
     assert found["status"] == "plausible", "what it did until then counts"
-    assert "--max-calls: 1 of 1 calls" in attempt_of(tmp_path)["error"]
+    assert "budget.calls: 1 of 1 calls" in attempt_of(tmp_path)["error"]
     assert stub.billed == 1
 
 
@@ -170,7 +170,7 @@ def test_the_calls_of_an_attempt_are_limited_and_the_next_attempt_has_its_own(
         found = solve(chosen, tmp_path, cache)
     attempts = read_attempts(tmp_path)
     assert [attempt["status"] for attempt in attempts] == ["timeout", "timeout"]
-    assert "--max-calls-per-attempt: all calls" in attempts[0]["error"]
+    assert "agent.max_calls: all calls" in attempts[0]["error"]
     assert NEW in found["model_patch"] and stub.billed == 2
 
 

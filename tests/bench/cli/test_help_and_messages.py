@@ -189,7 +189,10 @@ def test_an_agent_is_tried_once(tmp_path: Path, preloaded: Preloaded) -> None:
             "unknown placeholder {nope}; there are {message_file}",
         ),
         (["--out", "/proc/x"], "--out /proc/x: cannot write there"),
-        (["--set", "folders.cache=/proc/foo"], "--cache /proc/foo: cannot write there"),
+        (
+            ["--set", "folders.cache=/proc/foo"],
+            "folders.cache /proc/foo: cannot write there",
+        ),
         (
             ["--models", "gpt-4o,opus"],
             "gpt-4o needs OPENAI_API_KEY, opus needs ANTHROPIC_API_KEY",

@@ -293,5 +293,5 @@ def test_names_of_sets_with_revisions(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=words):
             load_dataset(name, "test")
-    with pytest.raises(UserError, match=r"--dataset-config x: .* is not on the hub"):
+    with pytest.raises(UserError, match=r"instances.config x: .* is not on the hub"):
         load_dataset(str(tmp_path / "a@b.json"), "test", "x")

@@ -173,9 +173,9 @@ def test_an_instance_that_could_not_start_for_lack_of_budget_is_not_finished(
         (
             {"usd_per_model": "gpt-4o=0.25"},
             {"usd_per_model": "gpt-4o=9"},
-            "--budget-usd-per-model",
+            "budget.usd_per_model",
         ),
-        ({"calls": 1}, {"calls": 9}, "--max-calls"),
+        ({"calls": 1}, {"calls": 9}, "budget.calls"),
     ],
     ids=["instance", "no limit any more", "model", "calls"],
 )

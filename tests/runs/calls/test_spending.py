@@ -145,7 +145,7 @@ def test_many_workers_never_make_more_calls_than_they_may(
     run = spender("gpt-4o", "gpt-4o-mini")
     code, said = run.run(calls=21)
     assert (code, len(provider.requests), len(run.lines())) == (1, 21, 21)
-    assert "ended early: --max-calls: 21 of 21 calls are made" in said
+    assert "ended early: budget.calls: 21 of 21 calls are made" in said
     code, said = run.run(redo="budget", calls=30)
     assert (code, len(provider.requests), len(run.lines())) == (1, 30, 30)
 
