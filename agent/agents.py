@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +74,8 @@ def load_agent(
 
 
 def _load_plugin(name: str) -> Agent:
+    from importlib.metadata import entry_points
+
     from agent.builtin import BuiltinAgent
     from agent.protocol import Agent
 

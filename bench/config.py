@@ -9,7 +9,6 @@ from typing import Any
 from agent.agents import is_command
 from agent.conversation.base import Builtin
 from agent.gateway.dialects import DIALECTS
-from agent.gateway.upstream import check_dialects
 from agent.named import OUTSIDE, named_agent
 from bench.own.settings import ProjectSettings
 from bench.policy import ChoiceSettings, SelectionRule, StopRule, ToldHistory
@@ -283,6 +282,8 @@ def _check_agent(config: RunConfig) -> None:
 
 
 def _check_gateway(config: RunConfig) -> None:
+    from agent.gateway.upstream import check_dialects
+
     agent = config.settings.agent
     keys = [name for name in agent.env if name.endswith("_API_KEY")]
     if keys:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.config import RunSettings
-from bench.instances.dataset import BUNDLED, Bundled
+from bench.instances.names import BUNDLED, Bundled
 from core.options import option_group
 from core.settings import chosen_settings
 from llm.provider_errors import RetryPolicy

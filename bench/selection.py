@@ -6,15 +6,17 @@ import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field
 
-from bench.instances.dataset import ALIASES, BUNDLED
-from bench.instances.instance import Instance
+from bench.instances.names import ALIASES, BUNDLED
 from core.errors import UserError
 from core.options import option, option_group
 from core.settings import Commas, Folder, RecordedPath, Section
+
+if TYPE_CHECKING:  # the help of commands needs the settings alone
+    from bench.instances.instance import Instance
 
 INSTANCES = "Instances"
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.instances.dataset import BUNDLED, Bundled
+from bench.instances.names import BUNDLED, Bundled
 from demo.images import build_images
 from demo.setup import DEMO_DATASET, build_mirrors
 

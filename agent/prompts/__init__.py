@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
 
 _FOLDER = Path(__file__).parent
 
 
 @cache
 def _templates() -> Environment:
+    # Imported here: the help of commands renders nothing.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     # Prompts are plain text: escaping for HTML would change the code in them.
     return Environment(
         loader=FileSystemLoader(_FOLDER),

@@ -16,7 +16,6 @@ from bench.options import Options
 from core.errors import UserError
 from core.settings import SETTINGS, CommandLine, Layer, SettingFlag, command
 from environments.base import EnvironmentKind
-from environments.choice import default_environment
 from llm.options import names_of
 from llm.settings import load_settings
 from runs.options import address_given, models_given
@@ -184,6 +183,13 @@ def _run_project(settings: RunSettings, chosen: Layer, actions: dict[str, Any]) 
     return run.run(run.named(config), options, print)
 
 
+def _environment_here() -> EnvironmentKind:
+    # Imported here: engines and locks of files take long, and the help needs none.
+    from environments.choice import default_environment
+
+    return default_environment()
+
+
 def configured(
     settings: RunSettings,
     environment: EnvironmentKind | None = None,
@@ -209,7 +215,7 @@ def configured(
         agents=[agent.name for agent in AGENTS],
     )
     if environment is None:
-        environment = settings.tests.environment or default_environment()
+        environment = settings.tests.environment or _environment_here()
     config = RunConfig.of(settings, models, environment)
     options = Options.of(settings, names_of(models), book=book, **actions)
     return config, options

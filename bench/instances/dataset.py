@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -17,92 +17,12 @@ import yaml
 
 from bench.instances.adapters.base import Row
 from bench.instances.instance import Instance, instance_id_of, split_row
+from bench.instances.names import ALIASES, BUNDLED, DatasetName
 from core.errors import InfrastructureError, UserError
 
-DEFAULT_SPLIT = "test"
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-_REVISION = re.compile(r"[\w./-]+")
 _HELD_REVISION = re.compile(r"^hf://datasets/[^@]+@([0-9a-f]{40})/")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _TIMEOUT = 10.0
-
-
-@dataclass(frozen=True)
-class HubSet:
-    """A set on the hub; ``split`` is used where ``test`` is asked for and the set has none."""
-
-    name: str
-    split: str = DEFAULT_SPLIT
-
-
-SETS = {
-    "lite": HubSet("SWE-bench/SWE-bench_Lite"),
-    "verified": HubSet("SWE-bench/SWE-bench_Verified"),
-    "full": HubSet("SWE-bench/SWE-bench"),
-    "multilingual": HubSet("SWE-bench/SWE-bench_Multilingual"),
-    "multimodal": HubSet("SWE-bench/SWE-bench_Multimodal"),
-    "pro": HubSet("ScaleAI/SWE-bench_Pro"),
-    "live": HubSet("SWE-bench-Live/SWE-bench-Live"),
-    # Its splits are languages: --split rust.
-    "live-multilang": HubSet("SWE-bench-Live/MultiLang"),
-    "multi": HubSet("ByteDance-Seed/Multi-SWE-bench", "train"),
-    "multi-mini": HubSet("ByteDance-Seed/Multi-SWE-bench_mini", "train"),
-    "multi-flash": HubSet("ByteDance-Seed/Multi-SWE-bench-flash", "train"),
-    "rebench": HubSet("nebius/SWE-rebench"),
-    "rebench-v2": HubSet("nebius/SWE-rebench-V2", "train"),
-    "gym": HubSet("SWE-Gym/SWE-Gym", "train"),
-    "smith": HubSet("SWE-bench/SWE-smith", "train"),
-}
-ALIASES = {alias: found.name for alias, found in SETS.items()}
-_SPLITS = {found.name: found.split for found in SETS.values()}
-
-
-@dataclass(frozen=True)
-class DatasetName:
-    """What ``--dataset`` names: an alias, a hub id or a path, and a revision of the hub."""
-
-    name: str
-    revision: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> DatasetName:
-        """Read ``NAME`` or ``NAME@REVISION``; a path that exists may have ``@`` in it."""
-        name, mark, revision = text.rpartition("@")
-        if not mark or Path(text).expanduser().exists():
-            return cls(text)
-        if not (name in SETS or _HUB_ID.fullmatch(name)):
-            raise UserError(
-                f"--dataset {text}: only a set on the hub has revisions; give NAME@REVISION with "
-                "an alias or a hub id"
-            )
-        if not _REVISION.fullmatch(revision):
-            raise UserError(
-                f"--dataset {text}: {revision!r} is not a revision; give a commit or tag"
-            )
-        return cls(name, revision)
-
-    @property
-    def hub_id(self) -> str:
-        if self.name in SETS:
-            return SETS[self.name].name
-        return self.name if _HUB_ID.fullmatch(self.name) else ""
-
-    def split(self, asked: str) -> str:
-        """Return the split to load: the set's only one in place of a default that it lacks."""
-        return _SPLITS.get(self.hub_id, asked) if asked == DEFAULT_SPLIT else asked
-
-
-@dataclass(frozen=True)
-class Bundled:
-    """The parts of a bundled dataset, which no host serves."""
-
-    path: Path
-    build_mirrors: Callable[[Path], Path]
-    build_images: Callable[[Sequence[str]], None]
-
-
-BUNDLED: dict[str, Bundled] = {}
-"""The registered datasets by name."""
 
 
 # Left out of ``run.json`` where they are empty: few datasets have them.

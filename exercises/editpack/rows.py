@@ -19,7 +19,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from bench.instances.dataset import DatasetName, rows_of_hub
+from bench.instances.dataset import rows_of_hub
+from bench.instances.names import DatasetName
 from core.atomic import writing_atomic
 from core.errors import UserError
 from core.parsing.untrusted import DamagedError, json_of

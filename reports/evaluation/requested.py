@@ -10,8 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.instances.dataset import BUNDLED, Dataset, load_dataset
+from bench.instances.dataset import Dataset, load_dataset
 from bench.instances.instance import split_row
+from bench.instances.names import BUNDLED
 from core.errors import UserError
 from core.plaintext import Say, counted, some
 from environments.docker.engine import connect

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.instances.dataset import ALIASES
+from bench.instances.names import ALIASES
 from bench.instances.validity import KnownValidity, Validity
 from reports.data.rundata import RunData, evaluated
 from reports.statistics.breakdown import resolved_among

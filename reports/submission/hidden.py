@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.instances.dataset import BUNDLED
 from bench.instances.instance import Evaluation, Instance
+from bench.instances.names import BUNDLED
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
 from runs.records import InstanceResult

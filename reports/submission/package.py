@@ -7,7 +7,7 @@ from datetime import date
 from enum import Enum
 from pathlib import Path
 
-from bench.instances.dataset import ALIASES
+from bench.instances.names import ALIASES
 from core.errors import UserError
 
 # The day of this rule in the leaderboard's README.

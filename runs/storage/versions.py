@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from core.git import git_result
@@ -19,6 +18,8 @@ _RECORDED = ("litellm", "swebench", "datasets", "pyflakes")
 @cache
 def versions() -> Mapping[str, str]:
     """Return the versions that a run records."""
+    from importlib.metadata import version
+
     packages = {name: version(name) for name in _RECORDED}
     # Without a repository of its own, git would answer for one that the code lies in.
     found = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bench.instances.dataset import ALIASES, BUNDLED
+from bench.instances.names import ALIASES, BUNDLED
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError

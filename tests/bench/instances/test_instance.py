@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.instances.dataset import DatasetName, load_dataset
+from bench.instances.dataset import load_dataset
 from bench.instances.instance import split_row
+from bench.instances.names import DatasetName
 from bench.instances.shape import bare_command, bare_setup
 from bench.selection import Selection, dated, read_ids
 from core.errors import UserError
