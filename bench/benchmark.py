@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ from runs.checks import check_models
 from runs.description import Run
 from runs.jobs import Finished, WorkerAccess, longest_first
 from runs.modelsource import LiveModels, ReplayedModels, replay_folder
-from runs.options import EngineKind
 from runs.records import InstanceResult
 from runs.redo import Plan
 from runs.storage.manifest import note_images, note_left_out
@@ -99,7 +98,7 @@ def make_services(
 ) -> Services:
     """Build what the attempts of one process share."""
     cache = worker.cache
-    options = replace(options, cache=cache)
+    options = options.with_cache(cache)
     check_models(config, options.money)
     return Services(
         config=config,
@@ -151,9 +150,10 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
     @cached_property
     def jobs(self) -> Mapping[str, InstanceJob]:
         config, recordings = self.config, None
-        if config.replay is not None:
+        replay = config.settings.calls.replay
+        if replay is not None:
             aliases = self.options.book.aliases
-            recordings = ReplayedModels(replay_folder(config.replay), aliases)
+            recordings = ReplayedModels(replay_folder(replay), aliases)
         return {one.instance_id: InstanceJob(one, recordings) for one in self.selected}
 
     @property
@@ -217,7 +217,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         if untestable and uses_images(self.config):
             which = counted(untestable, "instance")
             say(f"not pulled: images of {which} whose rows have no usable eval_script")
-        here = self.options.scale.engine is EngineKind.LOCAL
+        here = not self.options.settings.scale.ray
         if images and here and not self._limited:
             store = image_store(self.config, self.options, _shown(todo, say))
             failed = store.fetch_all(images) if store else {}

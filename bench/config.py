@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.agents import is_command
@@ -15,7 +15,6 @@ from bench.policy import ChoiceSettings, SelectionRule, StopRule, ToldHistory
 from bench.regression.settings import TestChoice, Tests
 from bench.selection import Instances
 from core.errors import UserError
-from core.options import option_group
 from core.settings import values_of
 from environments.base import AgentSandbox, EnvironmentKind
 from environments.docker.images import Images
@@ -88,7 +87,7 @@ _RECORDED = {
 }
 
 
-@option_group
+@dataclass(frozen=True)
 class RunConfig(RunBasics):
     """Everything that decides what a run does: its settings, and what they mean here.
 
@@ -97,31 +96,10 @@ class RunConfig(RunBasics):
         candidates_of: the runs whose candidates are chosen from; none are made then.
     """
 
-    settings: RunSettings = RunSettings()
+    settings: RunSettings = field(default_factory=RunSettings)
     label: str = ""
     candidates_of: tuple[str, ...] = ()
     candidates_sha256: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        settings: RunSettings,
-        models: tuple[ModelChoice, ...],
-        environment: EnvironmentKind,
-        **resolved: Any,  # noqa: ANN401 - of the fields
-    ) -> RunConfig:
-        """Return the configuration that the settings mean with these models, here."""
-        values = {
-            "models": models,
-            "environment": environment,
-            "api_base": settings.calls.api_base,
-            "replay": settings.calls.replay,
-            "call_timeout": settings.calls.timeout,
-            "max_output_tokens": settings.models.max_output_tokens,
-            "max_seconds_per_attempt": settings.budget.seconds_per_attempt,
-            "run": settings.folders.run,
-        }
-        return cls(settings=settings, **{**values, **resolved})
 
     @property
     def full_suite(self) -> bool:
@@ -149,7 +127,7 @@ class RunConfig(RunBasics):
 
     @property
     def calls_models(self) -> bool:
-        return self.replay is None and (not self.outside_agent or self.has_gateway)
+        return super().calls_models and (not self.outside_agent or self.has_gateway)
 
     @property
     def named_agents(self) -> tuple[str, ...]:
@@ -202,17 +180,13 @@ class RunConfig(RunBasics):
             "full_suite": "winner" if self.full_suite else "never",
         }
         recorded = super().as_json()
-        for name in ("settings", *resolved):
-            recorded.pop(name, None)
         for name, setting in _RECORDED.items():
             recorded[name] = values[setting] if setting else resolved[name]
         return recorded
 
     def deciding(self) -> dict[str, Any]:
-        facts = super().deciding()
-        del facts["max_output_tokens"]
         return {
-            **facts,
+            **super().deciding(),
             **dict(self._deciding_settings()),
             "candidates_sha256": self.candidates_sha256 or None,
         }
@@ -270,7 +244,8 @@ def _check_agent(config: RunConfig) -> None:
         raise UserError(
             "agent.max_calls is for named agents and agent.api; leave it out"
         )
-    if config.outside_agent and config.replay:
+    replay = config.settings.calls.replay
+    if config.outside_agent and replay:
         raise UserError(
             "--replay serves models' replies, and a command asks for some with agent.api alone"
         )
@@ -285,6 +260,7 @@ def _check_gateway(config: RunConfig) -> None:
     from agent.gateway.upstream import check_dialects
 
     agent = config.settings.agent
+    calls = config.settings.calls
     keys = [name for name in agent.env if name.endswith("_API_KEY")]
     if keys:
         raise UserError(
@@ -296,7 +272,7 @@ def _check_gateway(config: RunConfig) -> None:
             raise UserError(
                 f"--models {model.given}: a command edits alone; give one model"
             )
-        if config.replay is None and not config.api_base:
+        if calls.replay is None and not calls.api_base:
             named = named_agent(model.edit_format)
             spoken = [
                 d

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench.config import RunSettings
 from bench.instances.names import BUNDLED, Bundled
-from core.options import option_group
 from core.settings import chosen_settings
 from llm.provider_errors import RetryPolicy
-from runs.calls.budget import Resolve
 from runs.options import RunResources
-from runs.settings import make_scale, make_spending
+from runs.settings import Resolve, Spending, make_rates
 
 
-@option_group
+@dataclass(frozen=True)
 class Options(RunResources):
     """What a run is told that does not decide its results.
 
@@ -28,7 +26,7 @@ class Options(RunResources):
         bundled: the datasets that come with the project; workers elsewhere get them with this.
     """
 
-    settings: RunSettings = RunSettings()
+    settings: RunSettings = field(default_factory=RunSettings)
     dataset: str = "lite"
     repos: Path | None = None
     dry_run: bool = False
@@ -39,13 +37,11 @@ class Options(RunResources):
     def of(cls, settings: RunSettings, resolve: Resolve, **actions: Any) -> Options:  # noqa: ANN401
         """Return what the settings mean here; ``resolve`` makes litellm's name of a user's."""
         values = {
-            "out": settings.folders.out,
-            "cache": settings.folders.cache,
             "repos": settings.folders.repos,
             "dataset": settings.instances.dataset,
             "retries": RetryPolicy(attempts=1 + settings.calls.retries),
-            "scale": make_scale(settings.scale, settings.calls, resolve),
-            "money": make_spending(settings.budget, resolve),
+            "rates": make_rates(settings.calls, resolve),
+            "money": Spending.of(settings.budget, resolve),
             "recorded": chosen_settings(settings),
         }
         return cls(settings=settings, **{**values, **actions})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,11 @@ from pydantic import AfterValidator, Field
 
 from bench.instances.names import ALIASES, BUNDLED
 from core.errors import UserError
-from core.options import option, option_group
 from core.settings import Commas, Folder, RecordedPath, Section
 
 if TYPE_CHECKING:  # the help of commands needs the settings alone
     from bench.instances.instance import Instance
 
-INSTANCES = "Instances"
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?")
 
 
@@ -117,24 +116,21 @@ class Instances(Section):
         )
 
 
-@option_group
+@dataclass(frozen=True)
 class Selection:
-    """Which instances of a dataset, and in what order."""
+    """Which instances of a dataset, and in what order.
 
-    ids: tuple[str, ...] = option(
-        (),
-        "Ids: a comma list, or @file.",
-        "--instances",
-        panel=INSTANCES,
-        given=str,
-        read=lambda _, text, __: read_ids(text),
-    )
-    pattern: str = option(
-        "", "Regular expression that ids must match.", "--filter", panel=INSTANCES
-    )
-    part: str = option("", "Part of the list: a:b.", "--slice", panel=INSTANCES)
-    shuffle: bool = option(False, "Shuffle the list.", "--shuffle", panel=INSTANCES)
-    seed: int = option(0, "Seed of --shuffle.", "--seed", panel=INSTANCES)
+    Attributes:
+        pattern: a regular expression that ids match.
+        part: a slice of the list, as ``a:b``.
+        seed: of the order, if ``shuffle``.
+    """
+
+    ids: tuple[str, ...] = ()
+    pattern: str = ""
+    part: str = ""
+    shuffle: bool = False
+    seed: int = 0
 
     def apply(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
         """Return the selected instances: ids, then pattern, then order, then slice."""

@@ -158,6 +158,8 @@ def split_pairs(value: Any) -> Any:  # noqa: ANN401 - of any source
         for part in _PAIR.split(str(text)):
             name, equals, amount = part.rpartition("=")
             name = name.strip() if equals else EVERY
+            if not name:
+                raise ValueError("give MODEL=VALUE, as gpt-4o=50")
             if name in pairs:
                 raise ValueError(f"{name} stands twice; give it once")
             pairs[name] = amount.strip()

@@ -11,7 +11,7 @@ from demo.images import build_images
 from demo.setup import DEMO_DATASET
 from environments.docker.engine import engine_answers
 from environments.local.environment import NO_SANDBOX
-from runs.options import TOP
+from runs.settings import TOP
 from runs.storage.versions import CHECKOUT, CODE
 
 _TOP = TOP.resolve()

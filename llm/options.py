@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from core.errors import UserError
-from core.options import option, option_group
 from core.settings import Commas, RecordedPath, Section
 from llm.registry import filled, map_entry, resolve_model
 from llm.settings import ModelSettings, SettingsBook, our_settings
@@ -19,8 +17,6 @@ from llm.settings import ModelSettings, SettingsBook, our_settings
 DEFAULT_MODELS = "gpt-4o,opus"
 # Three tries of one model at temperature 0 with one prompt would repeat one try.
 DEFAULT_TEMPERATURES = (0.0, 0.4, 0.8)
-MODELS = "Models"
-LIMITS = "Limits"
 _VERSION_WORDS = ("default", "latest")
 _FORMAT = re.compile(r"^[a-z][a-z-]*$")
 
@@ -198,46 +194,3 @@ class Sampling:
             "seed": self.seed,
         }
         return {name: value for name, value in options.items() if value is not None}
-
-
-@option_group
-class ModelOptions:
-    """The models of a run and how they are called; ``models`` is read by ``ModelChoice.parse``."""
-
-    models: tuple[ModelChoice, ...] = option(
-        (),
-        f"Models, as A,B, A@format,B or A@agent,B@agent; default: {DEFAULT_MODELS}.",
-        "--models",
-        "-m",
-        panel=MODELS,
-        given=str,
-    )
-    api_base: str | None = option(
-        None,
-        "Address of a server that speaks the OpenAI protocol.",
-        "--api-base",
-        panel=MODELS,
-    )
-    max_output_tokens: int | None = option(
-        None,
-        "Output limit of a call; default: the model's.",
-        "--max-output-tokens",
-        panel=LIMITS,
-        least=1,
-        decides=True,
-    )
-    call_timeout: float = option(
-        300.0, "Seconds for a call to a model.", "--call-timeout", panel=LIMITS, least=1
-    )
-
-
-@option_group
-class ModelFile:
-    """The user's settings of models."""
-
-    model_settings: Path | None = option(
-        None,
-        "YAML file of settings and aliases that precede the harness's own (docs/models.md).",
-        "--model-settings",
-        panel=MODELS,
-    )

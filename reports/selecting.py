@@ -32,7 +32,7 @@ from bench.cli.command_line import (
     EnvFileOption,
     configured,
 )
-from bench.config import RunConfig, RunSettings, StopRule, validated
+from bench.config import RunConfig, RunSettings, validated
 from bench.instances.dataset import load_dataset
 from bench.options import Options
 from core.errors import UserError
@@ -52,7 +52,8 @@ _NAME = "selected"
 
 
 FLAGS = (*MODEL_FLAGS, BUDGET_FLAG, DATASET_FLAG, RUN_FLAG, WORKERS_FLAG)
-_FIXED = of_texts(RunSettings, ["choice.select=evidence"])
+# Attempts are not made, only chosen from: all of them.
+_FIXED = of_texts(RunSettings, ["choice.select=evidence", "choice.stop=all"])
 
 
 @command(RunSettings, FLAGS)
@@ -104,12 +105,7 @@ def select_command(
             f"left out: {lost} instances that --dataset {options.dataset} does not have"
         )
     names = tuple(path.name for path in runs)
-    # Attempts are not made, only chosen from: all of them.
-    choice = config.settings.choice.model_copy(update={"stop": StopRule.ALL})
-    settings = config.settings.model_copy(update={"choice": choice})
-    made = replace(
-        config, settings=settings, candidates_of=names, run=config.run or _NAME
-    )
+    made = replace(config, candidates_of=names, run=config.run or _NAME)
     made = replace(made, candidates_sha256=given_sha256(given))
     made = validated(
         replace(made, label=config.label or f"selected--{'+'.join(names)}"[:200])
@@ -181,8 +177,9 @@ def _services(
 ) -> Any:  # noqa: ANN401
     made = make_services(config, options, worker)
     writers: ModelSource = made.models
-    if config.replay is not None:
-        writers = ReplayedModels(replay_folder(config.replay), options.book.aliases)
+    replay = config.settings.calls.replay
+    if replay is not None:
+        writers = ReplayedModels(replay_folder(replay), options.book.aliases)
     models = GivenModels(given, writers)
     return replace(made, models=models, agent=PatchAgent(), given=given)
 

@@ -100,7 +100,7 @@ class Benchmark(ABC, Generic[V]):
     ) -> tuple[Sequence[Job], Plan]:
         """Open the run, and return the jobs to do and the plan that they belong to."""
         if changed := changed_address(
-            self.store, recorded_address(self.config.api_base)
+            self.store, recorded_address(self.config.settings.calls.api_base)
         ):
             say(changed)
         # First: another configuration must not put the files of this run aside.
@@ -184,7 +184,7 @@ class Benchmark(ABC, Generic[V]):
 
     def complete(self, finished: Finished[V], coordinator: CallCoordinator) -> None:
         """Save a job with a result, after its calls."""
-        if self.config.replay is not None:
+        if self.config.settings.calls.replay is not None:
             for one in finished.attempts:
                 for line in replayed_lines(
                     finished.key, one.attempt, one.model, one.calls or ()

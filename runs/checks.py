@@ -16,14 +16,15 @@ from llm.options import ModelChoice
 from llm.prices import cheapest_price, dearest_price
 from llm.registry import filled, map_entry, missing_key, provider_of
 from runs.envfile import where_keys_go
-from runs.options import RunBasics, RunFolders, Spending
+from runs.options import RunBasics, RunResources
+from runs.settings import Spending
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
 _MODES = ("chat", "responses", "completion")
 """Litellm's modes of models that answer conversations."""
 
 
-def check_folders(options: RunFolders) -> None:
+def check_folders(options: RunResources) -> None:
     """Check that a run can write its folders."""
     for option, folder in (("--out", options.out), ("folders.cache", options.cache)):
         check_folder(option, folder)
@@ -37,10 +38,13 @@ def check_models(config: RunBasics, money: Spending) -> None:
     """
     if not config.calls_models:
         return
-    missing = {
-        m.given: missing_key(m.name, config.api_base) for m in config.called_models
-    }
-    if lacking := [f"{given} needs {key}" for given, key in missing.items() if key]:
+    address = config.settings.calls.api_base
+    lacking = []
+    for model in config.called_models:
+        key = missing_key(model.name, address)
+        if key:
+            lacking.append(f"{model.given} needs {key}")
+    if lacking:
         raise UserError(
             f"API keys are missing: {', '.join(lacking)}; {where_keys_go()}"
         )
@@ -55,17 +59,19 @@ def check_models(config: RunBasics, money: Spending) -> None:
             "tokens), or --set budget.allow_unpriced=true"
         )
     for model in config.called_models:
-        known = filled(model.settings, model.name, config.api_base)
-        if money.in_dollars and not (config.max_output_tokens or known.max_output):
+        known = filled(model.settings, model.name, address)
+        limit = config.settings.models.max_output_tokens
+        if money.in_dollars and not (limit or known.max_output):
             raise UserError(
                 f"the longest reply of {model.given} is unknown, so a budget in dollars cannot "
                 "hold: give --set models.max_output_tokens=N"
             )
-        limits = config.call_timeout, config.max_output_tokens, config.api_base
         quiet = LiteLLMModel(
             model.name,
             0.0,
-            *limits,
+            config.settings.calls.timeout,
+            limit,
+            address,
             model.settings,
             gate=OpenGate(),
             warn_once=lambda _: None,
@@ -75,27 +81,28 @@ def check_models(config: RunBasics, money: Spending) -> None:
 
 def assumed(config: RunBasics, money: Spending) -> Iterator[str]:
     """Yield what litellm's map says of names that a server of the user may give to any model."""
-    for model in config.called_models if config.api_base else ():
-        where = f"{model.given} at {recorded_address(config.api_base)}: assumed"
-        price, window = (
-            cheapest_price(model.name),
-            map_entry(model.name).get("max_input_tokens"),
-        )
+    address = config.settings.calls.api_base
+    if not address:
+        return
+    for model in config.called_models:
+        where = f"{model.given} at {recorded_address(address)}: assumed"
+        price = cheapest_price(model.name)
+        window = map_entry(model.name).get("max_input_tokens")
         if price and model.name not in money.prices:
             dear = f"${price.input * 1_000_000:.2f} in, ${price.output * 1_000_000:.2f} out"
             yield f"{where} {dear} per million tokens; --price {model.given}=0,0 makes it free"
         if window and not model.settings.context:
-            yield f"{where} a window of {window} tokens; set `context` in --model-settings"
+            yield f"{where} a window of {window} tokens; set `context` in the file of models.file"
 
 
 def _check_addresses(config: RunBasics) -> None:
     """Refuse an address with a password: every call would fail for the second login header."""
-    providers = {
-        provider_of(model.name, config.api_base)[1] for model in config.called_models
-    }
-    for name in (
-        _OPENAI_ADDRESSES if "openai" in providers and not config.api_base else ()
-    ):
+    if config.settings.calls.api_base:
+        return
+    providers = {provider_of(model.name, None)[1] for model in config.called_models}
+    if "openai" not in providers:
+        return
+    for name in _OPENAI_ADDRESSES:
         if has_password(os.environ.get(name, "")):
             raise UserError(
                 f"{name} holds a password, which is not sent beside an API key: give the address "
@@ -104,14 +111,15 @@ def _check_addresses(config: RunBasics) -> None:
 
 
 def _check_tools(model: ModelChoice, config: RunBasics) -> None:
+    address = config.settings.calls.api_base
     mode = map_entry(model.name).get("mode") or _MODES[0]
-    if mode not in _MODES and not config.api_base:
+    if mode not in _MODES and not address:
         raise UserError(
             f"{model.given} is a model for {mode}, not for text; choose another"
         )
     if is_outside(model.edit_format):
         return
-    known = filled(model.settings, model.name, config.api_base)
+    known = filled(model.settings, model.name, address)
     if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
         raise UserError(f"{model.given} cannot call functions; use @diff or @whole")
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from dotenv import dotenv_values
 
 from core.errors import UserError
-from core.options import option, option_group
 from core.plaintext import Say, one_line, some
 from core.redaction import DOTENV_VARIABLE
-from runs.options import RUN, user_folder
+from runs.settings import user_folder
 
 ENV_FILE = "--env-file"
 _NAME = ".env"
@@ -34,20 +33,6 @@ _OF_PROVIDERS = re.compile(
     re.VERBOSE,
 )
 _files_read: set[Path] = set()
-
-
-@option_group
-class EnvFile:
-    """Where the keys of a command come from, beside its environment."""
-
-    env_file: Path | None = option(
-        None,
-        "Read keys and addresses of providers from this file; default: "
-        "~/.config/swe-retry-harness/.env.",
-        ENV_FILE,
-        panel=RUN,
-        recorded=False,
-    )
 
 
 def default_env_file() -> Path:

@@ -115,12 +115,13 @@ class LiveModels:
         sampling: Sampling | None = None,
     ) -> LiteLLMModel:
         """Return the model, whose requests pass ``gate``; it takes conversations and texts."""
+        settings = self.config.settings
         return LiteLLMModel(
             name=choice.name,
             temperature=temperature,
-            call_timeout=self.config.call_timeout,
-            max_output_tokens=self.config.max_output_tokens,
-            api_base=self.config.api_base,
+            call_timeout=settings.calls.timeout,
+            max_output_tokens=settings.models.max_output_tokens,
+            api_base=settings.calls.api_base,
             settings=choice.settings,
             sampling=sampling or Sampling(),
             retries=self.retries,

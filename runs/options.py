@@ -1,4 +1,4 @@
-"""The options of a run: its scale, spending, folders, and actions on it."""
+"""What a run works with: its configuration, and the options that decide no result."""
 
 from __future__ import annotations
 
@@ -6,187 +6,79 @@ import hashlib
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
-from enum import Enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typing_extensions import Self
 
 from agent.formats import format_names
 from agent.prompts import prompts_hash
 from core.address import Address, parse_address, recorded_address
 from core.errors import UserError
-from core.options import Folder, option, option_group, plain_values
-from environments.options import EnvironmentChoice
-from llm.options import LIMITS, MODELS, ModelChoice, ModelOptions
-from llm.prices import Price
+from environments.base import EnvironmentKind
+from llm.options import ModelChoice
 from llm.provider_errors import RetryPolicy
 from llm.settings import SettingsBook, our_settings, settings_sha256
-from runs.calls.budget import MONEY, BudgetLimits, parse_prices
-from runs.calls.rate_limiter import SCALE, Rates
+from runs.calls.rate_limiter import Rates
 from runs.keys import is_safe_name
-from runs.storage.versions import CHECKOUT, HARNESS_VERSION
+from runs.settings import CommonSettings, Spending
+from runs.storage.versions import HARNESS_VERSION
 
-TOP = CHECKOUT or Path()
-RUN = "The run"
-
-
-class EngineKind(str, Enum):
-    LOCAL = "local"
-    RAY = "ray"
-
-
-def workers_option(
-    default: int | None,
-    help: str,
-    panel: str | None = None,
-    factory: Callable[[], int] | None = None,
-) -> Any:  # noqa: ANN401 - as of option
-    """Declare ``--workers`` of a command."""
-    return option(
-        default, help, "--workers", "-w", panel=panel, least=1, factory=factory
-    )
-
-
-FORMAT = "--format"
 JsonFormat = Annotated[
     Literal["text", "json"], typer.Option(help="Print the result as text or json.")
 ]
 """The option ``--format`` of a command that declares its options as parameters."""
+Out = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="The folder that predictions/ and logs/ lie in."),
+]
+"""The option ``--out`` of a command that declares its options as parameters."""
 
 
-def json_format(panel: str | None = None) -> Any:  # noqa: ANN401 - as of option
-    """Declare ``--format`` of a command; its field is true for json."""
-    return option(
-        False,
-        "Print the result as text or json.",
-        FORMAT,
-        panel=panel,
-        given=Literal["text", "json"],
-        shown="text",
-        read=lambda _, text, __: text == "json",
-        recorded=False,
-    )
-
-
-@option_group
-class Scale:
-    """How much at once; nothing here decides a result."""
-
-    workers: int = workers_option(
-        4, "Number of instances that are worked on at the same time.", SCALE
-    )
-    jobs: int = option(
-        None,
-        "Number of checkouts, maps, lints and tests at the same time; default: cores.",
-        "--jobs",
-        panel=SCALE,
-        least=1,
-        factory=lambda: os.cpu_count() or 1,
-    )
-    engine: EngineKind = option(
-        EngineKind.LOCAL,
-        "Threads of one process, or Ray's processes.",
-        "--engine",
-        panel=SCALE,
-    )
-    ray_address: str = option(
-        "",
-        "auto, or the address of a running cluster (docs/scale.md); default: a Ray of this run's "
-        "own on this machine.",
-        "--ray-address",
-        panel=SCALE,
-    )
-    cpus_per_instance: float | None = option(
-        None,
-        "CPUs that Ray reserves for an instance; default: 1 with tests, else 0.25.",
-        "--cpus-per-instance",
-        panel=SCALE,
-    )
-    rates: Rates = field(default_factory=Rates)
-    give_up_after: float = option(
-        1800.0,
-        "End the run when no model has answered for this many seconds.",
-        "--give-up-after",
-        panel=SCALE,
-        least=1,
-    )
-
-
-@option_group
-class Spending:
-    """Limits of what a run spends; ``prices`` are the user's, by litellm's names of models."""
-
-    limits: BudgetLimits = field(default_factory=BudgetLimits)
-    prices: Mapping[str, Price] = option(
-        None,
-        "MODEL=IN,OUT in dollars per million tokens; repeatable.",
-        "--price",
-        panel=MONEY,
-        factory=dict,
-        given=list[str],
-        read=lambda name, texts, resolve: parse_prices(texts, resolve, name),
-    )
-    allow_unpriced: bool = option(
-        False, "Run models without a known price.", "--allow-unpriced", panel=MONEY
-    )
-
-    @property
-    def in_dollars(self) -> bool:
-        """Whether a limit is one of dollars."""
-        limits = self.limits
-        return bool(limits.usd or limits.usd_per_instance or limits.usd_per_model)
-
-
-@option_group
-class RunBasics(EnvironmentChoice, ModelOptions):
-    """What the configuration of every run holds: models, environment, name.
+@dataclass(frozen=True)
+class RunBasics:
+    """The configuration of every run: its settings, and what they mean here.
 
     Attributes:
-        replay: folder of trajectories or a run that replies come from, None to call models.
+        environment: runs the tests.
+        run: the folder under ``predictions/``; made of the models' names when empty.
     """
 
-    replay: Path | None = option(
-        None,
-        "Call no model: serve the replies of these trajectories.",
-        "--replay",
-        panel=MODELS,
-    )
-    max_seconds_per_attempt: float | None = option(
-        None,
-        "Stop calling the model this many seconds after an attempt started.",
-        "--max-seconds-per-attempt",
-        panel=MONEY,
-        least=1,
-    )
-    run: str = option(
-        "",
-        "Folder under predictions/; default: the models' names.",
-        "--run",
-        "-r",
-        panel=RUN,
-        recorded=False,
-    )
+    settings: CommonSettings = field(default_factory=CommonSettings)
+    models: tuple[ModelChoice, ...] = ()
+    environment: EnvironmentKind = EnvironmentKind.NONE
+    run: str = ""
 
     @property
     @abstractmethod
     def run_name(self) -> str:
-        """The folder under ``predictions/``: ``--run``, or made of the models' names."""
+        """The folder under ``predictions/``."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as ``run.json`` and trajectories hold it."""
+        calls = self.settings.calls
         # A replay calls no model, and needs no litellm to say what it would know.
-        known, base = self.replay is None, self.api_base
-        models = [model.as_json(known=known, api_base=base) for model in self.models]
-        return plain_values(self) | {
+        known = calls.replay is None
+        models = [
+            model.as_json(known=known, api_base=calls.api_base) for model in self.models
+        ]
+        return {
+            "environment": self.environment.value,
             "models": models,
-            "api_base": recorded_address(base),
+            "api_base": recorded_address(calls.api_base),
+            "max_output_tokens": self.settings.models.max_output_tokens,
+            "call_timeout": calls.timeout,
+            "replay": calls.replay and str(calls.replay),
+            "max_seconds_per_attempt": self.settings.budget.seconds_per_attempt,
+            "run": self.run,
         }
 
     def deciding(self) -> dict[str, Any]:
         """Return what a continued run must repeat, because it decides results."""
+        replay = self.settings.calls.replay
         return {
             "models": [f"{model.label}@{model.edit_format}" for model in self.models],
             "model_settings_sha256": settings_sha256(
@@ -194,8 +86,8 @@ class RunBasics(EnvironmentChoice, ModelOptions):
             ),
             "harness": HARNESS_VERSION,
             "prompts_sha256": prompts_hash(),
-            "replay_sha256": folder_sha256(self.replay) if self.replay else None,
-            **plain_values(self, deciding=True),
+            "replay_sha256": folder_sha256(replay) if replay else None,
+            "environment": self.environment.value,
         }
 
     def check_name(self) -> None:
@@ -210,7 +102,42 @@ class RunBasics(EnvironmentChoice, ModelOptions):
     @property
     def calls_models(self) -> bool:
         """Whether calls of models pass through the harness."""
-        return self.replay is None
+        return self.settings.calls.replay is None
+
+
+@dataclass(frozen=True)
+class RunResources:
+    """What a run is told that decides no result.
+
+    Attributes:
+        book: the settings of models.
+        redo: ids and statuses of what is done again.
+        as_json: the result is printed as JSON.
+    """
+
+    settings: CommonSettings = field(default_factory=CommonSettings)
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    rates: Rates = field(default_factory=Rates)
+    money: Spending = field(default_factory=Spending)
+    book: SettingsBook = field(default_factory=our_settings)
+    redo: str = ""
+    as_json: bool = False
+
+    @property
+    def out(self) -> Path:
+        """The folder that ``predictions/`` and ``logs/`` lie in."""
+        return self.settings.folders.out
+
+    @property
+    def cache(self) -> Path:
+        """The folder of what runs share: mirrors, environments and baselines."""
+        return self.settings.folders.cache
+
+    def with_cache(self, cache: Path) -> Self:
+        """Return the options of a worker whose machine has another cache folder."""
+        folders = self.settings.folders.model_copy(update={"cache": cache})
+        settings = self.settings.model_copy(update={"folders": folders})
+        return replace(self, settings=settings)
 
 
 def folder_sha256(folder: Path) -> str:
@@ -259,116 +186,4 @@ def models_given(
             name.strip(), formats=known, book=book, any_name=any_name, replay=replay
         )
         for name in names
-    )
-
-
-@option_group
-class CallRetries:
-    """How often a call is made again."""
-
-    retries: RetryPolicy = option(
-        None,
-        "How often a call is repeated after a transient error.",
-        "--call-retries",
-        panel=LIMITS,
-        factory=RetryPolicy,
-        shown=RetryPolicy().attempts - 1,
-        least=0,
-        given=int,
-        read=lambda _, again, __: RetryPolicy(attempts=1 + again),
-    )
-
-
-def user_folder(variable: str, default: str) -> Path:
-    """Return the harness's folder in one of the user's, which ``variable`` may name.
-
-    A relative name does not count, as the XDG specification says: it would lie in the current
-    folder, which may be a stranger's repository.
-    """
-    root = Path(os.environ.get(variable, ""))
-    if not root.is_absolute():
-        root = Path(default).expanduser()
-    return root / "swe-retry-harness"
-
-
-def default_cache() -> Path:
-    """Return the user's cache folder for mirrors, snapshots, environments and baselines."""
-    return user_folder("XDG_CACHE_HOME", "~/.cache")
-
-
-def cache_option(help: str, panel: str | None = None) -> Any:  # noqa: ANN401 - as of option
-    """Declare ``--cache`` of a command."""
-    return option(None, help, "--cache", panel=panel, factory=default_cache)
-
-
-def out_option(help: str, panel: str | None = None, default: Path | None = TOP) -> Any:  # noqa: ANN401
-    """Declare ``--out`` of a command."""
-    given = None if default else Path
-    return option(default, help, "--out", "-o", panel=panel, given=given)
-
-
-Out = Annotated[
-    Path,
-    typer.Option("--out", "-o", help="The folder that predictions/ and logs/ lie in."),
-]
-"""The option ``--out`` of a command that declares its options as parameters."""
-
-
-@option_group
-class RunFolders:
-    """Where a run lies, and what it shares with other runs."""
-
-    out: Folder = out_option("Where predictions/ and logs/ lie.", RUN)
-    cache: Folder = cache_option("Folder for mirrors, environments and baselines.", RUN)
-
-
-@option_group
-class RunResources(RunFolders, CallRetries):
-    """What the options of every benchmark hold that decide no result."""
-
-    scale: Scale = field(default_factory=Scale)
-    money: Spending = field(default_factory=Spending)
-    book: SettingsBook = field(default_factory=our_settings)
-    redo: str = ""
-    as_json: bool = json_format(RUN)
-
-
-@option_group
-class RunActions:
-    """What of a run is done again."""
-
-    redo: str = option(
-        "",
-        "Redo exactly these: statuses (not_plausible, empty, error, infra_error, budget, …) "
-        "or ids.",
-        "--redo",
-        panel=RUN,
-        recorded=False,
-    )
-
-
-@option_group
-class Start(RunActions):
-    """What is asked of one start of a run, and not recorded with the run."""
-
-    config: Path | None = option(
-        None,
-        "YAML file with option names as keys; the command line takes precedence.",
-        "--config",
-        panel=RUN,
-        recorded=False,
-    )
-    continue_: str | None = option(
-        None,
-        "Continue this run, by name or folder, with the options it was started with.",
-        "--continue",
-        panel=RUN,
-        recorded=False,
-    )
-    dry_run: bool = option(
-        False,
-        "Say what would run and what is missing; start nothing.",
-        "--dry-run",
-        panel=RUN,
-        recorded=False,
     )

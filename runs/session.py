@@ -43,12 +43,13 @@ from runs.checks import assumed
 from runs.engines import Driver, Engine, make_engine
 from runs.jobs import End, Finished, Job, check_keys
 from runs.leftovers import clean, marked_children, run_key
-from runs.options import RunBasics, Scale, Spending
+from runs.options import RunBasics, RunResources
 from runs.progress.display import Display, make_display, stream_of
 from runs.progress.state import ProgressState
 from runs.progress.summary_json import RunSummary
 from runs.records import InstanceStatus
 from runs.redo import Plan
+from runs.settings import Spending
 from runs.signals import heeding_signals
 from runs.slots import prepare_process
 from runs.storage.manifest import check_remains, note_end, note_start, prices_used
@@ -81,15 +82,16 @@ class ModelUse:
 
 def model_use(config: RunBasics, money: Spending) -> ModelUse:
     """Return what limits and ``run.json`` need to know of a run's models."""
-    address = recorded_address(config.api_base)
+    calls = config.settings.calls
+    address = recorded_address(calls.api_base)
     if not config.calls_models:
-        return ModelUse(timeout=config.call_timeout, address=address)
+        return ModelUse(timeout=calls.timeout, address=address)
     providers = {
-        provider_of(model.name, config.api_base)[1] for model in config.called_models
+        provider_of(model.name, calls.api_base)[1] for model in config.called_models
     }
     prices = prices_used((model.name for model in config.called_models), money.prices)
     lines = tuple(assumed(config, money))
-    return ModelUse(sorted(providers), config.call_timeout, prices, address, lines)
+    return ModelUse(sorted(providers), calls.timeout, prices, address, lines)
 
 
 @dataclass
@@ -201,8 +203,7 @@ class RunSession:
         options = benchmark.options
         coordinator = make_coordinator(
             benchmark.store,
-            options.scale,
-            options.money,
+            options,
             self.models,
             stop,
             log.warning,
@@ -312,8 +313,7 @@ class JobRun:
 
 def make_coordinator(
     store: RunStore,
-    scale: Scale,
-    money: Spending,
+    options: RunResources,
     models: ModelUse,
     stop: Shutdown,
     say: Say,
@@ -322,13 +322,13 @@ def make_coordinator(
     coordinator = CallCoordinator(
         journals=store.journals,
         ledger=Ledger.load(store.ledger),
-        budget=Budget(money.limits),
+        budget=Budget(options.money.limits),
         rate_limiter=RateLimiter(
-            scale.rates, RateLimiterPolicy(probe_patience=models.timeout + _PATIENCE)
+            options.rates, RateLimiterPolicy(probe_patience=models.timeout + _PATIENCE)
         ),
         stop=stop,
         providers=models.providers,
-        give_up_after=scale.give_up_after,
+        give_up_after=options.settings.calls.give_up_after,
         say=say,
         redact=store.redact,
     )

@@ -1,9 +1,12 @@
-"""How much a run does at once, and where it lies."""
+"""The settings that every benchmark has beside its own, and what they mean for a run's models."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import TypeVar
 
 from pydantic import Field
@@ -12,13 +15,33 @@ from core.errors import UserError
 from core.settings import EVERY, Folder, Section
 from llm.options import Models
 from llm.prices import Price
-from runs.calls.budget import BudgetLimits, BudgetSettings, PerModel, Resolve
+from runs.calls.budget import BudgetLimits, BudgetSettings, PerModel
 from runs.calls.rate_limiter import Calls, Rates
-from runs.options import TOP, EngineKind, Scale, Spending, default_cache
+from runs.storage.versions import CHECKOUT
 
+TOP = CHECKOUT or Path()
 OWN_RAY = "own"
+Resolve = Callable[[str], str]
+"""Makes litellm's name of a model of the one that the user wrote."""
 _MILLION = Decimal(1_000_000)
 T = TypeVar("T")
+
+
+def user_folder(variable: str, default: str) -> Path:
+    """Return the harness's folder in one of the user's, which ``variable`` may name.
+
+    A relative name does not count, as the XDG specification says: it would lie in the current
+    folder, which may be a stranger's repository.
+    """
+    root = Path(os.environ.get(variable, ""))
+    if not root.is_absolute():
+        root = Path(default).expanduser()
+    return root / "swe-retry-harness"
+
+
+def default_cache() -> Path:
+    """Return the user's cache folder for mirrors, snapshots, environments and baselines."""
+    return user_folder("XDG_CACHE_HOME", "~/.cache")
 
 
 class ScaleSettings(Section):
@@ -42,6 +65,18 @@ class ScaleSettings(Section):
         description="Let Ray reserve this many CPUs for an instance; default: 1 with tests, else "
         "0.25.",
     )
+
+    @property
+    def processors(self) -> int:
+        """The number of jobs that compute at the same time."""
+        return self.jobs or os.cpu_count() or 1
+
+    @property
+    def cluster(self) -> str:
+        """The address of a running cluster of Ray; empty without one."""
+        if self.ray == OWN_RAY:
+            return ""
+        return self.ray
 
 
 class FolderSettings(Section):
@@ -75,42 +110,44 @@ class CommonSettings(Section):
     folders: FolderSettings = FolderSettings()
 
 
-def make_scale(scale: ScaleSettings, calls: Calls, resolve: Resolve) -> Scale:
-    """Return how much a run does at once; ``resolve`` makes litellm's name of a user's."""
-    engine = EngineKind.RAY if scale.ray else EngineKind.LOCAL
-    address = "" if scale.ray == OWN_RAY else scale.ray
-    rates = Rates(
-        requests_per_minute=_per_minute(calls.per_minute, resolve, "calls.per_minute"),
-        tokens_per_minute=_per_minute(
-            calls.tokens_per_minute, resolve, "calls.tokens_per_minute"
-        ),
-    )
-    return Scale(
-        workers=scale.workers,
-        jobs=scale.jobs or os.cpu_count() or 1,
-        engine=engine,
-        ray_address=address,
-        cpus_per_instance=scale.cpus_per_instance,
-        rates=rates,
-        give_up_after=calls.give_up_after,
-    )
+@dataclass(frozen=True)
+class Spending:
+    """What a run may spend; ``prices`` are the user's, by litellm's names of models."""
+
+    limits: BudgetLimits = field(default_factory=BudgetLimits)
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    allow_unpriced: bool = False
+
+    @classmethod
+    def of(cls, budget: BudgetSettings, resolve: Resolve) -> Spending:
+        prices = {}
+        for model, amounts in _by_model(budget.prices, resolve, "--price").items():
+            prices[model] = Price(*(amount / _MILLION for amount in amounts))
+        limits = BudgetLimits(
+            usd=budget.usd,
+            usd_per_instance=budget.usd_per_instance,
+            usd_per_model=_by_model(
+                budget.usd_per_model, resolve, "budget.usd_per_model"
+            ),
+            calls=budget.calls,
+        )
+        return cls(limits, prices, budget.allow_unpriced)
+
+    @property
+    def in_dollars(self) -> bool:
+        """Whether a limit is one of dollars."""
+        limits = self.limits
+        return bool(limits.usd or limits.usd_per_instance or limits.usd_per_model)
 
 
-def make_spending(budget: BudgetSettings, resolve: Resolve) -> Spending:
-    """Return the limits and prices of a run; ``resolve`` makes litellm's name of a user's."""
-    prices = {}
-    for model, amounts in by_model(budget.prices, resolve, "--price").items():
-        prices[model] = Price(*(amount / _MILLION for amount in amounts))
-    limits = BudgetLimits(
-        usd=budget.usd,
-        usd_per_instance=budget.usd_per_instance,
-        usd_per_model=by_model(budget.usd_per_model, resolve, "budget.usd_per_model"),
-        calls=budget.calls,
-    )
-    return Spending(limits=limits, prices=prices, allow_unpriced=budget.allow_unpriced)
+def make_rates(calls: Calls, resolve: Resolve) -> Rates:
+    """Return the rates per minute by litellm's names of models."""
+    requests = _per_minute(calls.per_minute, resolve, "calls.per_minute")
+    tokens = _per_minute(calls.tokens_per_minute, resolve, "calls.tokens_per_minute")
+    return Rates(requests, tokens)
 
 
-def by_model(values: dict[str, T], resolve: Resolve, setting: str) -> dict[str, T]:
+def _by_model(values: dict[str, T], resolve: Resolve, setting: str) -> dict[str, T]:
     """Return values by litellm's names of the models that the user named.
 
     Raises:
@@ -128,4 +165,4 @@ def by_model(values: dict[str, T], resolve: Resolve, setting: str) -> dict[str, 
 def _per_minute(values: dict[str, int], resolve: Resolve, setting: str) -> PerModel:
     named = dict(values)
     others = named.pop(EVERY, None)
-    return PerModel(others, by_model(named, resolve, setting))
+    return PerModel(others, _by_model(named, resolve, setting))

@@ -124,7 +124,7 @@ class AttemptWork:
                 self._open_gate(),
             )
         except NotRecordedError:
-            replay = services.config.replay
+            replay = services.config.settings.calls.replay
             return attempt.but(
                 status=AttemptStatus.NOT_RECORDED,
                 error=f"--replay {replay} has no recording of it",
@@ -139,7 +139,7 @@ class AttemptWork:
         return attempt.but(seconds=round(time.monotonic() - started, 3))
 
     def _open_gate(self) -> Gate:
-        seconds = self.setup.services.config.max_seconds_per_attempt
+        seconds = self.setup.services.config.settings.budget.seconds_per_attempt
         return self.trace(self.setup.context.gate(self.number, seconds))
 
     def _work(self, attempt: Attempt, turn: Turn) -> Attempt:

@@ -183,7 +183,7 @@ def _turn_order(instance: Instance, services: Services) -> TurnOrder:
 
 def _limits(config: RunConfig) -> ConversationLimits:
     # Without an environment a replay goes on to its end: what tests said is not there again.
-    replayed = config.replay is not None
+    replayed = config.settings.calls.replay is not None
     untested = config.environment is EnvironmentKind.NONE
     until_exhausted = replayed and untested
     reflections = config.settings.builtin.reflections

@@ -15,16 +15,13 @@ import typer
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-from bench.cli.configfile import recorded_defaults
 from bench.cli.dispatch import Program
 from core.address import without_logins
 from core.errors import InfrastructureError, UserError
-from core.options import option, option_group
 from core.plaintext import one_line
 from core.redaction import Redactor
 from core.settings import NoSuchSettingError
-from runs.envfile import EnvFile, load_env_file
-from runs.options import RUN
+from runs.envfile import load_env_file
 from runs.signals import INTERRUPTED, keep_ignoring_interrupts
 from runs.storage.versions import HARNESS_VERSION
 
@@ -34,19 +31,8 @@ _PARSING = re.compile(r", unable to parse string as an? \w+")
 _COMPLETED = ("retry-harness", "retry-report")
 
 
-@option_group
-class About(EnvFile):
-    version: bool = option(
-        False, "Print the version.", "--version", panel=RUN, recorded=False
-    )
-
-
 class SectionedCommand(TyperCommand):
-    """Help in plain sections that never cut a name, and defaults from files.
-
-    ``--config FILE`` and ``--continue RUN`` give options their defaults; the command line goes
-    before both.
-    """
+    """Help in plain sections that never cut a name, and keys from a file of variables."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -67,11 +53,7 @@ class SectionedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
         if not ctx.resilient_parsing:  # as where a line is completed
             given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-            # A command with settings reads its files and records by itself.
-            if "set_" not in {param.name for param in self.params}:
-                ctx.default_map = recorded_defaults(self.params, given)
-            defaults = ctx.default_map or {}
-            env_file = given.get("env_file", defaults.get("env_file"))
+            env_file = given.get("env_file")
             load_env_file(None if env_file is None else Path(env_file), _note)
         return super().parse_args(ctx, args)
 

@@ -216,6 +216,6 @@ def configured(
     )
     if environment is None:
         environment = settings.tests.environment or _environment_here()
-    config = RunConfig.of(settings, models, environment)
+    config = RunConfig(settings, models, environment, settings.folders.run)
     options = Options.of(settings, names_of(models), book=book, **actions)
     return config, options

@@ -40,8 +40,8 @@ from llm.tracing import make_tracing
 from runs.checks import check_folders, check_models
 from runs.envfile import unread_file
 from runs.modelsource import recorded_label, recorded_of, replay_folder
-from runs.options import Spending
 from runs.session import start_run
+from runs.settings import Spending
 from runs.storage.manifest import recorded_differences
 from runs.storage.store import RunStore
 
@@ -49,8 +49,9 @@ from runs.storage.store import RunStore
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
     """Run, or print what a run would do, and return the exit code."""
     config = validated(config)
-    if config.replay:
-        config = replace(config, label=recorded_label(replay_folder(config.replay)))
+    replay = config.settings.calls.replay
+    if replay:
+        config = replace(config, label=recorded_label(replay_folder(replay)))
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
         agent_of(config)
@@ -77,9 +78,10 @@ def run_command(config: RunConfig, options: Options, say: Say) -> int:
 def _recorded(
     config: RunConfig, options: Options, selected: Sequence[Instance], say: Say
 ) -> Sequence[Instance]:
-    if not config.replay:
+    replay = config.settings.calls.replay
+    if not replay:
         return selected
-    folder = replay_folder(config.replay)
+    folder = replay_folder(replay)
     found = recorded_of(folder, [i.instance_id for i in selected])
     if options.settings.instances.ids:
         return selected
@@ -237,9 +239,9 @@ def _most(config: RunConfig, money: Spending, count: int) -> Decimal | None:
 def _most_of_call(
     model: ModelChoice, config: RunConfig, own: Price | None
 ) -> Decimal | None:
-    known = filled(model.settings, model.name, config.api_base)
+    known = filled(model.settings, model.name, config.settings.calls.api_base)
     price = own or dearest_price(model.name)
-    output = config.max_output_tokens or known.max_output
+    output = config.settings.models.max_output_tokens or known.max_output
     if price is None or output is None or known.context is None:
         return None
     return price.bound(known.context, output)
@@ -250,7 +252,7 @@ def _missing(
 ) -> Iterator[str]:
     yield from _missing_mirrors(todo, mirrors)
     for model in config.models if config.calls_models else ():
-        if missing := missing_key(model.name, config.api_base):
+        if missing := missing_key(model.name, config.settings.calls.api_base):
             yield f"a key for {model.given} in the environment variable {missing}{unread_file()}"
     try:
         agent_of(config)

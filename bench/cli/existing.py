@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from runs.options import TOP, JsonFormat, Out, default_cache
+from runs.options import JsonFormat, Out
+from runs.settings import TOP, default_cache
 from runs.storage.store import RunStore
 from runs.upkeep import clean_command, status_command
 

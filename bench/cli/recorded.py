@@ -9,7 +9,7 @@ from core.errors import UserError
 from core.settings import Layer, Section, SourcedValue, of_mapping
 from runs.description import Run
 from runs.keys import RUN_FILE
-from runs.options import TOP
+from runs.settings import TOP
 from runs.storage.store import RunStore
 from runs.storage.versions import HARNESS_VERSION
 

@@ -6,22 +6,18 @@ starts only when all that is spent and reserved fits every limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Context, Decimal
 from enum import Enum
 from threading import Lock
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from core.errors import UserError
-from core.options import option, option_group
 from core.settings import EVERY, Pairs, Section, split_commas
-from llm.prices import Price
 
 Resolve = Callable[[str], str]
-_MILLION = 1_000_000
 # Amounts outside these limits are typing errors, and exact sums of them would be slow.
 _MOST = 1_000_000_000
 _LEAST = Decimal("1e-9")
@@ -36,90 +32,6 @@ class PerModel:
 
     def of(self, model: str) -> int | None:
         return self.named.get(model, self.others)
-
-
-def parse_usd(option: str, text: str) -> Decimal:
-    amount = _dollars(text)
-    if not amount:
-        raise UserError(f"{option} {text!r}: give dollars above 0, as 12.50")
-    return amount
-
-
-def parse_per_model(
-    text: str, resolve: Resolve, option: str = "--budget-usd-per-model"
-) -> dict[str, Decimal]:
-    """Parse ``MODEL=DOLLARS,MODEL=DOLLARS``; ``resolve`` turns a user's name into litellm's."""
-    return {
-        model: parse_usd(f"{option} {given}", amount)
-        for given, model, amount in _entries(option, text.split(","), resolve)
-    }
-
-
-def parse_prices(
-    texts: Sequence[str], resolve: Resolve = str, option: str = "--price"
-) -> dict[str, Price]:
-    """Parse ``MODEL=IN,OUT``, dollars per million tokens; 0 is a price."""
-    found = {}
-    for given, model, amounts in _entries(option, texts, resolve):
-        prices = [_dollars(amount) for amount in amounts.split(",")]
-        known = [price / _MILLION for price in prices if price is not None]
-        if len(prices) != 2 or len(known) != 2:
-            raise UserError(
-                f"{option} {given}={amounts}: give MODEL=IN,OUT in dollars per million tokens"
-            )
-        found[model] = Price(*known)
-    return found
-
-
-def parse_rates(option: str, text: str, resolve: Resolve) -> PerModel:
-    """Parse ``MODEL=N,MODEL=N``; a bare ``N`` is for each other model."""
-    parts = text.split(",")
-    bare = [part for part in parts if "=" not in part]
-    if len(bare) > 1:
-        raise UserError(
-            f"{option} {text!r}: give one number for all models, or MODEL=N,MODEL=N"
-        )
-    named = _entries(option, [part for part in parts if "=" in part], resolve)
-    return PerModel(
-        others=_rate(option, bare[0]) if bare else None,
-        named={
-            model: _rate(f"{option} {given}", number) for given, model, number in named
-        },
-    )
-
-
-def _entries(
-    option: str, texts: Sequence[str], resolve: Resolve
-) -> Iterator[tuple[str, str, str]]:
-    seen = set()
-    for text in texts:
-        given, equals, value = (part.strip() for part in text.rpartition("="))
-        if not equals or not given or not value:
-            raise UserError(f"{option} {text!r}: give MODEL=VALUE, as gpt-4o=50")
-        model = resolve(given)
-        if model in seen:
-            raise UserError(f"{option}: {given} ({model}) stands twice; give it once")
-        seen.add(model)
-        yield given, model, value
-
-
-def _dollars(text: str) -> Decimal | None:
-    try:
-        amount = Decimal(text.strip())
-    except InvalidOperation:
-        return None
-    sensible = amount.is_finite() and (not amount or _LEAST <= amount < _MOST)
-    return amount if sensible else None
-
-
-def _rate(option: str, text: str) -> int:
-    text = text.strip()
-    number = int(text) if text.isdecimal() and len(text) < 16 else 0
-    if number < 1:
-        raise UserError(
-            f"{option} {text!r}: give a whole number per minute, at least 1"
-        )
-    return number
 
 
 def _check_limits(amount: Decimal) -> Decimal:
@@ -190,7 +102,6 @@ class BudgetSettings(Section):
     )
 
 
-MONEY = "Money and time"
 _ZERO = Decimal()
 # A limit must be exact, and sums of decimals are rounded to 28 digits by default.
 _EXACT = Context(prec=1000)
@@ -224,49 +135,14 @@ class OverBudgetError(Exception):
         self.limit = limit
 
 
-def read_usd(option: str, text: str, _: object) -> Decimal:
-    return parse_usd(option, text)
-
-
-@option_group
+@dataclass(frozen=True)
 class BudgetLimits:
     """The most dollars and calls; None, or a model that is not named, means no limit."""
 
-    usd: Decimal | None = option(
-        None,
-        "Most dollars for the run.",
-        LimitScope.RUN.value,
-        panel=MONEY,
-        given=str,
-        read=read_usd,
-    )
-    usd_per_instance: Decimal | None = option(
-        None,
-        "Most dollars for an instance.",
-        LimitScope.INSTANCE.value,
-        panel=MONEY,
-        given=str,
-        read=read_usd,
-    )
-    usd_per_model: Mapping[str, Decimal] = option(
-        None,
-        "Most dollars for a model, as gpt-4o=50,opus=200.",
-        "--budget-usd-per-model",
-        panel=MONEY,
-        factory=dict,
-        given=str,
-        read=lambda name, text, resolve: parse_per_model(text, resolve, name),
-    )
-    # A limit of 0 is sound, but on a command line it is a slip.
-    calls: int | None = option(
-        None,
-        "Most requests of the run.",
-        "--max-calls",
-        panel=MONEY,
-        least=1,
-        given=int,
-        read=lambda _, calls, __: calls,
-    )
+    usd: Decimal | None = None
+    usd_per_instance: Decimal | None = None
+    usd_per_model: Mapping[str, Decimal] = field(default_factory=dict)
+    calls: int | None = None
 
     def of(self, scope: LimitScope, model: str) -> Decimal | None:
         """Return the limit of ``scope``, for ``model`` where it has one of its own."""

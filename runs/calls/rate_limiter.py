@@ -15,13 +15,9 @@ from pydantic import AfterValidator, Field, PlainSerializer
 
 from core.address import parse_address, recorded_address
 from core.errors import UserError
-from core.options import option, option_group
 from core.settings import Pairs, RecordedPath, Section, WrongValueError
 from llm.gate import CallOutcome, Failed
-from runs.calls.budget import PerModel, parse_rates
-
-SCALE = "How much at once"
-
+from runs.calls.budget import PerModel
 
 PerMinute = Annotated[dict[str, Annotated[int, Field(ge=1, lt=10**15)]], Pairs]
 
@@ -76,28 +72,12 @@ class Calls(Section):
     )
 
 
-@option_group
+@dataclass(frozen=True)
 class Rates:
-    """Most requests and tokens in any 60 seconds, for each model by itself."""
+    """The most requests and tokens in any 60 seconds, for each model by itself."""
 
-    requests_per_minute: PerModel = option(
-        None,
-        "Most requests per minute: a number, or MODEL=N,MODEL=N.",
-        "--rpm",
-        panel=SCALE,
-        factory=PerModel,
-        given=str,
-        read=parse_rates,
-    )
-    tokens_per_minute: PerModel = option(
-        None,
-        "Most tokens per minute, in the same form.",
-        "--tpm",
-        panel=SCALE,
-        factory=PerModel,
-        given=str,
-        read=parse_rates,
-    )
+    requests_per_minute: PerModel = field(default_factory=PerModel)
+    tokens_per_minute: PerModel = field(default_factory=PerModel)
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,20 @@ from importlib.util import find_spec
 from core.errors import UserError
 from runs.engines.base import Driver, Engine
 from runs.engines.threads import ThreadEngine
-from runs.options import EngineKind
 
 __all__ = ["Driver", "Engine", "make_engine"]
 
 
 def make_engine(driver: Driver) -> Engine:
-    """Return the engine for ``--engine``."""
-    scale = driver.benchmark.options.scale
-    if scale.engine is not EngineKind.RAY:
+    """Return the engine that ``scale.ray`` chooses."""
+    scale = driver.benchmark.options.settings.scale
+    if not scale.ray:
         return ThreadEngine.of(driver)
     if find_spec("ray") is None:
         raise UserError(
             "scale.ray needs Ray: install requirements-ray.txt, or the extra ray"
         )
-    if not scale.ray_address:
+    if not scale.cluster:
         # Ray reads it at its import: a node of this machine alone listens at 127.0.0.1 only.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     from runs.engines.ray.engine import RayEngine  # its import takes a second

@@ -29,7 +29,8 @@ class ThreadEngine:
     @classmethod
     def of(cls, driver: Driver) -> ThreadEngine:
         options, stop = driver.benchmark.options, driver.stop
-        slots = Slots(options.scale.jobs, stop)
+        scale = options.settings.scale
+        slots = Slots(scale.processors, stop)
         worker = WorkerAccess(
             options.cache, driver.run_key, slots, stop, driver.warn_once
         )
@@ -45,7 +46,7 @@ class ThreadEngine:
             except OSError as error:
                 return Finished.without_log(job.key, error)
 
-        return cls(options.scale.workers, work, lambda error: stop.request(str(error)))
+        return cls(scale.workers, work, lambda error: stop.request(str(error)))
 
     def run(
         self, jobs: Sequence[Job], may_start: Callable[[], bool]

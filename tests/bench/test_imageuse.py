@@ -11,7 +11,6 @@ from bench.benchmark import InstanceBenchmark, by_layers, used_images
 from bench.instances.dataset import Dataset
 from bench.options import Options
 from environments.base import EnvironmentKind
-from runs.options import EngineKind, Scale
 from runs.storage.store import RunStore
 from tests.conftest import an_instance
 from tests.support.runs import config, options
@@ -59,13 +58,12 @@ def test_the_longest_comes_first_and_brings_its_neighbours(
     assert numbers([*use.order(jobs(), seconds)]) == order
 
 
-@pytest.mark.parametrize("engine", EngineKind)
+@pytest.mark.parametrize("ray", ["", "own"])
 @pytest.mark.parametrize("limit", [None, 10**9])
 def test_images_without_a_known_runner_are_not_pulled(
-    tmp_path: Path, engine: EngineKind, limit: int | None
+    tmp_path: Path, ray: str, limit: int | None
 ) -> None:
-    scale = Scale(engine=engine)
-    given = options(tmp_path, tmp_path, images=limit, scale=scale)
+    given = options(tmp_path, tmp_path, images=limit, ray=ray)
     said: list[str] = []
     instances = [job.instance for job in jobs()]
     assert used_images(instances) == []

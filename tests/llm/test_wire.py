@@ -20,7 +20,7 @@ from llm.options import ModelChoice
 from llm.provider_errors import RetryPolicy, retry_after
 from llm.settings import ModelSettings
 from runs.checks import check_models
-from runs.options import Spending
+from runs.settings import Spending
 from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider
 

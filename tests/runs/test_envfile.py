@@ -13,7 +13,7 @@ from core.processes import without_secrets
 from core.redaction import Redactor
 from llm.registry import the_litellm
 from runs.envfile import load_env_file
-from runs.options import default_cache
+from runs.settings import default_cache
 from tests.support import TOP
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider

@@ -26,8 +26,8 @@ COUNT = 6
 PROGRAM = "import sys; from tests.support.own_jobs import main; main(*sys.argv[1:])"
 
 
-def start(out: Path, provider: Provider, engine: str) -> subprocess.Popen[bytes]:
-    words = [str(out), provider.url, engine, str(COUNT)]
+def start(out: Path, provider: Provider, ray: str) -> subprocess.Popen[bytes]:
+    words = [str(out), provider.url, ray, str(COUNT)]
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *words], cwd=TOP, stdout=subprocess.PIPE
     )
@@ -51,26 +51,24 @@ def test_keys_that_cannot_name_the_files_of_one_job_are_refused(
         check_keys([Named(1, "", name) for name in names])
 
 
-@pytest.mark.parametrize(
-    "engine", ["local", pytest.param("ray", marks=pytest.mark.ray)]
-)
+@pytest.mark.parametrize("ray", ["", pytest.param("own", marks=pytest.mark.ray)])
 def test_jobs_of_another_kind_are_killed_and_continued(
-    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, engine: str
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, ray: str
 ) -> None:
     monkeypatch.delenv(RUN_VARIABLE, raising=False)
     provider.will_answer(Answer("shout", hang=1.0))
     store = RunStore(tmp_path, RUN)
-    with start(tmp_path, provider, engine) as process:
+    with start(tmp_path, provider, ray) as process:
         while not list(store.prediction_paths()) and process.poll() is None:
             time.sleep(0.02)
         workers = workers_of(process.pid)
-        assert bool(workers) == (engine == "ray")
+        assert bool(workers) == bool(ray)
         process.kill()
     assert process.returncode == -9
     wait_until(lambda: not any(map(alive, workers)))
     done = {path: path.read_bytes() for path in store.prediction_paths()}
     assert 0 < len(done) < COUNT
-    with start(tmp_path, provider, engine) as process:
+    with start(tmp_path, provider, ray) as process:
         shown, _ = process.communicate()
     assert process.returncode == 0
     assert b"question 5: done; answered" in shown

@@ -20,7 +20,6 @@ from core.processes import RUN_VARIABLE
 from core.shutdown import Shutdown
 from runs.calls.ledger import read_ledger, total
 from runs.leftovers import run_key
-from runs.options import Scale
 from runs.records import InstanceResult
 from runs.redo import Redo, prepare
 from runs.session import make_coordinator, model_use
@@ -105,9 +104,7 @@ def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
     store = RunStore(tmp_path, "r")
     run = options(tmp_path, cache)
     use = model_use(live(provider), run.money)
-    coordinator = make_coordinator(
-        store, run.scale, run.money, use, Shutdown(), lambda _: None
-    )
+    coordinator = make_coordinator(store, run, use, Shutdown(), lambda _: None)
     redo = Redo.parse(words, [PLAUSIBLE, NOT], RESULTS)
     assert prepare(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
     # As if the process had died here: one instance is done again, the other is not.
@@ -136,9 +133,7 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
     store = RunStore(tmp_path, "r")
     run = options(tmp_path, cache)
     use = model_use(live(provider), run.money)
-    coordinator = make_coordinator(
-        store, run.scale, run.money, use, Shutdown(), lambda _: None
-    )
+    coordinator = make_coordinator(store, run, use, Shutdown(), lambda _: None)
     redo = Redo.parse("plausible,empty", [], RESULTS)
     put_aside = RunStore.put_aside
 
@@ -237,8 +232,7 @@ def test_a_provider_that_is_down_for_everybody_ends_the_run_and_nothing_is_lost(
 ) -> None:
     provider.will_answer(Answer(status=503, headers={"retry-after": "0"}))
     said: list[str] = []
-    scale = Scale(workers=3, jobs=2, give_up_after=4)
-    run = options(tmp_path, cache, *IDS, scale=scale)
+    run = options(tmp_path, cache, *IDS, workers=3, give_up_after=4)
     assert run_command(live(provider), run, said.append) == 130
     assert "no model has answered for" in said[-1] and "3 left to do" in said[-1]
     statuses = [
@@ -258,10 +252,8 @@ def test_many_workers_give_the_same_predictions_as_one(
     tmp_path: Path, cache: Path
 ) -> None:
     for name, workers in (("one", 1), ("many", 6)):
-        scale = Scale(workers=workers, jobs=2)
-        run_command(
-            config(), options(tmp_path / name, cache, *IDS, scale=scale), lambda _: None
-        )
+        run = options(tmp_path / name, cache, *IDS, workers=workers)
+        run_command(config(), run, lambda _: None)
     for name in IDS:
         one, many = (
             tmp_path / n / f"predictions/r/{name}.json" for n in ("one", "many")
@@ -274,7 +266,7 @@ def test_unpriced_models_need_a_price_or_leave(
 ) -> None:
 
     from bench.config import ModelChoice
-    from runs.options import Spending
+    from runs.settings import Spending
 
     mine = (ModelChoice.parse("my-own", any_name=True),)
     run: dict[str, Any] = {"money": Spending()}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.options import option_group
 from environments.base import Session, run_once
 from environments.local.bubblewrap import bubblewrap_works
 from environments.local.confinement import Confined, find_confinement
@@ -18,10 +17,11 @@ from llm.chat import Message
 from llm.client import LiteLLMModel
 from runs.benchmark import Benchmark
 from runs.jobs import End, Finished, JobContext, WorkerAccess
-from runs.options import EngineKind, RunBasics, RunResources, Scale
+from runs.options import RunBasics, RunResources
 from runs.progress.state import DONE
 from runs.records import Attempt
 from runs.session import start_run
+from runs.settings import CommonSettings, FolderSettings, ScaleSettings
 from runs.storage.store import RunStore
 
 RUN = "own"
@@ -88,7 +88,7 @@ class Asking:
         return End(DONE, "answered", result.output)
 
 
-@option_group
+@dataclass(frozen=True)
 class Config(RunBasics):
     @property
     def run_name(self) -> str:
@@ -126,12 +126,13 @@ class Questions(Benchmark[str]):
         self.store.save_instance(finished.key, content, None, None)
 
 
-def main(out: str, url: str, engine: str, count: str) -> None:
+def main(out: str, url: str, ray: str, count: str) -> None:
     """Work on questions; the exit code is 3 where a benchmark was loaded, else the run's."""
-    scale = Scale(workers=4, jobs=1, engine=EngineKind(engine))
-    options = RunResources(
-        out=Path(out), cache=Path(out, "cache"), scale=scale, as_json=True
+    settings = CommonSettings(
+        scale=ScaleSettings(workers=4, jobs=1, ray=ray),
+        folders=FolderSettings(out=Path(out), cache=Path(out, "cache")),
     )
+    options = RunResources(settings, as_json=True)
     questions = {one.key: one for one in (Question(n, url) for n in range(int(count)))}
     store = RunStore(Path(out), RUN)
     code = start_run(Questions(Config(), options, store, print, questions))

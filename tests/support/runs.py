@@ -30,9 +30,8 @@ from runs.calls.coordinator import (
 )
 from runs.calls.journal import JOURNAL
 from runs.calls.ledger import LEDGER, Ledger
-from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
-from runs.options import Scale, Spending
-from runs.settings import make_spending
+from runs.calls.rate_limiter import Calls, RateLimiter, RateLimiterPolicy, Rates
+from runs.settings import FolderSettings, ScaleSettings, Spending
 from runs.storage.jsonlines import set_aside
 from tests.support import TOP
 from tests.support.provider import Provider
@@ -54,19 +53,30 @@ SETTINGS = {
     "agent_sandbox": "agent.sandbox",
     "agent_sandbox_read": "agent.sandbox_read",
     "agent_timeout": "agent.timeout",
+    "api_base": "calls.api_base",
     "baseline_timeout": "tests.baseline_timeout",
+    "cache": "folders.cache",
+    "call_timeout": "calls.timeout",
+    "cpus_per_instance": "scale.cpus_per_instance",
     "feedback": "agent.feedback",
     "full_suite": "tests.full_suite",
+    "give_up_after": "calls.give_up_after",
     "history": "choice.history",
     "ids": "instances.ids",
     "images": "images.disk",
+    "jobs": "scale.jobs",
     "map_tokens": "builtin.map_tokens",
     "matching": "builtin.matching",
     "max_calls_per_attempt": "agent.max_calls",
+    "max_output_tokens": "models.max_output_tokens",
     "max_reflections": "builtin.reflections",
+    "max_seconds_per_attempt": "budget.seconds_per_attempt",
     "on_failed_edit": "builtin.on_failed_edit",
     "only_valid": "instances.only_valid",
+    "out": "folders.out",
     "prior": "instances.prior",
+    "ray": "scale.ray",
+    "replay": "calls.replay",
     "require_tests": "tests.required",
     "rounds": "choice.rounds",
     "scripts": "choice.scripts",
@@ -79,6 +89,7 @@ SETTINGS = {
     "trace": "calls.trace",
     "trace_content": "calls.trace_content",
     "tries": "models.tries",
+    "workers": "scale.workers",
 }
 C = TypeVar("C", RunConfig, Options)
 
@@ -88,36 +99,36 @@ def but(value: C, **changes: Any) -> C:
     if "all_attempts" in changes:
         changes["stop"] = "all" if changes.pop("all_attempts") else "plausible"
     fields = {name: item for name, item in changes.items() if name not in SETTINGS}
-    dumped = value.settings.model_dump()
+    layer = {}
+    for section, model in value.settings:
+        for name in model.model_fields_set:
+            setting = f"{section}.{name}"
+            layer[setting] = SourcedValue(setting, getattr(model, name))
     for name, item in changes.items():
         if name in SETTINGS:
-            section, _, setting = SETTINGS[name].partition(".")
-            dumped[section][setting] = item
-    layer = {}
-    for section, items in dumped.items():
-        for name, item in items.items():
-            layer[f"{section}.{name}"] = SourcedValue(f"{section}.{name}", item)
-    changed = checked(RunSettings, layer)
-    return replace(value, settings=changed, **fields)
+            layer[SETTINGS[name]] = SourcedValue(SETTINGS[name], item)
+    return replace(value, settings=checked(RunSettings, layer), **fields)
 
 
 def config(**changes: Any) -> RunConfig:
     models = tuple(
         ModelChoice.parse(name, replay=True) for name in ("scripted-a", "scripted-b")
     )
-    made = RunConfig(models=models, replay=DEMO_DATASET / "replies", run="r")
-    return but(made, **changes)
+    settings = RunSettings(calls=Calls(replay=DEMO_DATASET / "replies"))
+    return but(RunConfig(settings, models, run="r"), **changes)
 
 
 def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Options:
+    settings = RunSettings(
+        instances=Instances(dataset="demo", ids=ids),
+        folders=FolderSettings(out=out, cache=cache),
+        scale=ScaleSettings(workers=1, jobs=2),
+    )
     made = Options(
         dataset="demo",
-        settings=RunSettings(instances=Instances(dataset="demo", ids=ids)),
-        out=out,
-        cache=cache,
+        settings=settings,
         retries=RetryPolicy(2, 0.01, 0.05),
         money=Spending(allow_unpriced=True),
-        scale=Scale(workers=1, jobs=2),
     )
     return but(made, **changes)
 
@@ -140,7 +151,7 @@ def read_money(models: Sequence[ModelChoice], **given: Any) -> Spending:
         f"budget.{name}": SourcedValue(name, value) for name, value in given.items()
     }
     budget = checked(RunSettings, merged(RunSettings, [layer])).budget
-    return make_spending(budget, names_of(models))
+    return Spending.of(budget, names_of(models))
 
 
 def heed_interrupts() -> None:

@@ -32,8 +32,8 @@ from runs.engines.ray.actor import JobStart, RunActor
 from runs.engines.ray.server import RunServer, serving
 from runs.engines.ray.worker import Returned, Worker, WorkerPlan
 from runs.jobs import End, Finished, Job
-from runs.options import Scale
 from runs.records import InstanceStatus
+from runs.settings import ScaleSettings
 from runs.storage.versions import CODE
 
 # Seconds between two looks at whether the run is stopping.
@@ -80,9 +80,11 @@ class RayEngine:
         if not jobs:
             return
         driver, benchmark = self.driver, self.driver.benchmark
-        scale, packages = benchmark.options.scale, benchmark.packages
+        scale = benchmark.options.settings.scale
+        packages = benchmark.packages
         rooms = rooms_of(scale, benchmark.cpus, len(jobs))
-        address, own = scale.ray_address, not scale.ray_address
+        address = scale.cluster
+        own = not address
         with (
             own_ray(len(rooms)) if own else connected(address, rooms[0].cpus, packages)
         ):
@@ -102,13 +104,13 @@ class RayEngine:
                 )
 
 
-def rooms_of(scale: Scale, cpus: float, jobs: int) -> list[Room]:
+def rooms_of(scale: ScaleSettings, cpus: float, jobs: int) -> list[Room]:
     """Return what the workers of a run of so many jobs take."""
     workers = min(scale.workers, jobs)
-    if scale.ray_address:
+    if scale.cluster:
         return [Room(1, 1, scale.cpus_per_instance or cpus)] * workers
-    count = min(workers, scale.jobs)
-    shares = zip(_split(workers, count), _split(scale.jobs, count), strict=True)
+    count = min(workers, scale.processors)
+    shares = zip(_split(workers, count), _split(scale.processors, count), strict=True)
     return [Room(in_work, slots, 1) for in_work, slots in shares]
 
 
@@ -391,7 +393,7 @@ def _check_processors(cpus: float) -> None:
     if cpus > most:
         raise UserError(
             f"no node has the {cpus:g} processors of an instance, the largest {most:g}: give less "
-            "with --cpus-per-instance"
+            "with scale.cpus_per_instance"
         )
 
 

@@ -9,7 +9,6 @@ import shlex
 import signal
 import sys
 import time
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from reports.foreign.export import export_command
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import LedgerLine
 from runs.modelsource import ReplayedModels
-from runs.options import Spending
+from runs.settings import Spending
 from tests.agent.gateway.test_runs import (
     COSTS,
     ID,
@@ -44,7 +43,7 @@ from tests.agent.gateway.test_runs import keys as keys  # a fixture
 from tests.support import command_lines, wait_until
 from tests.support.commands import Preloaded
 from tests.support.dialects import AGENT, DIALECTS, KEYS, MODELS, Fault, Turn
-from tests.support.runs import config, options
+from tests.support.runs import but, config, options
 
 pytestmark = needs_bubblewrap
 
@@ -379,7 +378,7 @@ def test_another_agent_than_the_recorded_one_is_not_replayed(
         recorded, models = tmp_path / "predictions/r", agent_of("chat").models
         again = agent_of("responses", "stream", run="again", models=models)
         run_command(
-            replace(again, replay=recorded),
+            but(again, replay=recorded),
             options(tmp_path, cache, ID),
             lambda _: None,
         )

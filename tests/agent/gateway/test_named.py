@@ -24,7 +24,7 @@ from environments.base import AgentSandbox
 from reports.command_line import report_command
 from reports.verify import verify_command
 from runs.calls.budget import BudgetLimits
-from runs.options import Spending
+from runs.settings import Spending
 from tests.agent.gateway.test_runs import (
     COSTS,
     ID,
@@ -39,7 +39,7 @@ from tests.agent.gateway.test_runs import (
 from tests.agent.gateway.test_runs import keys as keys  # a fixture
 from tests.support.dialects import AGENT, MODELS, Fault, Turn
 from tests.support.evaluated import report_options
-from tests.support.runs import config
+from tests.support.runs import but, config
 
 SED = (
     f"sed -i 's/^        else:/{NEW}/'".replace("'-'", "\\x27-\\x27")
@@ -110,7 +110,7 @@ def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
     folder, said = tmp_path / "predictions/r", list[str]()
     report_command([folder], report_options(cache, page=True), said.append)
     assert verify_command([folder], report_options(cache), said.append) == 0, said
-    again = replace(of(agent, run="again"), replay=tmp_path / "predictions/r")
+    again = but(of(agent, run="again"), replay=tmp_path / "predictions/r")
     solve(again, tmp_path, cache)
     replayed = json.loads((tmp_path / "predictions/again" / f"{ID}.json").read_text())
     assert replayed["model_patch"] == found["model_patch"], replayed["reason"]

@@ -19,8 +19,8 @@ from core.errors import UserError
 from environments.base import EnvironmentKind
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import read_ledger
-from runs.options import Spending
 from runs.patches import patch_paths
+from runs.settings import Spending
 from runs.storage.store import RunStore
 from tests.support.provider import Provider
 from tests.support.runs import but, config, options, read

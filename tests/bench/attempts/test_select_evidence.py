@@ -25,8 +25,8 @@ from reports.submission.hidden import texts_of
 from runs.calls.budget import BudgetLimits
 from runs.calls.journal import EntryKind
 from runs.evidence import Evidence
-from runs.options import Spending
 from runs.records import Attempt, InstanceResult
+from runs.settings import Spending
 from tests.support.commands import Preloaded
 from tests.support.evidence import (
     LOCAL,

@@ -16,7 +16,7 @@ from core import money
 from core.money import as_text
 from llm.prices import Price
 from reports.command_line import report_command
-from runs.options import Spending
+from runs.settings import Spending
 from tests.reports.test_verify import verify
 from tests.support.evaluated import report_options
 from tests.support.provider import Answer, Provider

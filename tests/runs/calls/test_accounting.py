@@ -72,7 +72,7 @@ def test_an_unreachable_provider_costs_nothing(
     assert not store.prediction(ID).exists()
     # The same command continues once the server is up.
     provider.will_answer("textkit/slug.py", EDIT)
-    code, said = start(replace(chosen, api_base=provider.url), run)
+    code, said = start(but(chosen, api_base=provider.url), run)
     assert code == 0, said
     assert read(tmp_path, ID)["status"] == "plausible"
 
@@ -333,7 +333,7 @@ def test_what_is_assumed_of_a_known_name_at_ones_own_server_is_said_first(
     assert first.startswith(
         f"gpt-4o at {provider.url}: assumed $2.50 in, $10.00 out per million"
     )
-    assert "--price gpt-4o=0,0" in first and "--model-settings" in second
+    assert "--price gpt-4o=0,0" in first and "models.file" in second
     assert "assumed a window of 128000 tokens" in second
     assert not any(": assumed " in line for line in rest)
     # With both given, and for a name that litellm does not know, nothing is assumed.

@@ -7,13 +7,10 @@ from decimal import Decimal
 import pytest
 
 from core.errors import UserError
-from runs.calls.budget import (
-    PerModel,
-    parse_per_model,
-    parse_prices,
-    parse_rates,
-    parse_usd,
-)
+from core.settings import SourcedValue, checked, merged
+from llm.prices import Price
+from runs.calls.budget import PerModel
+from runs.settings import CommonSettings, Spending, make_rates
 
 ALIASES = {"opus": "anthropic/claude-opus-4"}
 
@@ -24,37 +21,53 @@ def resolve(name: str) -> str:
     return ALIASES.get(name, name)
 
 
+def read(setting: str, *texts: str) -> CommonSettings:
+    layers = [{setting: SourcedValue(setting, text)} for text in texts]
+    return checked(CommonSettings, merged(CommonSettings, layers))
+
+
+def spending(setting: str, *texts: str) -> Spending:
+    return Spending.of(read(setting, *texts).budget, resolve)
+
+
+def prices(*texts: str) -> dict[str, Price]:
+    return dict(spending("budget.prices", *texts).prices)
+
+
+def rate(text: str) -> PerModel:
+    calls = read("calls.per_minute", text).calls
+    return make_rates(calls, resolve).requests_per_minute
+
+
 def test_dollars() -> None:
-    assert parse_usd("--budget-usd", "12.50") == Decimal("12.5")
-    assert parse_usd("--budget-usd", " 1e2 ") == 100
-    assert parse_per_model("gpt-4o=50, opus = 200.5", resolve) == {
+    assert spending("budget.usd", "12.50").limits.usd == Decimal("12.5")
+    assert spending("budget.usd", " 1e2 ").limits.usd == 100
+    limits = spending("budget.usd_per_model", "gpt-4o=50, opus = 200.5").limits
+    assert limits.usd_per_model == {
         "gpt-4o": Decimal(50),
         "anthropic/claude-opus-4": Decimal("200.5"),
     }
 
 
-NO_SUMS = ["", "0", "-0", "0.00", "-1", "nan", "sNaN", "inf", "-Infinity", "12,50", "$5", "1e10",
+NO_SUMS = ["0", "-0", "0.00", "-1", "nan", "sNaN", "inf", "-Infinity", "12,50", "$5", "1e10",
            "1e-999999", "1e999999", "five"]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", NO_SUMS)
 def test_no_sums_of_dollars(text: str) -> None:
-    with pytest.raises(
-        UserError, match=r"^--budget-usd '.*': give dollars above 0, as 12\.50$"
-    ):
-        parse_usd("--budget-usd", text)
+    with pytest.raises(UserError, match=r"^budget\.usd .*: ") as caught:
+        spending("budget.usd", text)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("", "--budget-usd-per-model '': give MODEL=VALUE"),
-        ("50", "--budget-usd-per-model '50': give MODEL=VALUE"),
+        ("50", "give MODEL=VALUE"),
         ("=50", "give MODEL=VALUE"),
-        ("gpt-4o=", "give MODEL=VALUE"),
-        ("gpt-4o=50,", "give MODEL=VALUE"),
-        ("gpt-4o=0", "--budget-usd-per-model gpt-4o '0': give dollars above 0"),
-        ("gpt-4o=nan", "--budget-usd-per-model gpt-4o 'nan': give dollars above 0"),
+        ("gpt-4o=", "must be a valid decimal"),
+        ("gpt-4o=0", r"budget\.usd_per_model gpt-4o 0: give dollars above 0"),
+        ("gpt-4o=nan", r"budget\.usd_per_model gpt-4o nan: must be a finite number"),
         (
             "opus=1,anthropic/claude-opus-4=2",
             r"anthropic/claude-opus-4 \(.*\) stands twice",
@@ -62,20 +75,20 @@ def test_no_sums_of_dollars(text: str) -> None:
         ("nobody=1", "unknown model 'nobody'"),
     ],
 )
-def test_wrong_dollars_per_model(text: str, said: str) -> None:
-    with pytest.raises(UserError, match=said) as caught:
-        parse_per_model(text, resolve)
+def test_wrong_dollars_per_model(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        spending("budget.usd_per_model", text)
     assert "\n" not in str(caught.value)
 
 
 def test_prices_are_given_per_million_and_kept_per_token() -> None:
-    prices = parse_prices(["opus=15,75", "ollama/llama3=0,0", "a=b=1,2.5"], resolve)
-    opus = prices["anthropic/claude-opus-4"]
+    by_model = prices("opus=15,75", "ollama/llama3=0,0", "a=b=1,2.5")
+    opus = by_model["anthropic/claude-opus-4"]
     assert opus.input == Decimal("0.000015")
     assert opus.bound(1_000_000, 2) == Decimal("15.00015")
-    assert prices["ollama/llama3"].bound(10**9, 10**9) == 0
-    assert prices["a=b"].output == Decimal("0.0000025")
-    assert parse_prices([]) == {}
+    assert by_model["ollama/llama3"].bound(10**9, 10**9) == 0
+    assert by_model["a=b"].output == Decimal("0.0000025")
+    assert prices() == {}
 
 
 @pytest.mark.parametrize(
@@ -95,27 +108,29 @@ def test_prices_are_given_per_million_and_kept_per_token() -> None:
     ],
 )
 def test_wrong_prices(text: str) -> None:
-    with pytest.raises(UserError, match=r"^--price .*: give MODEL="):
-        parse_prices([text])
+    with pytest.raises(UserError, match=r"^budget\.prices.*: ") as caught:
+        prices(text)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_price_stands_once() -> None:
     with pytest.raises(UserError, match="stands twice"):
-        parse_prices(["m=1,2", "m=1,2"])
+        prices("m=1,2,m=1,2")
+    with pytest.raises(UserError, match="stands twice"):
+        prices("opus=1,2", "anthropic/claude-opus-4=1,2")
 
 
 def test_rates_for_all_and_for_one() -> None:
-    assert parse_rates("--rpm", "500", resolve) == PerModel(500)
-    both = parse_rates("--rpm", "500,opus=50", resolve)
+    assert rate("500") == PerModel(500)
+    both = rate("500,opus=50")
     assert (both.of("anthropic/claude-opus-4"), both.of("gpt-4o")) == (50, 500)
-    one = parse_rates("--rpm", "gpt-4o=7", resolve)
+    one = rate("gpt-4o=7")
     assert (one.of("gpt-4o"), one.of("other")) == (7, None)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "0",
         "-5",
         "1.5",
@@ -132,6 +147,6 @@ def test_rates_for_all_and_for_one() -> None:
     ],
 )
 def test_wrong_rates(text: str) -> None:
-    with pytest.raises(UserError, match=r"^--rpm") as caught:
-        parse_rates("--rpm", text, resolve)
+    with pytest.raises(UserError, match=r"^calls\.per_minute") as caught:
+        rate(text)
     assert "\n" not in str(caught.value)

@@ -17,7 +17,6 @@ from bench.instances.dataset import load_dataset
 from core.errors import UserError
 from demo.setup import build_mirrors
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
-from runs.options import Scale
 from runs.storage.store import RunStore
 from tests.support.provider import Answer, Provider
 from tests.support.runs import live, options, read_money
@@ -69,7 +68,7 @@ class Spender:
             ids=(),
             repos=build_mirrors(self.cache / "demo-mirrors"),
             redo=redo,
-            scale=Scale(workers=workers, jobs=2),
+            workers=workers,
             money=read_money(self.config.models, **limits),
         )
         return run_command(self.config, given, said.append), "\n".join(said)

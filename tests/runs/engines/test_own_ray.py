@@ -15,7 +15,6 @@ import pytest
 
 from bench.cli.commands import run_command
 from core.processes import RUN_VARIABLE
-from runs.options import EngineKind, Scale
 from tests.support import wait_until
 from tests.support.killing import (
     ALL,
@@ -130,12 +129,11 @@ def test_an_instance_whose_workers_die_again_and_again_is_given_up(
     tmp_path: Path, cache: Path, provider: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=60))
-    own = Scale(workers=2, jobs=2, engine=EngineKind.RAY)
     with ThreadPoolExecutor(1) as other:
         run = other.submit(
             run_command,
             talkative(provider),
-            options(tmp_path, cache, *IDS[:2], scale=own),
+            options(tmp_path, cache, *IDS[:2], workers=2, ray="own"),
             print,
         )
         for count in range(4):

@@ -24,8 +24,8 @@ from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import total
 from runs.engines import Driver
 from runs.engines.ray.nodes import NODE_VARIABLE
-from runs.options import EngineKind, Scale, Spending
 from runs.progress.state import ProgressState, WorkStep
+from runs.settings import ScaleSettings, Spending
 from runs.storage.store import RunStore
 from tests.support import TOP
 from tests.support.killing import (
@@ -100,15 +100,15 @@ def nodes() -> Iterator[Nodes]:
     cluster.cluster.shutdown()
 
 
-def scale(nodes: Nodes, workers: int = 2) -> Scale:
-    return Scale(workers, engine=EngineKind.RAY, ray_address=nodes.address)
+def scale(nodes: Nodes, workers: int = 2) -> dict[str, Any]:
+    return {"workers": workers, "ray": nodes.address}
 
 
 def test_without_ray_the_user_is_told_what_to_install(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    run = options(tmp_path, cache, *IDS, scale=Scale(engine=EngineKind.RAY))
+    run = options(tmp_path, cache, *IDS, ray="own")
     with pytest.raises(UserError, match=r"install requirements-ray\.txt"):
         run_command(config(), run, lambda _: None)
 
@@ -118,8 +118,8 @@ from contextlib import suppress
 from unittest.mock import Mock
 import psutil
 from runs.engines import make_engine
-from runs.options import EngineKind, Scale
-options = Mock(scale=Scale(engine=EngineKind.RAY))
+from runs.settings import CommonSettings, ScaleSettings
+options = Mock(settings=CommonSettings(scale=ScaleSettings(ray="own")))
 make_engine(Mock(benchmark=Mock(options=options)))
 from runs.engines.ray.engine import own_ray
 with own_ray(1):
@@ -175,10 +175,9 @@ def test_without_a_cluster_the_user_is_told_to_start_one(
         ("ray://h:10001", "on a node of the cluster"),
         ("127.0.0.1:1", "ray start"),
     ):
-        nowhere = Scale(engine=EngineKind.RAY, ray_address=address)
         with pytest.raises(UserError, match=said):
             run_command(
-                config(), options(tmp_path, cache, *IDS, scale=nowhere), lambda _: None
+                config(), options(tmp_path, cache, *IDS, ray=address), lambda _: None
             )
 
 
@@ -197,7 +196,7 @@ def test_the_processes_of_one_machine_share_what_a_run_does_at_once(
 ) -> None:
     from runs.engines.ray.engine import rooms_of
 
-    rooms = rooms_of(Scale(workers, jobs, engine=EngineKind.RAY), 1.0, 300)
+    rooms = rooms_of(ScaleSettings(workers=workers, jobs=jobs, ray="own"), 1.0, 300)
     assert [(room.jobs, room.slots) for room in rooms] == expected
 
 
@@ -268,7 +267,7 @@ def killed(
             nodes.add("b")  # Ray wants to be in the main thread here
 
     there = options(
-        tmp_path / "there", tmp_path / "cache", *ids, scale=scale(nodes, len(ids) - 1)
+        tmp_path / "there", tmp_path / "cache", *ids, **scale(nodes, len(ids) - 1)
     )
     here = options(tmp_path / "here", cache, *ids)
     died = kill_in_the_middle(
@@ -295,7 +294,7 @@ def test_a_budget_is_never_passed_by_several_workers(
     provider.will_answer(Answer(EDIT, hang=0.1))
     money = Spending(limits)
     far = options(
-        tmp_path, tmp_path / "cache", *ALL, scale=scale(nodes, workers), money=money
+        tmp_path, tmp_path / "cache", *ALL, **scale(nodes, workers), money=money
     )
     run_command(talkative(provider, max_output_tokens=100), far, lambda _: None)
     spent = total(ledger(tmp_path))
@@ -312,7 +311,7 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-driver-alone")
     chosen = config(models=(ModelChoice.parse("gpt-4o"),), replay=None)
-    far = options(tmp_path, tmp_path / "cache", IDS[0], scale=scale(nodes))
+    far = options(tmp_path, tmp_path / "cache", IDS[0], **scale(nodes))
     with pytest.raises(
         UserError, match=r"on the node [ab]: .* gpt-4o needs OPENAI_API_KEY"
     ):
@@ -324,13 +323,9 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(
 def test_more_processors_than_any_node_has_are_refused(
     tmp_path: Path, nodes: Nodes
 ) -> None:
-    greedy = Scale(
-        engine=EngineKind.RAY, ray_address=nodes.address, cpus_per_instance=64
-    )
-    with pytest.raises(UserError, match="--cpus-per-instance"):
-        run_command(
-            config(), options(tmp_path, tmp_path, *IDS, scale=greedy), lambda _: None
-        )
+    greedy = options(tmp_path, tmp_path, *IDS, ray=nodes.address, cpus_per_instance=64)
+    with pytest.raises(UserError, match=r"scale\.cpus_per_instance"):
+        run_command(config(), greedy, lambda _: None)
 
 
 @pytest.mark.ray

@@ -24,7 +24,7 @@ from exercises.canitedit.results import (
     read_file,
     write_file,
 )
-from runs.options import default_cache
+from runs.settings import default_cache
 from tests.exercises.canitedit.evaluation.test_evaluate import results, run_command
 from tests.support import from_environment
 
