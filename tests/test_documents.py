@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -30,6 +31,7 @@ _COMMAND = re.compile(
 )
 _SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
 _OPTION = re.compile(r"--[a-z][\w-]+")
+_FILE = re.compile(r"^    # (\w+\.yaml)\n((?:    .*\n)+)", re.MULTILINE)
 # What a document leaves out, and what is optional.
 _ELLIPSIS = re.compile(r"…|\.\.\.|[][]")
 _REDIRECTION = re.compile(r"\s[|<>].*$")
@@ -47,6 +49,12 @@ def command_lines(text: str) -> Iterator[str]:
         match = _COMMAND.fullmatch(" ".join(span.split()))
         if match:
             yield match[1]
+
+
+def files_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield name and content of the files of a document: blocks that begin with ``# NAME.yaml``."""
+    for name, content in _FILE.findall(text):
+        yield name, textwrap.dedent(content)
 
 
 def words_of(line: str) -> list[str]:
@@ -86,17 +94,19 @@ def parse(words: list[str]) -> None:
 
 
 LINES = [
-    pytest.param(line, id=f"{path.name}: {line}")
+    pytest.param(path, line, id=f"{path.name}: {line}")
     for path in DOCUMENTS
     for line in dict.fromkeys(command_lines(path.read_text(encoding="utf-8")))
 ]
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize(("path", "line"), LINES)
 def test_a_command_line_of_a_document_is_taken(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    for name, content in files_of(path.read_text(encoding="utf-8")):
+        (tmp_path / name).write_text(content, encoding="utf-8")
     parse(words_of(line))
 
 
