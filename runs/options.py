@@ -27,13 +27,15 @@ from runs.keys import is_safe_name
 from runs.settings import CommonSettings, Spending
 from runs.storage.versions import HARNESS_VERSION
 
+OUT = ("--out", "-o")
+WORKERS = ("--workers", "-w")
 JsonFormat = Annotated[
     Literal["text", "json"], typer.Option(help="Print the result as text or json.")
 ]
 """The option ``--format`` of a command that declares its options as parameters."""
 Out = Annotated[
     Path,
-    typer.Option("--out", "-o", help="The folder that predictions/ and logs/ lie in."),
+    typer.Option(*OUT, help="The folder that predictions/ and logs/ lie in."),
 ]
 """The option ``--out`` of a command that declares its options as parameters."""
 

@@ -16,18 +16,17 @@ from agent.formats.base import (
     ApplyReport,
     EditFormat,
     MalformedReplyError,
-    Matching,
-    Notation,
-    OnFailure,
     ReplyScope,
-    after_failures,
     feedback,
 )
 from agent.workspace import Workspace
 from llm.chat import Reply
 
 app = typer.Typer(
-    add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
 )
 FormatName = Annotated[
     str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(format_names())}.")
@@ -35,13 +34,9 @@ FormatName = Annotated[
 
 
 @app.command()
-def show(
-    form: FormatName,
-    fence: Annotated[str, typer.Option()] = "```",
-    notation: Annotated[Notation, typer.Option()] = Notation.CURRENT,
-) -> None:
+def show(form: FormatName) -> None:
     """Print the instructions of a format."""
-    print(_format(form, Matching.TOLERANT, notation).instructions(fence))
+    print(_format(form).instructions("```"))
 
 
 @app.command()
@@ -51,15 +46,10 @@ def apply(
     root: Annotated[
         Path, typer.Option("--root", help="The folder whose files are edited.")
     ],
-    matching: Annotated[Matching, typer.Option()] = Matching.TOLERANT,
-    on_failure: Annotated[
-        OnFailure,
-        typer.Option("--on-failed-edit", help="What becomes of the other edits."),
-    ] = OnFailure.KEEP,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
 ) -> None:
     """Apply a reply to the files below a folder and print the result of each edit as JSON."""
-    edit_format = _format(form, matching)
+    edit_format = _format(form)
     if not root.is_dir():
         _refuse(f"--root {root}: no such folder")
     try:
@@ -79,19 +69,19 @@ def apply(
         failed = [{"path": "", "reason": problem}]
         result: dict[str, Any] = {"applied": [], "failed": failed, "feedback": problem}
     else:
-        safe = safe_edits(edits, space)
-        report = after_failures(edit_format.apply(safe, space.read, ()), on_failure)
-        result = _described(report if dry_run else write_report(report, space))
+        report = edit_format.apply(safe_edits(edits, space), space.read, ())
+        if not dry_run:
+            report = write_report(report, space)
+        result = _described(report)
     print(json.dumps(result, indent=2, ensure_ascii=False))
     raise typer.Exit(0 if result["applied"] and not result["failed"] else 1)
 
 
-def _format(
-    name: str, matching: Matching, notation: Notation = Notation.CURRENT
-) -> EditFormat:
-    if name not in (names := format_names(notation)):
+def _format(name: str) -> EditFormat:
+    names = format_names()
+    if name not in names:
         _refuse(f"{name}: there are {', '.join(names)}")
-    return get_format(name, matching, notation)
+    return get_format(name)
 
 
 def _refuse(problem: str) -> None:
@@ -100,15 +90,19 @@ def _refuse(problem: str) -> None:
 
 
 def _described(report: ApplyReport) -> dict[str, Any]:
-    numbered = list(enumerate(report.results, 1))
-    kept = [] if report.rolled_back else [(n, r) for n, r in numbered if r.applied]
+    applied = []
+    failed = []
+    for number, result in enumerate(report.results, 1):
+        if result.applied:
+            edit = {"edit": number, "path": result.landed_in, "step": result.step}
+            applied.append(edit)
+        else:
+            failed.append(
+                {"edit": number, "path": result.path, "reason": result.problem}
+            )
     return {
-        "applied": [{"edit": n, "path": r.landed_in, "step": r.step} for n, r in kept],
-        "failed": [
-            {"edit": n, "path": r.path, "reason": r.problem}
-            for n, r in numbered
-            if not r.applied
-        ],
+        "applied": applied,
+        "failed": failed,
         "rolled_back": report.rolled_back,
         "feedback": feedback(report),
     }

@@ -15,20 +15,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from core.errors import UserError
-from core.options import built, command, option, option_group
 from core.parsing.untrusted import DamagedError
 from core.plaintext import shortened
+from core.settings import CommandLine, command
 from exercises.editpack.files import (
     DECONTAMINATE,
-    RowFiles,
-    RowInput,
+    ONE_PROCESS,
+    DroppedFile,
+    OutFile,
+    RowsArgument,
+    RowSettings,
     Step,
-    row_workers_option,
+    Workers,
 )
 from exercises.editpack.rows import (
     INSTRUCTION,
@@ -224,21 +227,6 @@ _NAMES = ("full_name", "task_id", "instance_id", "id", "name")
 _SAVED = "dataset_*.json"
 
 
-@option_group
-class ProblemChoice:
-    """The evaluation problems that rows are compared with."""
-
-    against: tuple[str, ...] = option(
-        (),
-        "Problems: rows with text, or a folder or .tar.gz of exercises; several times.",
-        "--against",
-    )
-    more: tuple[str, ...] = option(
-        (), "Further files of --against.", "more", argument=True
-    )
-    workers: int = row_workers_option()
-
-
 @dataclass
 class ProblemSet:
     """A file of ``--against``; ``rows`` counts those taken out by problem."""
@@ -249,17 +237,37 @@ class ProblemSet:
     rows: Counter[str] = field(default_factory=Counter)
 
 
-@command(RowInput, ProblemChoice, RowFiles)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+@command(RowSettings, ())
+def main(
+    line: CommandLine[RowSettings],
+    rows: RowsArgument = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MORE", help="Further files of --against."),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against",
+            metavar="PROBLEMS",
+            help="Compare with these: rows with text, or a folder or .tar.gz of exercises; "
+            "repeatable.",
+        ),
+    ] = None,
+    out: OutFile = None,
+    dropped: DroppedFile = None,
+    workers: Workers = ONE_PROCESS,
+) -> None:
     """Take out rows that share a run of tokens, or most of a text, with evaluation problems."""
-    asked = built(ProblemChoice, values)
-    files = built(RowFiles, values)
-    named = asked.against and (*asked.against, *asked.more)
-    if not named:
+    settings = line.load()
+    if line.prints(settings, rows):
+        return
+    if not against:
         raise UserError(
             f"no --against given; name the rows or exercises to {DECONTAMINATE} from"
         )
-    source = built(RowInput, values).source()
+    named = [*against, *(more or ())]
+    source = settings.rows.source(rows)
     sets = [problem_set(name, place) for place, name in enumerate(named)]
     index = index_of(text for one in sets for text in one.texts)
     if not index.texts:
@@ -268,18 +276,17 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             "would be compared; give other problems"
         )
     short = Counter(text.origin for text in index.short)
-    bad, digest = source.skip_bad, file_digest(BOILERPLATE)
-    chosen = {
-        "skip_bad": bad,
+    options = {
+        "skip_bad": source.skip_bad,
         "run": RUN,
         "gram": GRAM,
         "jaccard": JACCARD,
-        "boilerplate": digest,
+        "boilerplate": file_digest(BOILERPLATE),
     }
 
     def clean() -> Iterator[EditRow | DroppedRow]:
         parts = parts_of(source.rows(), _CHUNK)
-        for part, leaks in in_processes(_leaks, parts, asked.workers, _start, index):
+        for part, leaks in in_processes(_leaks, parts, workers, _start, index):
             for row, leak in zip(part, leaks, strict=True):
                 if isinstance(row, DroppedRow):
                     yield row
@@ -308,7 +315,13 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
 
     read = [Path(name).expanduser() for name in named]
     step = Step(
-        DECONTAMINATE, (source,), files, chosen, details=details, also_read=read
+        DECONTAMINATE,
+        (source,),
+        out,
+        dropped,
+        options,
+        details=details,
+        also_read=read,
     )
     step.write(clean())
     for one in sets:

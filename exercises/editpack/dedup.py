@@ -1,4 +1,4 @@
-"""``dedup`` and ``mix``: one row of each cluster of near-duplicates.
+"""``dedup``: one row of each cluster of near-duplicates.
 
 As the published EditPackFT was made (near-deduplication of BigCode, arXiv:2211.15533, on
 CommitPackFT's rows): a text is split at each ``\\W`` and lowered, its 5-grams are a set, and sets
@@ -15,23 +15,25 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from enum import Enum
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import Field
 from tqdm import tqdm
 
 from core.atomic import writing_atomic
 from core.errors import UserError
-from core.options import Folder, built, command, option, option_group
 from core.plaintext import counted
+from core.settings import CommandLine, Folder, Section, command
 from exercises.editpack.files import (
-    RowFiles,
-    RowSets,
+    ONE_PROCESS,
+    DroppedFile,
+    OutFile,
+    RowSettings,
     Step,
-    row_workers_option,
+    Workers,
 )
 from exercises.editpack.rows import (
     CONTENT,
@@ -66,78 +68,115 @@ _COMMIT = "commit"
 _DATES = ("author_date", "date")
 _UNDATED = -math.inf
 _PACKAGES = ("datasketch", "numpy")
-_MOST_PERMUTATIONS = 10_000
 # Texts that a worker gets at once.
 _BATCH = 128
 
 
-class ComparedText(str, Enum):
-    PROMPT = "prompt"
-    CODE = "code"
-
-
-class KeptRow(str, Enum):
-    FIRST = "first"
-    LONGEST = "longest"
-    NEWEST = "newest"
-
-
-@option_group
-class DuplicateChoice:
+class DuplicateChoice(Section):
     """What is a near-duplicate, and which row of several stays."""
 
-    threshold: float = option(
-        0.5, "Jaccard similarity from which rows are near-duplicates.", "--threshold"
+    threshold: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Call rows near-duplicates from this Jaccard similarity on.",
     )
-    permutations: int = option(500, "Values of a signature.", "--permutations", least=2)
-    on: ComparedText = option(
-        ComparedText.PROMPT,
-        "Compare prompt and edit (content), or both contents alone.",
-        "--on",
+    permutations: int = Field(
+        default=500,
+        ge=2,
+        le=10_000,
+        description="Give a signature this many values.",
     )
-    keep: KeptRow = option(
-        KeptRow.FIRST,
-        "Row of a cluster that stays; newest goes by author_date.",
-        "--keep",
+    on: Literal["prompt", "code"] = Field(
+        default="prompt",
+        description="Compare prompt and edit (prompt), or both contents alone (code).",
     )
-    clusters: Folder | None = option(
-        None,
-        "Write the clusters here, one JSON object a line.",
-        "--clusters",
-        given=Path,
+    keep: Literal["first", "longest", "newest"] = Field(
+        default="first",
+        description="Keep this row of a cluster: first, longest, or newest by author_date.",
     )
-    verify: bool = option(
-        False, "Join only candidates whose true similarity is as high.", "--verify"
+    clusters: Folder | None = Field(
+        default=None,
+        description="Write the clusters to this file, one JSON object a line.",
     )
-    workers: int = row_workers_option()
-
-    def __post_init__(self) -> None:
-        if not 0 < self.threshold <= 1:
-            raise UserError(
-                f"--threshold {self.threshold:g}: give a number above 0, at most 1"
-            )
-        if self.permutations > _MOST_PERMUTATIONS:
-            raise UserError(
-                f"--permutations {self.permutations}: give at most {_MOST_PERMUTATIONS:,}"
-            )
+    verify: bool = Field(
+        default=False,
+        description="Join only candidates whose true similarity is as high.",
+    )
 
 
-@command(RowSets, RowFiles, DuplicateChoice)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+class DedupSettings(RowSettings):
+    """All that ``dedup`` is told."""
+
+    dedup: DuplicateChoice = DuplicateChoice()
+
+
+@command(DedupSettings, ())
+def main(
+    line: CommandLine[DedupSettings],
+    rows: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ROWS",
+            help="Files .jsonl[.gz] or .parquet, folders saved by datasets, hub ids.",
+        ),
+    ] = None,
+    out: OutFile = None,
+    dropped: DroppedFile = None,
+    workers: Workers = ONE_PROCESS,
+) -> None:
     """Keep one row of each cluster of near-duplicates; of several sets, name each row's origin."""
-    sources = built(RowSets, values).sources()
-    if len(sources) == 1:
-        _write({"": sources[0]}, values)
+    settings = line.load()
+    names = rows or []
+    if line.prints(settings, " ".join(names)):
         return
-    # The file's name, all of it where two are alike.
-    short = []
+    # No name is refused as an empty one is.
+    sources = _by_origin([settings.rows.source(name) for name in names or [""]])
+    choice = settings.dedup
+    # Before any row is read.
+    banding(choice.threshold, choice.permutations)
+    facts: dict[str, Any] = {}
+    options = {
+        "skip_bad": settings.rows.skip_bad,
+        "seed": SEED,
+        **choice.model_dump(exclude={"clusters"}),
+    }
+    step = Step(
+        "dedup",
+        list(sources.values()),
+        out,
+        dropped,
+        options,
+        _PACKAGES,
+        lambda: facts,
+        also_written={"dedup.clusters": choice.clusters},
+    )
+    step.write(_without_duplicates(sources, choice, workers, facts))
+    print(
+        f"{counted(facts['clusters'], 'cluster')}, the largest of "
+        f"{counted(facts['largest_cluster'], 'row')}; {facts['bands']} bands × "
+        f"{facts['rows_per_band']} rows"
+    )
+
+
+def _by_origin(sources: Sequence[RowSource]) -> dict[str, RowSource]:
+    """Return sets by their origin: the file's name, all of it where two are alike.
+
+    The origin of a single set is empty.
+    """
+    if len(sources) == 1:
+        return {"": sources[0]}
+    places = {Path(source.name).expanduser().resolve() for source in sources}
+    if len(places) != len(sources):
+        raise UserError("the same rows are given twice; name each set once")
+    short_names = []
     for source in sources:
-        short.append(Path(source.name).name if source.path else source.name)
-    times = Counter(short)
-    names = []
-    for name, source in zip(short, sources, strict=True):
-        names.append(name if times[name] == 1 else source.name)
-    _write(dict(zip(names, sources, strict=True)), values)
+        short_names.append(Path(source.name).name if source.path else source.name)
+    times = Counter(short_names)
+    origins = {}
+    for name, source in zip(short_names, sources, strict=True):
+        origins[name if times[name] == 1 else source.name] = source
+    return origins
 
 
 def _named(
@@ -154,45 +193,11 @@ def _named(
             yield {"row": number, **of_set, **commit}, {**row, **of_set}
 
 
-def _write(sources: Mapping[str, RowSource], values: dict[str, Any]) -> None:
-    """Write the rows of sets by their origin, which is empty for a single set."""
-    files = built(RowFiles, values)
-    asked = built(DuplicateChoice, values)
-    try:
-        bands, width = banding(asked.threshold, asked.permutations)
-    except ValueError as error:  # of the optimiser: one band would be the best
-        raise UserError(
-            f"--threshold {asked.threshold:g} with --permutations {asked.permutations} leaves no "
-            "bands; give a lower threshold or more permutations"
-        ) from error
-    facts: dict[str, Any] = {}
-    options = {
-        "skip_bad": any(source.skip_bad for source in sources.values()),
-        "threshold": asked.threshold,
-        "permutations": asked.permutations,
-        "seed": SEED,
-        "on": asked.on.value,
-        "keep": asked.keep.value,
-        "verify": asked.verify,
-    }
-    step = Step(
-        "dedup",
-        [*sources.values()],
-        files,
-        options,
-        _PACKAGES,
-        lambda: facts,
-        also_written={"--clusters": asked.clusters},
-    )
-    step.write(_without_duplicates(sources, asked, facts))
-    print(
-        f"{counted(facts['clusters'], 'cluster')}, the largest of "
-        f"{counted(facts['largest_cluster'], 'row')}; {bands} bands × {width} rows"
-    )
-
-
 def _without_duplicates(
-    sources: Mapping[str, RowSource], asked: DuplicateChoice, facts: dict[str, Any]
+    sources: Mapping[str, RowSource],
+    choice: DuplicateChoice,
+    workers: int,
+    facts: dict[str, Any],
 ) -> Iterator[EditRow | DroppedRow]:
     rows = list(_named(sources))
     # Of a cluster the row of most worth stays.
@@ -204,17 +209,17 @@ def _without_duplicates(
                 worth.append(math.nan)
                 yield None
                 continue
-            text, value = _compared(row, asked)
+            text, value = _compared(row, choice)
             worth.append(value)
             yield text
 
-    joined = join_texts(texts(), asked)
-    if asked.keep is KeptRow.NEWEST:
+    joined = join_texts(texts(), choice, workers)
+    if choice.keep == "newest":
         facts["undated"] = worth.count(_UNDATED)
         if not any(seconds > _UNDATED for seconds in worth):
             raise UserError(
-                f"--keep newest: no row has an ISO date in {' or '.join(_DATES)}; keep the first "
-                "or the longest"
+                f"dedup.keep=newest: no row has an ISO date in {' or '.join(_DATES)}; keep the "
+                "first or the longest"
             )
     clusters = joined.clusters()
     kept = replaced(clusters, worth)
@@ -226,28 +231,31 @@ def _without_duplicates(
             yield DroppedRow(row, DUPLICATE, f"of {_words(names[kept[number]])}")
         else:
             yield with_content(row)
-    bands, width = banding(asked.threshold, asked.permutations)
+    bands, width = banding(choice.threshold, choice.permutations)
     facts |= {
         "clusters": len(clusters),
         "largest_cluster": max(map(len, clusters), default=1),
+        "bands": bands,
+        "rows_per_band": width,
+        "short": joined.short,
     }
-    facts |= {"bands": bands, "rows_per_band": width, "short": joined.short}
-    facts |= {"compared": joined.compared} if asked.verify else {}
-    if asked.clusters is not None:
-        with writing_atomic(asked.clusters) as handle:
+    if choice.verify:
+        facts["compared"] = joined.compared
+    if choice.clusters is not None:
+        with writing_atomic(choice.clusters) as handle:
             for cluster in clusters:
                 stays = next(row for row in cluster if row not in kept)
                 held = {"kept": names[stays], "rows": [names[row] for row in cluster]}
                 handle.write(line_of({"size": len(cluster), **held}))
 
 
-def _compared(row: EditRow, asked: DuplicateChoice) -> tuple[str, float]:
+def _compared(row: EditRow, choice: DuplicateChoice) -> tuple[str, float]:
     """Return the text of a row that is compared, and what the row is worth in its cluster."""
     text = with_content(row)[CONTENT]
-    if asked.on is ComparedText.CODE:
+    if choice.on == "code":
         text = f"{row[OLD]}\n{row[NEW]}".replace("\r\n", "\n")
-    if asked.keep is not KeptRow.NEWEST:
-        return text, len(text) if asked.keep is KeptRow.LONGEST else 0
+    if choice.keep != "newest":
+        return text, len(text) if choice.keep == "longest" else 0
     given = next((str(row[key]) for key in _DATES if row.get(key)), "")
     try:
         # Python 3.10 reads no Z.
@@ -291,7 +299,9 @@ class JoinedTexts:
         return sorted(sorted(found) for found in self.sets.subsets() if len(found) > 1)
 
 
-def join_texts(texts: Iterable[str | None], asked: DuplicateChoice) -> JoinedTexts:
+def join_texts(
+    texts: Iterable[str | None], choice: DuplicateChoice, workers: int = ONE_PROCESS
+) -> JoinedTexts:
     """Join the texts that are near-duplicates; None is like no text.
 
     Memory holds 4 bytes for a value of a signature, and with ``verify`` 8 for a shingle.
@@ -304,7 +314,7 @@ def join_texts(texts: Iterable[str | None], asked: DuplicateChoice) -> JoinedTex
     grams: dict[int, NDArray[np.uint64]] = {}
     sets = DisjointSet()
     for _, sketches in in_processes(
-        partial(_sketched, asked=asked), parts_of(texts, _BATCH), asked.workers
+        partial(_sketched, choice=choice), parts_of(texts, _BATCH), workers
     ):
         for sketch in sketches:
             place = sets.n_subsets
@@ -319,12 +329,12 @@ def join_texts(texts: Iterable[str | None], asked: DuplicateChoice) -> JoinedTex
         _join_all(numbers, sets)
 
     def alike(one: int, other: int) -> bool:
-        return similar(grams[one], grams[other], asked.threshold)
+        return similar(grams[one], grams[other], choice.threshold)
 
     compared = 0
-    for bucket in buckets(signatures, *banding(asked.threshold, asked.permutations)):
+    for bucket in buckets(signatures, *banding(choice.threshold, choice.permutations)):
         numbers = [places[row] for row in bucket]
-        if asked.verify:
+        if choice.verify:
             compared += join_similar(numbers, sets, alike)
         else:
             _join_all(numbers, sets)
@@ -358,20 +368,20 @@ def join_similar(
 
 
 def _sketched(
-    texts: Iterable[str | None], asked: DuplicateChoice
+    texts: Iterable[str | None], choice: DuplicateChoice
 ) -> list[tuple[NDArray[np.uint32], NDArray[np.uint64]] | bytes | None]:
     """Return signature and shingles of each text, of one without shingles its hash alone."""
     import numpy as np
 
-    bands, width = banding(asked.threshold, asked.permutations)
+    bands, width = banding(choice.threshold, choice.permutations)
     nothing = np.empty(0, np.uint64)
     sketches: list[tuple[NDArray[np.uint32], NDArray[np.uint64]] | bytes | None] = []
     for text in texts:
         if text is None:
             sketches.append(None)
         elif len(found := shingles(text)):
-            values = signature(found, asked.permutations)[: bands * width]
-            sketches.append((values, found if asked.verify else nothing))
+            values = signature(found, choice.permutations)[: bands * width]
+            sketches.append((values, found if choice.verify else nothing))
         else:
             # JSON may hold lone surrogates; shingles have none, they are separators.
             sketches.append(
@@ -388,8 +398,14 @@ def banding(threshold: float, permutations: int) -> tuple[int, int]:
     """
     from datasketch import MinHashLSH
 
-    found = MinHashLSH(threshold=threshold, num_perm=permutations)
-    return found.b, found.r
+    try:
+        index = MinHashLSH(threshold=threshold, num_perm=permutations)
+    except ValueError as error:  # of the optimiser: one band would be the best
+        raise UserError(
+            f"dedup.threshold={threshold:g} with dedup.permutations={permutations} leaves no "
+            "bands; give a lower threshold or more permutations"
+        ) from error
+    return index.b, index.r
 
 
 def shingles(text: str) -> NDArray[np.uint64]:

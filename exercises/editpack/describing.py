@@ -5,20 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import typer
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from tqdm import tqdm
 
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
-from core.options import Folder, built, command, option_group
 from core.plaintext import counted, table
-from exercises.editpack.files import RowInput, input_record, report_of, used_versions
+from core.settings import CommandLine, Section, command
+from exercises.editpack.files import (
+    OUT_FOLDER,
+    RowsArgument,
+    RowSettings,
+    input_record,
+    report_of,
+    used_versions,
+)
 from exercises.editpack.rows import UNREADABLE, DroppedRow, file_digest
 from exercises.editpack.stats import Distribution, EditStats, EditTally, PublishedSpread
 from exercises.options import WORDS, TokenizerChoice
-from runs.options import out_option
 
 
 def stats_lines(stats: EditStats, *, markdown: bool = False) -> Iterator[str]:
@@ -77,21 +82,37 @@ STATS = "table.json"
 """The statistics (docs/editpack-stats.schema.json); written last."""
 
 
-@option_group
-class DescriptionOptions:
-    given: RowInput
-    counting: TokenizerChoice
-    out: Folder = out_option("The folder of table and JSON.", default=Path("stats"))
+class Counting(Section):
+    """How messages are counted."""
+
+    tokenizer: Path | None = Field(
+        default=None,
+        description="Count tokens by the tokenizer in this folder or tokenizer.json; by default "
+        "words.",
+    )
 
 
-@command(DescriptionOptions)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+class StatsSettings(RowSettings):
+    """All that ``stats`` is told."""
+
+    stats: Counting = Counting()
+
+
+@command(StatsSettings, ())
+def main(
+    line: CommandLine[StatsSettings],
+    rows: RowsArgument = None,
+    out: Annotated[Path, OUT_FOLDER] = Path("stats"),
+) -> None:
     """Describe rows: a table beside the published ones, and JSON."""
-    asked = built(DescriptionOptions, values)
-    source = asked.given.source()
-    began = time.monotonic()
-    check_folder("--out", asked.out)
-    tokens_of, tokenizer = asked.counting.counter()
+    settings = line.load()
+    if line.prints(settings, rows):
+        return
+    source = settings.rows.source(rows)
+    start = time.monotonic()
+    check_folder("--out", out)
+    tokenizers = TokenizerChoice(tokenizer=settings.stats.tokenizer)
+    tokens_of, tokenizer = tokenizers.counter()
     tally = EditTally(tokens_of)
     unreadable = 0
     for row in tqdm(source.rows(), "stats", unit=" rows", disable=None):
@@ -103,25 +124,25 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     stats = tally.stats(record["name"], record["sha256"], unreadable, tokenizer)
     for name, markdown in (("table.txt", False), ("table.md", True)):
         lines = stats_lines(stats, markdown=markdown)
-        write_text_atomic(asked.out / name, "\n".join(lines) + "\n")
+        write_text_atomic(out / name, "\n".join(lines) + "\n")
     plain = TypeAdapter(EditStats).dump_python(stats, mode="json")
-    write_json_atomic(asked.out / STATS, plain)
+    write_json_atomic(out / STATS, plain)
     report = {
         "command": "stats",
         "inputs": [record],
         "output": {
-            "name": f"{asked.out.name}/{STATS}",
-            "sha256": file_digest(asked.out / STATS),
+            "name": f"{out.name}/{STATS}",
+            "sha256": file_digest(out / STATS),
         },
         "rows": tally.rows + unreadable,
         "kept": tally.rows,
         "dropped": {UNREADABLE: unreadable} if unreadable else {},
         "options": {"skip_bad": source.skip_bad, "tokenizer": tokenizer},
         "versions": used_versions(("rapidfuzz", "tokenizers")),
-        "seconds": round(time.monotonic() - began, 3),
+        "seconds": round(time.monotonic() - start, 3),
     }
-    write_json_atomic(report_of(asked.out), report)
+    write_json_atomic(report_of(out), report)
     print("\n".join(stats_lines(stats)))
     print(
-        f"\nstatistics of {counted(tally.rows, 'row')} in {asked.out}, the report beside it"
+        f"\nstatistics of {counted(tally.rows, 'row')} in {out}, the report beside it"
     )

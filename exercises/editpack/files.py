@@ -15,15 +15,17 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+from pydantic import Field
 from tqdm import tqdm
 
 from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
-from core.options import Folder, option, option_group
 from core.parsing.untrusted import read_object
 from core.plaintext import counted, table
+from core.settings import Section
 from exercises.editpack.rows import (
     DroppedRow,
     EditRow,
@@ -32,7 +34,7 @@ from exercises.editpack.rows import (
     open_source,
     writing_rows,
 )
-from runs.options import out_option, workers_option
+from runs.options import OUT, WORKERS
 from runs.signals import sigterm_as_interrupt
 from runs.storage.versions import versions
 
@@ -43,69 +45,82 @@ _LONGEST_NAME = 240
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
-@option_group
-class RowFiles:
-    """The file that a command writes, and what it writes beside it."""
+class RowReading(Section):
+    """How rows are read."""
 
-    out: Folder | None = out_option("The .jsonl or .jsonl.gz to write.", default=None)
-    dropped: Folder | None = option(
-        None,
-        "Write the rows that were dropped here, with rule and detail.",
-        "--dropped",
-        given=Path,
+    config: str = Field(
+        default="", description="Take this configuration of a hub id that has several."
+    )
+    part: str = Field(
+        default="train",
+        description="Take this part of a folder or a hub id that has several.",
+    )
+    skip_bad: bool = Field(
+        default=False,
+        description="Count invalid rows as unreadable, and go on behind them.",
     )
 
-
-@option_group
-class RowReading:
-    config: str = option(
-        "", "Configuration of a hub id that has several.", "--config-name"
-    )
-    part: str = option(
-        "train", "Part of a folder or hub id that has several.", "--part"
-    )
-    skip_bad: bool = option(
-        False, "Count invalid rows as unreadable instead of ending.", "--skip-bad"
-    )
-
-
-@option_group
-class RowInput(RowReading):
-    rows: str = option(
-        "",
-        "A .jsonl[.gz], .parquet, folder saved by datasets, or hub id.",
-        "rows",
-        argument=True,
-    )
-
-    def source(self) -> RowSource:
-        if not self.rows:
+    def source(self, name: str | None) -> RowSource:
+        """Return the rows that ``name`` stands for; see ``open_source``."""
+        if not name:
             raise UserError("no rows given; name a file, a folder or a hub id")
-        source = open_source(self.rows, self.config, self.part)
+        source = open_source(name, self.config, self.part)
         return replace(source, skip_bad=self.skip_bad)
 
 
-@option_group
-class RowSets(RowReading):
-    sets: tuple[str, ...] = option(
-        (),
-        "Files .jsonl[.gz] or .parquet, folders saved by datasets, hub ids.",
-        "rows",
-        argument=True,
-    )
+class RowSettings(Section):
+    """What every command that reads rows is told; each adds a section of its own."""
 
-    def sources(self) -> tuple[RowSource, ...]:
-        if not self.sets:
-            raise UserError("no rows given; name a file, a folder or a hub id")
-        places = {Path(name).expanduser().resolve() for name in self.sets}
-        if len(places) != len(self.sets):
-            raise UserError("the same rows are given twice; name each set once")
-        found = (open_source(name, self.config, self.part) for name in self.sets)
-        return tuple(replace(source, skip_bad=self.skip_bad) for source in found)
+    rows: RowReading = RowReading()
 
 
-def row_workers_option() -> Any:  # noqa: ANN401 - as of core.options.option
-    return workers_option(1, "Processes; the output is the same with any number.")
+ONE_PROCESS = 1
+
+
+def absolute_path(text: str) -> Path:
+    return Path(text).expanduser().resolve()
+
+
+RowsArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="ROWS",
+        help="A .jsonl[.gz], a .parquet, a folder saved by datasets, or a hub id.",
+    ),
+]
+OutFile = Annotated[
+    Path | None,
+    typer.Option(
+        *OUT,
+        metavar="FILE",
+        parser=absolute_path,
+        help="Write the rows to this .jsonl or .jsonl.gz.",
+    ),
+]
+OUT_FOLDER = typer.Option(
+    *OUT,
+    metavar="FOLDER",
+    parser=absolute_path,
+    help="Write the results to this folder.",
+)
+DroppedFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--dropped",
+        metavar="FILE",
+        parser=absolute_path,
+        help="Write the rows that were dropped here, with rule and detail.",
+    ),
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        *WORKERS,
+        metavar="N",
+        min=1,
+        help="Use this many processes; the output is the same with any number.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -113,6 +128,7 @@ class Step:
     """A command with its input and output.
 
     Attributes:
+        dropped: the file of the rows that are dropped; None to count them alone.
         options: that decide which rows are written, for the report; no paths.
         details: called at the end, for what the report says beyond counts.
         also_read: files besides the sources, which must not be written.
@@ -121,7 +137,8 @@ class Step:
 
     command: str
     sources: Sequence[RowSource]
-    files: RowFiles
+    out: Path | None
+    dropped: Path | None
     options: Mapping[str, Any]
     packages: Sequence[str] = ()
     details: Callable[[], Mapping[str, Any]] = field(default=dict)
@@ -129,56 +146,56 @@ class Step:
     also_written: Mapping[str, Path | None] = field(default_factory=dict)
 
     @property
-    def out(self) -> Path:
-        if self.files.out is None:
+    def output(self) -> Path:
+        if self.out is None:
             raise UserError("no --out given; name the .jsonl to write")
-        return self.files.out
+        return self.out
 
     def write(self, results: Iterable[EditRow | DroppedRow]) -> dict[str, Any]:
         """Write the rows and the report, print what was dropped, and return the report."""
         self._check()
-        began = time.monotonic()
+        start = time.monotonic()
         # Before the rows: a damaged report must not be found when the output is there.
         inputs = [input_record(source) for source in self.sources]
-        dropped, kept = Counter[str](), 0
+        dropped = Counter[str]()
+        kept = 0
         with ExitStack() as stack:
             stack.enter_context(sigterm_as_interrupt())
-            write = stack.enter_context(writing_rows(self.out))
-            aside = self.files.dropped and stack.enter_context(
-                writing_rows(self.files.dropped)
-            )
+            write = stack.enter_context(writing_rows(self.output))
+            write_dropped = None
+            if self.dropped:
+                write_dropped = stack.enter_context(writing_rows(self.dropped))
             for result in tqdm(results, self.command, unit=" rows", disable=None):
-                if isinstance(result, DroppedRow):
-                    dropped[result.rule] += 1
-                    if aside:
-                        aside(
-                            {**result.row, "rule": result.rule, "detail": result.detail}
-                        )
-                else:
+                if not isinstance(result, DroppedRow):
                     kept += 1
                     write(result)
+                    continue
+                dropped[result.rule] += 1
+                if write_dropped:
+                    reason = {"rule": result.rule, "detail": result.detail}
+                    write_dropped({**result.row, **reason})
         rows = kept + dropped.total()
         report = {
             "command": self.command,
             "inputs": inputs,
-            "output": {"name": self.out.name, "sha256": file_digest(self.out)},
+            "output": {"name": self.output.name, "sha256": file_digest(self.output)},
             "rows": rows,
             "kept": kept,
             "dropped": dict(dropped),
             "options": dict(self.options),
             **self.details(),
             "versions": used_versions(self.packages),
-            "seconds": round(time.monotonic() - began, 3),
+            "seconds": round(time.monotonic() - start, 3),
         }
-        write_json_atomic(report_of(self.out), report)
+        write_json_atomic(report_of(self.output), report)
         counts = [("rows", rows), *dropped.items(), ("kept", kept)]
         cells = ((name, f"{number:,}") for name, number in counts)
         print("\n".join(table(("", self.command), cells, numbers={1})))
-        print(f"{counted(kept, 'row')} in {self.out}, the report beside it")
+        print(f"{counted(kept, 'row')} in {self.output}, the report beside it")
         return report
 
     def _check(self) -> None:
-        report = report_of(self.out)
+        report = report_of(self.output)
         read = {source.path for source in self.sources if source.path} | {
             *self.also_read
         }
@@ -189,10 +206,10 @@ class Step:
             or len(os.fsencode(report.name)) > _LONGEST_NAME
         ):
             raise UserError(
-                f"--out {self.out}: {report.name} cannot be written; choose another"
+                f"--out {self.output}: {report.name} cannot be written; choose another"
             )
         taken[report] = "the report"
-        rows = {"--out": self.out, "--dropped": self.files.dropped}
+        rows = {"--out": self.output, "--dropped": self.dropped}
         for name, path in {**rows, **self.also_written}.items():
             if path is None:
                 continue

@@ -28,15 +28,22 @@ from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event
-from typing import Any
 
-import typer
+from pydantic import Field
 from rapidfuzz.distance import Levenshtein
 
 from core.errors import InfrastructureError, StoppedError
-from core.options import built, command, option, option_group
 from core.processes import without_secrets
-from exercises.editpack.files import RowFiles, RowInput, Step, row_workers_option
+from core.settings import CommandLine, Section, command
+from exercises.editpack.files import (
+    ONE_PROCESS,
+    DroppedFile,
+    OutFile,
+    RowsArgument,
+    RowSettings,
+    Step,
+    Workers,
+)
 from exercises.editpack.parseworker import MOST_SECONDS, READY
 from exercises.editpack.rows import NEW, OLD, DroppedRow, EditRow, with_content
 from exercises.editpack.workers import in_order, parts_of
@@ -91,52 +98,71 @@ class EditRule(str, Enum):
     SYNTAX = "syntax"
 
 
-@option_group
-class FilterAsked:
-    rules: RuleSet = option(
-        RuleSet.CODE,
-        "Those of the published code, or those that the paper states.",
-        "--rules",
+class FilterRules(Section):
+    """How rows are cleaned and judged."""
+
+    rules: RuleSet = Field(
+        default=RuleSet.CODE,
+        description="Judge by the rules of the published code (code), or by those that the paper "
+        "states (paper).",
     )
-    cleanup: Cleanup = option(
-        Cleanup.REFERENCE,
-        "Clean both sides as published, or by Python's tokens, or not (rows that were cleaned).",
-        "--cleanup",
+    cleanup: Cleanup = Field(
+        default=Cleanup.REFERENCE,
+        description="Clean both sides as published (reference), by Python's tokens (exact), or "
+        "not (none), as of rows that were cleaned.",
     )
-    workers: int = row_workers_option()
 
 
-@command(RowInput, RowFiles, FilterAsked)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+class FilterSettings(RowSettings):
+    """All that ``filter`` is told."""
+
+    filter: FilterRules = FilterRules()
+
+
+@command(FilterSettings, ())
+def main(
+    line: CommandLine[FilterSettings],
+    rows: RowsArgument = None,
+    out: OutFile = None,
+    dropped: DroppedFile = None,
+    workers: Workers = ONE_PROCESS,
+) -> None:
     """Drop rows that are blank, have certain words, are small or do not parse."""
-    asked = built(FilterAsked, values)
-    source, files = built(RowInput, values).source(), built(RowFiles, values)
-    options = {
-        "rules": asked.rules.value,
-        "cleanup": asked.cleanup.value,
-        "skip_bad": source.skip_bad,
-    }
+    settings = line.load()
+    if line.prints(settings, rows):
+        return
+    source = settings.rows.source(rows)
+    choice = settings.filter
+    options = {**choice.model_dump(mode="json"), "skip_bad": source.skip_bad}
     # Rows of which the two cleanups give other texts.
     counts = {"cleanups_differ": 0}
-    step = Step("filter", (source,), files, options, ("rapidfuzz",), lambda: counts)
+    step = Step(
+        "filter",
+        (source,),
+        out,
+        dropped,
+        options,
+        ("rapidfuzz",),
+        lambda: counts,
+    )
     parser = SyntaxParser()
 
     def judge(
         part: Sequence[EditRow | DroppedRow],
     ) -> tuple[list[EditRow | DroppedRow], int]:
         differ = sum(isinstance(row, dict) and cleanups_differ(row) for row in part)
-        return judged(part, asked.rules, asked.cleanup, parser), differ
+        return judged(part, choice.rules, choice.cleanup, parser), differ
 
     def results() -> Iterator[EditRow | DroppedRow]:
         parts = parts_of(source.rows(), _BATCH)
-        done = in_order(
-            lambda part: threads.submit(judge, part), parts, _AHEAD * asked.workers
+        batches = in_order(
+            lambda part: threads.submit(judge, part), parts, _AHEAD * workers
         )
-        for _, (rows, differ) in done:
+        for _, (batch, differ) in batches:
             counts["cleanups_differ"] += differ
-            yield from rows
+            yield from batch
 
-    with ThreadPoolExecutor(asked.workers) as threads:
+    with ThreadPoolExecutor(workers) as threads:
         try:
             step.write(results())
         finally:

@@ -81,7 +81,7 @@ def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
         elif found := commit_of(ref):
             tips += found
         else:
-            raise UserError(f"{path} has no commit {ref!r}; give another --ref")
+            raise UserError(f"{path} has no commit {ref!r}; give another in mine.refs")
     # One at a time: names of folders may hold line ends.
     objects, shallow = (
         Path(ask("rev-parse", "--path-format=absolute", "--git-path", name))

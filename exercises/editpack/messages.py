@@ -56,12 +56,12 @@ def read_verbs(path: Path | None = None) -> frozenset[str]:
     try:
         lines = (path or _VERBS).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--verbs {path} cannot be read: {error}") from error
+        raise UserError(f"mine.verbs {path} cannot be read: {error}") from error
     verbs = frozenset(
         filter(None, (line.partition("#")[0].strip().lower() for line in lines))
     )
     if not verbs:
-        raise UserError(f"--verbs {path} has no verbs; give one a line")
+        raise UserError(f"mine.verbs {path} has no verbs; give one a line")
     return verbs
 
 

@@ -9,25 +9,25 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from enum import Enum
 from fnmatch import translate
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import AfterValidator, Field
 from rapidfuzz.distance import Indel
 
 from bench.selection import check_date, in_period
 from core.errors import UserError
 from core.git import git
-from core.options import built, command, option, option_group
 from core.plaintext import one_line
-from exercises.editpack.files import RowFiles, Step
+from core.settings import CommandLine, Commas, Section, WrongValueError, command
+from exercises.editpack.files import DroppedFile, OutFile, Step
 from exercises.editpack.history import (
     LINK,
     MODIFIED,
@@ -72,7 +72,7 @@ LONGEST_SIDE = 50_000
 _LONGEST_BLOB = 4 * LONGEST_SIDE
 _LONGEST_TREE, _LONGEST_LICENSE, _MOST_LICENSES = 16 << 20, 1 << 20, 20
 _PYTHON = "python"
-_MESSAGES, _PATHS, _LICENSES = "Messages", "Paths", "Licenses"
+ANY_LICENSE = "any"
 GENERATED = (
     "*_pb2.py", "*_pb2_grpc.py", "*_rc.py", "*_generated.py", "_version.py", "versioneer.py",
     "parsetab.py", "lextab.py", "generated", "_generated", "__generated__", "*/migrations/0*.py",
@@ -85,76 +85,59 @@ VENDORED = (
 )  # fmt: skip
 
 
-class OneFile(str, Enum):
-    """Which files of a commit become rows."""
+def _check_licenses(ids: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = sorted(set(ids) - known_ids() - {ANY_LICENSE})
+    if unknown:
+        known = ", ".join(sorted(known_ids()))
+        raise WrongValueError(
+            f"{', '.join(unknown)} cannot be found; these can: {known}"
+        )
+    return ids
 
-    LARGEST = "largest"
-    FIRST = "first"
-    ALL = "all"
+
+TextList = Annotated[tuple[str, ...], Commas]
 
 
-@option_group
-class MineAsked:
-    files: RowFiles
-    repositories: tuple[Path, ...] = option(
-        (), "Local repositories: top folders, or bare ones.", "repo", argument=True
-    )
-    refs: tuple[str, ...] = option(
-        (),
-        "Follow this commit, or references by pattern (refs/tags/*); repeat. Default: HEAD.",
-        "--ref",
-    )
-    since: str = option("", "Author date from this day or month on (UTC).", "--since")
-    until: str = option("", "Author date up to this day or month (UTC).", "--until")
-    style: MessageStyle = option(
-        MessageStyle.PAPER,
-        "Whose rules messages are judged by.",
-        "--message",
-        panel=_MESSAGES,
-    )
-    verbs: Path | None = option(
-        None, "Verbs, one a line, instead of ours.", "--verbs", panel=_MESSAGES
-    )
-    one_file: OneFile = option(
-        OneFile.LARGEST,
-        "Which files of a commit: by lines changed, by name, or all.",
-        "--one-file",
-        panel=_PATHS,
-    )
-    paths: tuple[str, ...] = option(
-        (), "Take only these paths (glob); repeat.", "--path", panel=_PATHS
-    )
-    generated: tuple[str, ...] = option(
-        GENERATED,
-        f"Generated files or folders (glob); repeat. Default: {' '.join(GENERATED)}",
-        "--generated",
-        panel=_PATHS,
-    )
-    vendored: tuple[str, ...] = option(
-        VENDORED,
-        f"Files or folders of others (glob); repeat. Default: {' '.join(VENDORED)}",
-        "--vendored",
-        panel=_PATHS,
-    )
-    licenses: tuple[str, ...] = option(
-        PERMISSIVE,
-        "SPDX ids that are permitted: a comma list.",
-        "--licenses",
-        panel=_LICENSES,
-        given=str,
-        shown=",".join(PERMISSIVE),
-        read=lambda _, text, __: _license_ids(text),
-    )
-    any_license: bool = option(
-        False,
-        "Take repositories with any license, or none.",
-        "--any-license",
-        panel=_LICENSES,
-    )
+class MiningRules(Section):
+    """Which commits and files become rows."""
 
-    def __post_init__(self) -> None:
-        for name, value in (("--since", self.since), ("--until", self.until)):
-            check_date(name, value)
+    refs: TextList = Field(
+        default=(),
+        description="Follow these commits, or references by pattern (refs/tags/*); by default "
+        "HEAD.",
+    )
+    since: str = Field(
+        default="",
+        description="Take commits with an author date from this day or month on (UTC).",
+    )
+    until: str = Field(
+        default="",
+        description="Take commits with an author date up to this day or month (UTC).",
+    )
+    message: MessageStyle = Field(
+        default=MessageStyle.PAPER,
+        description="Judge messages by the rules of Commits2023FT (paper) or CommitPackFT (code).",
+    )
+    verbs: Path | None = Field(
+        default=None, description="Read the verbs from this file, one a line."
+    )
+    one_file: Literal["largest", "first", "all"] = Field(
+        default="largest",
+        description="Take this file of a commit: the largest edit, the first by name, or all.",
+    )
+    paths: TextList = Field(default=(), description="Take only these paths (globs).")
+    generated: TextList = Field(
+        default=GENERATED,
+        description="Leave out these files and folders as generated (globs).",
+    )
+    vendored: TextList = Field(
+        default=VENDORED,
+        description="Leave out these files and folders as those of others (globs).",
+    )
+    licenses: Annotated[TextList, AfterValidator(_check_licenses)] = Field(
+        default=PERMISSIVE,
+        description="Take repositories with these licenses (SPDX ids), or with any or none (any).",
+    )
 
     @cached_property
     def known_verbs(self) -> frozenset[str]:
@@ -170,54 +153,67 @@ class MineAsked:
         if message is None:
             return RowFault("message-encoding")
         names = [name.decode("utf-8", "replace") for name in commit.names]
-        return instruction_of(message, names, self.style, self.known_verbs)
+        return instruction_of(message, names, self.message, self.known_verbs)
 
     def fault_of_path(self, path: str) -> RowFault | None:
-        if any(self.paths) and not fits(self.paths, path):
+        if self.paths and not fits(self.paths, path):
             return RowFault("path")
         if fits(self.generated, path):
             return RowFault("generated")
         return RowFault("vendored") if fits(self.vendored, path) else None
 
 
-def _license_ids(text: str) -> tuple[str, ...]:
-    ids = tuple(filter(None, (name.strip() for name in text.split(","))))
-    if unknown := sorted({*ids} - known_ids()):
-        known = ", ".join(sorted(known_ids()))
-        raise UserError(
-            f"--licenses {', '.join(unknown)} cannot be found; these can: {known}"
-        )
-    return ids
+class MineSettings(Section):
+    """All that ``mine`` is told."""
+
+    mine: MiningRules = MiningRules()
 
 
-@command(MineAsked)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+@command(MineSettings, ())
+def main(
+    line: CommandLine[MineSettings],
+    repositories: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="REPO", help="Local repositories: top folders, or bare ones."
+        ),
+    ] = None,
+    out: OutFile = None,
+    dropped: DroppedFile = None,
+) -> None:
     """Read edits of Python files from the commits of repositories, which are only read."""
-    asked = built(MineAsked, values)
-    verbs = "\n".join(sorted(asked.known_verbs)).encode()
-    miners = _opened(asked)
+    settings = line.load()
+    names = repositories or []
+    if line.prints(settings, " ".join(names)):
+        return
+    rules = settings.mine
+    check_date("mine.since", rules.since)
+    check_date("mine.until", rules.until)
+    verbs = "\n".join(sorted(rules.known_verbs)).encode()
+    miners = _open_repositories(list(map(Path, names)), rules)
+    permitted = None if ANY_LICENSE in rules.licenses else rules.licenses
     options = {
-        "ref": list(asked.refs) or ["HEAD"],
-        "since": asked.since,
-        "until": asked.until,
-        "message": asked.style.value,
+        "ref": rules.refs or ["HEAD"],
+        "since": rules.since,
+        "until": rules.until,
+        "message": rules.message.value,
         "verbs": {
-            "number": len(asked.known_verbs),
+            "number": len(rules.known_verbs),
             "sha256": sha256(verbs).hexdigest(),
         },
-        "one_file": asked.one_file.value,
-        "path": list(asked.paths),
-        "generated": [*filter(None, asked.generated)],
-        "vendored": [*filter(None, asked.vendored)],
-        "licenses": None if asked.any_license else list(asked.licenses),
+        "one_file": rules.one_file,
+        "path": rules.paths,
+        "generated": rules.generated,
+        "vendored": rules.vendored,
+        "licenses": permitted,
     }
 
-    def mined() -> Iterator[EditRow | DroppedRow]:
+    def mine_all() -> Iterator[EditRow | DroppedRow]:
         for miner in miners:
-            yield from miner.rows(None if asked.any_license else asked.licenses)
+            yield from miner.rows(permitted)
         if all(miner.left_out for miner in miners):
-            words = "; ".join(f"{one_line(one.name)}: {one.left_out}" for one in miners)
-            raise UserError(f"no repository is left ({words})")
+            reasons = [f"{one_line(miner.name)}: {miner.left_out}" for miner in miners]
+            raise UserError(f"no repository is left ({'; '.join(reasons)})")
 
     def details() -> dict[str, Any]:
         totals = {
@@ -230,7 +226,8 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             "repositories": [miner.record() for miner in miners],
         }
 
-    Step("mine", (), asked.files, options, ("rapidfuzz",), details).write(mined())
+    step = Step("mine", (), out, dropped, options, ("rapidfuzz",), details)
+    step.write(mine_all())
     for miner in miners:
         if miner.left_out:
             print(
@@ -238,11 +235,12 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
             )
 
 
-def _opened(asked: MineAsked) -> list[RepositoryMiner]:
-    paths = asked.repositories
+def _open_repositories(
+    paths: Sequence[Path], rules: MiningRules
+) -> list[RepositoryMiner]:
     if not paths:
         raise UserError("no repository given; name local ones")
-    histories = [open_history(path, asked.refs) for path in paths]
+    histories = [open_history(path, rules.refs) for path in paths]
     folders = [history.objects.resolve() for history in histories]
     for number, folder in enumerate(folders):
         if folder in folders[:number]:
@@ -256,7 +254,7 @@ def _opened(asked: MineAsked) -> list[RepositoryMiner]:
         RepositoryMiner(
             f"{place.parent.name}/{name}" if names.count(name) > 1 else name,
             history,
-            asked,
+            rules,
             taken,
         )
         for place, name, history in zip(places, names, histories, strict=True)
@@ -283,7 +281,7 @@ def fits(patterns: tuple[str, ...], path: str) -> bool:
 
 @cache
 def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    names = [pattern for pattern in patterns if pattern and "/" not in pattern]
+    names = [pattern for pattern in patterns if "/" not in pattern]
     paths = [pattern for pattern in patterns if "/" in pattern]
     whole = [p if p.startswith(("/", "*/")) else f"/{p}" for p in paths]
     # Nothing matches an empty choice.
@@ -333,7 +331,7 @@ class RepositoryMiner:
 
     name: str
     history: GitHistory
-    rules: MineAsked
+    rules: MiningRules
     taken: set[bytes]
     found: FoundLicense = field(default_factory=FoundLicense)
     left_out: str = ""
@@ -367,7 +365,7 @@ class RepositoryMiner:
                     else "no license file"
                 )
                 self.left_out = (
-                    f"{found}; permit it by --licenses, or give --any-license"
+                    f"{found}; permit it by mine.licenses, or set mine.licenses=any"
                 )
                 return
             for commit, changes in reader.commits():
@@ -390,14 +388,12 @@ class RepositoryMiner:
                 yield edit
             elif best is None:
                 best = edit
-            elif self.rules.one_file is OneFile.ALL:
+            elif self.rules.one_file == "all":
                 yield self._row(commit, best)
                 best = edit
             else:
                 # Only the best so far is held: a commit may have any number of files.
-                larger = (
-                    self.rules.one_file is OneFile.LARGEST and edit.rank < best.rank
-                )
+                larger = self.rules.one_file == "largest" and edit.rank < best.rank
                 yield self._dropped(
                     commit, (best if larger else edit).change, RowFault("other")
                 )

@@ -121,7 +121,7 @@ class RowSource:
                 yield DroppedRow({**held, "row": number}, UNREADABLE, wrong)
             else:
                 raise UserError(
-                    f"{self.name}, row {number}: {wrong}; correct it, or give --skip-bad"
+                    f"{self.name}, row {number}: {wrong}; correct it, or set rows.skip_bad=true"
                 )
         if not number:
             raise UserError(f"{self.name} has no rows; give a file with edits")

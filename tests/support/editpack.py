@@ -19,6 +19,8 @@ from exercises.editpack.files import report_of
 from exercises.editpack.rows import NEW, OLD, EditRow, file_digest, with_content
 from tests.support import read_json, sha256_of
 
+SKIP_BAD = ("--set", "rows.skip_bad=true")
+
 
 def edit(old: str, new: str, message: str = "Change it", **more: object) -> EditRow:
     return {"old_contents": old, "new_contents": new, "message": message, **more}
@@ -451,7 +453,17 @@ def plain_verdict(row: EditRow) -> tuple[str, str, str]:
 
 END = "<|end|>"
 SYLLABLES = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
-SHORT = ("--window", 80, "--batch", 3, "--step-windows", 6, "--lr", "3e-3")
+
+
+def recipe(**values: object) -> list[str]:
+    """Return the words of a command line that give settings of ``train``."""
+    words: list[str] = []
+    for name, value in values.items():
+        words += ["--set", f"train.{name}={value}"]
+    return words
+
+
+SHORT = recipe(window=80, batch=3, step_windows=6, lr="3e-3")
 """Of 16 windows: three steps an epoch, the last with four windows."""
 
 

@@ -439,7 +439,8 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
     index = lexicon.index
     evidence = Fits(Fit.none(len(index.rows)), Fit.none(len(index.paths)))
     for stem, weight in query.stems.items():
-        units, files = evidence.units, evidence.files
+        units = evidence.units
+        files = evidence.files
         held = lexicon.holding(stem)
         if len(held):
             _bm25(lexicon, held, weight, (units.words, files.words))
@@ -448,7 +449,8 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
         if stem in lexicon.path_stems:
             _spread(lexicon.path_stems[stem], weight, files.name_words)
     for word, weight in query.identifiers.items():
-        units, files = evidence.units, evidence.files
+        units = evidence.units
+        files = evidence.files
         number = lexicon.identifier_numbers.get(word)
         if number is None:
             continue
@@ -472,7 +474,8 @@ def weigh(lexicon: Lexicon, query: Query) -> Fits:
 def _weigh_traceback(
     lexicon: Lexicon, frames: Sequence[tuple[str, str]], evidence: Fits
 ) -> None:
-    files, units = evidence.files.traceback, evidence.units.traceback
+    files = evidence.files.traceback
+    units = evidence.units.traceback
     for depth, (path, function) in enumerate(reversed(frames)):
         value = 1.0 / np.sqrt(1 + depth)
         for named in lexicon.files.mentioned(path):

@@ -13,16 +13,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
 from core.atomic import check_folder
 from core.errors import StoppedError, UserError
-from core.options import Folder, built, command, option, option_group
 from core.plaintext import Say, counted, shortened
+from core.settings import CommandLine, Section, command
 from core.shutdown import Shutdown
-from exercises.editpack.files import RowInput, decontaminated, used_versions
+from exercises.editpack.files import (
+    OUT_FOLDER,
+    RowsArgument,
+    RowSettings,
+    decontaminated,
+    used_versions,
+)
 from exercises.editpack.rows import RowSource, file_digest
 from exercises.editpack.training.corpus import (
     HELD_OUT,
@@ -35,7 +42,6 @@ from exercises.editpack.training.corpus import (
     windows_of,
 )
 from exercises.editpack.training.record import finished, rewrite_card, write_record
-from runs.options import out_option
 from runs.signals import INTERRUPTED, heeding_signals
 from runs.storage.runlock import run_lock
 
@@ -58,49 +64,69 @@ _SEEDS = 1 << 32
 """torch takes so many."""
 
 
-@option_group
-class Recipe:
-    """What decides the weights, besides model, data and devices.
+class Recipe(Section):
+    """What decides the weights, besides model, data and devices."""
 
-    Attributes:
-        epochs: each over all windows, in an order of its own.
-        accumulate: batches of a device in one step; None for what makes ``step_windows``.
-    """
-
-    window: int = option(8192, "Tokens of a window.", "--window", least=2)
-    epochs: int = option(8, "Times that each window is seen.", "--epochs", least=1)
-    lr: float = option(
-        2e-5, "Highest learning rate; it falls linearly to 0.", "--lr", least=0
+    window: int = Field(
+        default=8192, ge=2, description="Cut windows of so many tokens."
     )
-    warmup: int = option(
-        10, "Steps in which the learning rate rises.", "--warmup", least=0
+    epochs: int = Field(
+        default=8,
+        ge=1,
+        description="Train on each window so many times, in an order of its own each time.",
     )
-    weight_decay: float = option(
-        0.05, "Weight decay of AdamW.", "--weight-decay", least=0
+    lr: float = Field(
+        default=2e-5,
+        ge=0,
+        description="Use this as the highest learning rate; it falls linearly to 0.",
     )
-    step_windows: int = option(
-        32, "Windows a step: batch x accumulate x devices.", "--step-windows", least=1
+    warmup: int = Field(
+        default=10,
+        ge=0,
+        description="Let the learning rate rise for so many steps.",
     )
-    batch: int = option(1, "Windows a device holds at once.", "--batch", least=1)
-    accumulate: int | None = option(
-        None,
-        "Batches of a device in a step; default: what --step-windows needs.",
-        "--accumulate",
-        least=1,
-        given=int | None,
+    weight_decay: float = Field(
+        default=0.05, ge=0, description="Use this weight decay of AdamW."
     )
-    max_steps: int = option(
-        0, "End after so many steps; 0: after the epochs.", "--max-steps", least=0
+    step_windows: int = Field(
+        default=32,
+        ge=1,
+        description="Take so many windows a step: batch x accumulate x devices.",
     )
-    held_out: float = option(
-        HELD_OUT,
-        "Share of the documents to measure the loss on.",
-        "--held-out",
-        least=0,
+    batch: int = Field(
+        default=1, ge=1, description="Let a device hold so many windows at once."
     )
-    lora: bool = option(False, "Train an adapter with peft; the model stays.", "--lora")
-    seed: int = option(
-        0, "Seed of the order of documents and of an adapter's first weights.", "--seed"
+    accumulate: int | None = Field(
+        default=None,
+        ge=1,
+        description="Take so many batches of a device in a step; by default what "
+        "train.step_windows needs.",
+    )
+    max_steps: int = Field(
+        default=0, ge=0, description="End after so many steps; 0: after the epochs."
+    )
+    held_out: float = Field(
+        default=HELD_OUT,
+        ge=0,
+        lt=1,
+        description="Measure the loss on this share of the documents.",
+    )
+    lora: bool = Field(
+        default=False, description="Train an adapter with peft; the model stays."
+    )
+    seed: int = Field(
+        default=0,
+        ge=0,
+        lt=_SEEDS,
+        description="Order documents, and make an adapter's first weights, by this seed.",
+    )
+    deepspeed: Path | None = Field(
+        default=None,
+        description="Use this configuration of DeepSpeed, for several devices.",
+    )
+    contaminated_anyway: bool = Field(
+        default=False,
+        description="Train on data that did not go through decontaminate.",
     )
 
     def steps_of(self, windows: int) -> int:
@@ -117,38 +143,27 @@ class Recipe:
         return epochs * windows + rest * self.step_windows
 
 
-@option_group
-class TrainOptions:
-    given: RowInput
-    recipe: Recipe
-    model: str = option(
-        "", "A local folder with safetensors, or a name on the hub.", "--model"
-    )
-    out: Folder | None = out_option("Folder for the tuned model.", default=None)
-    resume: bool = option(False, "Go on from the last checkpoint in --out.", "--resume")
-    deepspeed: Path | None = option(
-        None,
-        "DeepSpeed's configuration, for several devices.",
-        "--deepspeed",
-        given=Path,
-    )
-    contaminated_anyway: bool = option(
-        False,
-        "Train on data that did not go through decontaminate.",
-        "--contaminated-anyway",
-    )
-    scores: Path | None = option(
-        None,
-        "What `exercises.canitedit report --format json` printed, for the model's card.",
-        "--scores",
-        given=Path,
-    )
+class TrainSettings(RowSettings):
+    """All that ``train`` is told."""
 
-    @property
-    def folder(self) -> Path:
-        if self.out is None:
-            raise UserError("no --out given; name the folder for the tuned model")
-        return self.out
+    train: Recipe = Recipe()
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """What is trained on which rows, and how.
+
+    Attributes:
+        model: a local folder with safetensors, or a name on the hub.
+        out: the folder for the tuned model.
+        resume: go on from the last checkpoint there.
+    """
+
+    recipe: Recipe
+    source: RowSource
+    model: str
+    out: Path
+    resume: bool
 
 
 @dataclass(frozen=True)
@@ -166,34 +181,26 @@ class StepShape:
 
 def step_shape(recipe: Recipe, devices: int) -> StepShape:
     """Return how the windows of a step are spread over ``devices``."""
-    asked = recipe.step_windows
-    each = recipe.batch * devices
-    shape = StepShape(recipe.batch, recipe.accumulate or max(asked // each, 1), devices)
-    if shape.windows == asked:
+    windows = recipe.step_windows
+    accumulate = recipe.accumulate or max(windows // (recipe.batch * devices), 1)
+    shape = StepShape(recipe.batch, accumulate, devices)
+    if shape.windows == windows:
         return shape
-    given = (
-        f"--batch {shape.batch} x --accumulate {shape.accumulate} x "
-        f"{counted(devices, 'device')} is {counted(shape.windows, 'window')} a step, not {asked}"
+    problem = (
+        f"train.batch={shape.batch} x train.accumulate={shape.accumulate} x "
+        f"{counted(devices, 'device')} is {counted(shape.windows, 'window')} a step, not {windows}"
     )
-    if asked % devices:
-        fix = f"give --step-windows {shape.windows}, or another number of devices"
-        raise UserError(f"{given}; {fix}")
-    batch = next(
-        n for n in range(min(recipe.batch, asked), 0, -1) if asked % (n * devices) == 0
+    if windows % devices:
+        raise UserError(
+            f"{problem}; set train.step_windows={shape.windows}, or give another number of devices"
+        )
+    batch = min(recipe.batch, windows)
+    while windows % (batch * devices):
+        batch -= 1
+    raise UserError(
+        f"{problem}; set train.batch={batch} and train.accumulate={windows // (batch * devices)} "
+        f"on {counted(devices, 'device')}, or train.step_windows={shape.windows}"
     )
-    fix = (
-        f"give --batch {batch} --accumulate {asked // (batch * devices)} on "
-        f"{counted(devices, 'device')}, or --step-windows {shape.windows}"
-    )
-    raise UserError(f"{given}; {fix}")
-
-
-def check_recipe(recipe: Recipe) -> None:
-    """Refuse values that no training can have."""
-    if recipe.held_out >= 1:
-        raise UserError(f"--held-out {recipe.held_out:g}: must lie from 0 to below 1")
-    if not 0 <= recipe.seed < _SEEDS:
-        raise UserError(f"--seed {recipe.seed}: must lie from 0 to {_SEEDS - 1}")
 
 
 def launched_devices() -> int | None:
@@ -206,53 +213,81 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-@command(TrainOptions)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Tune a model on rows: all weights, or an adapter with --lora."""
-    options = built(TrainOptions, values)
+@command(TrainSettings, ())
+def main(
+    line: CommandLine[TrainSettings],
+    rows: RowsArgument = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Tune this model: a local folder with safetensors, or a name on the hub.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, OUT_FOLDER] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on from the last checkpoint in --out."),
+    ] = False,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            "--scores",
+            metavar="FILE",
+            help="Write what `exercises.canitedit report --format json` printed into the model's "
+            "card.",
+        ),
+    ] = None,
+) -> None:
+    """Tune a model on rows: all weights, or an adapter with train.lora."""
+    settings = line.load()
+    if line.prints(settings, rows):
+        return
+    if out is None:
+        raise UserError("no --out given; name the folder for the tuned model")
+    check_folder("--out", out)
+    if finished(out):
+        if not resume:
+            raise UserError(f"{out} holds a tuned model; choose another --out")
+        print(rewrite_card(out, scores))
+        return
+    if scores:
+        raise UserError(f"--scores {scores}: {out} is not trained yet; train it first")
+    if not model:
+        raise UserError(
+            "no --model given; name a local folder with safetensors, or one on the hub"
+        )
+    source = settings.rows.source(rows)
+    request = TrainingRequest(settings.train, source, model, out, resume)
     stop = Shutdown()
-    words = "stopping after this step; the same command with --resume goes on"
-    with heeding_signals(stop, lambda _: print(words, flush=True), lambda: None):
+    notice = "stopping after this step; the same command with --resume goes on"
+    with heeding_signals(stop, lambda _: print(notice, flush=True), lambda: None):
         try:
-            train(options, stop, lambda line: print(line, flush=True))
+            train(request, stop, lambda text: print(text, flush=True))
         except StoppedError:
             raise typer.Exit(INTERRUPTED) from None
 
 
-def train(options: TrainOptions, stop: Shutdown, say: Say) -> None:
-    """Train, and write the tuned folder; or, of a complete one, write its card again."""
-    check_recipe(options.recipe)
-    folder = options.folder
-    check_folder("--out", folder)
-    if finished(folder):
-        if not options.resume:
-            raise UserError(f"{folder} holds a tuned model; choose another --out")
-        say(rewrite_card(folder, options.scores))
-        return
-    if options.scores:
-        raise UserError(
-            f"--scores {options.scores}: {folder} is not trained yet; train it first"
-        )
-    if not options.model:
-        raise UserError(
-            "no --model given; name a local folder with safetensors, or one on the hub"
-        )
-    source = options.given.source()
-    record = checked_record(source, contaminated_anyway=options.contaminated_anyway)
-    shape = step_shape(options.recipe, launched_devices() or 1)
-    require_packages(deepspeed=options.deepspeed is not None)
-    checkpoints = folder / _CHECKPOINTS
+def train(request: TrainingRequest, stop: Shutdown, say: Say) -> None:
+    """Train, and write the tuned folder."""
+    recipe = request.recipe
+    record = checked_record(
+        request.source, contaminated_anyway=recipe.contaminated_anyway
+    )
+    shape = step_shape(recipe, launched_devices() or 1)
+    require_packages(deepspeed=recipe.deepspeed is not None)
+    checkpoints = request.out / _CHECKPOINTS
     if not is_first_process():
         checkpoints.mkdir(parents=True, exist_ok=True)
-        _train(options, source, record, shape, stop, lambda line: None)
+        _train(request, record, shape, stop, lambda text: None)
         return
     with run_lock(checkpoints, "--out"):
-        _train(options, source, record, shape, stop, say)
+        _train(request, record, shape, stop, say)
 
 
 def _train(
-    options: TrainOptions,
-    source: RowSource,
+    request: TrainingRequest,
     record: Mapping[str, Any],
     shape: StepShape,
     stop: Shutdown,
@@ -269,27 +304,27 @@ def _train(
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    recipe = options.recipe
-    checkpoints = options.folder / _CHECKPOINTS
+    recipe = request.recipe
+    checkpoints = request.out / _CHECKPOINTS
     if shape.devices == 1:
         check_devices()
     checkpoint = last_checkpoint(checkpoints)
-    if checkpoint and not options.resume:
+    if checkpoint and not request.resume:
         raise UserError(
-            f"{options.folder} holds a training; give --resume, or another --out"
+            f"{request.out} holds a training; give --resume, or another --out"
         )
     try:
-        settings = file_digest(options.deepspeed) if options.deepspeed else None
+        settings = file_digest(recipe.deepspeed) if recipe.deepspeed else None
     except OSError as error:
         raise UserError(
-            f"--deepspeed {options.deepspeed} cannot be read ({error.strerror})"
+            f"train.deepspeed {recipe.deepspeed} cannot be read ({error.strerror})"
         ) from error
-    tokenizer = load_tokenizer(options.model)
-    model = load_model(options.model, recipe.window)
+    tokenizer = load_tokenizer(request.model)
+    model = load_model(request.model, recipe.window)
     parameters = model.num_parameters()  # an adapter would be counted later
     encode, end = encoder(tokenizer), tokenizer.eos_token_id
-    documents, said = tokenized(source, encode, end, stop.check)
-    data, counts = _packed(documents, options)
+    documents, said = tokenized(request.source, encode, end, stop.check)
+    data, counts = _packed(documents, request)
     steps = recipe.steps(data.each)
     start = f"; goes on from {checkpoint.name}" if checkpoint else ""
     say(
@@ -306,23 +341,22 @@ def _train(
         steps,
         checkpoints,
         checkpoint,
-        options.deepspeed,
     )
-    trained = train_windows(run, stop, say, options.folder)
+    trained = train_windows(run, stop, say, request.out)
     if not is_first_process():
         return
-    tokenizer.save_pretrained(str(options.folder))
+    tokenizer.save_pretrained(str(request.out))
     seen = recipe.windows_seen(data.each, trained.steps) * recipe.window
     seen_before = recipe.windows_seen(data.each, trained.first_step) * recipe.window
     facts = {
         # A path of this machine says nothing elsewhere.
-        "model": Path(options.model).name
-        if Path(options.model).is_dir()
-        else options.model,
+        "model": Path(request.model).name
+        if Path(request.model).is_dir()
+        else request.model,
         "parameters": parameters,
         "options": {
-            "model": options.model,
-            **asdict(recipe),
+            "model": request.model,
+            **recipe.model_dump(exclude={"deepspeed", "contaminated_anyway"}),
             **asdict(shape),
             "deepspeed_sha256": settings,
         },
@@ -330,13 +364,13 @@ def _train(
         "corpus": {**counts, **said},
         "versions": used_versions(PACKAGES),
     }
-    say(write_record(options.folder, facts, trained, seen, seen - seen_before))
+    say(write_record(request.out, facts, trained, seen, seen - seen_before))
 
 
 def _packed(
-    documents: Documents, options: TrainOptions
+    documents: Documents, request: TrainingRequest
 ) -> tuple[TrainingSet, dict[str, int]]:
-    recipe = options.recipe
+    recipe = request.recipe
     kept, held = documents.split(recipe.held_out)
 
     def of_epoch(epoch: int) -> Windows:
@@ -350,8 +384,8 @@ def _packed(
     tokens = first.size + len(dropped)
     if not len(first):
         raise UserError(
-            f"{options.given.rows}: {counted(tokens, 'token')} to train on are less than a "
-            f"window of {recipe.window}; give a shorter --window, or more rows"
+            f"{request.source.name}: {counted(tokens, 'token')} to train on are less than a "
+            f"window of {recipe.window}; set a shorter train.window, or give more rows"
         )
     aside, rest = windows_of(documents, held, recipe.window)
     # Fewer tokens than a window are measured as they are: nothing is padded.
@@ -379,7 +413,7 @@ def require_packages(*, deepspeed: bool = False) -> None:
         )
     if deepspeed and find_spec("deepspeed") is None:
         raise UserError(
-            "--deepspeed needs deepspeed, which is not installed; install it with pip"
+            "train.deepspeed needs deepspeed, which is not installed; install it with pip"
         )
 
 
@@ -411,7 +445,7 @@ def load_model(name: str, window: int) -> Any:  # noqa: ANN401
     most = getattr(found.config, "max_position_embeddings", None)
     if most is not None and window > most:
         raise UserError(
-            f"--window {window}: {name} takes at most {most}; give a shorter one"
+            f"train.window {window}: {name} takes at most {most}; give a shorter one"
         )
     return found
 

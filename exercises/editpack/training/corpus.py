@@ -42,7 +42,7 @@ def checked_record(source: RowSource, *, contaminated_anyway: bool) -> dict[str,
     if not (decontaminated(record) or contaminated_anyway):
         raise UserError(
             f"{source.name}: its report shows no decontamination; run `decontaminate` on it, or "
-            "give --contaminated-anyway, which the model's card will state"
+            "set train.contaminated_anyway=true, which the model's card will state"
         )
     return record
 

@@ -160,7 +160,8 @@ def _loss(point: Mapping[str, Any]) -> str:
 
 
 def _data(record: Mapping[str, Any]) -> Iterator[str]:
-    data, corpus = record["data"], record["corpus"]
+    data = record["data"]
+    corpus = record["corpus"]
     yield "\n## Data\n"
     yield (
         f"{counted(corpus['documents'], 'edit')} of `{one_line(str(data['name']))}`, SHA-256 "
@@ -171,7 +172,7 @@ def _data(record: Mapping[str, Any]) -> Iterator[str]:
         yield "Their report shows that they went through `decontaminate`."
     else:
         yield (
-            "**Not decontaminated**: the training was started with `--contaminated-anyway`, so "
+            "**Not decontaminated**: the training was started with `train.contaminated_anyway`, so "
             "problems of benchmarks may be among the data, and scores may be too high."
         )
     yield "\nLicences that the edits name:\n"

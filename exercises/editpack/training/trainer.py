@@ -119,7 +119,6 @@ class TrainingRun:
     steps: int
     checkpoints: Path
     checkpoint: Path | None
-    deepspeed: Path | None
 
 
 @dataclass(frozen=True)
@@ -241,7 +240,7 @@ def _arguments(run: TrainingRun) -> dict[str, Any]:
         # Said so, several processes work together without an accelerator, too.
         "use_cpu": not torch.accelerator.is_available(),
         "seed": recipe.seed,
-        "deepspeed": str(run.deepspeed) if run.deepspeed else None,
+        "deepspeed": str(recipe.deepspeed) if recipe.deepspeed else None,
         "eval_strategy": "epoch" if held_out else "no",
         "eval_on_start": held_out and run.checkpoint is None,
         "save_strategy": "epoch",

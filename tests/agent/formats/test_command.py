@@ -73,14 +73,6 @@ def test_some_failed(root: Path) -> None:
     assert (root / "a.py").read_text() == "x = 2\n"
 
 
-def test_rolling_back(root: Path) -> None:
-    reply = block("a.py", "x = 1\n", "x = 2\n") + block("a.py", "y\n", "z\n")
-    code, said = applied(root, reply, "--on-failed-edit", "roll-back")
-    assert (code, said["applied"], said["rolled_back"]) == (1, [], True)
-    assert "send all of them again" in said["feedback"]
-    assert (root / "a.py").read_text() == "x = 1\n"
-
-
 def test_a_dry_run_writes_nothing(root: Path) -> None:
     code, said = applied(root, block("a.py", "x = 1\n", "x = 2\n"), "--dry-run")
     assert (code, len(said["applied"])) == (0, 1)
@@ -116,6 +108,8 @@ def test_wrong_usage_is_one_line(root: Path) -> None:
         result = CliRunner().invoke(app, args)
         assert result.exit_code == 2
         assert len(result.stderr.splitlines()) == 1, result.stderr
+    refused = CliRunner().invoke(app, ["show", "nope"])
+    assert refused.stderr.startswith("error: nope: there are diff, diff-fenced, udiff,")
 
 
 @pytest.mark.parametrize("form", format_names())
@@ -124,11 +118,3 @@ def test_every_format_is_shown_with_an_example(form: str) -> None:
     assert code == 0
     assert "Example" in said
     assert "app/hello.py" in said
-
-
-def test_the_notation_of_2023_is_shown() -> None:
-    code, said = call("show", "diff", "--notation", "2023")
-    assert (code, said.count("<<<<<<< ORIGINAL")) == (0, 4)
-    refused = CliRunner().invoke(app, ["show", "udiff", "--notation", "2023"])
-    assert refused.exit_code == 2
-    assert "there are whole, diff, whole-func, diff-func" in refused.stderr

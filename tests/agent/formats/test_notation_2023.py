@@ -44,6 +44,12 @@ def test_there_are_four() -> None:
         form("udiff")
 
 
+def test_the_instructions_show_the_markers_of_2023() -> None:
+    instructions = form("diff").instructions("```")
+    assert instructions.count("<<<<<<< ORIGINAL") == 4
+    assert "SEARCH" not in instructions
+
+
 _LINES = st.sampled_from(
     [
         *(

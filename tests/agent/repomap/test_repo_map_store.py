@@ -17,16 +17,16 @@ from tests.agent.repomap.test_repo_map import FILES
 from tests.support import TOP, write_files
 
 
-def map_in(folder: Path, seed: str, store: Path, asked: str = "") -> str:
+def map_in(folder: Path, seed: str, cache: Path, asked: str = "") -> str:
     command = [sys.executable, "-m", "agent.repomap", str(folder), "--tokens", "300"]
     text = folder.parent / "text"
     text.write_text(
         asked or "The cart's total is not rounded, nor mailed\nCart().total, Mailer"
     )
     result = subprocess.run(
-        [*command, "--text", str(text), "--store", str(store)],
+        [*command, "--text", str(text)],
         cwd=TOP,
-        env={**os.environ, "PYTHONHASHSEED": seed},
+        env={**os.environ, "PYTHONHASHSEED": seed, "XDG_CACHE_HOME": str(cache)},
         capture_output=True,
         text=True,
         check=True,
@@ -36,11 +36,11 @@ def map_in(folder: Path, seed: str, store: Path, asked: str = "") -> str:
 
 def test_neither_hash_seed_nor_folder_nor_cache_changes_the_map(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "deep" / "er" / "other"
-    first = map_in(write_files(one, FILES), "1", tmp_path / "a.sqlite")
+    first = map_in(write_files(one, FILES), "1", tmp_path / "a")
     assert "class Cart" in first
-    assert map_in(one, "2", tmp_path / "a.sqlite") == first
-    assert map_in(write_files(other, FILES), "3", tmp_path / "b.sqlite") == first
-    assert map_in(other, "4", tmp_path / "a.sqlite") == first
+    assert map_in(one, "2", tmp_path / "a") == first
+    assert map_in(write_files(other, FILES), "3", tmp_path / "b") == first
+    assert map_in(other, "4", tmp_path / "a") == first
 
 
 def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(
@@ -49,7 +49,7 @@ def test_equal_scores_are_in_the_order_of_paths_for_any_hash_seed(
     root = write_files(
         tmp_path / "tree", {f"m{n}.py": "def f(): ...\n" for n in range(9)}
     )
-    maps = [map_in(root, seed, tmp_path / f"{seed}.sqlite", "?") for seed in ("1", "2")]
+    maps = [map_in(root, seed, tmp_path / seed, "?") for seed in ("1", "2")]
     headings = [line for line in maps[0].split("\n") if line.endswith(":")]
     assert maps[0] == maps[1]
     assert headings == sorted(headings) and len(headings) == 9
@@ -146,13 +146,14 @@ def test_several_processes_fill_one_store(tmp_path: Path) -> None:
         "--text",
         str(tmp_path / "text"),
     ]
-    command += ["--store", str(tmp_path / "tags.sqlite")]
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     running = [
-        subprocess.Popen(command, cwd=TOP, stdout=subprocess.PIPE) for _ in range(4)
+        subprocess.Popen(command, cwd=TOP, env=env, stdout=subprocess.PIPE)
+        for _ in range(4)
     ]
     outputs = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0] * 4
     assert len(outputs) == 1
-    with sqlite3.connect(tmp_path / "tags.sqlite") as database:
+    with sqlite3.connect(tmp_path / "swe-retry-harness/tags.sqlite") as database:
         python = sum(path.endswith(".py") for path in FILES)
         assert database.execute("SELECT count(*) FROM blobs").fetchone() == (python,)

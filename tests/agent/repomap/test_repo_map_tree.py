@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from agent.repomap.__main__ import main
+from agent.repomap.__main__ import app
 from agent.repomap.scanning.tree import blob_hash, blobs_below
 from core.errors import UserError
 from core.git import git
@@ -63,41 +65,37 @@ def test_what_is_no_folder_is_said(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_files_with_scores_and_reasons(
-    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = tmp_path / "issue.txt"
     text.write_text("pkg/b.py: second() fails")
-    common = [
-        str(checkout),
-        "--text",
-        str(text),
-        "--store",
-        str(tmp_path / "s"),
-        "--tokens",
-        "12",
-    ]
-    assert main([*common, "--json"]) == 0
-    first, *others = json.loads(capsys.readouterr().out)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    words = [str(checkout), "--text", str(text), "--tokens", "12"]
+    listed = CliRunner().invoke(app, [*words, "--format", "json"])
+    assert listed.exit_code == 0
+    first, *others = json.loads(listed.stdout)
     assert (first["path"], first["shown"]) == ("pkg/b.py", True)
     assert first["reasons"][0] == "named" and first["score"] > others[0]["score"]
-    assert main(common) == 0
-    assert capsys.readouterr().out.startswith("pkg/b.py:\n def second()\n")
+    printed = CliRunner().invoke(app, words)
+    assert printed.exit_code == 0
+    assert printed.stdout.startswith("pkg/b.py:\n def second()\n")
+    assert (tmp_path / "cache/swe-retry-harness/tags.sqlite").is_file()
 
 
-def test_wrong_usage_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(tmp_path), "--text", str(tmp_path / "none")]) == 2
-    assert main([str(tmp_path / "no"), "--text", "/dev/null"]) == 2
-    errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 2 and all(line.startswith("error: ") for line in errors)
+def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
+    for folder, text in ((tmp_path, tmp_path / "none"), (tmp_path / "no", "/dev/null")):
+        result = CliRunner().invoke(app, [str(folder), "--text", str(text)])
+        assert result.exit_code == 2
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("error: ")
 
 
 def test_the_module_can_be_run(checkout: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "agent.repomap", str(checkout), "--text", "-"]
     result = subprocess.run(
-        [*command, "--store", str(tmp_path / "tags")],
+        command,
         input="first",
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,

@@ -177,7 +177,7 @@ def test_planted_pairs_are_found() -> None:
     assert sum(high) >= 0.99 * PER_LEVEL * len(high), found
     assert sum(low) <= 0.1 * PER_LEVEL * len(low), found
     assert verified == {v: n if v >= 0.5 else 0 for v, n in found.items()}
-    # Without --verify some pairs below the threshold are joined.
+    # Without verify some pairs below the threshold are joined.
     assert found != verified
     assert len(fast.clusters()) == sum(found.values())
 
@@ -225,7 +225,7 @@ def test_workers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = random.Random(1)
     texts = [text for _ in range(15) for text in planted(0.6, chosen)]
     one = join_texts([*texts, None, "a"], FAST)
-    many = join_texts([*texts, None, "a"], DuplicateChoice(workers=2))
+    many = join_texts([*texts, None, "a"], FAST, workers=2)
     assert one.clusters() == many.clusters()
     assert len(one.clusters()) > 5
 
@@ -236,7 +236,7 @@ def test_a_mistake_in_the_rows_ends_the_workers() -> None:
         raise ValueError("row 2")
 
     with pytest.raises(ValueError, match="row 2"):
-        join_texts(texts(), DuplicateChoice(permutations=20, workers=2))
+        join_texts(texts(), DuplicateChoice(permutations=20), workers=2)
 
 
 def test_a_killed_worker_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_a_killed_worker_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
                 child.kill()
 
     with pytest.raises(InfrastructureError, match="give fewer --workers"):
-        join_texts(texts(), DuplicateChoice(permutations=20, workers=2))
+        join_texts(texts(), DuplicateChoice(permutations=20), workers=2)
 
 
 def test_clusters_are_near_those_of_all_pairs() -> None:

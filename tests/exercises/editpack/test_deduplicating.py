@@ -15,9 +15,10 @@ import pytest
 from bench.repos.mirrors import Mirrors
 from exercises.editpack.dedup import shingles, similar
 from exercises.editpack.rows import EditRow, with_content
-from tests.support.editpack import editpack, write_rows
+from tests.support.editpack import SKIP_BAD, editpack, write_rows
 
 MIRRORS = "SWE_MIRRORS"
+SEED = ("--set", "sample.seed=4")
 LONG = " ".join(f"word{n}" for n in range(40))
 
 
@@ -53,7 +54,7 @@ def test_one_row_of_each_cluster_stays(
     out, dropped, clusters = (
         tmp_path / f"{name}.jsonl" for name in ("out", "gone", "clusters")
     )
-    files = ("--out", str(out), "--dropped", str(dropped), "--clusters", str(clusters))
+    files = ("--out", out, "--dropped", dropped, "--set", f"dedup.clusters={clusters}")
     assert editpack("dedup", rows, *files) == 0
     assert (
         "1 cluster, the largest of 3 rows; 71 bands × 7 rows" in capsys.readouterr().out
@@ -91,7 +92,7 @@ def test_one_row_of_each_cluster_stays(
 def test_which_row_stays(tmp_path: Path, rows: Path, keep: str, stays: int) -> None:
     """EditRow 3 is of 10:30, row 1 of 10:00 in UTC."""
     out = tmp_path / "out.jsonl"
-    assert editpack("dedup", rows, "--out", str(out), "--keep", keep) == 0
+    assert editpack("dedup", rows, "--out", out, "--set", f"dedup.keep={keep}") == 0
     assert [one["commit"] for one in read(out)] == sorted(["c2", "c5", f"c{stays}"])
 
 
@@ -105,7 +106,7 @@ def test_rows_without_a_date_are_the_oldest(
         tmp_path / "out.jsonl",
     )
     assert (
-        editpack("dedup", path, "--out", str(out), "--keep", "newest", "--skip-bad")
+        editpack("dedup", path, "--out", out, "--set", "dedup.keep=newest", *SKIP_BAD)
         == 0
     )
     assert [one["commit"] for one in read(out)] == ["c2"]
@@ -131,7 +132,8 @@ def test_equal_bytes_with_any_number_of_workers(
             str(dropped),
             "--workers",
             workers,
-            "--verify",
+            "--set",
+            "dedup.verify=true",
         )
         assert editpack("dedup", path, *words) == 0
         seen.append((out.read_bytes(), dropped.read_bytes()))
@@ -148,7 +150,7 @@ def test_the_code_alone_can_be_compared(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", [one, other])
     for on, kept in (("prompt", 2), ("code", 1)):
         out = tmp_path / f"{on}.jsonl"
-        assert editpack("dedup", rows, "--out", str(out), "--on", on) == 0
+        assert editpack("dedup", rows, "--out", out, "--set", f"dedup.on={on}") == 0
         assert len(read(out)) == kept
 
 
@@ -169,7 +171,7 @@ def test_what_is_no_row_keeps_its_number(tmp_path: Path) -> None:
         tmp_path / "out.jsonl",
     )
     dropped = tmp_path / "gone.jsonl"
-    words = ("--out", str(out), "--dropped", str(dropped), "--skip-bad")
+    words = ("--out", out, "--dropped", dropped, *SKIP_BAD)
     assert editpack("dedup", rows, *words) == 0
     assert [one["rule"] for one in read(dropped)] == [
         "unreadable",
@@ -182,21 +184,21 @@ def test_what_is_no_row_keeps_its_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("text", "message"),
     [
-        (["--threshold", "0"], "--threshold 0: give a number above 0, at most 1"),
-        (["--threshold", "1.1"], "--threshold 1.1: give"),
+        ("dedup.threshold=0", "dedup.threshold 0: must be greater than 0"),
+        ("dedup.threshold=1.1", "dedup.threshold 1.1: must be at most 1"),
         (
-            ["--threshold", "1"],
+            "dedup.threshold=1",
             "leaves no bands; give a lower threshold or more permutations",
         ),
-        (["--clusters", "out.jsonl.report.json"], "is the report; choose another"),
-        (["--permutations", "20000"], "--permutations 20000: give at most 10,000"),
-        (["--clusters", "rows.jsonl"], "is a file that is read; choose another"),
-        (["--clusters", "out.jsonl"], "is --out; choose another"),
-        (["--clusters", "."], "is a folder; choose another"),
+        ("dedup.clusters=out.jsonl.report.json", "is the report; choose another"),
+        ("dedup.permutations=20000", "dedup.permutations 20000: must be at most 10000"),
+        ("dedup.clusters=rows.jsonl", "is a file that is read; choose another"),
+        ("dedup.clusters=out.jsonl", "is --out; choose another"),
+        ("dedup.clusters=.", "is a folder; choose another"),
         (
-            ["--keep", "newest"],
+            "dedup.keep=newest",
             "no row has an ISO date in author_date or date; keep the first",
         ),
     ],
@@ -205,14 +207,14 @@ def test_a_mistake_is_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    words: list[str],
+    text: str,
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_rows(
         tmp_path / "rows.jsonl", [row(6, "x", author_date="yesterday"), row(7, "x")]
     )
-    assert editpack("dedup", "rows.jsonl", "--out", "out.jsonl", *words) == 2
+    assert editpack("dedup", "rows.jsonl", "--out", "out.jsonl", "--set", text) == 2
     error = capsys.readouterr().err.strip()
     assert message in error
     assert "\n" not in error
@@ -229,7 +231,7 @@ def test_a_sample_is_in_the_order_of_the_input(
     rows: Path,
 ) -> None:
     out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
-    three = sample(rows, out, "--n", "3", "--seed", "4", "--dropped", str(dropped))
+    three = sample(rows, out, "--size", "3", *SEED, "--dropped", str(dropped))
     assert three == sorted(three)
     assert sorted(three + [one["commit"] for one in read(dropped)]) == [
         "c1",
@@ -242,8 +244,8 @@ def test_a_sample_is_in_the_order_of_the_input(
     assert read(out) == [one for one in ROWS if one["commit"] in three]
     report = json.loads((tmp_path / "out.jsonl.report.json").read_text())
     assert report["options"] == {"n": 3, "seed": 4, "skip_bad": False}
-    assert sample(rows, out, "--n", "3", "--seed", "4") == three
-    assert sample(rows, out, "--n", "5") == ["c1", "c2", "c3", "c4", "c5"]
+    assert sample(rows, out, "--size", "3", *SEED) == three
+    assert sample(rows, out, "--size", "5") == ["c1", "c2", "c3", "c4", "c5"]
 
 
 def test_each_row_is_as_likely_to_be_in_a_sample(
@@ -252,7 +254,7 @@ def test_each_row_is_as_likely_to_be_in_a_sample(
     rows = write_rows(tmp_path / "rows.jsonl", ["no row", *ROWS])
     times: Counter[str] = Counter()
     for seed in range(100):
-        words = ("--n", "2", "--seed", str(seed), "--skip-bad")
+        words = ("--size", "2", "--set", f"sample.seed={seed}", *SKIP_BAD)
         times.update(sample(rows, tmp_path / "out.jsonl", *words))
     assert set(times) == {"c1", "c2", "c3", "c4", "c5"}
     # 40 each: 20 is four deviations away.
@@ -263,7 +265,7 @@ def test_a_sample_of_more_rows_than_there_are_is_refused(
     tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert editpack("sample", rows, "--out", str(tmp_path / "out.jsonl")) == 2
-    assert "--n 25000: " in (error := capsys.readouterr().err)
+    assert "--size 25000: " in (error := capsys.readouterr().err)
     assert error.strip().endswith("rows.jsonl has 5 rows; ask for fewer")
 
 
@@ -275,7 +277,14 @@ def test_several_sets_have_origins_and_are_deduplicated(
         tmp_path / "more.jsonl", [row(8, LONG), row(9, "eta = theta(iota)\n" * 9)]
     )
     out, dropped = tmp_path / "out.jsonl", tmp_path / "gone.jsonl"
-    words = ("--out", str(out), "--dropped", str(dropped), "--keep", "longest")
+    words = (
+        "--out",
+        str(out),
+        "--dropped",
+        str(dropped),
+        "--set",
+        "dedup.keep=longest",
+    )
     assert editpack("dedup", rows, more, *words) == 0
     assert [(one["origin"], one["commit"]) for one in read(out)] == [
         ("rows.jsonl", "c2"),
@@ -334,7 +343,10 @@ def test_mined_rows_lose_as_many_as_by_all_pairs(
             rows, kept = (
                 str(tmp_path / f"{name}-{commit}.jsonl") for name in ("rows", "kept")
             )
-            assert editpack("mine", str(mirror), "--ref", commit, "--out", rows) == 0
+            assert (
+                editpack("mine", mirror, "--set", f"mine.refs={commit}", "--out", rows)
+                == 0
+            )
             assert editpack("filter", rows, "--out", kept) == 0
             handle.write(Path(kept).read_bytes())
     out = tmp_path / "out.jsonl"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exercises.editpack.files import RowFiles, Step, decontaminated, input_record
+from exercises.editpack.files import Step, decontaminated, input_record
 from exercises.editpack.rows import line_of, open_source
 from tests.support import sha256_of
 from tests.support.editpack import edit, editpack, read_rows, report_beside, write_rows
@@ -178,12 +178,12 @@ def test_an_error_leaves_what_was_there(rows: Path, tmp_path: Path) -> None:
 
 def test_a_step_states_its_details_at_the_end(rows: Path, tmp_path: Path) -> None:
     counted: list[int] = []
-    files = RowFiles(out=tmp_path / "out.jsonl")
     source = open_source(str(rows))
     step = Step(
         "own",
         (source,),
-        files,
+        tmp_path / "out.jsonl",
+        None,
         {},
         ("pytest", "no-such-package"),
         lambda: {"n": len(counted)},

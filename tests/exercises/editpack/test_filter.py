@@ -20,6 +20,7 @@ from exercises.editpack.filtering import Cleanup, cleaned
 from exercises.editpack.rows import EditRow
 from tests.support import TOP
 from tests.support.editpack import (
+    SKIP_BAD,
     edit,
     editpack,
     generated_edits,
@@ -32,6 +33,10 @@ from tests.support.editpack import (
 Capture = pytest.CaptureFixture[str]
 OLD_SIDE = "# (c)\ndef f(x):\n    return x\n"
 NEW_SIDE = "# (c)\r\ndef f(x, y):\n    return x * 100 + y\n"
+
+
+def _cleanup(cleanup: Cleanup) -> tuple[str, str]:
+    return "--set", f"filter.cleanup={cleanup.value}"
 
 
 def test_a_kept_row_has_clean_sides_and_what_is_trained_on(tmp_path: Path) -> None:
@@ -60,9 +65,7 @@ def test_dropped_rows_are_written_as_they_were(tmp_path: Path, capsys: Capture) 
     }
     rows = write_rows(tmp_path / "rows.jsonl.gz", [good, *spoilt.values(), b"[]", good])
     out, dropped = tmp_path / "kept.jsonl.gz", tmp_path / "dropped.jsonl"
-    assert (
-        editpack("filter", rows, "--out", out, "--dropped", dropped, "--skip-bad") == 0
-    )
+    assert editpack("filter", rows, "--out", out, "--dropped", dropped, *SKIP_BAD) == 0
     found = read_rows(dropped)
     assert [row.pop("detail") for row in found] == [
         "old",
@@ -88,7 +91,7 @@ def test_dropped_rows_are_written_as_they_were(tmp_path: Path, capsys: Capture) 
 def test_the_report_states_options_and_versions(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", [edit(OLD_SIDE, NEW_SIDE)])
     out = tmp_path / "kept.jsonl"
-    words = ("--rules", "paper", "--cleanup", "exact")
+    words = ("--set", "filter.rules=paper", "--set", "filter.cleanup=exact")
     assert editpack("filter", rows, "--out", out, *words) == 0
     report = report_beside(out)
     assert report["options"] == {
@@ -116,10 +119,7 @@ def test_rows_on_which_the_cleanups_differ_are_counted(tmp_path: Path) -> None:
     for cleanup in Cleanup:
         out = tmp_path / f"{cleanup.value}.jsonl"
         assert (
-            editpack(
-                "filter", rows, "--out", out, "--cleanup", cleanup.value, "--skip-bad"
-            )
-            == 0
+            editpack("filter", rows, "--out", out, *_cleanup(cleanup), *SKIP_BAD) == 0
         )
         assert report_beside(out)["cleanups_differ"] == 3
 
@@ -288,7 +288,7 @@ def test_no_output_after_an_error(tmp_path: Path, capsys: Capture) -> None:
     assert editpack("filter", rows, *words, "--workers", 4) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        f"error: {rows}, row 51: old_contents is not text; correct it, or give --skip-bad"
+        f"error: {rows}, row 51: old_contents is not text; correct it, or set rows.skip_bad=true"
     )
     assert [*(tmp_path / "out").iterdir()] == []
 
@@ -296,8 +296,8 @@ def test_no_output_after_an_error(tmp_path: Path, capsys: Capture) -> None:
 def test_filtering_what_was_filtered_changes_nothing(tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", generated_edits(200))
     once, twice = tmp_path / "once.jsonl", tmp_path / "twice.jsonl"
-    assert editpack("filter", rows, "--out", once, "--cleanup", "exact") == 0
-    assert editpack("filter", once, "--out", twice, "--cleanup", "none") == 0
+    assert editpack("filter", rows, "--out", once, *_cleanup(Cleanup.EXACT)) == 0
+    assert editpack("filter", once, "--out", twice, *_cleanup(Cleanup.NONE)) == 0
     assert once.read_bytes() == twice.read_bytes()
     assert report_beside(once)["dropped"]
     report = report_beside(twice)

@@ -246,7 +246,7 @@ def test_a_file_replaces_the_verbs(tmp_path: Path) -> None:
     assert found == RowFault("message-verb", "Fix")
     for data in (b"# none\n", b"\xff"):
         (tmp_path / "verbs.txt").write_bytes(data)
-        with pytest.raises(UserError, match="--verbs"):
+        with pytest.raises(UserError, match=r"mine\.verbs"):
             read_verbs(tmp_path / "verbs.txt")
 
 

@@ -40,7 +40,7 @@ def test_a_known_history_is_counted_exactly(
     if mirror is None:
         pytest.skip(f"SWE_MIRRORS names no folder with a mirror of {repo}")
     out = tmp_path / "rows.jsonl"
-    assert mine(monkeypatch, out, mirror, "--ref", commit) == 0
+    assert mine(monkeypatch, out, mirror, "--set", f"mine.refs={commit}") == 0
     report = json.loads(report_of(out).read_text())
     [found] = report["repositories"]
     assert (found["commits"], found["modify_python"]) == (commits, modify_python)

@@ -78,7 +78,7 @@ def test_a_hostile_history_gives_exactly_these_rows(
     hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "rows.jsonl"
-    assert mine(monkeypatch, out, hostile, "--ref", "refs/heads/*") == 0
+    assert mine(monkeypatch, out, hostile, "--set", "mine.refs=refs/heads/*") == 0
     rows, report = lines_of(out), json.loads(report_of(out).read_text())
     assert sorted(edits(rows)) == sorted(EXPECTED)
     assert report["dropped"] == DROPPED == report["repositories"][0]["dropped"]
@@ -143,7 +143,7 @@ def test_nothing_is_run_fetched_or_changed(
     assert files_of(copy) == before
     assert not trace.exists()
     assert out.read_bytes() == (tmp_path / "plain" / "rows.jsonl").read_bytes()
-    assert mine(monkeypatch, out, copy, "--ref", "1" * 40) == 2
+    assert mine(monkeypatch, out, copy, "--set", f"mine.refs={'1' * 40}") == 2
     assert not trace.exists()
     # The traps work: what git shows by default runs one of them, what it lacks another.
     for words in (("log", "-p", "-2"), ("cat-file", "-e", "1" * 40)):
@@ -155,30 +155,45 @@ def test_nothing_is_run_fetched_or_changed(
 
 
 @pytest.mark.parametrize(
-    ("words", "files"),
+    ("texts", "files"),
     [
-        ("--one-file first", ["a.py"]),
-        ("--one-file all", ["a.py", "b.py"]),
-        ("--path b.py", ["b.py"]),
-        ("--path nowhere/*", []),
-        ("--vendored b.py", ["a.py"]),
-        ("--since 2020-09-26 --until 2020-09-26", ["b.py"]),
-        ("--until 2020-09-25", []),
+        ("mine.one_file=first", ["a.py"]),
+        ("mine.one_file=all", ["a.py", "b.py"]),
+        ("mine.paths=b.py", ["b.py"]),
+        ("mine.paths=b.py,nowhere/*", ["b.py"]),
+        ("mine.paths=nowhere/*", []),
+        ("mine.vendored=b.py", ["a.py"]),
+        ("mine.since=2020-09-26 mine.until=2020-09-26", ["b.py"]),
+        ("mine.until=2020-09-25", []),
     ],
 )
-def test_options_choose_the_files(
-    words: str,
+def test_settings_choose_the_files(
+    texts: str,
     files: list[str],
     hostile: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "rows.jsonl"
-    assert mine(monkeypatch, out, hostile, *words.split()) == 0
+    words = [word for text in texts.split() for word in ("--set", text)]
+    assert mine(monkeypatch, out, hostile, *words) == 0
     rows, subject = lines_of(out), "Change two files at once"
     assert [file for found, file in edits(rows) if found == subject] == files
-    if "--since" in words:
+    if "mine.since" in texts:
         assert len(rows) == 1
+
+
+def test_a_lone_comma_lists_no_paths(
+    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "rows.jsonl"
+    none = ("--set", "mine.generated=,", "--set", "mine.vendored=,")
+    assert mine(monkeypatch, out, hostile, *none) == 0
+    assert {"g_pb2.py", "src/vendor/lib.py"} <= {
+        file for _, file in edits(lines_of(out))
+    }
+    options = json.loads(report_of(out).read_text())["options"]
+    assert (options["generated"], options["vendored"]) == ([], [])
 
 
 def test_several_repositories_take_a_pair_once_and_give_equal_bytes(
@@ -236,7 +251,7 @@ def test_clones_that_lack_objects_are_read_as_far_as_they_go(
         place = whole if kind == "--shared" else f"file://{whole}"
         git("clone", "--quiet", "--no-checkout", kind, place, copy, cwd=tmp_path)
         before = files_of(copy)
-        found[kind] = mine(monkeypatch, out, copy, "--any-license")
+        found[kind] = mine(monkeypatch, out, copy, "--set", "mine.licenses=any")
         assert files_of(copy) == before
         if not found[kind]:
             report = json.loads(report_of(out).read_text())
@@ -266,18 +281,22 @@ def test_what_cannot_be_mined_is_named_in_one_line(
         (tmp_path / "nowhere",): "is not a git repository",
         (inside,): "is not a git repository",
         (hostile, hostile): "is given twice",
-        (hostile, "--ref", "v9"): "has no commit 'v9'",
-        (hostile, "--ref=--output=x"): "has no commit",
-        (hostile, "--since", "tomorrow"): "is not a date",
-        (hostile, "--licenses", "MITT"): "--licenses MITT cannot be found",
+        (hostile, "--set", "mine.refs=v9"): "has no commit 'v9'",
+        (hostile, "--set", "mine.refs=--output=x"): "has no commit",
         (
             hostile,
-            "--licenses",
-            "ISC",
+            "--set",
+            "mine.since=tomorrow",
+        ): "mine.since 'tomorrow' is not a date",
+        (hostile, "--set", "mine.licenses=MITT"): "mine.licenses MITT cannot be found",
+        (
+            hostile,
+            "--set",
+            "mine.licenses=ISC",
         ): "no repository is left (hostile: MIT in LICENSE",
         (closed_path,): "NOASSERTION in COPYING",
-        (hostile, "--verbs", tmp_path / "verbs.txt"): "has no verbs",
-        (hostile, "--verbs", tmp_path): "cannot be read",
+        (hostile, "--set", f"mine.verbs={tmp_path / 'verbs.txt'}"): "has no verbs",
+        (hostile, "--set", f"mine.verbs={tmp_path}"): "cannot be read",
     }.items():
         assert mine(monkeypatch, tmp_path / "rows.jsonl", *words) == 2, words
         error = capsys.readouterr().err.splitlines()
@@ -296,5 +315,5 @@ def test_a_repository_without_a_permissive_license_is_left_out_and_named(
     assert mine(monkeypatch, out, path, hostile) == 0
     assert "left out: closed: no license file" in capsys.readouterr().err
     assert {row["repos"] for row in lines_of(out)} == {"hostile"}
-    assert mine(monkeypatch, out, path, "--any-license") == 0
+    assert mine(monkeypatch, out, path, "--set", "mine.licenses=any") == 0
     assert [row["license"] for row in lines_of(out)] == ["NOASSERTION"]

@@ -19,7 +19,7 @@ from exercises.editpack.rows import (
     open_source,
     with_content,
 )
-from tests.support.editpack import edit, editpack, read_rows, write_rows
+from tests.support.editpack import SKIP_BAD, edit, editpack, read_rows, write_rows
 
 Capture = pytest.CaptureFixture[str]
 ROWS = [
@@ -82,9 +82,9 @@ def test_the_hash_of_a_folder_is_that_of_its_rows(tmp_path: Path) -> None:
 def test_a_part_of_a_folder_is_chosen(tmp_path: Path, capsys: Capture) -> None:
     place, out = write_kind("folder of parts", tmp_path), tmp_path / "out.jsonl"
     capsys.readouterr()  # the progress of the library
-    assert editpack("format", place, "--part", "test", "--out", out) == 0
+    assert editpack("format", place, "--set", "rows.part=test", "--out", out) == 0
     assert [row["stars"] for row in read_rows(out)] == [4]
-    assert editpack("format", place, "--part", "dev", "--out", out) == 2
+    assert editpack("format", place, "--set", "rows.part=dev", "--out", out) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == f"error: {place} has no split 'dev'; it has train, test"
 
@@ -132,10 +132,10 @@ def test_what_is_no_row_is_named_with_its_number(
     assert editpack("format", rows, "--out", out) == 2
     [said] = capsys.readouterr().err.splitlines()
     assert said.startswith(f"error: {rows}, row 2: {wrong}")
-    assert said.endswith("; correct it, or give --skip-bad")
+    assert said.endswith("; correct it, or set rows.skip_bad=true")
     assert [*tmp_path.iterdir()] == [rows]
     bad = tmp_path / "bad.jsonl"
-    assert editpack("format", rows, "--out", out, "--dropped", bad, "--skip-bad") == 0
+    assert editpack("format", rows, "--out", out, "--dropped", bad, *SKIP_BAD) == 0
     assert len(read_rows(out)) == 2
     [dropped] = read_rows(bad)
     assert (dropped["row"], dropped["rule"]) == (2, "unreadable")
@@ -183,7 +183,7 @@ def test_what_holds_no_rows_is_one_line(
     if data is not None:
         (tmp_path / name).write_bytes(data)
     assert (
-        editpack("format", tmp_path / name, "--out", tmp_path / "o.jsonl", "--skip-bad")
+        editpack("format", tmp_path / name, "--out", tmp_path / "o.jsonl", *SKIP_BAD)
         == 2
     )
     [line] = capsys.readouterr().err.splitlines()
@@ -215,8 +215,8 @@ def test_a_set_on_a_hub_that_is_not_reached_is_one_line(
         editpack(
             "format",
             "own/no-such-set",
-            "--config-name",
-            "python",
+            "--set",
+            "rows.config=python",
             "--out",
             tmp_path / "o.jsonl",
         )

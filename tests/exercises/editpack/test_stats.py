@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from exercises.editpack.stats import Distribution, EditTally, distance_of, stats_schema
 from exercises.options import TokenizerChoice
-from tests.support.editpack import editpack
+from tests.support.editpack import SKIP_BAD, editpack
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.json"
 
@@ -114,7 +114,7 @@ def test_the_folder_holds_table_and_json(
 def test_bad_rows_are_counted(given: Path, tmp_path: Path) -> None:
     out = tmp_path / "stats"
     given.write_text(json.dumps(row("a", "b", "Change it")) + "\n{}\n")
-    assert editpack("stats", given, "--out", out, "--skip-bad") == 0
+    assert editpack("stats", given, "--out", out, *SKIP_BAD) == 0
     stats = json.loads((out / "table.json").read_text())
     assert (stats["rows"], stats["unreadable"]) == (1, 1)
 
@@ -131,7 +131,14 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
     count, name = TokenizerChoice(folder).counter()
     assert (count("a, b. c"), name) == (5, "tokens")
     assert (
-        editpack("stats", given, "--out", tmp_path / "stats", "--tokenizer", folder)
+        editpack(
+            "stats",
+            given,
+            "--out",
+            tmp_path / "stats",
+            "--set",
+            f"stats.tokenizer={folder}",
+        )
         == 0
     )
     assert "tokens of tokens" in (tmp_path / "stats" / "table.txt").read_text()
@@ -140,8 +147,8 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--tokenizer", "{tmp}/none"), "cannot be used"),
-        (("--tokenizer", "{tmp}/rows.jsonl"), "cannot be used"),
+        (("--set", "stats.tokenizer={tmp}/none"), "cannot be used"),
+        (("--set", "stats.tokenizer={tmp}/rows.jsonl"), "cannot be used"),
         (("--out", "{tmp}/rows.jsonl"), "is not a folder"),
     ],
 )

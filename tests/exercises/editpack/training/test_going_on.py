@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import TOP
-from tests.support.editpack import SHORT, record
+from tests.support.editpack import SHORT, recipe, record
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
@@ -64,7 +64,7 @@ def test_a_killed_training_goes_on_to_the_same_loss(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     data, model = given
-    common = (data, "--model", model, *SHORT, "--epochs", 4)
+    common = (data, "--model", model, *SHORT, *recipe(epochs=4))
     assert train(*common, "--out", tmp_path / "whole") == 0
     killed = tmp_path / "killed"
     process = start([*common, "--out", killed])
@@ -93,7 +93,7 @@ def test_an_interrupt_leaves_a_checkpoint_from_which_it_goes_on(
     train: Train, tmp_path: Path, given: tuple[Path, Path]
 ) -> None:
     data, model = given
-    common = (data, "--model", model, *SHORT, "--epochs", 40)
+    common = (data, "--model", model, *SHORT, *recipe(epochs=40))
     stopped = tmp_path / "stopped"
     process = start([*common, "--out", stopped])
     wait_for(
@@ -127,9 +127,9 @@ def test_two_processes_train_as_one_does_and_stop_at_one_step(
         2,
     )
     # 16 windows are two for each process in each of four steps.
-    common = (data, "--model", model, *SHORT, "--step-windows", 4, "--epochs", 40)
-    assert train(*common, "--batch", 4, "--out", tmp_path / "one") == 0
-    words = (*common, "--batch", 2, "--out", tmp_path / "two")
+    common = (data, "--model", model, *SHORT, *recipe(step_windows=4, epochs=40))
+    assert train(*common, *recipe(batch=4), "--out", tmp_path / "one") == 0
+    words = (*common, *recipe(batch=2), "--out", tmp_path / "two")
     process = start(words, *torchrun)
     wait_for(
         lambda: (tmp_path / "two/checkpoints").glob("checkpoint-4/trainer_state.json"),

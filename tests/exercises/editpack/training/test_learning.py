@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exercises.editpack.rows import CONTENT, NEW, EditRow
-from tests.support.editpack import SHORT, hashes, record, write_training_rows
+from tests.support.editpack import SHORT, hashes, recipe, record, write_training_rows
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
@@ -43,34 +43,18 @@ def test_a_tiny_model_learns_32_edits_and_an_adapter_on_it_changes_no_file_of_it
     tuned = tmp_path / "tuned"
     # Each edit several times in an epoch: held-out loss and checkpoint come less often.
     repeated = write_training_rows(tmp_path / "repeated.jsonl", rows * 16)
-    words = (
-        "--window",
-        128,
-        "--batch",
-        16,
-        "--step-windows",
-        16,
-        "--lr",
-        "3e-3",
-        "--epochs",
-        100,
+    words = recipe(
+        window=128, batch=16, step_windows=16, lr="3e-3", epochs=100, max_steps=400
     )
-    assert (
-        train(repeated, "--model", model, "--out", tuned, *words, "--max-steps", 400)
-        == 0
-    )
+    assert train(repeated, "--model", model, "--out", tuned, *words) == 0
     assert record(tuned)["steps"] <= 400
     assert exact(tuned, rows) >= 28
     curve = [one["loss"] for one in record(tuned)["held_out_loss"]]
     assert curve[-1] < curve[0]
     before = hashes(tuned)
     adapter = tmp_path / "adapter"
-    assert (
-        train(
-            data, "--model", tuned, "--out", adapter, *SHORT, "--max-steps", 3, "--lora"
-        )
-        == 0
-    )
+    words = [*SHORT, *recipe(max_steps=3, lora=True)]
+    assert train(data, "--model", tuned, "--out", adapter, *words) == 0
     assert hashes(tuned) == before
     assert {path.name for path in adapter.glob("*.safetensors")} == {
         "adapter_model.safetensors"

@@ -11,7 +11,7 @@ import pytest
 from core.errors import UserError
 from exercises.editpack.training import command as module
 from exercises.editpack.training.command import Recipe, StepShape, step_shape
-from tests.support.editpack import edits, write_training_rows
+from tests.support.editpack import edits, recipe, write_training_rows
 
 Train = Callable[..., int]
 
@@ -35,11 +35,21 @@ def refused(capsys: pytest.CaptureFixture[str]) -> str:
         (["--model", "m"], "no --out given"),
         (["--out", "{tmp}/t"], "no --model given"),
         (
-            ["--model", "m", "--out", "{tmp}/t", "--held-out", "1"],
-            "--held-out 1: must lie",
+            ["--model", "m", "--out", "{tmp}/t", *recipe(held_out=1)],
+            "train.held_out 1: must be less than 1",
         ),
-        (["--model", "m", "--out", "{tmp}/t", "--seed", "-1"], "--seed -1: must lie"),
-        (["--model", "m", "--out", "{tmp}/t", "--window", "1"], "--window"),
+        (
+            ["--model", "m", "--out", "{tmp}/t", *recipe(seed=-1)],
+            "train.seed -1: must be at least 0",
+        ),
+        (
+            ["--model", "m", "--out", "{tmp}/t", *recipe(seed=1 << 32)],
+            "train.seed 4294967296: must be less than 4294967296",
+        ),
+        (
+            ["--model", "m", "--out", "{tmp}/t", *recipe(window=1)],
+            "train.window 1: must be at least 2",
+        ),
         (
             ["--model", "m", "--out", "{tmp}/t", "--scores", "s.json"],
             "is not trained yet",
@@ -85,7 +95,7 @@ def test_data_that_were_not_decontaminated_are_refused(
     dirty = write_training_rows(tmp_path / "dirty.jsonl", edits(3), clean=False)
     assert train(dirty, *words) == 2
     assert "its report shows no decontamination" in refused(capsys)
-    assert train(dirty, *words, "--contaminated-anyway") == 2
+    assert train(dirty, *words, *recipe(contaminated_anyway=True)) == 2
     assert "train needs torch" in refused(capsys)
     # A report of other bytes shows nothing.
     clean = write_training_rows(tmp_path / "clean.jsonl", edits(3))
@@ -108,15 +118,12 @@ def test_windows_a_step_that_do_not_fit_are_refused_with_values_that_do(
         "m",
         "--out",
         tmp_path / "t",
-        "--batch",
-        5,
-        "--accumulate",
-        3,
+        *recipe(batch=5, accumulate=3),
     )
     assert train(*words) == 2
     assert refused(capsys) == (
-        "error: --batch 5 x --accumulate 3 x 2 devices is 30 windows a step, not 32; give "
-        "--batch 4 --accumulate 4 on 2 devices, or --step-windows 30"
+        "error: train.batch=5 x train.accumulate=3 x 2 devices is 30 windows a step, not 32; set "
+        "train.batch=4 and train.accumulate=4 on 2 devices, or train.step_windows=30"
     )
 
 
@@ -146,7 +153,7 @@ def test_what_is_not_given_follows_from_the_windows_a_step(
     ("batch", "devices", "asked"), [(64, 1, 32), (1, 64, 32), (3, 3, 32)]
 )
 def test_shapes_that_cannot_be(batch: int, devices: int, asked: int) -> None:
-    with pytest.raises(UserError, match=f"not {asked}; give"):
+    with pytest.raises(UserError, match=f"not {asked}; set"):
         step_shape(Recipe(batch=batch, step_windows=asked), devices)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import sha256_of
-from tests.support.editpack import END, SHORT, hashes, record
+from tests.support.editpack import END, SHORT, hashes, recipe, record
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> None:
     data, model = given
     before, tuned = hashes(model), tmp_path / "tuned"
-    words = (data, "--model", model, "--out", tuned, *SHORT, "--max-steps", 2)
+    words = (data, "--model", model, "--out", tuned, *SHORT, *recipe(max_steps=2))
     assert train(*words) == 0
     assert hashes(model) == before
     found = record(tuned)
@@ -58,7 +58,7 @@ def test_a_kill_at_the_very_end_leaves_the_last_checkpoint(
 ) -> None:
     data, model = given
     tuned = tmp_path / "tuned"
-    words = (data, "--model", model, "--out", tuned, *SHORT, "--epochs", 1)
+    words = (data, "--model", model, "--out", tuned, *SHORT, *recipe(epochs=1))
     assert train(*words) == 0
     weights = tuned / "model.safetensors"
     before = record(tuned)
@@ -86,7 +86,7 @@ def test_an_adapter_leaves_the_model_as_it_is(
 ) -> None:
     data, model = given
     before, out = hashes(model), tmp_path / "adapter"
-    words = (*SHORT, "--max-steps", 2, "--lora", "--contaminated-anyway")
+    words = [*SHORT, *recipe(max_steps=2, lora=True, contaminated_anyway=True)]
     assert train(data, "--model", model, "--out", out, *words) == 0
     assert hashes(model) == before
     names = {path.name for path in out.iterdir() if path.is_file()}
@@ -98,12 +98,12 @@ def test_an_adapter_leaves_the_model_as_it_is(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--window", "1024"], "takes at most 512; give a shorter one"),
-        (["--window", "500", "--held-out", "0.9"], "less than a window of 500"),
+        (recipe(window=1024), "takes at most 512; give a shorter one"),
+        (recipe(window=500, held_out=0.9), "less than a window of 500"),
         (["--model", "{tmp}"], "no tokenizer could be loaded"),
         (
-            ["--batch", "3"],
-            "--batch 3 x --accumulate 10 x 1 device is 30 windows a step, not 32",
+            recipe(batch=3),
+            "train.batch=3 x train.accumulate=10 x 1 device is 30 windows a step, not 32",
         ),
     ],
 )
@@ -187,10 +187,8 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
 
     monkeypatch.setattr(module, "_packed", noted)
     monkeypatch.setattr(trainer, "collate", counted)
-    assert (
-        train(data, "--model", model, "--out", tmp_path / "t", *SHORT, "--epochs", 3)
-        == 0
-    )
+    words = ("--model", model, "--out", tmp_path / "t", *SHORT, *recipe(epochs=3))
+    assert train(data, *words) == 0
     _, held_out, epochs = made
     (piece,) = held_out
     assert 1 < len(piece) < 80

@@ -20,7 +20,7 @@ from environments.local.bubblewrap import bubblewrap_works
 from exercises.editpack.rows import CONTENT, NEW, OLD, EditRow
 from tests.support import TOP, sha256_of
 from tests.support.canitedit import ROWS as PROBLEM_ROWS
-from tests.support.editpack import edits, report_beside, write_model
+from tests.support.editpack import edits, recipe, report_beside, write_model
 
 pytest.importorskip("torch", reason="torch is not installed (requirements-train.txt)")
 pytest.importorskip("trl", reason="trl is not installed (requirements-train.txt)")
@@ -214,7 +214,9 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     run("exercises.editpack", "mine", *repositories, "--out", mined)
     run("exercises.editpack", "filter", mined, "--out", kept)
     # The edits are as alike as unrelated ones can be, so some pairs of signatures agree by chance.
-    run("exercises.editpack", "dedup", kept, "--out", data, "--verify")
+    run(
+        "exercises.editpack", "dedup", kept, "--out", data, "--set", "dedup.verify=true"
+    )
     # The problems are too short to be compared, and none of them is among the edits.
     assert not {row[OLD] for row in aside} & {row[OLD] for row in shown}
     words = ("--against", problems, PROBLEM_ROWS, "--out", clean)
@@ -243,18 +245,14 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
             model,
             "--out",
             tuned,
-            "--window",
-            256,
-            "--batch",
-            8,
-            "--step-windows",
-            8,
-            "--lr",
-            "4e-3",
-            "--epochs",
-            200,
-            "--max-steps",
-            700,
+            *recipe(
+                window=256,
+                batch=8,
+                step_windows=8,
+                lr="4e-3",
+                epochs=200,
+                max_steps=700,
+            ),
         )
     )
     record = json.loads((tuned / "train.json").read_text())
