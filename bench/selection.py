@@ -74,24 +74,22 @@ class Instances(Section):
     )
     split: str = Field(default="test", description="Take this split of the data set.")
     ids: Annotated[tuple[Annotated[str, AfterValidator(_whole_file)], ...], Commas] = (
-        Field(default=(), description="Attempt these instances: ids, or @FILE.")
+        Field(default=(), description="Take these instances: ids, or @FILE.")
     )
     filter: str = Field(
         default="",
-        description="Attempt the instances whose ids match this regular expression.",
+        description="Take the instances whose ids match this regular expression.",
     )
-    slice: str = Field(
-        default="", description="Attempt this part of the list, as 0:10."
-    )
+    slice: str = Field(default="", description="Take this part of the list, as 0:10.")
     shuffle: int | None = Field(
         default=None, description="Shuffle the list; this seed decides the order."
     )
     since: str = Field(
         default="",
-        description="Attempt instances created on this day or later: YYYY-MM[-DD].",
+        description="Take instances created on this day or later: YYYY-MM[-DD].",
     )
     until: str = Field(
-        default="", description="Attempt instances created on this day or earlier."
+        default="", description="Take instances created on this day or earlier."
     )
     prior: Annotated[tuple[Folder, ...], Commas] = Field(
         default=(),
@@ -164,24 +162,27 @@ def dated(
     instances: Sequence[Instance], since: str, until: str
 ) -> tuple[Instance, ...]:
     """Return the instances created from ``since`` to ``until``: days, months, or empty for any."""
-    for name, value in (("--since", since), ("--until", until)):
-        check_date(name, value)
+    check_date("instances.since", since)
+    check_date("instances.until", until)
     if not (since or until):
         return tuple(instances)
-    if undated := [
-        instance.instance_id for instance in instances if not instance.created_at
-    ]:
+    chosen: list[Instance] = []
+    undated: list[str] = []
+    for instance in instances:
+        if not instance.created_at:
+            undated.append(instance.instance_id)
+        elif in_period(instance.created_at, since, until):
+            chosen.append(instance)
+    if undated:
         raise UserError(
-            f"--since and --until need `created_at`, which {len(undated)} rows lack, as that of "
-            f"{undated[0]}; leave them out"
+            f"instances.since and instances.until need `created_at`, which {len(undated)} rows "
+            f"lack, as that of {undated[0]}; leave them out"
         )
-
-    chosen = tuple(one for one in instances if in_period(one.created_at, since, until))
     if not chosen:
         raise UserError(
             f"no instance was created from {since or '…'} to {until or '…'}"
         )
-    return chosen
+    return tuple(chosen)
 
 
 def _slice(text: str) -> slice:

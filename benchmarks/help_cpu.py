@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 _RUNS = 5
-_PEER = ("-c", "import typer")
-_COMMANDS = (
+_PEER: tuple[str, ...] = ("-c", "import typer")
+_COMMANDS: tuple[tuple[str, ...], ...] = (
     ("harness.py", "--help"),
     ("report.py", "--help"),
     ("-m", "exercises.exercism", "run", "--help"),

@@ -168,16 +168,15 @@ class Gold:
             write_json_atomic(
                 folder / f"{name}.json", {"instance_id": name, **prediction}
             )
-        options = ["--evaluator", evaluator, "-d", dataset, "--repos", self.mirrors]
-        options += [
-            "--cache",
-            self.out / "cache",
-            "-w",
-            self.workers,
-            "--timeout",
-            self.timeout,
-        ]
-        command = [_REPOSITORY / "report.py", folder, *options, "--no-page"]
+        command = [_REPOSITORY / "report.py", folder, "--evaluator", evaluator]
+        command += ["-d", dataset, "-w", self.workers]
+        for setting in (
+            f"folders.repos={self.mirrors}",
+            f"folders.cache={self.out / 'cache'}",
+            f"evaluation.timeout={self.timeout}",
+            "report.page=false",
+        ):
+            command += ["--set", setting]
         self._run(command, _REPOSITORY, f"report-{evaluator}.log")
         verdicts = {row["instance_id"]: folder / "verdicts" for row in rows}
         return {

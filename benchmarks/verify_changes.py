@@ -20,7 +20,7 @@ import random
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -29,7 +29,6 @@ import typer
 
 from core.errors import UserError
 from demo import register
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.verify import verify_command
 from runs.storage.store import RunStore
 
@@ -156,15 +155,9 @@ def main(
     checksums: Annotated[
         bool, typer.Option(help="Compare with checksums; else only what is derived.")
     ] = True,
-    cache: Annotated[Path, typer.Option()] = Path("~/.cache/swe-retry-harness"),
 ) -> None:
     """Print the share that is noticed and the rest; exit with 1 if less than 95 % is noticed."""
     register()
-    options = replace(
-        ReportOptions(),
-        evaluator=EvaluatorKind.NONE,
-        cache=cache.expanduser(),
-    )
     chance = random.Random(seed)
     store = RunStore.of_folder(run)
     with TemporaryDirectory() as name:
@@ -181,7 +174,7 @@ def main(
 
         def noticed() -> bool:
             try:
-                return verify_command([folder], options, lambda _: None) != 0
+                return verify_command([folder], lambda _: None) != 0
             except UserError:  # which ends the command with the code 2
                 return True
 

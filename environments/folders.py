@@ -22,7 +22,8 @@ HOST = "sandbox"
 """The name of the machine that a command sees."""
 NOT_STARTED = 127
 """The exit code where ``argv`` names no program, as in shells."""
-_LONGEST_PART, _LONGEST_PATH = 255, 2000
+_LONGEST_PART = 255
+_LONGEST_PATH = 2000
 _NEVER_SHOWN = ("/", "/tmp", "/etc", "/usr", "/run", "/proc", "/dev", "/sys", FOLDER)
 
 

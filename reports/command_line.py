@@ -8,26 +8,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
 import typer
+from pydantic import Field
 
-from bench.cli.cli import About
+from bench.cli.cli import EnvFileOption, Version
 from bench.instances.validity import read_validity
 from core.atomic import check_folder, write_json_atomic
 from core.errors import UserError
 from core.money import UNKNOWN, column, dollars, in_words
-from core.options import built, command
 from core.plaintext import Say, one_line
 from core.redaction import Redactor
-from reports.cli.options import EvaluatorKind, ReportedRuns, ReportOptions
+from core.settings import CommandLine, Section, SettingFlag, command
 from reports.data.checksums import checksums_file, write_checksums
 from reports.data.predictions import ALL_PREDS, write_all_preds
 from reports.data.provenance import evaluation
 from reports.data.rundata import RunData, read_predictions, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
 from reports.evaluation.requested import RequestedEvaluation
-from reports.named_runs import import_foreign, recorded_values, say_aside, stores_of
+from reports.evaluation.settings import (
+    EVALUATOR_FLAG,
+    OPTIONS,
+    WORKERS_FLAG,
+    EvaluationRoot,
+    EvaluationSettings,
+    EvaluatorKind,
+)
+from reports.named_runs import (
+    import_foreign,
+    recorded_layer,
+    runs_and_words,
+    say_aside,
+    stores_of,
+)
 from reports.pages.markdown import comparison_table, percent, run_tables, within
 from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
@@ -39,8 +53,55 @@ from runs.storage.manifest import note_evaluation
 from runs.storage.store import RunStore
 
 
-@command(ReportedRuns, ReportOptions, About)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+class OutputSettings(Section):
+    """What a report writes beside its numbers."""
+
+    page: bool = Field(
+        default=True, description="Write the page of the run with its pictures."
+    )
+    validity: Path | None = Field(
+        default=None,
+        description="Also state the score of the instances that this file of `report.py gold` "
+        "calls valid.",
+    )
+
+
+class ReportSettings(EvaluationRoot):
+    """All that ``report.py`` is told of a report."""
+
+    report: OutputSettings = OutputSettings()
+
+
+FLAGS = (
+    EVALUATOR_FLAG,
+    SettingFlag("evaluation.dataset", "--dataset", "NAME", OPTIONS, "-d"),
+    WORKERS_FLAG,
+    SettingFlag("evaluation.all_attempts", "--all-attempts", "", OPTIONS),
+)
+ReportFormat = Literal["text", "markdown", "json"]
+
+
+@command(ReportSettings, FLAGS)
+def main(
+    line: CommandLine[ReportSettings],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN",
+            help="Report on these runs: folders under predictions/, or runs of other harnesses.",
+        ),
+    ] = None,
+    format: Annotated[
+        ReportFormat,
+        typer.Option(
+            metavar="FORMAT",
+            help="Print the result as text, markdown or json. [text]",
+            show_default=False,
+        ),
+    ] = "text",
+    env_file: EnvFileOption = None,
+    version: Version = False,
+) -> int:
     """Evaluate runs and report on them: counts, score, costs, and a page with pictures.
 
     \b
@@ -48,28 +109,28 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
       python report.py predictions/run1 --evaluator local --format json
       python report.py compare predictions/run1 predictions/run2
     """
-    if not values["runs"]:
+    if line.asks_for_list:
+        runs, words = runs_and_words(runs or ())
+        line.prints(line.load(recorded_layer(runs)), words)
+        return 0
+    if not runs:
         raise UserError("no run given; usage: report.py predictions/RUN")
-    asked = built(ReportedRuns, values)
-    for key, value in recorded_values(asked.runs[0]).items():
-        values[key] = values[key] or value
-    options = built(ReportOptions, values)
-    if options.evaluator:
-        from reports.evaluation.evaluators.choice import check_evaluator
-
-        check_evaluator(options.evaluator)
-    if options.evaluator != EvaluatorKind.NONE:
-        check_folder("--cache", options.cache)
+    settings = line.load(recorded_layer(runs))
+    if settings.evaluation.evaluator != EvaluatorKind.NONE:
+        check_folder("folders.cache", settings.folders.cache)
     # Other formats stand alone on standard output, so that they can be sent to a file.
-    say = print if options.format == "text" else say_aside
+    say = print if format == "text" else say_aside
     with sigterm_as_interrupt():
-        runs = import_foreign(asked.runs, asked.out, say)
-        code = report_command(runs, options, say, print)
-    raise typer.Exit(code)
+        folders = import_foreign(runs, settings.folders.out, say)
+        return report_command(folders, settings, say, print, format)
 
 
 def report_command(
-    runs: Sequence[Path], options: ReportOptions, say: Say, show: Say | None = None
+    runs: Sequence[Path],
+    settings: ReportSettings,
+    say: Say,
+    show: Say | None = None,
+    format: ReportFormat = "text",
 ) -> int:
     """Evaluate each run and report on it; return the exit code.
 
@@ -80,19 +141,18 @@ def report_command(
     stores = stores_of(runs)
     code = 0
     for store in stores:
-        report = report_on(store, options, say)
-        if options.format == "json":
+        report = report_on(store, settings, say)
+        code = max(code, report.exit_code)
+        if format == "json":
             show(_text(stats_json(report.stats)))
-            code = max(code, report.exit_code)
             continue
         if len(stores) > 1:
             show(f"## {store.run}\n")
         lines = _lines(report)
-        if options.format == "markdown":
+        if format == "markdown":
             lines = run_tables(report.stats)
         for line in lines:
             show(line)
-        code = max(code, report.exit_code)
     return code
 
 
@@ -124,10 +184,12 @@ def compare_command(
     from reports.pages.write import write_comparison
     from reports.statistics.comparing import compare
 
-    options = ReportOptions(evaluator=EvaluatorKind.NONE)
+    settings = EvaluationRoot(
+        evaluation=EvaluationSettings(evaluator=EvaluatorKind.NONE)
+    )
     every = []
     for store, label in zip(stores, labels(stores), strict=True):
-        requested = RequestedEvaluation(store, options, store.read_run() or Run(), say)
+        requested = RequestedEvaluation(store, settings, store.read_run() or Run(), say)
         run, stats = read_statistics(requested, None)
         every.append(Compared(replace(run, name=label), stats))
     comparisons = [compare(a.run, b.run) for a, b in combinations(every, 2)]
@@ -159,7 +221,8 @@ def _text(value: object) -> str:
 
 
 def count_lines(stats: RunStats) -> Iterator[str]:
-    counts, scores = stats.counts, stats.scores
+    counts = stats.counts
+    scores = stats.scores
     yield f"selected       {counts.selected:5d}"
     yield f"generated      {counts.generated:5d}"
     yield f"no generation  {counts.no_generation:5d}"
@@ -222,25 +285,25 @@ def read_statistics(
     return run, collect(run, requested.split_with(len(rows)), validity)
 
 
-def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
+def report_on(store: RunStore, settings: ReportSettings, say: Say) -> Report:
     """Evaluate a run, and write what is derived from its files."""
     predictions = read_predictions(store)
     described = store.read_run() or Run()
     validity = None
-    if options.validity:  # read before any evaluation
+    if settings.report.validity:  # read before any evaluation
         selected = {
             *(described.selected or ()),
             *(p.instance_id for p in predictions),
         }
-        validity = UsedValidity.of(read_validity(options.validity), selected)
-    requested = RequestedEvaluation(store, options, described, say)
+        validity = UsedValidity.of(read_validity(settings.report.validity), selected)
+    requested = RequestedEvaluation(store, settings, described, say)
     path = store.folder / ALL_PREDS
     checksums_file(store).unlink(missing_ok=True)
     write_all_preds(store, predictions, requested.official_ids())
     evaluated = requested.evaluate(predictions)
     verdicts = evaluated.verdicts
     lacking = len(evaluated.failed)
-    if options.all_attempts:
+    if settings.evaluation.all_attempts:
         lacking += requested.evaluate_others(read_run(store))
     run, stats = read_statistics(requested, validity)
     for damage in run.damaged:
@@ -251,7 +314,7 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
     write_json_atomic(store.folder / STATS_FILE, stats_json(stats))
     note_evaluation(store, evaluation(run.instances))
     page = None
-    if options.page:
+    if settings.report.page:
         # Imported here: matplotlib takes half a second, which only pages need.
         from reports.pages.write import write_pages
 
@@ -262,5 +325,5 @@ def report_on(store: RunStore, options: ReportOptions, say: Say) -> Report:
         redact = Redactor.of_environment(os.environ)
         page = write_pages(store, run, stats, issues=issues, redact=redact)
     write_checksums(store)
-    asked = requested.kind != EvaluatorKind.NONE
-    return Report(run, stats, path, page, verdicts, int(asked and lacking > 0))
+    incomplete = lacking > 0 and requested.kind != EvaluatorKind.NONE
+    return Report(run, stats, path, page, verdicts, int(incomplete))

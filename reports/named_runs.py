@@ -5,11 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from core.errors import UserError
+from core.errors import DamagedFileError, UserError
 from core.plaintext import Say
+from core.settings import Layer, SourcedValue
+from runs.description import Run
+from runs.keys import RUN_FILE
 from runs.storage.store import RunStore
+
+# Settings that a run records, and the options of version 0.12 that they were.
+_RECORDED = {
+    "folders.cache": "cache",
+    "folders.repos": "repos",
+    "images.disk": "image-disk",
+    "images.mirrors": "image-prefix",
+}
 
 
 def say_aside(line: str) -> None:
@@ -42,18 +52,32 @@ def import_foreign(runs: Sequence[Path], out: Path, say: Say) -> list[Path]:
     return folders
 
 
-def recorded_values(run: Path) -> dict[str, Any]:
-    """Return the folders and the room for images that a run recorded, as option values."""
-    if not run.expanduser().is_dir():
+def runs_and_words(arguments: Sequence[Path]) -> tuple[list[Path], str]:
+    """Return the runs among the arguments beside ``--settings``, and the other words."""
+    runs: list[Path] = []
+    words: list[str] = []
+    for path in arguments:
+        # A word may be the name of some folder here.
+        if len(path.parts) > 1 or (path / RUN_FILE).exists():
+            runs.append(path)
+        else:
+            words.append(str(path))
+    return runs, " ".join(words)
+
+
+def recorded_layer(runs: Sequence[Path]) -> Layer:
+    """Return what the first run records of what its report needs: folders that exist, images."""
+    if not runs or not runs[0].expanduser().is_dir():
         return {}
-    store = RunStore.of_folder(run)
-    disk = store.recorded_setting("images.disk")
-    values = {
-        "image_disk": disk and str(disk),
-        "image_prefix": store.recorded_setting("images.mirrors"),
-    }
-    for name in ("cache", "repos"):
-        folder = store.recorded_setting(f"folders.{name}")
-        if isinstance(folder, str) and Path(folder).is_dir():
-            values[name] = Path(folder)
-    return values
+    store = RunStore.of_folder(runs[0])
+    try:
+        described = store.read_run() or Run()
+    except DamagedFileError:  # reported where the file is needed
+        return {}
+    layer: Layer = {}
+    for name, option in _RECORDED.items():
+        value = described.setting(name) or described.options.get(option)
+        is_gone = name.startswith("folders.") and not Path(str(value)).is_dir()
+        if value and not is_gone:
+            layer[name] = SourcedValue(f"{store.run_file}: {name}", value)
+    return layer

@@ -23,13 +23,13 @@ from bench.attempts import (
     given_sha256,
 )
 from bench.benchmark import InstanceBenchmark, make_services
+from bench.cli.cli import EnvFileOption
 from bench.cli.command_line import (
     BUDGET_FLAG,
     DATASET_FLAG,
     MODEL_FLAGS,
     RUN_FLAG,
     WORKERS_FLAG,
-    EnvFileOption,
     configured,
 )
 from bench.config import RunConfig, RunSettings, validated
@@ -39,6 +39,7 @@ from core.errors import UserError
 from core.plaintext import Say, one_line
 from core.settings import CommandLine, Layer, command, of_texts
 from reports.foreign.recognise import read_any
+from reports.named_runs import runs_and_words
 from runs.checks import check_folders, check_models
 from runs.description import Run
 from runs.evidence import Evidence
@@ -62,7 +63,7 @@ def main(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="RUN…",
+            metavar="RUN",
             help="Choose among the candidates of these runs, of any harness.",
             show_default=False,
         ),
@@ -70,13 +71,15 @@ def main(
     env_file: EnvFileOption = None,
 ) -> int:
     """Choose among the candidates of runs by scripts that models write for each issue."""
-    if not runs and not line.asks_for_list:
-        raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
-    settings = line.load(_recorded_dataset(runs or ()), _FIXED)
-    if line.prints(settings):
+    if line.asks_for_list:
+        runs, words = runs_and_words(runs or ())
+        line.prints(line.load(_recorded_dataset(runs), _FIXED), words)
         return 0
+    if not runs:
+        raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
+    settings = line.load(_recorded_dataset(runs), _FIXED)
     config, options = configured(settings)
-    return select_command(runs or (), config, options, print)
+    return select_command(runs, config, options, print)
 
 
 def _recorded_dataset(runs: Sequence[Path]) -> Layer:

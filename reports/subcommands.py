@@ -10,16 +10,15 @@ from typing import Annotated
 import typer
 
 from core.errors import UserError
-from reports.cli.options import (
-    ALLOW_PARTIAL,
-    ExportLayout,
-    PackageOptions,
-    ReportOptions,
-)
-from reports.named_runs import import_foreign, recorded_values, say_aside, stores_of
-from runs.options import TOP, JsonFormat, default_cache
+from core.settings import checked
+from reports.evaluation.settings import EvaluationRoot
+from reports.foreign.model import ExportLayout
+from reports.named_runs import import_foreign, recorded_layer, say_aside, stores_of
+from runs.options import JsonFormat
+from runs.settings import TOP
 from runs.signals import sigterm_as_interrupt
 
+ALLOW_PARTIAL = "--allow-partial"
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run: a folder under predictions/.")
 ]
@@ -88,8 +87,8 @@ def verify(runs: RunArguments, format: JsonFormat = "text") -> int:
 
     folders = import_foreign(runs, TOP, say_aside)
     if format == "json":
-        return verify_command(folders, ReportOptions(), say_aside, print)
-    return verify_command(folders, ReportOptions(), print)
+        return verify_command(folders, say_aside, print)
+    return verify_command(folders, print)
 
 
 def package(
@@ -115,15 +114,14 @@ def package(
     ] = False,
 ) -> int:
     """Write the package of one run for the leaderboard, and validate it."""
-    from reports.submission.commands import package_command
+    from reports.submission.commands import PackageOptions, package_command
 
     (run,) = import_foreign([run], TOP, print)
-    recorded = recorded_values(run)
+    settings = checked(EvaluationRoot, recorded_layer([run]))
     options = PackageOptions(
         split=split,
         meta=meta,
-        cache=recorded.get("cache") or default_cache(),
-        repos=recorded.get("repos"),
+        folders=settings.folders,
         dataset=dataset,
         allow_partial=allow_partial,
     )

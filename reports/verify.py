@@ -27,7 +27,6 @@ from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.money import total
 from core.parsing.untrusted import Keys, key_path, read_object
 from core.plaintext import Say, counted, one_line
-from reports.cli.options import ReportOptions
 from reports.data.checksums import compare_checksums
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS, Prediction, all_preds
@@ -45,6 +44,7 @@ from reports.data.verdicts import (
 )
 from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.requested import RequestedEvaluation
+from reports.evaluation.settings import EvaluationRoot
 from reports.statistics.collect import collect
 from reports.statsfile import stats_json, validity_of
 from runs.calls.journal import Journal, asked_and_ended, journals_of
@@ -65,17 +65,12 @@ _REWORDED = ("no test could speak", "no test could run")
 """What reasons say in version 0.12, and now."""
 
 
-def verify_command(
-    runs: Sequence[Path],
-    options: ReportOptions,
-    say: Say,
-    show_json: Say | None = None,
-) -> int:
+def verify_command(runs: Sequence[Path], say: Say, show_json: Say | None = None) -> int:
     """Verify each run, print a line for each file that differs, and return 1 if one does."""
     rows = []
     for folder in runs:
         store = RunStore.of_folder(folder)
-        verification = Verification(store, options, say)
+        verification = Verification(store, say)
         differences = verification.first_of_each_file()
         for path, difference in differences.items():
             if store.out in path.parents:
@@ -101,7 +96,6 @@ class Verification:
     """
 
     store: RunStore
-    options: ReportOptions
     say: Say
     not_checked: set[str] = field(default_factory=set)
 
@@ -209,10 +203,7 @@ class Verification:
             verdicts[prediction.instance_id] = verdict
             yield from compare_verdict(store, prediction, verdict)
         requested = RequestedEvaluation(
-            store,
-            self.options,
-            self.described,
-            self.say,
+            store, EvaluationRoot(), self.described, self.say
         )
         official_ids: Mapping[str, str] = {}
         rows: Sequence[Row] = ()

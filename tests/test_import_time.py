@@ -60,7 +60,14 @@ def test_the_status_and_the_tables_of_a_run_need_no_heavy_package(
     (folder / "a__b-1.json").write_text(json.dumps(prediction))
     heavy = HEAVY | {"asyncio"}
     assert not imported("harness.py", "status", "r", "--out", str(tmp_path)) & heavy
-    words = ("--format", "markdown", "--evaluator", "none", "--no-page")
+    words = (
+        "--format",
+        "markdown",
+        "--evaluator",
+        "none",
+        "--set",
+        "report.page=false",
+    )
     # A lock of files loads asyncio.
     assert not imported("report.py", str(folder), *words) & HEAVY
 

@@ -53,7 +53,10 @@ def test_the_report_gives_the_same_values(
     folder = runs / "predictions" / name
     for derived in ("results.json", "stats.json", "all_preds.jsonl"):
         (folder / derived).unlink()
-    options = ("--evaluator", "none", "--no-page", "--cache", runs / "cache")
+    settings = ("report.page=false", f"folders.cache={runs / 'cache'}")
+    options = ["--evaluator", "none"]
+    for setting in settings:
+        options += ["--set", setting]
     code, printed = run_report(preloaded, folder, *options)
     assert code in (0, 1), printed
     assert read_derived(folder) == read_derived(RECORDED / "predictions" / name)

@@ -155,7 +155,7 @@ def test_the_commands_are_called_by_their_names(commands: Path, there: Path) -> 
         ("retry-harness --set calls.per", ["calls.per_minute"]),
         ("retry-harness --continue nosuch --dry", ["--dry-run"]),
         ("retry-harness --environment lo", ["local"]),
-        ("retry-report predictions/away --evaluator-p", ["--evaluator-python"]),
+        ("retry-report predictions/away --set evaluation.p", ["evaluation.python"]),
     ],
 )
 def test_the_shell_completes_options(

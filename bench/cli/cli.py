@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -20,7 +20,7 @@ from core.address import without_logins
 from core.errors import InfrastructureError, UserError
 from core.plaintext import one_line
 from core.redaction import Redactor
-from core.settings import NoSuchSettingError
+from core.settings import SETTINGS, NoSuchSettingError
 from runs.envfile import load_env_file
 from runs.signals import INTERRUPTED, keep_ignoring_interrupts
 from runs.storage.versions import HARNESS_VERSION
@@ -29,6 +29,22 @@ from runs.storage.versions import HARNESS_VERSION
 _PARSING = re.compile(r", unable to parse string as an? \w+")
 # As they are installed: a shell completes commands by their names.
 _COMPLETED = ("retry-harness", "retry-report")
+
+
+EnvFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--env-file",
+        metavar="FILE",
+        help="Read keys and addresses of providers from this file; by default "
+        "~/.config/swe-retry-harness/.env.",
+        rich_help_panel=SETTINGS,
+    ),
+]
+Version = Annotated[
+    bool,
+    typer.Option("--version", help="Print the version.", rich_help_panel=SETTINGS),
+]
 
 
 class SectionedCommand(TyperCommand):

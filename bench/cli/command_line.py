@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -11,10 +10,11 @@ import typer
 from agent.agents import is_command
 from agent.formats import format_names
 from agent.named import AGENTS
+from bench.cli.cli import EnvFileOption, Version
 from bench.config import RunConfig, RunSettings
 from bench.options import Options
 from core.errors import UserError
-from core.settings import SETTINGS, CommandLine, Layer, SettingFlag, command
+from core.settings import CommandLine, Layer, SettingFlag, command
 from environments.base import EnvironmentKind
 from llm.options import names_of
 from llm.settings import load_settings
@@ -68,20 +68,6 @@ Format = Annotated[
         show_default=False,
         rich_help_panel=RUN,
     ),
-]
-EnvFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--env-file",
-        metavar="FILE",
-        help="Read keys and addresses of providers from this file; by default "
-        "~/.config/swe-retry-harness/.env.",
-        rich_help_panel=SETTINGS,
-    ),
-]
-Version = Annotated[
-    bool,
-    typer.Option("--version", help="Print the version.", rich_help_panel=SETTINGS),
 ]
 
 

@@ -16,7 +16,8 @@ from agent.protocol import AgentResult, Task
 from agent.repomap import RenderedMaps, TagStore
 from bench.attempts import make_task
 from bench.benchmark import agent_of, make_mirrors
-from bench.cli.command_line import MODEL_FLAGS, EnvFileOption, configured
+from bench.cli.cli import EnvFileOption
+from bench.cli.command_line import MODEL_FLAGS, configured
 from bench.config import RunConfig, RunSettings, validated
 from bench.instances.dataset import load_dataset
 from bench.instances.project import snapshot_of

@@ -146,7 +146,9 @@ def load_dataset(name: str, split: str, config: str = "") -> Dataset:
 def _checked(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     checked = tuple(rows)
     if not checked:
-        raise UserError(f"the dataset {name} has no rows in this split; check --split")
+        raise UserError(
+            f"the dataset {name} has no rows in this split; give another one"
+        )
     for number, row in enumerate(checked, 1):
         if not isinstance(row, Mapping):
             raise UserError(

@@ -30,7 +30,7 @@ SETS = {
     "multimodal": HubSet("SWE-bench/SWE-bench_Multimodal"),
     "pro": HubSet("ScaleAI/SWE-bench_Pro"),
     "live": HubSet("SWE-bench-Live/SWE-bench-Live"),
-    # Its splits are languages: --split rust.
+    # Its splits are languages: instances.split=rust.
     "live-multilang": HubSet("SWE-bench-Live/MultiLang"),
     "multi": HubSet("ByteDance-Seed/Multi-SWE-bench", "train"),
     "multi-mini": HubSet("ByteDance-Seed/Multi-SWE-bench_mini", "train"),

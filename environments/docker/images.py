@@ -55,12 +55,18 @@ _FAILURES = (
 )
 
 
+def _failure_of(message: str) -> PullFailure:
+    for failure, pattern in _FAILURES:
+        if re.search(pattern, message, re.IGNORECASE):
+            return failure
+    return PullFailure.OTHER
+
+
 class PullError(InfrastructureError):
     """An image cannot be pulled; the message has the image, the remedy and the engine's words."""
 
     def __init__(self, image: str, words: str) -> None:
-        found = (kind for kind, pattern in _FAILURES if re.search(pattern, words, re.I))
-        self.failure = next(found, PullFailure.OTHER)
+        self.failure = _failure_of(words)
         shown = " ".join(words.split())[:200]
         remedy = self.failure.value
         super().__init__(
@@ -131,10 +137,14 @@ def pull(client: Any, image: str) -> None:  # noqa: ANN401
     from docker.errors import APIError
 
     repository, tag = repository_and_tag(image)
+    error = ""
     try:
         lines = client.api.pull(repository, tag=tag, stream=True, decode=True)
         # The engine answers at once, and reports most errors in the stream only.
-        error = next((str(line["error"]) for line in lines if "error" in line), "")
+        for line in lines:
+            if "error" in line:
+                error = str(line["error"])
+                break
     except APIError as failure:
         error = str(failure.explanation or failure)
     if error:
@@ -154,8 +164,8 @@ class ImagePrefix:
 
     @classmethod
     def parse(cls, text: str) -> ImagePrefix:
-        before, found, after = text.partition("=")
-        if not (before and found and after) or any(mark.isspace() for mark in text):
+        before, _, after = text.partition("=")
+        if not (before and after) or re.search(r"\s", text):
             raise UserError(
                 f"{text!r}: give FROM=TO, as docker.io/=mirror.example.org/hub/"
             )

@@ -29,7 +29,8 @@ _NAME = "swe-retry-harness"
 _CONTROLLERS = ("memory", "pids")
 _VERSION_2 = ""
 _PROCESS = Path("/proc/self")
-_ROUNDS, _BREATH = 250, 0.02
+_ROUNDS = 250
+_BREATH = 0.02
 # Joins the groups before ``--``, then becomes the command after it.
 _JOIN = (
     'until [ "$1" = -- ]; do echo $$ >"$1/cgroup.procs" || exit 125; shift; done; '

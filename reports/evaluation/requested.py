@@ -1,4 +1,4 @@
-"""Evaluate the predictions of a run as the options of ``report.py`` ask."""
+"""Evaluate the predictions of a run as the settings say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from core.errors import UserError
 from core.plaintext import Say, counted, some
 from environments.docker.engine import connect
 from environments.docker.images import holds
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.predictions import Prediction, run_id
 from reports.data.rundata import RunData, rounds
 from reports.data.verdicts import (
@@ -31,6 +30,7 @@ from reports.data.verdicts import (
 )
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Tasks
 from reports.evaluation.evaluators.choice import make_evaluator
+from reports.evaluation.settings import EvaluationRoot, EvaluatorKind
 from reports.statistics.denominators import DatasetSplit, split_of
 from runs.description import DatasetFacts, Run
 from runs.storage.manifest import timestamp
@@ -51,15 +51,15 @@ _WITHOUT_IMAGES = (
 @dataclass(frozen=True)
 class RequestedEvaluation:
     store: RunStore
-    options: ReportOptions
+    settings: EvaluationRoot
     described: Run
     say: Say
 
     @property
     def kind(self) -> str:
-        """The evaluator asked for; else docker or local."""
-        if self.options.evaluator is not None:
-            return self.options.evaluator
+        """The chosen evaluator; else docker or local."""
+        if self.settings.evaluation.evaluator is not None:
+            return self.settings.evaluation.evaluator
         # One's own repository has no hidden tests.
         if self.described.setting("project.repo"):
             return EvaluatorKind.NONE
@@ -75,21 +75,25 @@ class RequestedEvaluation:
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        options = replace(self.options, split=self._split_name)
         return make_evaluator(
-            self.kind, self.store, options, self.say, self._dataset_name
+            self.kind,
+            self.store,
+            self.settings,
+            self.say,
+            self._dataset_name,
+            self.split_name,
         )
 
     def _batches(self, tasks: Tasks) -> Iterable[Tasks]:
         store = self._limited_images
         # A process of swebench takes seconds to start, and all its images stay until it ends.
-        most = self.options.workers * 2
+        most = self.settings.evaluation.workers * 2
         return image_batches(store, tasks, most) if store else (tasks,)
 
     @cached_property
     def _limited_images(self) -> ImageStore | None:
         """The images of the engine, where they have limited room; no registry has bundled ones."""
-        limited = self.options.images.image_disk is not None
+        limited = self.settings.images.disk is not None
         if not limited or self.kind in _WITHOUT_IMAGES or self._dataset_name in BUNDLED:
             return None
         from environments.choice import make_image_store
@@ -98,7 +102,7 @@ class RequestedEvaluation:
         if client is None:
             return None
         return make_image_store(
-            client, self.options.cache, self.options.images.images, self.say
+            client, self.settings.folders.cache, self.settings.images, self.say
         )
 
     def evaluate_others(self, run: RunData) -> int:
@@ -120,9 +124,10 @@ class RequestedEvaluation:
     @cached_property
     def dataset(self) -> Dataset:
         name = self._dataset_name or "lite"
-        revision = "" if self.options.dataset else (self._recorded.revision or "")
-        asked = f"{name}@{revision}" if revision else name
-        return load_dataset(asked, self._split_name, self._recorded.config or "")
+        revision = self._recorded.revision
+        if revision and not self.settings.evaluation.dataset:
+            name = f"{name}@{revision}"
+        return load_dataset(name, self.split_name, self._recorded.config or "")
 
     def official_ids(self) -> Mapping[str, str]:
         return self.dataset.official_ids if self._recorded.neutral_ids else {}
@@ -135,7 +140,7 @@ class RequestedEvaluation:
 
     def split_with(self, rows: int) -> DatasetSplit:
         name = self.dataset.name if rows else self._dataset_name
-        return split_of(name, self._split_name, rows)
+        return split_of(name, self.split_name, rows)
 
     @property
     def _recorded(self) -> DatasetFacts:
@@ -143,11 +148,11 @@ class RequestedEvaluation:
 
     @property
     def _dataset_name(self) -> str:
-        return self.options.dataset or self._recorded.name or ""
+        return self.settings.evaluation.dataset or self._recorded.name or ""
 
     @property
-    def _split_name(self) -> str:
-        return self.options.split or self._recorded.split or "test"
+    def split_name(self) -> str:
+        return self.settings.evaluation.split or self._recorded.split or "test"
 
 
 def _patches(count: int) -> str:

@@ -17,13 +17,13 @@ from core.money import as_number
 from core.plaintext import Say, counted
 from core.redaction import Redactor
 from llm.chat import Message, Reply
-from reports.cli.options import ExportLayout
 from reports.data.rundata import InstanceData
 from reports.foreign.files import arguments_of, tool_call_of
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
     AnsweredMessage,
+    ExportLayout,
     messages_with_calls,
     seconds_of,
     steps_by_lane,

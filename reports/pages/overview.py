@@ -145,7 +145,10 @@ def _notes(run: RunData, stats: RunStats) -> Iterator[str]:
     left_out = run.described.only_valid.get("left_out")
     if isinstance(left_out, dict) and (count := len(left_out)):
         left = counted(count, "instance")
-        yield f"Left out of the run by --only-valid: {left}. The score is one of the others."
+        yield (
+            f"Left out of the run by instances.only_valid: {left}. "
+            "The score is one of the others."
+        )
     if counts.not_evaluated:
         yield f"Not evaluated: {counts.not_evaluated} of {counts.generated} patches."
     if missing := counts.selected - counts.predicted:

@@ -20,7 +20,6 @@ from core.errors import UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.plaintext import Say, some
 from core.redaction import Redactor
-from reports.cli.options import PackageOptions
 from reports.data.jsonvalues import mapping
 from reports.data.predictions import ALL_PREDS
 from reports.data.rundata import InstanceData, RunData, read_run
@@ -46,7 +45,26 @@ from reports.submission.readme import (
 )
 from reports.submission.validation import validate
 from runs.keys import RESULTS_FILE
+from runs.settings import FolderSettings
 from runs.storage.store import RunStore
+
+
+@dataclass(frozen=True)
+class PackageOptions:
+    """What a package for the leaderboard is made of.
+
+    Attributes:
+        split: of the leaderboard.
+        folders: have the mirrors.
+        dataset: that of the run or of the split where it is empty.
+        allow_partial: count instances without a prediction or a verdict as unresolved.
+    """
+
+    split: str
+    meta: Path
+    folders: FolderSettings
+    dataset: str = ""
+    allow_partial: bool = False
 
 
 def package_command(path: Path, folder: Path, options: PackageOptions, say: Say) -> int:
@@ -78,7 +96,7 @@ def package_command(path: Path, folder: Path, options: PackageOptions, say: Say)
     say(f"entry          {folder / ENTRY}: add it to a fork of SWE-bench/experiments")
     for note in research_notes(package, meta, split):
         say(note)
-    mirrors = mirrors_at_hand(dataset.name, options.repos, options.cache)
+    mirrors = mirrors_at_hand(dataset.name, options.folders)
     faults = validate(package, dataset.rows, meta, date.today(), mirrors, redact)
     for fault in faults:
         say(fault)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from bench.instances.instance import Evaluation, Instance
 from bench.instances.names import BUNDLED
 from bench.repos.mirrors import Mirrors, has_commit
 from core.git import git_result
 from runs.records import InstanceResult
+from runs.settings import FolderSettings
 
 
 @dataclass(frozen=True)
@@ -171,10 +171,10 @@ def _distinctive(lines: Iterable[str], known: str) -> tuple[str, ...]:
     )
 
 
-def mirrors_at_hand(dataset: str, repos: Path | None, cache: Path) -> Mirrors:
+def mirrors_at_hand(dataset: str, folders: FolderSettings) -> Mirrors:
     """Return the mirrors to look base commits up; bundled datasets have their own."""
-    own = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
-    return Mirrors(repos or cache / own)
+    name = f"{dataset}-mirrors" if dataset in BUNDLED else "mirrors"
+    return Mirrors(folders.repos or folders.cache / name)
 
 
 def base_lookup(instance: Instance, mirrors: Mirrors) -> StandInBase | None:

@@ -204,7 +204,7 @@ class Readme:
         config = self.run.described.configuration
         if config.agent_allow_web:
             web = (
-                "Does not have web browsing: not so, the run was made with --agent-allow-web, and "
+                "Does not have web browsing: not so, the run was made with agent.allow_web, and "
                 "the agent could use what its provider searches or fetches."
             )
         made = f" {self._attempts_made()}" if ours else ""

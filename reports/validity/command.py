@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from bench.cli.cli import About
+from bench.cli.cli import EnvFileOption
 from bench.instances.dataset import Dataset, DatasetIdentity
 from bench.instances.instance import split_row
 from bench.instances.validity import (
@@ -26,20 +26,26 @@ from bench.instances.validity import (
     Validity,
     read_validity,
 )
-from bench.selection import Selection
+from bench.selection import Instances, dated
 from core.atomic import check_folder, write_json_atomic, write_text_atomic
 from core.errors import InfrastructureError, UserError
-from core.options import built, command, option, option_group
 from core.parsing.untrusted import invalid, read_object
 from core.plaintext import Say, counted, one_line
-from reports.cli.options import EvaluatorKind, EvaluatorOptions, ReportOptions
+from core.settings import CommandLine, SettingFlag, SourcedValue, command
 from reports.data.predictions import Prediction
 from reports.data.verdicts import MANUAL_TOOLS
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator
-from reports.evaluation.evaluators.choice import check_evaluator, make_evaluator
+from reports.evaluation.evaluators.choice import make_evaluator
 from reports.evaluation.requested import RequestedEvaluation
+from reports.evaluation.settings import (
+    EVALUATOR_FLAG,
+    OPTIONS,
+    WORKERS_FLAG,
+    EvaluationRoot,
+    EvaluatorKind,
+)
 from reports.validity.trials import PatchKind, Trial, ValidityFinding, judged, trial_of
-from runs.description import Run
+from runs.description import DatasetFacts, Run
 from runs.leftovers import kill_processes
 from runs.progress.state import duration
 from runs.signals import sigterm_as_interrupt
@@ -149,45 +155,57 @@ def validity_schema() -> dict[str, Any]:
 _PATIENCE = 0.5
 
 
-@option_group
-class GoldTask:
-    dataset: str = option(
-        "", "Evaluate the patches of this data set.", "dataset", argument=True
-    )
-    file: Path | None = option(
-        None, "Write what they show to this file.", "file", argument=True
-    )
-    repeat: int = option(3, "Evaluate each patch this often.", "--repeat", least=1)
+class GoldSettings(EvaluationRoot):
+    """All that ``report.py gold`` is told."""
+
+    instances: Instances = Instances()
 
 
-@command(GoldTask, EvaluatorOptions, Selection, About)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+FLAGS = (
+    EVALUATOR_FLAG,
+    WORKERS_FLAG,
+    SettingFlag("instances.ids", "--instances", "ID,ID", OPTIONS),
+    SettingFlag("instances.filter", "--filter", "REGEX", OPTIONS),
+    SettingFlag("instances.slice", "--slice", "A:B", OPTIONS),
+)
+
+
+@command(GoldSettings, FLAGS)
+def main(
+    line: CommandLine[GoldSettings],
+    dataset: Annotated[
+        str | None, typer.Argument(help="Evaluate the patches of this data set.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Write what they show to this file.")
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, help="Evaluate each patch this often.")
+    ] = 3,
+    env_file: EnvFileOption = None,
+) -> int:
     """Find out which instances this machine can judge, by their gold and empty patches."""
-    if values["file"] is None:
+    if line.asks_for_list:
+        line.prints(line.load(), dataset)
+        return 0
+    if dataset is None or file is None:
         raise UserError("usage: report.py gold DATASET FILE")
-    options = built(ReportOptions, values)
-    if options.evaluator:
-        check_evaluator(options.evaluator)
-    check_folder("--cache", options.cache)
-    selection = built(Selection, values)
+    name = SourcedValue("DATASET", dataset)
+    settings = line.load(fixed={"evaluation.dataset": name})
+    check_folder("folders.cache", settings.folders.cache)
     # Such a command takes hours, and its lines are often sent to a file.
     say = partial(print, flush=True)
     with sigterm_as_interrupt():
-        code = gold_command(options, values["file"], values["repeat"], selection, say)
-    raise typer.Exit(code)
+        return gold_command(settings, file, repeat, say)
 
 
-def gold_command(
-    options: ReportOptions,
-    path: Path,
-    repeat: int,
-    selection: Selection,
-    say: Say,
-) -> int:
+def gold_command(settings: GoldSettings, path: Path, repeat: int, say: Say) -> int:
     """Evaluate gold and empty patches; return 1 if an instance could not be evaluated."""
     path = path.expanduser().resolve()
     store = RunStore(path.parent, path.stem)
-    requested = RequestedEvaluation(store, options, Run(), say)
+    chosen = settings.instances
+    facts = DatasetFacts(split=chosen.split, config=chosen.config)
+    requested = RequestedEvaluation(store, settings, Run(dataset=facts), say)
     kind = requested.kind
     if kind == EvaluatorKind.NONE or kind in MANUAL_TOOLS:
         raise UserError(
@@ -195,22 +213,22 @@ def gold_command(
         )
     with _locked(path, store.logs):
         dataset = requested.dataset
-        instances = dataset.instances()
-        by_id = {
-            i.instance_id: row for i, row in zip(instances, dataset.rows, strict=True)
-        }
-        rows = {
-            one.instance_id: by_id[one.instance_id]
-            for one in selection.apply(instances)
-        }
+        instances = dated(dataset.instances(), chosen.since, chosen.until)
+        rows = {}
+        for instance in chosen.selection.apply(instances):
+            name = instance.instance_id
+            rows[name] = dataset.by_id[name]
 
         def make(store: RunStore, tell: Say = say) -> Evaluator:
-            return make_evaluator(kind, store, options, tell, dataset.name)
+            return make_evaluator(
+                kind, store, settings, tell, dataset.name, requested.split_name
+            )
 
         content = _content(path, dataset, make(store).name, repeat, [*rows])
         run = GoldRun(path, content, dict(versions()), make, say)
         # Other evaluators work on one prediction at a time, or share a folder of their program.
-        run.measure_all(rows, options.workers if kind == EvaluatorKind.DOCKER else 1)
+        in_docker = kind == EvaluatorKind.DOCKER
+        run.measure_all(rows, settings.evaluation.workers if in_docker else 1)
     found = {name: run.content.instances[name] for name in rows}
     for state in Validity:
         names = [name for name, one in found.items() if one.state is state]

@@ -18,12 +18,13 @@ from bench.options import Options
 from demo.__main__ import _run
 from demo.setup import REPOSITORIES, build_mirrors
 from environments.local.environment import NO_SANDBOX, LocalEnvironment
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.evaluation.evaluators.choice import make_evaluator
 from reports.evaluation.evaluators.local import LocalEvaluator
+from reports.evaluation.settings import EvaluatorKind
 from runs.storage.store import RunStore
 from tests.conftest import ShareVenvs
 from tests.support import TOP
+from tests.support.evaluated import report_settings
 
 pytestmark = pytest.mark.system
 
@@ -125,9 +126,9 @@ def test_an_evaluator_warns_of_a_missing_sandbox_once(
     tmp_path: Path, cache: Path
 ) -> None:
     said: list[str] = []
-    options = ReportOptions(EvaluatorKind.LOCAL, "", "", 1, 60.0, cache, None)
+    settings = report_settings(cache, EvaluatorKind.LOCAL)
     evaluator = make_evaluator(
-        "local", RunStore(tmp_path, "r"), options, said.append, "demo"
+        "local", RunStore(tmp_path, "r"), settings, said.append, "demo", "test"
     )
     assert isinstance(evaluator, LocalEvaluator)
     assert isinstance(evaluator.environment, LocalEnvironment)

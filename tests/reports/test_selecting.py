@@ -15,7 +15,6 @@ from bench.config import SelectionRule
 from core.errors import UserError
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
-from reports.cli.options import ReportOptions
 from reports.selecting import candidates_of, select_command
 from reports.verify import verify_command
 from tests.support.runs import config, options
@@ -121,7 +120,7 @@ def test_candidates_of_several_harnesses_are_chosen_from(
     # The result is a run like any other.
     words: list[str] = []
     place = tmp_path / "predictions/s"
-    assert verify_command([place], ReportOptions(cache=cache), words.append) == 0, words
+    assert verify_command([place], words.append) == 0, words
     again = tmp_path / "again"
     replay = selection(replay=place)
     assert select_command(runs, replay, options(again, cache), lambda _: None) == 0

@@ -100,7 +100,8 @@ class Both:
 
     def report(self) -> Started:
         folder = str(self.place / "predictions/r")
-        return self._start("report.py", folder, "--evaluator", "docker", "--no-page")
+        words = ("--evaluator", "docker", "--set", "report.page=false")
+        return self._start("report.py", folder, *words)
 
     def _start(self, script: str, *words: str) -> Started:
         log = self.place / f"{script}.{len([*self.place.glob('*.log')])}.log"

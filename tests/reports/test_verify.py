@@ -22,7 +22,7 @@ from reports.verify import verify_command
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
 from tests.support import runs
-from tests.support.evaluated import report_options, whole_output
+from tests.support.evaluated import report_settings, whole_output
 
 ONE, SIX = "demo__textkit-1", "demo__units-1"
 
@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     config = runs.config(environment=EnvironmentKind.NONE, all_attempts=True)
     assert run_command(config, runs.options(out, cache, ONE, SIX), lambda _: None) == 0
     folder = out / "predictions/r"
-    report_command([folder], report_options(cache, page=True), lambda _: None)
+    report_command([folder], report_settings(cache, page=True), lambda _: None)
     predictions = read_predictions(RunStore.of_folder(folder))
     sha256 = next(p.patch_sha256 for p in predictions if p.instance_id == ONE)
     verdict = {
@@ -60,7 +60,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     (out / f"logs/r/{ONE}.report.json").write_text(
         json.dumps({ONE: {"resolved": True}})
     )
-    report_command([folder], report_options(cache, page=True), lambda _: None)
+    report_command([folder], report_settings(cache, page=True), lambda _: None)
     return out
 
 
@@ -71,7 +71,7 @@ def out(made: Path, tmp_path: Path) -> Path:
 
 def verify(out: Path, cache: Path) -> tuple[int, list[str]]:
     said: list[str] = []
-    code = verify_command([out / "predictions/r"], report_options(cache), said.append)
+    code = verify_command([out / "predictions/r"], said.append)
     return code, said
 
 
@@ -270,7 +270,7 @@ def test_notes_of_users_are_no_difference(out: Path, cache: Path) -> None:
     for name in (b"a\n__b.md", b"\xff.md", "a\u2028b  c.md".encode()):
         (out / "predictions/r" / os.fsdecode(name)).touch()
     report_command(
-        [out / "predictions/r"], report_options(cache, page=False), lambda _: None
+        [out / "predictions/r"], report_settings(cache, page=False), lambda _: None
     )
     assert verify(out, cache) == (0, [f"{out}/predictions/r: nothing differs"])
 
@@ -322,7 +322,7 @@ def test_a_report_that_was_killed_leaves_no_checksums(
     monkeypatch.setattr("reports.command_line.collect", stop)
     with pytest.raises(KeyboardInterrupt):
         report_command(
-            [out / "predictions/r"], report_options(cache, page=False), lambda _: None
+            [out / "predictions/r"], report_settings(cache, page=False), lambda _: None
         )
     assert not (out / CHECKSUMS).exists()
 
@@ -330,9 +330,9 @@ def test_a_report_that_was_killed_leaves_no_checksums(
 def test_a_run_that_is_worked_on_gets_no_checksums(out: Path, cache: Path) -> None:
     folder = out / "predictions/r"
     with run_lock(folder):
-        report_command([folder], report_options(cache, page=False), lambda _: None)
+        report_command([folder], report_settings(cache, page=False), lambda _: None)
     assert not (out / CHECKSUMS).exists()
-    report_command([folder], report_options(cache, page=False), lambda _: None)
+    report_command([folder], report_settings(cache, page=False), lambda _: None)
     assert verify(out, cache) == (0, [f"{folder}: nothing differs"])
 
 

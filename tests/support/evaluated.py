@@ -18,14 +18,15 @@ from bench.instances.instance import split_row
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.redaction import Redactor
+from core.settings import SourcedValue, checked, settings_of
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
-from reports.cli.options import EvaluatorKind, ReportOptions
-from reports.command_line import report_command
+from reports.command_line import ReportSettings, report_command
 from reports.data.predictions import Prediction, all_preds
 from reports.data.rundata import read_predictions, read_run, rounds
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.settings import EvaluatorKind
 from reports.pages.markdown import run_tables
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
@@ -34,6 +35,7 @@ from reports.submission.commands import PackageOptions, package_command
 from reports.submission.entry import Meta
 from reports.submission.package import PackageFolder
 from reports.submission.validation import validate
+from runs.settings import FolderSettings
 from runs.storage.store import RunStore
 from tests.support import read_json
 from tests.support.runs import config, options
@@ -166,7 +168,7 @@ class Made:
     @property
     def packaging(self) -> PackageOptions:
         """The options of the run's package."""
-        return PackageOptions("lite", self.meta, self.cache, dataset="demo")
+        return package_options("lite", self.meta, self.cache, dataset="demo")
 
 
 def make_evaluated(folder: Path, cache: Path | None = None) -> Made:
@@ -176,8 +178,7 @@ def make_evaluated(folder: Path, cache: Path | None = None) -> Made:
     run = replay_demo(folder, cache)
     write_verdicts(run, [str(row["instance_id"]) for row in dataset.rows[1:4]])
     write_other_verdicts(RunStore.of_folder(run))
-    options = ReportOptions(EvaluatorKind.NONE, "", "", 1, 60.0, cache, None)
-    report_command([run], options, lambda _: None)
+    report_command([run], report_settings(cache), lambda _: None)
     meta = write_meta(folder / "meta", {})
     return Made(folder, run, meta, cache, dataset)
 
@@ -240,21 +241,25 @@ def make_run(out: Path, patches: Mapping[str, str]) -> RunStore:
     return RunStore.of_folder(folder)
 
 
-def report_options(
+def report_settings(
     cache: Path, kind: str = EvaluatorKind.NONE, **changes: Any
-) -> ReportOptions:
-    values: dict[str, Any] = {
-        "evaluator": kind,
-        "dataset": "",
-        "split": "",
-        "workers": 2,
-        "timeout": 120.0,
-        "cache": cache,
-        "repos": None,
-        # Drawing takes seconds; a test of pages asks for them.
-        "page": False,
-    }
-    return ReportOptions(**{**values, **changes})
+) -> ReportSettings:
+    """Return settings without a page, which takes seconds to draw; ``changes`` by fields."""
+    values = {"evaluator": kind, "timeout": 120, "cache": cache, "page": False}
+    values.update(changes)
+    layer = {}
+    for name in settings_of(ReportSettings):
+        field = name.partition(".")[2]
+        if field in values:
+            layer[name] = SourcedValue(name, values.pop(field))
+    assert not values
+    return checked(ReportSettings, layer)
+
+
+def package_options(
+    split: str, meta: Path, cache: Path, **values: Any
+) -> PackageOptions:
+    return PackageOptions(split, meta, FolderSettings(cache=cache), **values)
 
 
 def on_disk(store: RunStore, name: str) -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 from bench.config import RunConfig, SelectionRule
 from demo.setup import DEMO_DATASET
 from environments.base import EnvironmentKind
-from reports.cli.options import ReportOptions
 from reports.verify import verify_command
 from runs.modelsource import read_recording, recorded_calls
 from runs.records import Attempt
@@ -79,7 +78,7 @@ class ScriptProvider(Provider):
 
 def verified(out: Path, cache: Path) -> list[str]:
     said: list[str] = []
-    verify_command([out / "predictions/r"], ReportOptions(cache=cache), said.append)
+    verify_command([out / "predictions/r"], said.append)
     return said
 
 

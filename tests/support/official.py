@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.instances.instance import Evaluation, Instance
 from environments.choice import make_image_store
+from environments.docker.images import Images
 from environments.docker.imagestore import ImageStore
-from environments.options import ImageOptions
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict
 from reports.evaluation.evaluators.base import EvaluationTask
@@ -136,7 +136,7 @@ def preparation(folder: Path, say: Callable[[str], None]) -> ImagePreparation:
     """Return how images are prepared, with their record beside ``folder``."""
 
     def images(client: Any) -> ImageStore:
-        return make_image_store(client, folder.parent / "cache", ImageOptions(), say)
+        return make_image_store(client, folder.parent / "cache", Images(), say)
 
     return ImagePreparation(lambda _: None, say, images)
 

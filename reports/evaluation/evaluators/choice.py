@@ -11,33 +11,28 @@ from typing import TYPE_CHECKING
 from bench.instances.names import ALIASES, BUNDLED
 from bench.repos.checkout import Snapshots
 from bench.repos.mirrors import Mirrors
-from core.errors import UserError
 from core.plaintext import Say
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.data.verdicts import MANUAL_TOOLS, OFFICIAL_TOOLS, Verdict
 from reports.evaluation.evaluators.base import Evaluator, Tasks
 from reports.evaluation.evaluators.swebench import Swebench
+from reports.evaluation.settings import EvaluationRoot, EvaluatorKind
 from runs.storage.store import RunStore
 
 if TYPE_CHECKING:
     from reports.evaluation.evaluators.docker import ImagePreparation
 
 
-def check_evaluator(name: str) -> None:
-    known = [*(kind.value for kind in EvaluatorKind), *OFFICIAL_TOOLS, *MANUAL_TOOLS]
-    if name not in known:
-        raise UserError(f"--evaluator {name!r}: give one of {', '.join(known)}")
-
-
 def make_evaluator(
-    kind: str, store: RunStore, options: ReportOptions, say: Say, dataset: str
+    kind: str,
+    store: RunStore,
+    settings: EvaluationRoot,
+    say: Say,
+    dataset: str,
+    split: str,
 ) -> Evaluator:
-    """Return the evaluator for the predictions in ``store``, made on ``dataset``."""
-    check_evaluator(kind)
+    """Return the evaluator for the predictions in ``store``, made on this split of ``dataset``."""
     if kind in OFFICIAL_TOOLS:
-        return _official(kind, store, options, say, dataset)
-    if options.evaluator_python:
-        raise UserError(f"--evaluator-python is not for --evaluator {kind}")
+        return _official(kind, store, settings, say, dataset, split)
     if kind in MANUAL_TOOLS:
         from reports.evaluation.evaluators.official.manual import (
             PROGRAMS,
@@ -48,17 +43,17 @@ def make_evaluator(
     if kind == EvaluatorKind.NONE:
         return NoEvaluator()
     if kind == EvaluatorKind.LOCAL:
-        return _local(options, say, dataset)
+        return _local(settings, say, dataset)
     from reports.evaluation.evaluators.docker import DockerEvaluator
 
     swebench = Swebench(
         folder=store.logs / "evaluation",
-        running=options.cache / "evaluations",
-        workers=options.workers,
-        timeout=options.timeout,
-        split=options.split or "test",
+        running=settings.folders.cache / "evaluations",
+        workers=settings.evaluation.workers,
+        timeout=settings.evaluation.timeout,
+        split=split,
     )
-    return DockerEvaluator(swebench, _images(options, say, dataset), say)
+    return DockerEvaluator(swebench, _images(settings, say, dataset), say)
 
 
 @dataclass(frozen=True)
@@ -75,52 +70,60 @@ class NoEvaluator(Evaluator):
 
 
 def _official(
-    name: str, store: RunStore, options: ReportOptions, say: Say, dataset: str
+    name: str,
+    store: RunStore,
+    settings: EvaluationRoot,
+    say: Say,
+    dataset: str,
+    split: str,
 ) -> Evaluator:
     from reports.evaluation.evaluators.official.programs import TOOLS
     from reports.evaluation.evaluators.official.running import OfficialEvaluator
     from reports.evaluation.evaluators.official.tool import ToolSettings
 
-    settings = ToolSettings(
-        python=options.evaluator_python or sys.executable,
-        workers=options.workers,
-        timeout=options.timeout,
+    tool_settings = ToolSettings(
+        python=settings.evaluation.python or sys.executable,
+        workers=settings.evaluation.workers,
+        timeout=settings.evaluation.timeout,
         dataset=ALIASES.get(dataset, dataset),
-        split=options.split or "test",
+        split=split,
     )
     folder = store.logs / "evaluation" / name
-    images = _images(options, say, dataset)
-    return OfficialEvaluator(TOOLS[name](settings), folder, images, say)
+    images = _images(settings, say, dataset)
+    return OfficialEvaluator(TOOLS[name](tool_settings), folder, images, say)
 
 
-def _images(options: ReportOptions, say: Say, dataset: str) -> ImagePreparation:
+def _images(settings: EvaluationRoot, say: Say, dataset: str) -> ImagePreparation:
     from environments.choice import make_image_store
     from reports.evaluation.evaluators.docker import ImagePreparation
 
     images = partial(
-        make_image_store, cache=options.cache, images=options.images.images, say=say
+        make_image_store,
+        cache=settings.folders.cache,
+        images=settings.images,
+        say=say,
     )
     bundled = BUNDLED.get(dataset)
     build = bundled.build_images if bundled else lambda _: None
     return ImagePreparation(build, say, images)
 
 
-def _local(options: ReportOptions, say: Say, dataset: str) -> Evaluator:
+def _local(settings: EvaluationRoot, say: Say, dataset: str) -> Evaluator:
     from environments.local.environment import LocalEnvironment
     from reports.evaluation.evaluators.local import LocalEvaluator
     from runs.session import Once
 
-    cache = options.cache
+    cache = settings.folders.cache
     if bundled := BUNDLED.get(dataset):
         mirrors = Mirrors(bundled.build_mirrors(cache / f"{dataset}-mirrors"))
     else:
-        mirrors = Mirrors(options.repos or cache / "mirrors")
+        mirrors = Mirrors(settings.folders.repos or cache / "mirrors")
     environment = LocalEnvironment(cache / "environments", Once(say))
     return LocalEvaluator(
         environment,
         mirrors,
         Snapshots(cache / "snapshots"),
         cache / "work",
-        options.timeout,
+        settings.evaluation.timeout,
         say,
     )

@@ -23,9 +23,9 @@ from bench.regression.testlogs import (
     split_report,
 )
 from core.plaintext import some
-from reports.cli.options import EvaluatorKind
 from reports.data.verdicts import Verdict
 from reports.evaluation.evaluators.base import EvaluationTask, verdict_of_report
+from reports.evaluation.settings import EvaluatorKind
 from runs.patches import patch_paths
 
 Statuses = Mapping[str, str]

@@ -18,7 +18,6 @@ from core.errors import UserError
 from core.parsing.untrusted import read_object
 from core.processes import RUN_VARIABLE, without_secrets
 from environments.docker.engine import engine_variables
-from reports.cli.options import EvaluatorKind
 from reports.data.verdicts import (
     OUTPUT_FILE,
     REPORT_FILE,
@@ -32,6 +31,7 @@ from reports.evaluation.evaluators.base import (
     swebench_prediction,
     verdict_of_report,
 )
+from reports.evaluation.settings import EvaluatorKind
 from runs.leftovers import kill_processes
 
 # Errors of the patch, not of the engine, after which swebench writes no report: APPLY_PATCH_FAIL,

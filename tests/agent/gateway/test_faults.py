@@ -20,8 +20,8 @@ from bench.cli.commands import run_command
 from bench.config import RunConfig, validated
 from core.errors import UserError
 from llm.gate import OpenGate
-from reports.cli.options import ExportLayout
 from reports.foreign.export import export_command
+from reports.foreign.model import ExportLayout
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import LedgerLine
 from runs.modelsource import ReplayedModels

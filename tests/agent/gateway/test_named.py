@@ -38,7 +38,7 @@ from tests.agent.gateway.test_runs import (
 )
 from tests.agent.gateway.test_runs import keys as keys  # a fixture
 from tests.support.dialects import AGENT, MODELS, Fault, Turn
-from tests.support.evaluated import report_options
+from tests.support.evaluated import report_settings
 from tests.support.runs import but, config
 
 SED = (
@@ -108,8 +108,8 @@ def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
     assert stub.billed == len(ledger_of(tmp_path)) >= 1
     assert Decimal(str(found["cost"])) == stub.billed * COSTS[dialect_of(agent)]
     folder, said = tmp_path / "predictions/r", list[str]()
-    report_command([folder], report_options(cache, page=True), said.append)
-    assert verify_command([folder], report_options(cache), said.append) == 0, said
+    report_command([folder], report_settings(cache, page=True), said.append)
+    assert verify_command([folder], said.append) == 0, said
     again = but(of(agent, run="again"), replay=tmp_path / "predictions/r")
     solve(again, tmp_path, cache)
     replayed = json.loads((tmp_path / "predictions/again" / f"{ID}.json").read_text())
@@ -178,10 +178,10 @@ def test_reports_name_the_agent_and_agree_with_its_ledger(
     assert found["status"] == "plausible", log_of(tmp_path)
     folder, said = tmp_path / "predictions/r", list[str]()
     report_command(
-        [folder], report_options(cache, page=True, format="markdown"), said.append
+        [folder], report_settings(cache, page=True), said.append, format="markdown"
     )
     assert "gpt-4o@qwen-code" in "\n".join(said)
-    assert verify_command([folder], report_options(cache), said.append) == 0, said
+    assert verify_command([folder], said.append) == 0, said
 
 
 def test_each_agent_has_a_program_and_a_protocol() -> None:

@@ -19,9 +19,9 @@ from bench.config import ModelChoice, RunConfig
 from core.errors import UserError
 from environments.local.bubblewrap import bubblewrap_works
 from llm.provider_errors import RetryPolicy
-from reports.cli.options import ExportLayout
 from reports.command_line import report_command
 from reports.foreign.export import export_command
+from reports.foreign.model import ExportLayout
 from reports.verify import verify_command
 from runs.calls.ledger import read_ledger
 from runs.storage.store import RunStore
@@ -36,7 +36,7 @@ from tests.support.dialects import (
     Stub,
     Turn,
 )
-from tests.support.evaluated import report_options
+from tests.support.evaluated import report_settings
 from tests.support.runs import config, options, read
 
 needs_bubblewrap = pytest.mark.skipif(
@@ -153,8 +153,8 @@ def test_reports_read_what_an_agent_did(
     with served(monkeypatch):
         solve(agent_of(dialect, "stream"), tmp_path, cache)
     folder, said = tmp_path / "predictions/r", list[str]()
-    report_command([folder], report_options(cache, page=True), said.append)
-    assert verify_command([folder], report_options(cache), said.append) == 0, said
+    report_command([folder], report_settings(cache, page=True), said.append)
+    assert verify_command([folder], said.append) == 0, said
     assert "nothing differs" in said[-1]
     out = tmp_path / "atif"
     export_command(folder, ExportLayout.ATIF, out, said.append)
@@ -172,7 +172,7 @@ def test_reports_read_what_an_agent_did(
     path.write_text(text.replace('"body": ', '"translated": true, "body": '))
     assert path.read_text() != text
     said.clear()
-    verify_command([folder], report_options(cache), said.append)
+    verify_command([folder], said.append)
     assert not [line for line in said if "that of its journal" in line]
 
 

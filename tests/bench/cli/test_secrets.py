@@ -123,7 +123,7 @@ def test_a_key_reaches_no_output_of_a_whole_run(
         "1",
     )
     outside = str(tmp_path / "predictions/outside")
-    words = [outside, "--evaluator", "local", "--cache", str(cache)]
+    words = [outside, "--evaluator", "local", "--set", f"folders.cache={cache}"]
     said += preloaded.run(*words, script="report.py", env=env).stdout
     files = [
         p

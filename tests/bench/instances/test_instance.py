@@ -228,7 +228,7 @@ def test_rows_of_another_split_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text(json.dumps(rows))
     (instance,) = load_dataset(str(tmp_path / "d.json"), "test").instances()
     assert instance.instance_id == "own__thing-2"
-    with pytest.raises(UserError, match="check --split"):
+    with pytest.raises(UserError, match="no rows in this split; give another"):
         load_dataset(str(tmp_path / "d.json"), "nonsense")
 
 
@@ -266,7 +266,7 @@ def test_dates_select_instances() -> None:
     with pytest.raises(UserError, match="no instance was created from 2025-01-01 to …"):
         ids(since="2025-01-01")
     with pytest.raises(
-        UserError, match=r"--since 'May' is not a date: give YYYY-MM-DD"
+        UserError, match=r"instances.since 'May' is not a date: give YYYY-MM-DD"
     ):
         ids(since="May")
     with pytest.raises(

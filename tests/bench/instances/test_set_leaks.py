@@ -15,9 +15,9 @@ from core.git import git
 from environments.base import EnvironmentKind
 from environments.docker.containers import Container
 from llm.chat import request_sha256
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_on
 from runs.storage.store import RunStore
+from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
 from tests.support.runs import live, options
 from tests.support.task_sets import GOLD, ROWS, built, history, mirror_of
@@ -128,6 +128,6 @@ def test_pro_in_its_image_under_a_neutral_id(
     assert described
     assert list(described.images) == [f"jefzda/sweap-images:{instance.instance_id}"]
     assert described.as_json()["dataset"]["neutral_ids"] is True
-    report_on(store, ReportOptions(evaluator=EvaluatorKind.NONE), lambda _: None)
+    report_on(store, report_settings(tmp_path / "cache"), lambda _: None)
     (line,) = (store.folder / "all_preds.jsonl").read_text().splitlines()
     assert json.loads(line)["instance_id"] == row["instance_id"]

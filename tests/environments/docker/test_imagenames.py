@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from core.errors import UserError
-from core.options import built
-from environments.docker.images import ImagePrefix, mirrored
+from core.settings import Section, checked, of_texts
+from environments.docker.images import ImagePrefix, Images, mirrored
 from environments.docker.imagestore import ImageRecord, PulledImage, layer_sizes
-from environments.options import ImageOptions
 
 
 @pytest.mark.parametrize(
@@ -36,27 +33,29 @@ def test_mirrors(image: str, prefix: str, pulled: str) -> None:
     [("60GB", 60 * 10**9), ("1.5G", 15 * 10**8), ("2GiB", 2 << 30), ("500 MB", 5e8)],
 )
 def test_sizes_are_read(text: str, size: int) -> None:
-    assert built(ImageOptions, {"image_disk": text}).image_disk == size
+    assert read_settings(f"images.disk={text}").images.disk == size
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("text", "problem"),
     [
-        (
-            {"image_disk": "much"},
-            "--image-disk 'much': give a size with its unit, as 60GB",
-        ),
-        (
-            {"image_disk": "0GB"},
-            "--image-disk '0GB': give a size that is greater than 0",
-        ),
-        ({"image_prefix": ["docker.io"]}, "'docker.io': give FROM=TO"),
-        ({"image_prefix": ["a= b"]}, "'a= b': give FROM=TO"),
+        ("images.disk=much", "images.disk much: could not parse value and unit"),
+        ("images.disk=0GB", "images.disk 0GB: give a size that is greater than 0"),
+        ("images.mirrors=docker.io", "'docker.io': give FROM=TO"),
+        ("images.mirrors=a= b", "'a= b': give FROM=TO"),
     ],
 )
-def test_wrong_options_are_named(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        built(ImageOptions, values)
+def test_wrong_settings_are_named(text: str, problem: str) -> None:
+    with pytest.raises(UserError, match=problem):
+        read_settings(text)
+
+
+class ImageRoot(Section):
+    images: Images = Images()
+
+
+def read_settings(text: str) -> ImageRoot:
+    return checked(ImageRoot, of_texts(ImageRoot, [text]))
 
 
 def steps(*named: tuple[str, int]) -> list[dict[str, object]]:

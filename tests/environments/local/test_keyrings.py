@@ -20,8 +20,9 @@ from environments.base import EnvironmentKind, run_once
 from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_with
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.launcher import key_filter
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_command
+from reports.evaluation.settings import EvaluatorKind
+from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
 from tests.support.runs import live, options
 
@@ -185,16 +186,7 @@ def test_nothing_of_an_evaluation_reaches_a_later_attempt(
     chosen = live(provider, environment=EnvironmentKind.LOCAL, tries=1)
     provider.will_answer("textkit/slug.py", reply(CARRY))
     assert run_command(replace(chosen, run="first"), asked, lambda _: None) == 0
-    report = ReportOptions(
-        evaluator=EvaluatorKind.LOCAL,
-        dataset="",
-        split="",
-        workers=1,
-        timeout=60.0,
-        cache=cache,
-        repos=asked.repos,
-        page=False,
-    )
+    report = report_settings(cache, EvaluatorKind.LOCAL, repos=asked.repos)
     assert report_command([tmp_path / "predictions/first"], report, lambda _: None) == 0
     provider.answers.clear()
     provider.will_answer("textkit/slug.py", reply(FIND))

@@ -33,12 +33,16 @@ from core.errors import UserError
 from core.plaintext import table
 from demo import register
 from report import main as report
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.combine.combine import combine
 from reports.command_line import report_command
 from reports.named_runs import stores_of
 from reports.verify import verify_command
-from tests.support.evaluated import Made, derived_of_run, make_evaluated
+from tests.support.evaluated import (
+    Made,
+    derived_of_run,
+    make_evaluated,
+    report_settings,
+)
 
 # A value in JSON or YAML.
 _VALUE = re.compile(rb"(?<=[:\[,]) *(\"[^\"\n]*\"|-?\d[\d.e+-]*|true|false|null)")
@@ -320,7 +324,7 @@ def test_each_damage_is_reported_or_changes_nothing(made: Made, count: int) -> N
 
 def verify(run: Path, cache: Path) -> tuple[int, list[str]]:
     said: list[str] = []
-    return verify_command([run], ReportOptions(cache=cache), said.append), said
+    return verify_command([run], said.append), said
 
 
 def test_all_broken_files_of_a_run_are_named_with_their_places(
@@ -374,11 +378,8 @@ def test_a_file_about_another_instance_is_refused(
     assert any(
         t.startswith(f"predictions/r/{file}: ") and expected in t for t in said
     ), said
-    options = ReportOptions(
-        EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, page=False
-    )
     with pytest.raises(UserError, match=file.replace(".", r"\.")):
-        report_command([run], options, said.append)
+        report_command([run], report_settings(cache), said.append)
 
 
 def test_runs_with_such_files_are_not_combined(run: Path, tmp_path: Path) -> None:
@@ -395,11 +396,8 @@ def test_a_damaged_ledger_is_used_without_the_line(run: Path, cache: Path) -> No
     ledger = run / "ledger.jsonl"
     first, *rest = ledger.read_text().splitlines(keepends=True)
     ledger.write_text("".join(["[" * 100_000 + "\n", first, first, *rest]))
-    options = ReportOptions(
-        EvaluatorKind.NONE, "", "", 1, 60.0, cache, None, page=False
-    )
     said: list[str] = []
-    report_command([run], options, said.append)
+    report_command([run], report_settings(cache), said.append)
     assert (
         sum(line.startswith(f"note: {ledger}, line 1: it is nested") for line in said)
         == 1

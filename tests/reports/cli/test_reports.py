@@ -11,12 +11,12 @@ import pytest
 
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
-from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, VerdictStatus, leaderboard_lists
+from reports.evaluation.settings import EvaluatorKind
 from tests.support import read_json, run_script
-from tests.support.evaluated import report_options
+from tests.support.evaluated import report_settings
 
 ALL = [
     "demo__bank-1",
@@ -77,7 +77,7 @@ def test_all_six_gold_patches_are_resolved(
     kind: EvaluatorKind, make_run: MakeRun, cache: Path
 ) -> None:
     folder = make_run(dict(gold()))
-    assert report_command([folder], report_options(cache, kind), lambda _: None) == 0
+    assert report_command([folder], report_settings(cache, kind), lambda _: None) == 0
     assert json.loads((folder / "results.json").read_text())["resolved"] == ALL
 
 
@@ -94,7 +94,7 @@ def test_gold_patches_are_resolved_and_others_are_not(
     }
     folder = make_run(patches)
     said: list[str] = []
-    assert report_command([folder], report_options(cache, kind), said.append) == 0
+    assert report_command([folder], report_settings(cache, kind), said.append) == 0
     resolved = sorted(set(ALL) - {"demo__textkit-1", "demo__bank-1"})
     assert json.loads((folder / "results.json").read_text()) == {
         "no_generation": ["demo__bank-1"],
@@ -120,7 +120,7 @@ def test_gold_patches_are_resolved_and_others_are_not(
 def test_all_preds_has_three_keys_and_no_tests(make_run: MakeRun, cache: Path) -> None:
     test = WRONG.replace("textkit/slug.py", "tests/test_slug.py")
     folder = make_run({"demo__units-2": "", "demo__textkit-1": WRONG + test})
-    report_command([folder], report_options(cache, EvaluatorKind.NONE), lambda _: None)
+    report_command([folder], report_settings(cache, EvaluatorKind.NONE), lambda _: None)
     lines = (folder / "all_preds.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     assert [row["instance_id"] for row in rows] == ["demo__textkit-1", "demo__units-2"]
@@ -134,9 +134,11 @@ def test_verdicts_that_are_there_are_used_for_the_same_patch_only(
     make_run: MakeRun, cache: Path
 ) -> None:
     folder = make_run({"demo__textkit-1": gold()["demo__textkit-1"]})
-    report_command([folder], report_options(cache, EvaluatorKind.LOCAL), lambda _: None)
+    report_command(
+        [folder], report_settings(cache, EvaluatorKind.LOCAL), lambda _: None
+    )
     said: list[str] = []
-    report_command([folder], report_options(cache, EvaluatorKind.NONE), said.append)
+    report_command([folder], report_settings(cache, EvaluatorKind.NONE), said.append)
     assert any(
         line.startswith("demo__textkit-1") and "resolved (local)" in line
         for line in said
@@ -144,7 +146,7 @@ def test_verdicts_that_are_there_are_used_for_the_same_patch_only(
     path = folder / "demo__textkit-1.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "model_patch": WRONG}))
     said.clear()
-    report_command([folder], report_options(cache, EvaluatorKind.NONE), said.append)
+    report_command([folder], report_settings(cache, EvaluatorKind.NONE), said.append)
     assert any("not evaluated" in line and "demo__textkit-1" in line for line in said)
 
 
@@ -156,7 +158,7 @@ def test_what_cannot_be_evaluated_is_told_apart(
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
     said: list[str] = []
-    chosen = report_options(
+    chosen = report_settings(
         cache,
         EvaluatorKind.LOCAL,
         dataset=str(tmp_path / "rows.json"),
@@ -177,7 +179,7 @@ def test_a_missing_image_is_not_evaluated_and_never_unresolved(
     rows[0]["image"] = "127.0.0.1:9/no/such:image"
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
-    chosen = report_options(
+    chosen = report_settings(
         cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json")
     )
     assert report_command([folder], chosen, lambda _: None) == 1
@@ -207,7 +209,7 @@ def test_a_patch_that_does_not_apply_or_hangs_is_unresolved(
     )
     assert (
         report_command(
-            [folder], report_options(cache, kind, timeout=5.0), lambda _: None
+            [folder], report_settings(cache, kind, timeout=5.0), lambda _: None
         )
         == 0
     )
@@ -249,7 +251,7 @@ def test_the_older_layout_is_read_with_its_verdicts(
             json.dumps({**base, **values})
         )
     said: list[str] = []
-    report_command([folder], report_options(cache, EvaluatorKind.NONE), said.append)
+    report_command([folder], report_settings(cache, EvaluatorKind.NONE), said.append)
     text = "\n".join(said)
     for line in (
         "generated          2",
@@ -288,7 +290,7 @@ def test_bad_input(tmp_path: Path, cache: Path, words: list[str], said: str) -> 
     with pytest.raises(UserError, match=said):
         report_command(
             [Path(w) for w in words] or [tmp_path],
-            report_options(cache, EvaluatorKind.NONE),
+            report_settings(cache, EvaluatorKind.NONE),
             print,
         )
 
@@ -297,7 +299,7 @@ def test_ids_that_are_not_in_the_dataset(make_run: MakeRun, cache: Path) -> None
     with pytest.raises(UserError, match="not in the dataset"):
         report_command(
             [make_run({"x__y-1": WRONG})],
-            report_options(cache, EvaluatorKind.LOCAL),
+            report_settings(cache, EvaluatorKind.LOCAL),
             print,
         )
 
@@ -309,7 +311,7 @@ def test_a_dataset_without_what_the_evaluator_needs(
     row = dict(load_dataset("demo", "test").rows[0])
     row.pop("eval_script")
     (tmp_path / "rows.json").write_text(json.dumps([row]))
-    chosen = report_options(
+    chosen = report_settings(
         cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json")
     )
     with pytest.raises(UserError, match="lacks eval_script"):
@@ -331,12 +333,14 @@ def test_an_official_verdict_is_not_written_over(
     make_run: MakeRun, cache: Path
 ) -> None:
     folder = make_run({"demo__bank-1": gold()["demo__bank-1"]})
-    report_command([folder], report_options(cache, EvaluatorKind.LOCAL), lambda _: None)
+    report_command(
+        [folder], report_settings(cache, EvaluatorKind.LOCAL), lambda _: None
+    )
     path = folder / "verdicts/demo__bank-1.json"
     assert read_json(path)["status"] == "resolved"
     path.write_text(json.dumps({**read_json(path), "evaluator": "docker"}))
     said: list[str] = []
-    report_command([folder], report_options(cache, EvaluatorKind.LOCAL), said.append)
+    report_command([folder], report_settings(cache, EvaluatorKind.LOCAL), said.append)
     assert not any(line.startswith("evaluating") for line in said)
     assert read_json(folder / "verdicts/demo__bank-1.json")["evaluator"] == "docker"
 
@@ -349,7 +353,7 @@ def test_a_broken_verdict_file_is_named(
     (folder / "verdicts").mkdir()
     (folder / "verdicts/demo__bank-1.json").write_text(content)
     with pytest.raises(UserError, match=r"demo__bank-1\.json"):
-        report_command([folder], report_options(cache, EvaluatorKind.NONE), print)
+        report_command([folder], report_settings(cache, EvaluatorKind.NONE), print)
 
 
 def test_all_runs_are_looked_at_before_the_first_is_evaluated(
@@ -358,6 +362,6 @@ def test_all_runs_are_looked_at_before_the_first_is_evaluated(
     folder = make_run({"demo__bank-1": WRONG})
     with pytest.raises(UserError, match="there is no run"):
         report_command(
-            [folder, folder / "typo"], report_options(cache, EvaluatorKind.NONE), print
+            [folder, folder / "typo"], report_settings(cache, EvaluatorKind.NONE), print
         )
     assert not (folder / "all_preds.jsonl").exists()

@@ -19,7 +19,7 @@ from runs.progress.overview import overview
 from runs.storage.store import RunStore
 from tests.support import write_files
 from tests.support.attempts import make_candidate
-from tests.support.evaluated import report_options
+from tests.support.evaluated import report_settings
 from tests.support.rundata import LABEL, OPUS, PATCH, old_prediction, write_run
 
 EMPTY: dict[str, Any] = {"model_patch": "", "status": "empty", "edit_outcome": None}
@@ -265,8 +265,10 @@ def test_a_report_on_a_combination(tmp_path: Path) -> None:
     said: list[str] = []
     shown: list[str] = []
     target = combine([first, second], "both", said.append).folder
-    chosen = report_options(tmp_path, format="markdown")
-    assert report_command([target], chosen, said.append, shown.append) == 0
+    settings = report_settings(tmp_path)
+    assert (
+        report_command([target], settings, said.append, shown.append, "markdown") == 0
+    )
     assert said == [f"combined 2 runs: {target}"]
     assert "| Total |  | 2 | 100.0 % | 1 | 100.0 % | 50.0 % |" in shown
     rows = [
@@ -330,7 +332,7 @@ def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="letters, digits"):
         combine([first, second], "../x", quiet)
     with pytest.raises(UserError, match="given twice"):
-        report_command([first.folder] * 2, report_options(tmp_path), quiet)
+        report_command([first.folder] * 2, report_settings(tmp_path), quiet)
 
 
 def test_the_label_of_old_runs_is_not_needed(tmp_path: Path) -> None:
@@ -352,6 +354,6 @@ def test_true_and_false_are_not_costs(tmp_path: Path, cache: Path, cost: bool) -
     assert json.loads(written.prediction("a__b-1").read_text())["cost"] is None
     assert [i.cost for i in read_run(written).instances] == [None, Decimal("0.2")]
     said: list[str] = []
-    report_command([written.folder], report_options(cache), said.append)
+    report_command([written.folder], report_settings(cache), said.append)
     (line,) = (line for line in said if line.startswith("cost "))
     assert line.removeprefix("cost ").lstrip().startswith("unknown, "), line

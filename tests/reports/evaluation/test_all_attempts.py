@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from reports.cli.options import EvaluatorKind
 from reports.combine.combine import combine
 from reports.command_line import report_command
 from reports.data.rundata import read_run, rounds
 from reports.data.verdicts import VerdictStatus, eval_log, verdict_path
+from reports.evaluation.settings import EvaluatorKind
 from reports.verify import verify_command
 from runs.storage.store import RunStore
 from tests.support import read_json
 from tests.support.evaluated import (
     replay_demo,
-    report_options,
+    report_settings,
     write_other_verdicts,
     write_verdicts,
 )
@@ -53,12 +53,14 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 def report(folder: Path, cache: Path, **changes: Any) -> tuple[int, list[str]]:
     said: list[str] = []
-    return report_command([folder], report_options(cache, **changes), said.append), said
+    return report_command(
+        [folder], report_settings(cache, **changes), said.append
+    ), said
 
 
 def verify(folder: Path, cache: Path) -> tuple[int, list[str]]:
     said: list[str] = []
-    return verify_command([folder], report_options(cache), said.append), said
+    return verify_command([folder], said.append), said
 
 
 def ids(predictions: Sequence[Any]) -> list[str]:

@@ -70,11 +70,12 @@ def start(store: RunStore, engine: Engine, dataset: str) -> subprocess.Popen[byt
         "docker",
         "--dataset",
         dataset,
-        "--cache",
-        engine.place / "cache",
-        "--no-page",
-        "--timeout",
-        "60",
+        "--set",
+        f"folders.cache={engine.place / 'cache'}",
+        "--set",
+        "report.page=false",
+        "--set",
+        "evaluation.timeout=60",
     ]
     with (store.out / "said").open("ab") as said:
         return subprocess.Popen(

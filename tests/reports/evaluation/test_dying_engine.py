@@ -17,8 +17,8 @@ from threading import Thread
 import pytest
 
 from demo.setup import commit_all
-from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
+from reports.evaluation.settings import EvaluatorKind
 from runs.storage.store import RunStore
 from tests.support import wait_until
 from tests.support.evaluated import (
@@ -26,7 +26,7 @@ from tests.support.evaluated import (
     TEXTKIT,
     make_run,
     on_disk,
-    report_options,
+    report_settings,
     rows,
 )
 
@@ -202,7 +202,7 @@ def test_an_engine_that_dies_is_named_and_leaves_nothing_after_the_rerun(
 ) -> None:
     store = make_run(tmp_path, dict.fromkeys((BANK, TEXTKIT), PATCH))
     dataset = str(made_rows(tmp_path / "rows.json"))
-    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=dataset, page=False)
+    chosen = report_settings(cache, EvaluatorKind.DOCKER, dataset=dataset, page=False)
 
     def kill_in_the_middle() -> None:
         wait_until(lambda: runs_tests(store))

@@ -10,9 +10,9 @@ from threading import Thread
 import pytest
 
 from demo.images import build_images
-from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
 from reports.evaluation.evaluators.swebench import ENGINE_STOPPED
+from reports.evaluation.settings import EvaluatorKind
 from tests.support.evaluated import (
     BANK,
     FORGED,
@@ -22,7 +22,7 @@ from tests.support.evaluated import (
     WRONG,
     make_run,
     on_disk,
-    report_options,
+    report_settings,
     rows,
 )
 
@@ -33,7 +33,7 @@ def test_no_engine_is_not_evaluated_and_exit_code_1(
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     store = make_run(tmp_path, {BANK: WRONG})
     said: list[str] = []
-    chosen = report_options(cache, EvaluatorKind.DOCKER)
+    chosen = report_settings(cache, EvaluatorKind.DOCKER)
     assert report_command([store.folder], chosen, said.append) == 1
     assert any(
         "not evaluated (docker) no Docker engine answers" in line for line in said
@@ -78,7 +78,7 @@ def test_an_engine_that_dies_while_it_pulls_is_named(
     ]
     (tmp_path / "rows.json").write_text(json.dumps(data))
     store = make_run(tmp_path, {BANK: WRONG, TEXTKIT: WRONG})
-    chosen = report_options(
+    chosen = report_settings(
         cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json"), page=False
     )
     server = HTTPServer(("127.0.0.1", 0), Dying)
@@ -98,7 +98,7 @@ def test_in_docker(tmp_path: Path, cache: Path) -> None:
     gold = {name: row["patch"] for name, row in rows().items()}
     store = make_run(tmp_path, {BANK: gold[BANK], TEXTKIT: WRONG, UNITS: gold[UNITS]})
     build_images([BANK, TEXTKIT])
-    chosen = report_options(
+    chosen = report_settings(
         cache, EvaluatorKind.DOCKER, dataset=str(tmp_path / "rows.json")
     )
     said: list[str] = []
@@ -125,7 +125,7 @@ def test_locally(tmp_path: Path, cache: Path) -> None:
     """A patch that prints a pass for a test that fails is unresolved."""
     gold = rows()["demo__textkit-2"]["patch"]
     store = make_run(tmp_path, {TEXTKIT: FORGED, "demo__textkit-2": gold})
-    chosen = report_options(cache, EvaluatorKind.LOCAL)
+    chosen = report_settings(cache, EvaluatorKind.LOCAL)
     assert report_command([store.folder], chosen, lambda _: None) == 0
     log = store.logs / f"{TEXTKIT}.me__too.eval.log"
     assert f"\nPASSED {HIDDEN}" in log.read_text()

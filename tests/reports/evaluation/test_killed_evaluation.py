@@ -14,8 +14,8 @@ import pytest
 
 from demo.images import build_images
 from environments.docker.engine import connect
-from reports.cli.options import EvaluatorKind
 from reports.command_line import report_command
+from reports.evaluation.settings import EvaluatorKind
 from runs.storage.store import RunStore
 from tests.support import TOP, wait_until
 from tests.support.evaluated import (
@@ -23,7 +23,7 @@ from tests.support.evaluated import (
     TEXTKIT,
     make_run,
     on_disk,
-    report_options,
+    report_settings,
     rows,
 )
 
@@ -78,8 +78,8 @@ def command(out: Path, *words: object) -> subprocess.Popen[bytes]:
 
 
 def report(store: RunStore, cache: Path, dataset: str) -> subprocess.Popen[bytes]:
-    words = ["--dataset", dataset, "--cache", cache, "--no-page"]
-    return command(store.out, store.folder, *words)
+    words = ["--dataset", dataset, "--set", "report.page=false"]
+    return command(store.out, store.folder, *words, "--set", f"folders.cache={cache}")
 
 
 def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
@@ -87,7 +87,7 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
 ) -> None:
     store = make_run(tmp_path, gold(BANK, TEXTKIT))
     wrong = slow_rows(tmp_path / "wrong.json", 2, **{TEXTKIT: "python:3.11-slim"})
-    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=wrong)
+    chosen = report_settings(cache, EvaluatorKind.DOCKER, dataset=wrong)
 
     def kill() -> None:
         wait_until(lambda: runs_tests(store, BANK))
@@ -103,7 +103,7 @@ def test_what_a_kill_or_a_wrong_image_left_is_no_verdict_and_is_evaluated_again(
     found = {name: on_disk(store, name) for name in (BANK, TEXTKIT)}
     assert {one["status"] for one in found.values()} == {"not_evaluated"}, found
     assert "has no repository in /testbed" in found[TEXTKIT]["reason"]
-    right = report_options(
+    right = report_settings(
         cache,
         EvaluatorKind.DOCKER,
         dataset=slow_rows(tmp_path / "right.json", 0),
@@ -136,8 +136,8 @@ def test_a_stopped_gold_command_does_so_too(
 ) -> None:
     dataset = slow_rows(tmp_path / "rows.json", 60)
     store = RunStore(tmp_path, f"validity/{BANK}")
-    words = ["gold", dataset, "validity.json", "--instances", BANK, "--cache", cache]
-    with command(tmp_path, *words) as started:
+    words = ["gold", dataset, "validity.json", "--instances", BANK]
+    with command(tmp_path, *words, "--set", f"folders.cache={cache}") as started:
         wait_until(lambda: runs_tests(store, BANK))
         started.send_signal(number)
         assert started.wait(20) == 130
@@ -155,7 +155,7 @@ def test_the_next_start_of_another_run_removes_what_a_killed_one_left(
         started.kill()
     assert containers("sweb.eval") and processes("r-")
     store, said = make_run(tmp_path / "next", gold(TEXTKIT)), list[str]()
-    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=fast)
+    chosen = report_settings(cache, EvaluatorKind.DOCKER, dataset=fast)
     assert report_command([store.folder], chosen, said.append) == 0
     assert any(
         line.startswith("removed what an earlier evaluation left: ") for line in said

@@ -11,13 +11,13 @@ import pytest
 
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
-from reports.cli.options import EvaluatorKind
-from reports.command_line import compare_command, report_command
+from reports.command_line import ReportFormat, compare_command, report_command
+from reports.evaluation.settings import EvaluatorKind
 from reports.named_runs import stores_of
 from reports.plots.style import new_figure, percent_axis
 from tests.reports.test_verify import ONE, SIX
 from tests.support import runs
-from tests.support.evaluated import report_options
+from tests.support.evaluated import report_settings
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +33,12 @@ def out(done: Path, tmp_path: Path) -> Path:
     return shutil.copytree(done, tmp_path, dirs_exist_ok=True)
 
 
-def shown(folders: list[Path], cache: Path, **changes: Any) -> str:
+def shown(
+    folders: list[Path], cache: Path, format: ReportFormat = "text", **changes: Any
+) -> str:
     said: list[str] = []
-    report_command(
-        folders, report_options(cache, **{"page": True, **changes}), said.append
-    )
+    settings = report_settings(cache, **{"page": True, **changes})
+    report_command(folders, settings, said.append, format=format)
     return "\n".join(said)
 
 
@@ -102,7 +103,7 @@ def test_a_free_run_has_no_price_per_resolved_instance(out: Path, cache: Path) -
 
 @pytest.mark.parametrize("format", ["text", "markdown", "json"])
 def test_a_format_changes_only_what_is_printed(
-    out: Path, cache: Path, format: str
+    out: Path, cache: Path, format: ReportFormat
 ) -> None:
     shown([out / "predictions/r"], cache, page=False)
     before = files(out)

@@ -14,15 +14,16 @@ from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from demo.setup import REPOSITORIES
 from environments.base import EnvironmentKind
-from reports.cli.options import EvaluatorKind, ReportOptions
 from reports.command_line import report_command
 from reports.data.rundata import read_run
+from reports.evaluation.settings import EvaluatorKind
 from reports.pages.overview import overview
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.verify import verify_command
 from runs.storage.store import RunStore
 from tests.conftest import MakeMirror
+from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
 from tests.support.rundata import old_prediction, write_run
 from tests.support.runs import live, options
@@ -118,20 +119,18 @@ def test_no_candidate_that_leaves_the_bug_passes(
 
     first = run("first")
     _check_run(first)
-    report = ReportOptions(
-        evaluator=EvaluatorKind.LOCAL,
+    report = report_settings(
+        cache,
+        EvaluatorKind.LOCAL,
         dataset=str(dataset),
-        split="",
-        workers=1,
-        timeout=60.0,
-        cache=cache,
         repos=mirrors,
         all_attempts=True,
+        page=True,
     )
     assert report_command([first.folder], report, lambda _: None) == 0
     _check_report(first)
     said: list[str] = []
-    assert verify_command([first.folder], report, said.append) == 0, said
+    assert verify_command([first.folder], said.append) == 0, said
     # Nothing that the first run or its evaluation left behind changes a verdict.
     _check_run(run("second"))
 
@@ -172,15 +171,11 @@ def test_no_plain_reply_forges_a_run(
     store = RunStore(tmp_path, "r")
     (result,) = json.loads(store.prediction(ID).read_text())["all_results"]
     assert result["status"] == "plausible_untested", result
-    report = ReportOptions(
-        evaluator=EvaluatorKind.LOCAL,
+    report = report_settings(
+        cache,
+        EvaluatorKind.LOCAL,
         dataset=str(dataset),
-        split="",
-        workers=1,
-        timeout=60.0,
-        cache=cache,
         repos=tmp_path / "mirrors",
-        page=False,
     )
     assert report_command([store.folder], report, lambda _: None) == 0
     assert json.loads(store.verdict(ID).read_text())["status"] == "unresolved"
@@ -223,17 +218,7 @@ def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
         part["test_note"] = note
     store = RunStore.of_folder(write_run(tmp_path / "predictions/r", files))
     said: list[str] = []
-    shown = ReportOptions(
-        evaluator=EvaluatorKind.NONE,
-        dataset="",
-        split="",
-        workers=1,
-        timeout=9.0,
-        cache=cache,
-        repos=None,
-        page=False,
-    )
-    report_command([store.folder], shown, said.append)
+    report_command([store.folder], report_settings(cache), said.append)
     (line,) = [line for line in said if "edits test configuration" in line]
     assert line.startswith("a__a-1")
     (line,) = [line for line in said if "tests/test_a.py" in line]

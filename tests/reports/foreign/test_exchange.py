@@ -13,17 +13,16 @@ import pytest
 
 from core.errors import UserError
 from report import SUBCOMMANDS, main
-from reports.cli.options import ExportLayout, PackageOptions
 from reports.data.rundata import read_run
 from reports.data.verdicts import VerdictStatus
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
-from reports.foreign.model import steps_by_lane, totals_of_call
+from reports.foreign.model import ExportLayout, steps_by_lane, totals_of_call
 from reports.foreign.recognise import read_any
 from reports.submission.commands import package_command
 from runs.storage.store import RunStore
 from tests.reports.foreign.test_reading import ONE, SAMPLES, TALK, preds
-from tests.support.evaluated import demo, write_meta, write_verdicts
+from tests.support.evaluated import demo, package_options, write_meta, write_verdicts
 from tests.support.foreign import (
     CRASHED,
     NAME,
@@ -53,7 +52,8 @@ def report(
         monkeypatch.setattr("reports.subcommands.TOP", tmp_path / "out")
         common = []
         if words[0] not in SUBCOMMANDS:
-            common = ["--cache", str(cache), "--out", str(tmp_path / "out")]
+            common = ["--set", f"folders.cache={cache}"]
+            common += ["--set", f"folders.out={tmp_path / 'out'}"]
         monkeypatch.setattr(sys, "argv", ["report.py", *map(str, words), *common])
         code = main()
         said = capsys.readouterr()
@@ -142,7 +142,9 @@ def test_a_run_of_others_is_exported_too(layout: ExportLayout, tmp_path: Path) -
 def test_counts_costs_and_patches_are_those_of_the_originals(
     report: Report, tmp_path: Path
 ) -> None:
-    code, out, _ = report(SAMPLES / "mini", "--evaluator", "none", "--no-page")
+    code, out, _ = report(
+        SAMPLES / "mini", "--evaluator", "none", "--set", "report.page=false"
+    )
     assert code == 0
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert (
@@ -161,7 +163,7 @@ def test_counts_costs_and_patches_are_those_of_the_originals(
     assert {w["instance_id"]: w for w in written} == json.loads(
         (SAMPLES / "mini/preds.json").read_text()
     )
-    words = ("--evaluator", "none", "--no-page", "--format", "json")
+    words = ("--evaluator", "none", "--set", "report.page=false", "--format", "json")
     _, out, _ = report(SAMPLES / "mini", *words)
     effort = json.loads(out)["effort"]
     assert (effort["calls"]["known"], effort["calls"]["complete"]) == (7, True)
@@ -236,7 +238,7 @@ def test_comparison_with_ours(report: Report, ours: Path, tmp_path: Path) -> Non
     code, out, _ = report("combine", mine, SAMPLES / "mini", "--name", "both")
     both = tmp_path / "out/predictions/both"
     assert (code, out.splitlines()[-1]) == (0, f"report on it: report.py {both}")
-    assert report(both, "--evaluator", "none", "--no-page")[0] == 0
+    assert report(both, "--evaluator", "none", "--set", "report.page=false")[0] == 0
 
 
 def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) -> None:
@@ -258,7 +260,7 @@ def test_what_a_layout_does_not_hold_is_unknown(report: Report, tmp_path: Path) 
     assert verdict is not None
     assert (verdict.status, verdict.official) == (VerdictStatus.RESOLVED, False)
     alone = preds(tmp_path / "alone", [ONE])
-    _, out, _ = report(alone, "--evaluator", "none", "--no-page")
+    _, out, _ = report(alone, "--evaluator", "none", "--set", "report.page=false")
     assert "cost           unknown" in out
 
 
@@ -266,9 +268,7 @@ def test_a_package_of_a_run_of_others(tmp_path: Path, cache: Path) -> None:
     store = import_run(SAMPLES / "mini", tmp_path / "out", lambda _: None)
     write_verdicts(store.folder, [RESOLVED])
     meta = write_meta(tmp_path / "meta", {})
-    options = PackageOptions(
-        "lite", meta, dataset="demo", cache=cache, allow_partial=True
-    )
+    options = package_options("lite", meta, cache, dataset="demo", allow_partial=True)
     said: list[str] = []
     # Whether hints and test knowledge were used, only the authors can say.
     assert (

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 
 from demo.setup import build_mirrors
-from reports.cli.options import EvaluatorKind, ExportLayout, ReportOptions
 from reports.command_line import report_command
 from reports.data.rundata import read_run
+from reports.evaluation.settings import EvaluatorKind
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
+from reports.foreign.model import ExportLayout
 from reports.foreign.recognise import read_any
 from tests.reports.foreign.test_exchange import plain
 from tests.reports.foreign.test_reading import SAMPLES
+from tests.support.evaluated import report_settings
 from tests.support.foreign import (
     CRASHED,
     RESOLVED,
@@ -108,7 +110,7 @@ def test_mini_swe_agent_for_real(venvs: Path, tmp_path: Path, cache: Path) -> No
         row[:5] for row in figures(SAMPLES / "mini")
     ]
     store = import_run(run, tmp_path / "out", lambda _: None)
-    local = ReportOptions(EvaluatorKind.LOCAL, dataset="demo", cache=cache, page=False)
+    local = report_settings(cache, EvaluatorKind.LOCAL, dataset="demo")
     assert report_command([store.folder], local, lambda _: None) == 0
     verdicts = {i.instance_id: i.resolved for i in read_run(store).instances}
     assert verdicts == {RESOLVED: True, WRONG: False, CRASHED: False}

@@ -16,7 +16,7 @@ from reports.command_line import report_command
 from reports.pages.render import Renderer, highlighted, rendered_issue
 from tests.reports.test_verify import ONE, SIX
 from tests.support import runs
-from tests.support.evaluated import report_options
+from tests.support.evaluated import report_settings
 from tests.support.pages import ATTACK
 
 
@@ -110,7 +110,7 @@ def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
         data["cost"] = costs[0]
         (folder / f"{path}.json").write_text(json.dumps(data))
     (folder / "ledger.jsonl").unlink()
-    report_command([folder], report_options(cache, page=True), lambda _: None)
+    report_command([folder], report_settings(cache, page=True), lambda _: None)
     page = (folder / "report/instances" / f"{SIX}.html").read_text()
     summaries = re.findall(r"<summary>(Attempt .*?)</summary>", page)
     plain = [re.sub("<[^>]+>", "", summary) for summary in summaries]

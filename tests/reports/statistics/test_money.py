@@ -18,7 +18,7 @@ from llm.prices import Price
 from reports.command_line import report_command
 from runs.settings import Spending
 from tests.reports.test_verify import verify
-from tests.support.evaluated import report_options
+from tests.support.evaluated import report_settings
 from tests.support.provider import Answer, Provider
 from tests.support.runs import EDIT, live, options
 
@@ -42,7 +42,7 @@ def priced(tmp_path: Path, cache: Path, provider: Provider) -> Path:
     assert run_command(config, run, lambda _: None) == 0
     report_command(
         [tmp_path / "out/predictions/r"],
-        report_options(cache, page=True),
+        report_settings(cache, page=True),
         lambda _: None,
     )
     return tmp_path / "out"

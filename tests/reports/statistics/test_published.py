@@ -63,7 +63,8 @@ def published() -> list[dict[str, Any]]:
 
 def report(folder: Path, *options: str) -> str:
     """Return what the command prints, called in this process, which imported everything."""
-    words = ["report.py", str(folder), "--evaluator", "none", "--no-page", *options]
+    words = ["report.py", str(folder), "--evaluator", "none"]
+    words += ["--set", "report.page=false", *options]
     with patch.object(sys, "argv", words), redirect_stdout(io.StringIO()) as printed:
         assert main() == 0
     return printed.getvalue()
@@ -119,7 +120,7 @@ def test_json_stands_alone_on_standard_output_and_is_what_the_file_holds(
 ) -> None:
     folder = write_run(tmp_path / LABEL, published())
     words = [str(TOP / "report.py"), str(folder), "--evaluator", "none"]
-    words += ["--no-page", "--format", "json"]
+    words += ["--set", "report.page=false", "--format", "json"]
     done = subprocess.run(
         [sys.executable, *words], capture_output=True, text=True, check=True
     )

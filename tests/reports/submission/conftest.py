@@ -11,13 +11,14 @@ import pytest
 
 from bench.repos.mirrors import Mirrors
 from demo.setup import build_mirrors
-from reports.submission.commands import PackageOptions, package_command
+from reports.submission.commands import package_command
 from reports.submission.entry import read_meta
 from tests.support.evaluated import (
     IDS,
     RESOLVED,
     Build,
     Package,
+    package_options,
     replay_demo,
     write_meta,
     write_verdicts,
@@ -51,7 +52,7 @@ def build(run: Path, tmp_path: Path, cache: Path) -> Build:
     ) -> tuple[int, Path, list[str]]:
         said: list[str] = []
         path = write_meta(tmp_path / "meta", meta)
-        options = PackageOptions(split, path, cache=cache, allow_partial=partial)
+        options = package_options(split, path, cache, allow_partial=partial)
         code = package_command(run, tmp_path / place, options, said.append)
         return code, tmp_path / place, said
 
@@ -70,7 +71,7 @@ def clean(
     write_verdicts(run, IDS[1:3])
     (place / f"logs/r/{IDS[5]}.report.json").unlink()
     meta = write_meta(place / "meta", {})
-    options = PackageOptions("lite", meta, cache=cache)
+    options = package_options("lite", meta, cache)
     said: list[str] = []
     assert package_command(run, place / "package", options, said.append) == 0, said
     mirrors = Mirrors(build_mirrors(cache / "demo-mirrors"))

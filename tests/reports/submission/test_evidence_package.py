@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from bench.cli.commands import run_command
-from reports.submission.commands import PackageOptions, package_command
-from tests.support.evaluated import write_meta, write_verdicts
+from reports.submission.commands import package_command
+from tests.support.evaluated import package_options, write_meta, write_verdicts
 from tests.support.evidence import NAME, OTHER, by_evidence
 from tests.support.runs import options
 
@@ -19,7 +19,7 @@ def test_scripts_matrix_groups_and_reason_are_in_the_package(
     run = tmp_path / "predictions/r"
     write_verdicts(run, (NAME, OTHER))
     meta = write_meta(tmp_path / "meta", {})
-    package = PackageOptions("lite", meta, cache=cache, allow_partial=True)
+    package = package_options("lite", meta, cache, allow_partial=True)
     said: list[str] = []
     assert package_command(run, tmp_path / "package", package, said.append) == 0, said
     shown = (tmp_path / f"package/artifacts/trajs/{NAME}.md").read_text()

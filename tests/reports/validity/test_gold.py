@@ -12,26 +12,27 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from bench.instances.dataset import load_dataset
-from bench.selection import Selection
+from bench.selection import Instances
 from core.errors import UserError
 from demo.images import build_images
 from demo.setup import build_mirrors
-from reports.cli.options import EvaluatorKind
+from reports.evaluation.settings import EvaluationSettings, EvaluatorKind
 from reports.validity.command import (
     GoldRun,
+    GoldSettings,
     InstanceTrials,
     ValidityFile,
     gold_command,
     validity_schema,
 )
 from reports.validity.trials import Trial
+from runs.settings import FolderSettings
 from tests.conftest import ShareVenvs
 from tests.support.commands import Preloaded
 from tests.support.evaluated import (
     BANK,
     TEXTKIT,
     UNITS,
-    report_options,
     rows,
 )
 
@@ -150,10 +151,10 @@ def test_locally_with_a_kill_exactly_the_planted_ones_are_found(
         "validity.json",
         "--evaluator",
         "local",
-        "--cache",
-        str(cache),
-        "--repos",
-        str(mirrors),
+        "--set",
+        f"folders.cache={cache}",
+        "--set",
+        f"folders.repos={mirrors}",
         "--repeat",
         "3",
         "--instances",
@@ -204,12 +205,20 @@ def test_in_docker_exactly_the_planted_ones_are_found(
     build_images([*rows()])
     path = tmp_path / "v.json"
     dataset = str(planted(tmp_path))
-    chosen = report_options(cache, EvaluatorKind.DOCKER, dataset=dataset)
+    settings = gold_settings(cache, evaluator=EvaluatorKind.DOCKER, dataset=dataset)
     said: list[str] = []
-    assert gold_command(chosen, path, 3, Selection(), said.append) == 0, "\n".join(said)
+    assert gold_command(settings, path, 3, said.append) == 0, "\n".join(said)
     check_planted(path, [*rows()])
     image = content(path)["instances"][FLAKY]["image"]
     assert image.startswith("swe-retry-harness/demo__textkit-1:demo@sha256:")
+
+
+def gold_settings(cache: Path, *ids: str, **evaluation: Any) -> GoldSettings:
+    return GoldSettings(
+        evaluation=EvaluationSettings(timeout=120, **evaluation),
+        folders=FolderSettings(cache=cache),
+        instances=Instances(ids=ids),
+    )
 
 
 @pytest.fixture
@@ -223,9 +232,9 @@ def gold(tmp_path: Path, cache: Path) -> Gold:
         path: Path = tmp_path / "v.json",
         **changes: Any,
     ) -> int:
-        values: dict[str, Any] = {"dataset": "demo", **changes}
-        chosen = report_options(cache, EvaluatorKind.LOCAL, **values)
-        return gold_command(chosen, path, repeat, Selection(ids or (BANK,)), say)
+        values: dict[str, Any] = {"evaluator": EvaluatorKind.LOCAL, "dataset": "demo"}
+        settings = gold_settings(cache, *(ids or (BANK,)), **{**values, **changes})
+        return gold_command(settings, path, repeat, say)
 
     return run
 

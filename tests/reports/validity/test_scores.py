@@ -11,15 +11,15 @@ from jsonschema import Draft202012Validator
 
 from bench.instances.validity import KnownValidity, Validity
 from core.errors import UserError
-from reports.cli.options import EvaluatorKind
 from reports.command_line import count_lines, report_command
+from reports.evaluation.settings import EvaluatorKind
 from reports.pages.markdown import denominators
 from reports.pages.overview import overview
 from reports.statistics.collect import RunStats, collect
 from reports.statistics.denominators import DatasetSplit, UsedValidity
 from reports.statsfile import stats_json
 from reports.verify import verify_command
-from tests.support.evaluated import report_options
+from tests.support.evaluated import report_settings
 from tests.support.rundata import a_run, an_instance, old_prediction, write_run
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "stats.schema.json"
@@ -96,7 +96,10 @@ def test_the_page_of_a_run_says_what_the_run_left_out(left_out: object) -> None:
         described={"only_valid": {"file": "v.json", "left_out": left_out}},
     )
     notes = overview(run, collect(run, DatasetSplit("", None)), "pages").notes
-    words = "Left out of the run by --only-valid: 1 instance. The score is one of the others."
+    words = (
+        "Left out of the run by instances.only_valid: 1 instance. "
+        "The score is one of the others."
+    )
     assert (words in notes) is (left_out == {"b__b-1": "flaky"})
 
 
@@ -121,7 +124,7 @@ def test_the_files_of_a_report_have_it_and_are_verified(
     said: list[str] = []
     report_command(
         [run],
-        report_options(cache, EvaluatorKind.NONE, validity=path, page=True),
+        report_settings(cache, EvaluatorKind.NONE, validity=path, page=True),
         said.append,
     )
     stats = json.loads((run / "stats.json").read_text())
@@ -135,11 +138,10 @@ def test_the_files_of_a_report_have_it_and_are_verified(
     assert "2 of 2 valid; 95 %" in (run / "report/report.html").read_text()
     # stats.json holds what it needs of that file.
     path.unlink()
-    options = report_options(cache)
-    assert verify_command([run], options, said.append) == 0, said
+    assert verify_command([run], said.append) == 0, said
     stats["validity"]["not_valid"]["a__a-2"] = "flaky"
     (run / "stats.json").write_text(json.dumps(stats))
-    assert verify_command([run], options, said.append) == 1
+    assert verify_command([run], said.append) == 1
     assert any("stats.json" in line and "scores.valid" in line for line in said)
 
 
@@ -169,7 +171,7 @@ def test_a_damaged_or_foreign_file_is_refused_before_anything_is_written(
     path = validity_file(tmp_path, **changes)
     with pytest.raises(UserError) as error:
         report_command(
-            [run], report_options(cache, EvaluatorKind.NONE, validity=path), print
+            [run], report_settings(cache, EvaluatorKind.NONE, validity=path), print
         )
     assert words in str(error.value) and str(path) in str(error.value)
     assert not (run / "stats.json").exists()

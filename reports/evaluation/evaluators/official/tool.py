@@ -132,7 +132,7 @@ class OfficialTool(ABC):
         lacks, version = self._probe()
         if lacks:
             raise UserError(
-                f"--evaluator-python {self.settings.python} lacks {', '.join(lacks)}: install "
+                f"evaluation.python {self.settings.python} lacks {', '.join(lacks)}: install "
                 f"what --evaluator {self.name} needs in an environment of its own, and name that"
             )
         return f"{self.package} {version}"
@@ -153,7 +153,7 @@ class OfficialTool(ABC):
             lacks, version = json.loads(result.stdout)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             raise UserError(
-                f"--evaluator-python {python} does not run: {error}; give a Python interpreter"
+                f"evaluation.python {python} does not run: {error}; give a Python interpreter"
             ) from error
         return list(lacks), str(version)
 

@@ -20,7 +20,7 @@ from tests.support.evaluated import (
     WRONG,
     make_run,
     on_disk,
-    report_options,
+    report_settings,
 )
 from tests.support.official import GOLD
 
@@ -96,7 +96,7 @@ def test_a_report_names_the_command_and_keeps_verdicts_of_the_program(
     tmp_path: Path, cache: Path
 ) -> None:
     store = make_run(tmp_path, {BANK: WRONG, TEXTKIT: WRONG, UNITS: ""})
-    chosen = report_options(cache, "pro", page=False)
+    chosen = report_settings(cache, "pro", page=False)
     said: list[str] = []
     assert report_command([store.folder], chosen, said.append) == 1
     assert sum(line.startswith("pro: run in a checkout of ") for line in said) == 1
@@ -116,10 +116,11 @@ def test_a_report_names_the_command_and_keeps_verdicts_of_the_program(
     assert "resolved           1  33.3 % of the selected" in said
 
 
-def test_the_option_of_installed_programs_is_refused(
+def test_the_python_of_installed_programs_is_not_used(
     tmp_path: Path, cache: Path
 ) -> None:
     store = make_run(tmp_path, {BANK: WRONG})
-    chosen = report_options(cache, "pro", evaluator_python="python3")
-    with pytest.raises(UserError, match="is not for --evaluator pro"):
-        report_command([store.folder], chosen, print)
+    settings = report_settings(cache, "pro", python=str(tmp_path / "nowhere"))
+    said: list[str] = []
+    assert report_command([store.folder], settings, said.append) == 1
+    assert sum(line.startswith("pro: run in a checkout of ") for line in said) == 1

@@ -35,7 +35,7 @@ from tests.support.evaluated import (
     UNITS,
     make_run,
     on_disk,
-    report_options,
+    report_settings,
 )
 
 # Prints, writes results, and ends, waits or starts others as the words in the patches say.
@@ -242,12 +242,13 @@ def test_a_tool_evaluates_a_run(
 ) -> None:
     monkeypatch.setitem(TOOLS, "standin", StandIn)
     tools = (*OFFICIAL_TOOLS, "standin")
-    monkeypatch.setattr("reports.evaluation.evaluators.choice.OFFICIAL_TOOLS", tools)
+    for module in ("evaluators.choice", "settings"):
+        monkeypatch.setattr(f"reports.evaluation.{module}.OFFICIAL_TOOLS", tools)
     store = make_run(
         tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""}
     )
     said: list[str] = []
-    chosen = report_options(cache, "standin", page=False)
+    chosen = report_settings(cache, "standin", page=False)
     assert report_command([store.folder], chosen, said.append) == 0
     verdict = on_disk(store, BANK)
     assert (verdict["status"], verdict["evaluator"]) == ("resolved", "standin")
@@ -260,12 +261,9 @@ def test_a_tool_evaluates_a_run(
     said.clear()
     report_command([store.folder], chosen, said.append)
     assert not any("evaluating" in line for line in said), "its own verdicts stand"
-    assert verify_command([store.folder], report_options(cache), said.append) == 0
+    assert verify_command([store.folder], said.append) == 0
     with pytest.raises(UserError, match="sb-cli, standin"):
-        report_command([store.folder], report_options(cache, "nobody"), said.append)
-    with pytest.raises(UserError, match="is not for --evaluator local"):
-        local = report_options(cache, "local", evaluator_python="python3")
-        report_command([store.folder], local, said.append)
+        report_settings(cache, "nobody")
 
 
 def test_progress_bars_are_shown_now_and_then() -> None:

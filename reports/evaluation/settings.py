@@ -1,0 +1,81 @@
+"""How predictions are evaluated, and the settings of every command that does so."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from core.settings import Section, SettingFlag
+from environments.docker.images import Images
+from reports.data.verdicts import MANUAL_TOOLS, OFFICIAL_TOOLS
+from runs.settings import FolderSettings
+
+
+class EvaluatorKind(str, Enum):
+    """The evaluators besides official programs of other task sets."""
+
+    DOCKER = "docker"
+    LOCAL = "local"
+    NONE = "none"
+
+    __str__ = (
+        str.__str__
+    )  # the name as the user writes it, also of an official program's
+
+
+def _check_evaluator(name: str) -> str:
+    ours = [kind.value for kind in EvaluatorKind]
+    names = [*ours, *OFFICIAL_TOOLS, *MANUAL_TOOLS]
+    if name not in names:
+        raise ValueError(f"give one of {', '.join(names)}")
+    return name
+
+
+class EvaluationSettings(Section):
+    """How to evaluate predictions."""
+
+    evaluator: Annotated[str, AfterValidator(_check_evaluator)] | None = Field(
+        default=None,
+        description="Evaluate with docker, local, none, or the official program of a task set: "
+        f"{', '.join(OFFICIAL_TOOLS)}; or write the predictions for a program that you run: "
+        f"{', '.join(MANUAL_TOOLS)}. By default docker if an engine answers, else local.",
+    )
+    dataset: str = Field(
+        default="",
+        description="Use this data set; by default the one that the run recorded.",
+    )
+    split: str = Field(
+        default="",
+        description="Use this split of the data set; by default the one that the run recorded.",
+    )
+    workers: int = Field(
+        default=2, ge=1, description="Run this many evaluations at once."
+    )
+    timeout: float = Field(
+        default=1800,
+        ge=1,
+        description="End the tests of an instance after these seconds.",
+    )
+    all_attempts: bool = Field(
+        default=False,
+        description="Evaluate the patches of all attempts too, for pass@k.",
+    )
+    python: str = Field(
+        default="",
+        description="Run the official program of a task set with this Python; default: this one.",
+    )
+
+
+class EvaluationRoot(Section):
+    """What every command is told that evaluates; each adds sections of its own."""
+
+    evaluation: EvaluationSettings = EvaluationSettings()
+    folders: FolderSettings = Field(default_factory=FolderSettings)
+    images: Images = Images()
+
+
+OPTIONS = "Options"
+EVALUATOR_FLAG = SettingFlag("evaluation.evaluator", "--evaluator", "NAME", OPTIONS)
+WORKERS_FLAG = SettingFlag("evaluation.workers", "--workers", "N", OPTIONS, "-w")
