@@ -9,10 +9,7 @@ from typing import Any
 
 from bench.config import RunSettings
 from bench.instances.names import BUNDLED, Bundled
-from core.settings import chosen_settings
-from llm.provider_errors import RetryPolicy
 from runs.options import RunResources
-from runs.settings import Resolve, Spending, make_rates
 
 
 @dataclass(frozen=True)
@@ -32,16 +29,3 @@ class Options(RunResources):
     dry_run: bool = False
     recorded: Mapping[str, Any] = field(default_factory=dict)
     bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
-
-    @classmethod
-    def of(cls, settings: RunSettings, resolve: Resolve, **actions: Any) -> Options:  # noqa: ANN401
-        """Return what the settings mean here; ``resolve`` makes litellm's name of a user's."""
-        values = {
-            "repos": settings.folders.repos,
-            "dataset": settings.instances.dataset,
-            "retries": RetryPolicy(attempts=1 + settings.calls.retries),
-            "rates": make_rates(settings.calls, resolve),
-            "money": Spending.of(settings.budget, resolve),
-            "recorded": chosen_settings(settings),
-        }
-        return cls(settings=settings, **{**values, **actions})

@@ -34,15 +34,18 @@ def in_period(day: str, since: str, until: str) -> bool:
     return not (early or (until and day[: len(until)] > until))
 
 
-def read_ids(text: str) -> tuple[str, ...]:
-    """Return the ids of a comma list, or of ``@file``: one or more a line, ``#`` for comments."""
+def read_ids(text: str, option: str = "--instances") -> tuple[str, ...]:
+    """Return the ids of a comma list, or of ``@file``: one or more a line, ``#`` for comments.
+
+    ``option`` names the list in messages.
+    """
     if text.startswith("@"):
         try:
             lines = (
                 Path(text[1:]).expanduser().read_text(encoding="utf-8-sig").splitlines()
             )
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"--instances {text} cannot be read: {error}") from error
+            raise UserError(f"{option} {text} cannot be read: {error}") from error
         text = "\n".join(line.partition("#")[0] for line in lines)
     return tuple(name for name in re.split(r"[\s,]+", text) if name)
 

@@ -73,7 +73,8 @@ class BoundedFigure:
 def rescoring(folder: Path) -> Iterator[BoundedFigure]:
     """Score a folder in a process of its own, and hold its files in another."""
     before = _children_cpu()
-    _python("exercises.canitedit", "report", str(folder), "--format", "json")
+    words = ("report", str(folder), "--environment", "none", "--format", "json")
+    _python("exercises.canitedit", *words)
     yield BoundedFigure("re-scoring", _children_cpu() - before, MOST_CPU, "s of CPU")
     held = json.loads(_python("benchmarks.exercises", "hold", str(folder)))
     name = f"{held['completions']:,} completions"
@@ -183,22 +184,22 @@ def _words(
         str(run),
         "--exercises",
         str(exercises),
-        "--profile",
-        facts.profile,
+        "--set",
+        f"exercises.profile={facts.profile}",
         "--tries",
         str(facts.tries),
         "--environment",
         "local",
-        "--repeats",
-        str(max(one.repeat for one in facts.columns)),
+        "--set",
+        f"exercises.repeats={max(one.repeat for one in facts.columns)}",
         "--workers",
         str(workers),
-        "--jobs",
-        str(workers),
+        "--set",
+        f"scale.jobs={workers}",
         "--out",
         str(out),
-        "--cache",
-        str(out / "cache"),
+        "--set",
+        f"folders.cache={out / 'cache'}",
     ]
 
 

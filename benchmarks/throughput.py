@@ -5,7 +5,7 @@ two attempts a try, with as many instances as workers, on a generated repository
 with warm caches and no tests. A bare loop of litellm calls then sends the same conversations with
 as many workers. Calls a second are taken from the server's first request to its last answer.
 
-``--job completions`` measures jobs that only call models: CanItEdit's ``generate``.
+``--job completions`` measures jobs that only call models: CanItEdit's ``run``.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Bench:
 
 
 class CompletionBench(Bench):
-    """Measures jobs of ``generate``, each of as many completions as the attempts have calls."""
+    """Measures CanItEdit's ``run``: each job has as many completions as the attempts have calls."""
 
     def prepare(self, instances: int) -> None:
         """Write the problems."""
@@ -208,19 +208,19 @@ class CompletionBench(Bench):
             "-m",
             "exercises.canitedit",
             "run",
-            "--problems",
-            str(self.folder / "problems.jsonl"),
+            "--set",
+            "problems.source=" + str(self.folder / "problems.jsonl"),
             "--models",
             "gpt-4o",
             "--completions",
             str(tries * _MODELS * _CALLS),
-            "--engine",
-            self.engine,
-            "--cache",
-            str(self.folder / "cache"),
-            "--call-timeout",
-            "120",
+            "--set",
+            "folders.cache=" + str(self.folder / "cache"),
+            "--set",
+            "calls.timeout=120",
         ]
+        if self.engine == "ray":
+            argv += ["--set", "scale.ray=own"]
         return self._measured([*argv, *self._scale(workers, run)], workers, "")
 
 

@@ -1,4 +1,4 @@
-# The Python and libraries of `python -m exercises.canitedit evaluate --environment docker`.
+# The Python and libraries of `python -m exercises.canitedit report --environment docker`.
 FROM python:3.11-slim
 # Where PyTorch without CUDA is, for instance; taken from the variables of the one who builds.
 ARG PIP_INDEX_URL

@@ -28,12 +28,16 @@ def _split_names(value: Any) -> Any:  # noqa: ANN401 - of any source
     return value
 
 
+ModelNames = Annotated[
+    tuple[str, ...], BeforeValidator(_split_names), Field(min_length=1)
+]
+
+
 class Models(Section):
     """Which models are asked, and how."""
 
-    names: Annotated[tuple[str, ...], BeforeValidator(_split_names)] = Field(
+    names: ModelNames = Field(
         default=tuple(DEFAULT_MODELS.split(",")),
-        min_length=1,
         description="Ask these models in turn: NAME, NAME@FORMAT or NAME@AGENT.",
     )
     tries: int = Field(

@@ -19,12 +19,12 @@ from agent.prompts import prompts_hash
 from core.address import Address, parse_address, recorded_address
 from core.errors import UserError
 from environments.base import EnvironmentKind
-from llm.options import ModelChoice
+from llm.options import ModelChoice, names_of
 from llm.provider_errors import RetryPolicy
 from llm.settings import SettingsBook, our_settings, settings_sha256
 from runs.calls.rate_limiter import Rates
 from runs.keys import is_safe_name
-from runs.settings import CommonSettings, Spending
+from runs.settings import CommonSettings, Spending, make_rates
 from runs.storage.versions import HARNESS_VERSION
 
 OUT = ("--out", "-o")
@@ -124,6 +124,23 @@ class RunResources:
     book: SettingsBook = field(default_factory=our_settings)
     redo: str = ""
     as_json: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        settings: CommonSettings,
+        models: Sequence[ModelChoice],
+        **fields: Any,  # noqa: ANN401
+    ) -> Self:
+        """Return what the settings mean for these models; ``fields`` are no settings."""
+        resolve = names_of(models)
+        return cls(
+            settings=settings,
+            retries=RetryPolicy(attempts=1 + settings.calls.retries),
+            rates=make_rates(settings.calls, resolve),
+            money=Spending.of(settings.budget, resolve),
+            **fields,
+        )
 
     @property
     def out(self) -> Path:

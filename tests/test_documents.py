@@ -120,11 +120,18 @@ def former_options() -> set[str]:
     return former
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if path != PAGE], ids=lambda path: path.name
+)
 def test_no_document_names_an_option_that_is_gone(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    spans = " ".join(_SPAN.findall(text))
-    gone = former_options() & set(_OPTION.findall(spans))
+    named = set()
+    for span in _SPAN.findall(text):
+        if not span.startswith(
+            "python -m benchmarks"
+        ):  # they have options of their own
+            named.update(_OPTION.findall(span))
+    gone = former_options() & named
     assert not gone
 
 

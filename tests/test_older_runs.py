@@ -122,8 +122,9 @@ def run_exercises(benchmark: str, *words: object) -> str:
 
 
 def test_the_report_of_exercism_is_the_same(runs: Path) -> None:
+    options = ("--set", "report.page=false")
     printed = run_exercises(
-        "exercism", "report", runs / "predictions/exercism", "--no-page"
+        "exercism", "report", runs / "predictions/exercism", *options
     )
     assert printed == (RECORDED / "printed/exercism-report.txt").read_text()
 
@@ -133,7 +134,7 @@ def test_the_report_of_exercism_is_the_same(runs: Path) -> None:
     [
         ("report.txt", ()),
         ("report.md", ("--format", "markdown")),
-        ("by-change-kind.txt", ("--by", "change_kind")),
+        ("by-change-kind.txt", ("--set", "report.by=change_kind")),
     ],
 )
 def test_the_report_of_canitedit_is_the_same(

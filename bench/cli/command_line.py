@@ -14,9 +14,8 @@ from bench.cli.cli import EnvFileOption, Version
 from bench.config import RunConfig, RunSettings
 from bench.options import Options
 from core.errors import UserError
-from core.settings import CommandLine, Layer, SettingFlag, command
+from core.settings import CommandLine, Layer, SettingFlag, chosen_settings, command
 from environments.base import EnvironmentKind
-from llm.options import names_of
 from llm.settings import load_settings
 from runs.options import address_given, models_given
 
@@ -69,6 +68,16 @@ Format = Annotated[
         rich_help_panel=RUN,
     ),
 ]
+RedoOption = Annotated[
+    str,
+    typer.Option(
+        "--redo",
+        metavar="WORD,WORD",
+        help="Do these again: ids, or statuses as not_plausible, error.",
+        show_default=False,
+        rich_help_panel=RUN,
+    ),
+]
 
 
 @command(RunSettings, FLAGS)
@@ -83,16 +92,7 @@ def main(
             rich_help_panel=RUN,
         ),
     ] = None,
-    redo: Annotated[
-        str,
-        typer.Option(
-            "--redo",
-            metavar="WORD,WORD",
-            help="Do these again: ids, or statuses as not_plausible, error.",
-            show_default=False,
-            rich_help_panel=RUN,
-        ),
-    ] = "",
+    redo: RedoOption = "",
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -147,10 +147,10 @@ def _settings(line: CommandLine[RunSettings], continued: str | None) -> RunSetti
 
 def _check_project(layer: Layer) -> None:
     """Refuse what is for one's own repository; without one a run over a data set would start."""
-    for name, given in layer.items():
-        if name.startswith("project.") and given.value:
+    for name, sourced in layer.items():
+        if name.startswith("project.") and sourced.value:
             raise UserError(
-                f"{given.label} is for one's own repository; give --repo and --issue too"
+                f"{sourced.label} is for one's own repository; give --repo and --issue too"
             )
 
 
@@ -203,5 +203,13 @@ def configured(
     if environment is None:
         environment = settings.tests.environment or _environment_here()
     config = RunConfig(settings, models, environment, settings.folders.run)
-    options = Options.of(settings, names_of(models), book=book, **actions)
+    options = Options.of(
+        settings,
+        models,
+        book=book,
+        dataset=settings.instances.dataset,
+        repos=settings.folders.repos,
+        recorded=chosen_settings(settings),
+        **actions,
+    )
     return config, options

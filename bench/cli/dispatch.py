@@ -90,7 +90,9 @@ class Program:
             return f"{old} is gone (CHANGELOG.md)"
         if "." in new and " " not in new:
             return f"{old} is the setting {new} now: give --set {new}=VALUE"
-        return f"{old} is now: {self.name} {new}"
+        if not new.startswith("harness.py "):
+            new = f"{self.name} {new}"
+        return f"{old} is now: {new}"
 
     def _launch(self, command: Command, name: str) -> int:
         try:

@@ -1,4 +1,4 @@
-"""CanItEdit: ``python -m exercises.canitedit run|evaluate|report|stats``."""
+"""CanItEdit: ``python -m exercises.canitedit run|report|stats``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ COMMANDS = {
     "run": Command(
         "exercises.canitedit.generation.command", help="Ask models for edited programs."
     ),
-    "evaluate": Command(
-        "exercises.canitedit.evaluation.command",
-        help="Run completions with their tests.",
-    ),
     "report": Command(
         "exercises.canitedit.reporting.command",
-        help="Score evaluated completions; execute nothing.",
+        help="Run completions with their tests, and score them.",
     ),
     "stats": Command(
         "exercises.canitedit.stats", help="Describe the data set in a table."

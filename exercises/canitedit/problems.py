@@ -17,7 +17,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from bench.instances.dataset import rows_of_hub, rows_of_path
 from core.errors import UserError
-from core.options import option, option_group
 
 HUB_ID = "nuprl/CanItEdit"
 _SPLIT = "test"
@@ -41,6 +40,15 @@ class ChangeKind(str, Enum):
     CORRECTIVE = "corrective"
     ADAPTIVE = "adaptive"
     PERFECTIVE = "perfective"
+
+
+class GroupBy(str, Enum):
+    """By what problems are grouped."""
+
+    CHANGE_KIND = "change_kind"
+    TOPIC = "topic"
+    LIBRARIES = "libraries"
+    LENGTH = "length"
 
 
 MOST_CHARACTERS = 200_000
@@ -116,15 +124,6 @@ def words_of(error: ValidationError) -> str:
     return f"{place or 'it'} {words[:1].lower()}{words[1:]}"
 
 
-@option_group
-class ProblemSource:
-    problems: str = option(
-        HUB_ID,
-        "Read the problems from this .jsonl or .parquet, or from this id on the hub.",
-        "--problems",
-    )
-
-
 def load_problems(name: str = HUB_ID) -> tuple[Problem, ...]:
     """Return the problems of a ``.jsonl``, ``.json`` or ``.parquet`` file, or of the hub, by id."""
     path = Path(name).expanduser()
@@ -190,11 +189,6 @@ def expected_problems(names: Iterable[str]) -> frozenset[str]:
     found = frozenset(names)
     published = (every for every in (FIRST_PAPER, ALL_PROBLEMS) if found <= every)
     return next(published, found)
-
-
-@option_group
-class ProblemSelection:
-    v1: bool = option(False, "Take only the 54 problems of the first paper.", "--v1")
 
 
 @dataclass(frozen=True)

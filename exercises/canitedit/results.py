@@ -28,7 +28,7 @@ EVALUATED = ".results.json.gz"
 COMPLETED = ".json.gz"
 MOST_UNPACKED = 64 * MIB
 """The largest content of a file; those of the recorded run have 0.4 MiB at most."""
-_FIX = "write it again, or leave it out with --allow-partial"
+_FIX = "write it again, or leave it out by report.allow_partial=true"
 
 
 class ProgramStatus(str, Enum):

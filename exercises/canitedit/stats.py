@@ -6,24 +6,22 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
-import typer
 from rapidfuzz.distance import Levenshtein
 
 from core.errors import UserError
-from core.options import built, command, option_group
 from core.plaintext import table
+from core.settings import CommandLine, command
 from exercises.canitedit.problems import (
     FIRST_PAPER,
     Problem,
-    ProblemSelection,
-    ProblemSource,
     load_problems,
 )
-from exercises.options import WORDS, TokenizerChoice
-from runs.options import json_format
+from exercises.canitedit.settings import ProblemStatsSettings
+from exercises.settings import WORDS, SettingsWord, load, token_counter
+from runs.options import JsonFormat
 
 
 @dataclass(frozen=True)
@@ -77,10 +75,10 @@ _PAPER = {
 
 
 def dataset_stats(
-    problems: Sequence[Problem], counting: TokenizerChoice
+    problems: Sequence[Problem], tokenizer_path: Path | None = None
 ) -> DatasetStats:
-    """Return the table of at least one problem."""
-    tokens_of, tokenizer = counting.counter()
+    """Return the table of at least one problem; without a tokenizer words are counted."""
+    tokens_of, tokenizer = token_counter(tokenizer_path, "problems.tokenizer")
     together = [
         tokens_of(problem.before) + tokens_of(problem.after) for problem in problems
     ]
@@ -134,31 +132,30 @@ def _rows(stats: DatasetStats) -> Iterator[tuple[str, object]]:
     yield from ((f"library {name}", count) for name, count in stats.libraries.items())
 
 
-@option_group
-class StatsOptions:
-    counting: TokenizerChoice
-    as_json: bool = json_format()
-
-
-@command(ProblemSource, ProblemSelection, StatsOptions)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
+@command(ProblemStatsSettings, ())
+def main(
+    line: CommandLine[ProblemStatsSettings],
+    format: JsonFormat = "text",
+    word: SettingsWord = None,
+) -> int:
     """Print the table of the data set; means with sample deviations."""
-    source, v1 = (
-        built(ProblemSource, values).problems,
-        built(ProblemSelection, values).v1,
-    )
-    problems = [
-        p for p in load_problems(source) if not v1 or p.full_name in FIRST_PAPER
-    ]
-    if v1 and len(problems) < len(FIRST_PAPER):
-        raise UserError(
-            f"{source} has {len(problems)} of the {len(FIRST_PAPER)} problems of --v1"
-        )
-    asked = built(StatsOptions, values)
-    stats = dataset_stats(problems, asked.counting)
-    if asked.as_json:
+    settings = load(line, word)
+    if settings is None:
+        return 0
+    chosen = settings.problems
+    v1 = chosen.v1
+    problems = list(load_problems(chosen.source))
+    if v1:
+        problems = [p for p in problems if p.full_name in FIRST_PAPER]
+        if len(problems) < len(FIRST_PAPER):
+            raise UserError(
+                f"{chosen.source} has {len(problems)} of the {len(FIRST_PAPER)} problems of "
+                "problems.v1"
+            )
+    stats = dataset_stats(problems, chosen.tokenizer)
+    if format == "json":
         print(json.dumps(asdict(stats), indent=1, ensure_ascii=False))
-        return
+        return 0
     paper = [_PAPER.get(name, "") if v1 else None for name, _ in _rows(stats)]
     rows = [
         (name, value) if printed is None else (name, value, printed)
@@ -166,3 +163,4 @@ def main(context: typer.Context, values: dict[str, Any]) -> None:
     ]
     headings = ("", "data set", "first paper")[: 3 if v1 else 2]
     print("\n".join(table(headings, rows, numbers=(1, 2))))
+    return 0

@@ -23,7 +23,7 @@ from exercises.editpack.files import (
 )
 from exercises.editpack.rows import UNREADABLE, DroppedRow, file_digest
 from exercises.editpack.stats import Distribution, EditStats, EditTally, PublishedSpread
-from exercises.options import WORDS, TokenizerChoice
+from exercises.settings import WORDS, token_counter
 
 
 def stats_lines(stats: EditStats, *, markdown: bool = False) -> Iterator[str]:
@@ -111,8 +111,7 @@ def main(
     source = settings.rows.source(rows)
     start = time.monotonic()
     check_folder("--out", out)
-    tokenizers = TokenizerChoice(tokenizer=settings.stats.tokenizer)
-    tokens_of, tokenizer = tokenizers.counter()
+    tokens_of, tokenizer = token_counter(settings.stats.tokenizer, "stats.tokenizer")
     tally = EditTally(tokens_of)
     unreadable = 0
     for row in tqdm(source.rows(), "stats", unit=" rows", disable=None):

@@ -1,4 +1,4 @@
-"""Which exercises there are: from a folder, an archive or the pinned commit, and the choice."""
+"""Which exercises there are: from a folder, an archive or the pinned commit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,14 +14,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from bench.repos.mirrors import GITHUB, Mirrors
-from bench.selection import INSTANCES, Selection, read_ids
 from core.errors import UserError
 from core.git import blob_contents, git, git_result
-from core.options import option, option_group
 from core.parsing.untrusted import MIB
 from exercises.exercism.exercise import CONFIG, Exercise, exercise_of, hash_of
-from exercises.exercism.languages import LANGUAGES
-from exercises.options import listed
 
 REPOSITORY = "exercism/python"
 COMMIT = "7aef5e9a8940a624f3cd4d604e99955d610058bf"
@@ -120,48 +116,6 @@ def _commit_of(folder: Path) -> str:
     return (
         commit if changed.returncode == 0 and not changed.stdout else f"{commit}-dirty"
     )
-
-
-@option_group
-class ExerciseSelection(Selection):
-    """Which exercises of a catalog, and in what order."""
-
-    ids: tuple[str, ...] = option(
-        (),
-        "Take only these exercises: names, or language/name, as a comma list or @file.",
-        "--ids",
-        panel=INSTANCES,
-        given=str,
-        read=lambda _, text, __: read_ids(text),
-    )
-    languages: tuple[str, ...] = option(
-        (),
-        f"Take only exercises in these of {', '.join(LANGUAGES)}; default: in all of them.",
-        "--languages",
-        panel=INSTANCES,
-        given=str,
-        read=lambda name, text, _: listed(name, text, LANGUAGES),
-    )
-
-    def of(self, exercises: Sequence[Exercise]) -> tuple[Exercise, ...]:
-        known = {
-            one.key: one
-            for one in exercises
-            if not self.languages or one.language in self.languages
-        }
-        if not known:
-            raise UserError(
-                f"--languages {','.join(self.languages)}: no exercise is in them"
-            )
-        chosen = dict[str, None]()
-        for name in self.ids:
-            found = [key for key in known if name in (key, key.partition("/")[2])]
-            if not found:
-                raise UserError(f"no exercise is called {name}; check --ids")
-            chosen |= dict.fromkeys(found)
-        return tuple(
-            known[key] for key in self.narrowed([*(chosen or known)], "exercise")
-        )
 
 
 _MOST_FILE, _MOST_TOTAL, _MOST_FILES = 32 * MIB, 256 * MIB, 200_000

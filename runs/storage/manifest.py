@@ -219,7 +219,7 @@ _NAMES = {
     "harness": "version of the harness",
     "model_settings_sha256": "models.file (what it says of these models)",
     "models": "--models",
-    "problems_sha256": "--problems (its rows)",
+    "problems_sha256": "problems.source (its rows)",
     "prompts_sha256": "prompts",
     "replay_sha256": "--replay (its trajectories)",
     "temperatures": "--temperature",

@@ -336,7 +336,7 @@ def _python(
     except UnavailableError as error:
         raise UserError(
             f"{error}; install what can be into a virtual environment of your own, and give its "
-            "interpreter with --interpreter and --allow-missing"
+            "interpreter with evaluation.interpreter and report.allow_missing"
         ) from error
 
 

@@ -10,19 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import typer
 from typing_extensions import Self
 
+from agent.formats import format_names
+from bench.cli.cli import EnvFileOption
+from bench.cli.command_line import Format, RedoOption
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.money import as_text, dollars_or_none, total
-from core.options import built, command
 from core.plaintext import Say, counted
 from core.redaction import Redactor
+from core.settings import CommandLine, command
 from exercises.canitedit.generation.config import (
+    FLAGS,
     READER,
     GenerationConfig,
-    GenerationOptions,
-    checked_config,
     chosen_models,
     model_folders,
     problems_identity,
@@ -37,6 +38,8 @@ from exercises.canitedit.results import (
     file_name,
     write_file,
 )
+from exercises.canitedit.settings import Completions, CompletionSettings
+from exercises.settings import SettingsWord, load
 from llm.chat import (
     AnyText,
     BudgetUsedError,
@@ -46,18 +49,16 @@ from llm.chat import (
     WindowExceededError,
 )
 from llm.client import LiteLLMModel
-from llm.options import LIMITS, MODELS, ModelChoice, ModelFile, Sampling, names_of
+from llm.options import ModelChoice, Sampling
 from llm.registry import place, takes
+from llm.settings import load_settings
 from runs.benchmark import Benchmark
-from runs.calls.budget import MONEY
 from runs.calls.coordinator import AttemptGate
-from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
 from runs.description import Run
-from runs.envfile import EnvFile
 from runs.jobs import End, Finished, JobContext, WorkerAccess
 from runs.modelsource import LiveModels
-from runs.options import RUN, address_given
+from runs.options import RunResources, address_given
 from runs.progress.state import WorkStep
 from runs.progress.summary_json import RunSummary
 from runs.records import Attempt, InstanceResult, InstanceStatus, Known, Texts, Word
@@ -65,24 +66,31 @@ from runs.session import start_run
 from runs.storage.store import RunStore, read_as
 
 
-@command(
-    GenerationConfig,
-    ModelFile,
-    GenerationOptions,
-    EnvFile,
-    panels=(MODELS, LIMITS, SCALE, MONEY, RUN),
-)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Ask models for edited programs; the same command continues a run."""
-    address_given(values["api_base"])
-    values["models"] = chosen_models(values)
-    config = built(GenerationConfig, values)
-    options = built(GenerationOptions, values, names_of(config.models))
-    config = checked_config(config)
-    store = CompletionStore(
-        options.out, config.run_name, Redactor.of_environment(os.environ), reader=READER
+@command(CompletionSettings, FLAGS)
+def main(
+    line: CommandLine[CompletionSettings],
+    redo: RedoOption = "",
+    format: Format = "text",
+    word: SettingsWord = None,
+    env_file: EnvFileOption = None,
+) -> int:
+    """Ask models for edited programs; the same command continues a run.
+
+    \b
+      python -m exercises.canitedit run --models gpt-4o --completions 20
+    """
+    settings = load(line, word)
+    if settings is None:
+        return 0
+    address_given(settings.calls.api_base)
+    book = load_settings(settings.models.file, format_names())
+    config = GenerationConfig.of(settings, chosen_models(settings, book))
+    resources = RunResources.of(
+        settings, config.models, book=book, redo=redo, as_json=format == "json"
     )
-    raise typer.Exit(generate(config, options, store, print))
+    redactor = Redactor.of_environment(os.environ)
+    store = CompletionStore(resources.out, config.run_name, redactor, reader=READER)
+    return generate(config, resources, store, print)
 
 
 class CompletionRecord(InstanceResult):
@@ -189,7 +197,7 @@ class CompletionWork:
     def run(self) -> End[Generated]:
         made, refused = list[Completion](), list[RequestRefusedError]()
         try:
-            for number in range(1, self.services.config.completions + 1):
+            for number in range(1, self._asked.each + 1):
                 self.context.worker.stop.check()
                 try:
                     made.append(self._completion(number))
@@ -220,28 +228,35 @@ class CompletionWork:
         return End(status, reason, generated)
 
     def _decoding(self) -> Decoding:
-        config = self.services.config
+        settings = self.services.config.settings
         model = self._model(1, self.context.gate(1))
-        top_p = takes(model.name, config.api_base, {"top_p": config.top_p})
+        top_p = self._asked.top_p
+        sent = takes(model.name, settings.calls.api_base, {"top_p": top_p})
         return Decoding(
             temperature=model.sent_temperature,
-            top_p=config.top_p if top_p else None,
-            max_tokens=config.max_output_tokens,
+            top_p=top_p if sent else None,
+            max_tokens=settings.models.max_output_tokens,
             stop_tokens=self._request.stop,
-            script_args={"model": self.job.choice.name, "prompt": config.prompt.value},
+            script_args={
+                "model": self.job.choice.name,
+                "prompt": self._asked.prompt.value,
+            },
         )
 
     @property
+    def _asked(self) -> Completions:
+        return self.services.config.settings.completions
+
+    @property
     def _request(self) -> EditRequest:
-        config, problem = self.services.config, self.job.problem
+        problem = self.job.problem
         instruction = problem.instruction(self.job.kind)
-        return edit_request(config.prompt, problem.before, instruction)
+        return edit_request(self._asked.prompt, problem.before, instruction)
 
     def _model(self, number: int, gate: AttemptGate) -> LiteLLMModel:
-        config = self.services.config
-        sampling = Sampling(config.top_p, self._request.stop, seed=number)
+        sampling = Sampling(self._asked.top_p, self._request.stop, seed=number)
         return self.services.models.model(
-            self.job.choice, config.temperature, gate, sampling
+            self.job.choice, self._asked.temperature, gate, sampling
         )
 
     def _completion(self, number: int) -> Completion:
@@ -250,9 +265,8 @@ class CompletionWork:
         request = self._request
         text = request.text
         reply = model.complete_text(text) if text else model.complete(request.messages)
-        return completion_of(
-            program_of(self.services.config.prompt, reply.content), reply
-        )
+        program = program_of(self._asked.prompt, reply.content)
+        return completion_of(program, reply)
 
 
 def completion_of(program: str, reply: Reply) -> Completion:
@@ -272,7 +286,7 @@ def completion_of(program: str, reply: Reply) -> Completion:
 
 
 def make_services(
-    config: GenerationConfig, options: GenerationOptions, worker: WorkerAccess
+    config: GenerationConfig, options: RunResources, worker: WorkerAccess
 ) -> GenerationServices:
     """Build what the jobs of one process share."""
     check_models(config, options.money)
@@ -281,23 +295,25 @@ def make_services(
 
 
 def generate(
-    config: GenerationConfig, options: GenerationOptions, store: RunStore, say: Say
+    config: GenerationConfig, options: RunResources, store: RunStore, say: Say
 ) -> int:
     """Ask for what the run lacks, and return the exit code."""
-    problems = load_problems(options.problems)
+    settings = config.settings
+    problems = load_problems(settings.problems.source)
     check_folders(options)
     check_models(config, options.money)
-    if not config.prompt.is_chat:
+    calls = settings.calls
+    if not settings.completions.prompt.is_chat:
         for model in config.models:
-            place(model.name, config.api_base, config.call_timeout, text=True)
+            place(model.name, calls.api_base, calls.timeout, text=True)
     folders = model_folders(config.models)
     jobs = [
         CompletionJob(problem, kind, choice, folders[choice.name])
         for choice in config.models
         for problem in problems
-        for kind in config.kinds
+        for kind in settings.completions.kinds
     ]
-    identity = problems_identity(problems, options.problems)
+    identity = problems_identity(problems, settings.problems.source)
     by_key = {job.key: job for job in jobs}
     benchmark = CompletionBenchmark(config, options, store, say, by_key, identity)
     try:
@@ -318,7 +334,7 @@ class CompletionBenchmark(Benchmark[Generated]):
     packages = ("bench", "demo", "exercises")
 
     config: GenerationConfig
-    options: GenerationOptions
+    options: RunResources
     selected: Mapping[str, CompletionJob]
     identity: Mapping[str, str]
     started: bool = False

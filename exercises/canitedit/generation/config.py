@@ -1,146 +1,114 @@
-"""The options of ``generate``, and what decides its results."""
+"""What decides the completions of a run, and what ``run.json`` holds of it."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent.formats import format_names
+from bench.cli.command_line import MODELS
 from core.errors import UserError
-from core.options import option, option_group
-from environments.base import EnvironmentKind
-from exercises.canitedit.problems import HUB_ID, InstructionKind, Problem, ProblemSource
+from core.hashing import sha256_of
+from core.settings import SettingFlag
+from exercises.canitedit.problems import HUB_ID, Problem
 from exercises.canitedit.prompts import Prompt, edit_request
-from exercises.options import listed
-from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice
-from llm.settings import load_settings
+from exercises.canitedit.settings import CompletionSettings
+from exercises.running import refuse, shared_flags
+from llm.options import ModelChoice
+from llm.settings import SettingsBook
 from runs.keys import is_safe_name
-from runs.options import (
-    RunActions,
-    RunBasics,
-    RunResources,
-    model_slug,
-    models_given,
-)
+from runs.options import RunBasics, model_slug, models_given
 
 READER = "python -m exercises.canitedit report"
 """The command that ``run.json`` names for a run of completions."""
 
 
-def _kinds(name: str, text: str, _: object) -> tuple[InstructionKind, ...]:
-    return tuple(
-        map(
-            InstructionKind,
-            listed(name, text, [kind.value for kind in InstructionKind]),
-        )
-    )
+_UNHEEDED = {
+    "models.tries": "completions.each says how many completions each problem gets",
+    "models.temperatures": "completions.temperature says how models sample",
+    "calls.replay": "completions are not replayed; leave it out",
+    "budget.seconds_per_attempt": "a completion is one call; set calls.timeout",
+}
+FLAGS = (
+    *shared_flags(CompletionSettings, _UNHEEDED),
+    SettingFlag("completions.prompt", "--prompt", "NAME", MODELS),
+    SettingFlag("completions.each", "--completions", "N", MODELS),
+)
 
 
-@option_group
+@dataclass(frozen=True)
 class GenerationConfig(RunBasics):
-    """Everything that decides the completions of a run.
+    """Everything that decides the completions of a run: its settings, and what they mean here."""
 
-    Attributes:
-        environment, replay, max_seconds_per_attempt: no options here: nothing runs, models are
-            called, and a completion is one call.
-    """
+    settings: CompletionSettings = field(default_factory=CompletionSettings)
 
-    environment: EnvironmentKind = EnvironmentKind.NONE
-    replay: Path | None = None
-    max_seconds_per_attempt: float | None = None
-    prompt: Prompt = option(
-        Prompt.CHAT,
-        "How whole programs are asked for (docs/canitedit.md).",
-        "--prompt",
-        panel=MODELS,
-    )
-    kinds: tuple[InstructionKind, ...] = option(
-        tuple(InstructionKind),
-        "Which instructions: descriptive, lazy or both.",
-        "--instruction",
-        panel=MODELS,
-        given=str,
-        shown="descriptive,lazy",
-        read=_kinds,
-    )
-    completions: int = option(
-        20,
-        "Completions per problem, instruction and model.",
-        "--completions",
-        panel=MODELS,
-        least=1,
-        decides=True,
-    )
-    temperature: float = option(
-        0.2,
-        "Sampling temperature.",
-        "--temperature",
-        panel=MODELS,
-        least=0,
-        decides=True,
-    )
-    top_p: float = option(
-        0.95, "Sampling top-p, up to 1.", "--top-p", panel=MODELS, least=0, decides=True
-    )
-    max_output_tokens: int = option(
-        8192,
-        "Output limit of a call.",
-        "--max-tokens",
-        panel=LIMITS,
-        least=1,
-        decides=True,
-    )
+    @classmethod
+    def of(
+        cls, settings: CompletionSettings, models: Sequence[ModelChoice]
+    ) -> GenerationConfig:
+        """Return the configuration that the settings mean with these models, if all fit together.
+
+        No environment is one of it: nothing is executed.
+        """
+        refuse(settings, _UNHEEDED)
+        # A prompt has no edit format, and the models' defaults may need function calls.
+        choices = tuple(replace(model, edit_format="whole") for model in models)
+        model_folders(choices)
+        config = cls(settings, choices, run=settings.folders.run)
+        config.check_name()
+        return config
 
     @property
     def run_name(self) -> str:
         return self.run or f"canitedit--{model_slug(self.models)}"
 
+    def as_json(self) -> dict[str, Any]:
+        asked = self.settings.completions
+        return {
+            **super().as_json(),
+            "prompt": asked.prompt.value,
+            "kinds": [kind.value for kind in asked.kinds],
+            "completions": asked.each,
+            "temperature": asked.temperature,
+            "top_p": asked.top_p,
+        }
+
     def deciding(self) -> dict[str, Any]:
         """Return what a continued run must repeat; instructions may be added later."""
-        prompts = [
-            repr(edit_request(prompt, "{before}", "{instruction}")) for prompt in Prompt
-        ]
-        sha256 = hashlib.sha256("\0".join(prompts).encode()).hexdigest()
-        names = [model.name for model in self.models]
-        own = {"models": names, "prompt": self.prompt.value, "prompts_sha256": sha256}
-        return super().deciding() | own
+        asked = self.settings.completions
+        requests = []
+        for prompt in Prompt:
+            requests.append(repr(edit_request(prompt, "{before}", "{instruction}")))
+        facts = super().deciding()
+        del facts["environment"]
+        return {
+            **facts,
+            "models": [model.name for model in self.models],
+            "prompts_sha256": sha256_of("\0".join(requests)),
+            "models.max_output_tokens": self.settings.models.max_output_tokens,
+            "completions.prompt": asked.prompt.value,
+            "completions.each": asked.each,
+            "completions.temperature": asked.temperature,
+            "completions.top_p": asked.top_p,
+        }
 
 
-@option_group
-class GenerationOptions(RunActions, RunResources, ProblemSource):
-    """The options of ``generate`` that decide no result."""
-
-
-def checked_config(config: GenerationConfig) -> GenerationConfig:
-    """Return ``config`` with the edit format of its models, if its values fit together."""
-    config.check_name()
-    if config.temperature > 2:
-        raise UserError(
-            f"--temperature {config.temperature:g}: must lie between 0 and 2"
-        )
-    if not 0 < config.top_p <= 1:
-        raise UserError(f"--top-p {config.top_p:g}: must lie above 0 and up to 1")
-    # A prompt has no edit format, and the models' defaults may need function calls.
-    models = tuple(replace(model, edit_format="whole") for model in config.models)
-    model_folders(models)
-    return replace(config, models=models)
-
-
-def chosen_models(values: Mapping[str, Any]) -> tuple[ModelChoice, ...]:
-    book = load_settings(values["model_settings"], format_names())
-    any_name = bool(values["api_base"])
-    names = (values["models"] or DEFAULT_MODELS).split(",")
-    found = models_given(names, book, any_name=any_name, replay=False)
-    for text, model in zip(names, found, strict=True):
-        if text.strip() != model.given:
+def chosen_models(
+    settings: CompletionSettings, book: SettingsBook
+) -> tuple[ModelChoice, ...]:
+    """Return the models that the settings name."""
+    names = settings.models.names
+    any_name = bool(settings.calls.api_base)
+    models = models_given(names, book, any_name=any_name, replay=False)
+    for name, model in zip(names, models, strict=True):
+        if name != model.given:
             raise UserError(
-                f"--models {text.strip()}: completions have no edit format; leave it out"
+                f"--models {name}: completions have no edit format; leave it out"
             )
-    return found
+    return models
 
 
 def model_folders(models: Sequence[ModelChoice]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Score evaluated completions: ``python -m exercises.canitedit report DIR…``."""
+"""Evaluate completions and score them: ``python -m exercises.canitedit report DIR…``."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import TypeAdapter
 
-from core.errors import UserError
-from core.options import built, command, option, option_group
+from core.errors import StoppedError, UserError
 from core.plaintext import counted, one_line, table
+from core.settings import CommandLine, SettingFlag, command
+from exercises.canitedit.evaluation.evaluate import evaluate
 from exercises.canitedit.problems import (
     FIRST_PAPER,
     TABLE_3,
     InstructionKind,
-    ProblemSelection,
 )
 from exercises.canitedit.reporting.report import (
     EditingReport,
     Estimate,
     ExcessMean,
-    GroupBy,
     GroupFigures,
     ModelReport,
     describe_problems,
@@ -33,96 +33,86 @@ from exercises.canitedit.reporting.report import (
     model_folders_in,
     read_folder,
 )
-from exercises.options import listed
+from exercises.canitedit.settings import CompletionReportSettings
 from exercises.reporting import CHART, csv_text, write_chart
-from reports.cli.options import partial_option
 from reports.statistics.methods import CONFIDENCE, Interval
-from runs.options import FORMAT
+from runs.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from reports.plots.style import Theme
 
-_MOST_K = 1000
-
-
-def _parse_ks(name: str, text: str, _: object) -> tuple[int, ...]:
-    try:
-        found = tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        found = ()
-    if not found or not all(1 <= k <= _MOST_K for k in found):
-        raise UserError(f"{name} {text}: give numbers from 1 to {_MOST_K:,}, as 1,5,10")
-    return found
-
-
-def _parse_groups(name: str, text: str, _: object) -> tuple[GroupBy, ...]:
-    return tuple(map(GroupBy, listed(name, text, [one.value for one in GroupBy])))
-
-
+EVALUATION = "Evaluation"
 OutputForm = Literal["text", "markdown", "csv", "json"]
 
 
-@option_group
-class ReportRequest:
-    folders: tuple[Path, ...] = option(
-        (),
-        "Score these folders of files *.results.json.gz, one for each model, or runs.",
-        "folders",
-        argument=True,
-    )
-    k: tuple[int, ...] = option(
-        (1, 5, 10),
-        "Compute pass@k for these k.",
-        "--k",
-        given=str,
-        shown="1,5,10",
-        read=_parse_ks,
-    )
-    by: tuple[GroupBy, ...] = option(
-        (),
-        "Print the figures by group as well: change_kind, topic, libraries, length.",
-        "--by",
-        given=str,
-        read=_parse_groups,
-    )
-    allow_partial: bool = partial_option(
-        "Report incomplete and mixed folders, and say so."
-    )
-    format: OutputForm = option(
-        "text",
-        "Print the report as text, markdown (the first paper's Table 3 first), csv or json.",
-        FORMAT,
-    )
-    chart: Path | None = option(None, "Draw a chart of pass@1: .svg or .png.", CHART)
+FLAGS = (
+    SettingFlag("evaluation.environment", "--environment", "PLACE", EVALUATION),
+    SettingFlag("evaluation.workers", "--workers", "N", EVALUATION, "-w"),
+)
 
 
-@command(ReportRequest, ProblemSelection)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Report pass@k, ExcessCode and more of evaluated completions; execute nothing."""
-    request, selection = built(ReportRequest, values), built(ProblemSelection, values)
-    form = request.format
-    if not request.folders:
+@command(CompletionReportSettings, FLAGS)
+def main(
+    line: CommandLine[CompletionReportSettings],
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR",
+            help="Score these runs, or folders of files *.json.gz, one for each model.",
+            show_default=False,
+        ),
+    ] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(
+            CHART, metavar="FILE", help="Draw a chart of pass@1: .svg or .png."
+        ),
+    ] = None,
+    format: Annotated[
+        OutputForm,
+        typer.Option(
+            help="Print the report as text, markdown (the first paper's Table 3 first), csv or "
+            "json."
+        ),
+    ] = "text",
+) -> int:
+    """Run the programs that were not evaluated, and report pass@k, ExcessCode and more."""
+    settings = line.load()
+    first_word = str(folders[0]) if folders else ""
+    if line.prints(settings, first_word):
+        return 0
+    if not folders:
         raise UserError(
             "no folder given; usage: python -m exercises.canitedit report DIR…"
         )
-    given = [place for folder in request.folders for place in model_folders_in(folder)]
-    if len({folder.resolve() for folder in given}) < len(given):
+    _check_chart(chart, settings.report.k)
+    places = list(chain.from_iterable(map(model_folders_in, folders)))
+    if len({place.resolve() for place in places}) < len(places):
         raise UserError("a folder is given twice; leave one of them out")
-    v1, allowed = selection.v1, request.allow_partial
-    folders = [read_folder(folder, v1=v1, allow_partial=allowed) for folder in given]
-    report = editing_report(folders, request.k, request.by)
-    if request.chart is not None:
-        if 1 not in report.ks:
-            raise UserError(f"--chart {request.chart} shows pass@1; add 1 to --k")
-        if request.chart.suffix not in (".svg", ".png"):
-            raise UserError(
-                f"--chart {request.chart}: give a name that ends in .svg or .png"
-            )
-        for path in write_chart(request.chart, partial(draw_scores, report)):
+    try:
+        evaluated = evaluate(places, settings)
+    except StoppedError:
+        return INTERRUPTED
+    v1 = settings.problems.v1
+    allow_partial = settings.report.allow_partial
+    scored = [read_folder(p, v1=v1, allow_partial=allow_partial) for p in evaluated]
+    report = editing_report(scored, settings.report.k, settings.report.by)
+    if chart is not None:
+        for path in write_chart(chart, partial(draw_scores, report)):
             print(f"wrote {path}", file=sys.stderr)
-    print(printed(report, form))
+    print(printed(report, format))
+    return 0
+
+
+def _check_chart(chart: Path | None, ks: Sequence[int]) -> None:
+    if chart is None:
+        return
+    if 1 not in ks:
+        raise UserError(f"--chart {chart} shows pass@1; add 1 to report.k")
+    if chart.suffix not in (".svg", ".png"):
+        raise UserError(f"--chart {chart}: give a name that ends in .svg or .png")
 
 
 def printed(report: EditingReport, form: OutputForm) -> str:

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -17,6 +16,7 @@ from exercises.canitedit.metrics import ExcessCode, ProblemScore, score
 from exercises.canitedit.problems import (
     ALL_PROBLEMS,
     FIRST_PAPER,
+    GroupBy,
     InstructionKind,
     expected_problems,
 )
@@ -84,10 +84,12 @@ def read_folder(path: Path, *, v1: bool, allow_partial: bool) -> ScoredFolder:
     faults = tuple(_faults(path, scores, samplings, damaged))
     if not scores:
         reason = "; ".join(faults) or f"it has no file *{EVALUATED} of these problems"
-        raise UserError(f"{path}: {reason}; give a folder of evaluated completions")
+        raise UserError(f"{path}: {reason}; give a folder of completions")
     if faults and not allow_partial:
         words = "; ".join(faults)
-        raise UserError(f"{path} is incomplete: {words}; --allow-partial reports it so")
+        raise UserError(
+            f"{path} is incomplete: {words}; report.allow_partial=true reports it so"
+        )
     scores.sort(key=lambda one: (one.problem_id, one.name, one.kind.value))
     name = one_line(path.resolve().name) or str(path)
     distinct = {
@@ -150,13 +152,6 @@ def describe_problems(problems: Iterable[str]) -> str:
         if found == FIRST_PAPER
         else counted(len(found), "problem")
     )
-
-
-class GroupBy(str, Enum):
-    CHANGE_KIND = "change_kind"
-    TOPIC = "topic"
-    LIBRARIES = "libraries"
-    LENGTH = "length"
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def _results(
         except UserError as error:
             if say is None:
                 raise UserError(
-                    f"{error}; or leave it out with --allow-partial"
+                    f"{error}; or leave it out by report.allow_partial=true"
                 ) from error
             say(f"left out: {error}")
             continue

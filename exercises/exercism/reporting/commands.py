@@ -11,16 +11,17 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
+from pydantic import Field
 
 from core.atomic import write_text_atomic
 from core.errors import UserError
-from core.options import built, command, option, option_group
 from core.plaintext import counted
 from core.redaction import Redactor
+from core.settings import CommandLine, Commas, Section, command
 from exercises.exercism.reporting.columns import Column, read_columns
 from exercises.exercism.reporting.records import (
     RECORD,
@@ -41,107 +42,137 @@ from exercises.exercism.reporting.report import (
     report_of,
 )
 from exercises.reporting import CHART, write_chart
-from reports.cli.options import partial_option
 from reports.pages.overview import Table
-from runs.options import FORMAT
 
 
-@option_group
-class ReportAsked:
-    runs: tuple[Path, ...] = option(
-        (), "Report on these runs: folders under predictions/.", "runs", argument=True
+class ReportedColumns(Section):
+    """What of the runs is reported, and where."""
+
+    page: bool = Field(
+        default=True,
+        description="Write the page of the runs into the first one's folder.",
     )
-    chart: Path | None = option(
-        None, "Draw the chart: FILE.svg, and FILE-dark.svg for dark pages.", CHART
+    only: Annotated[tuple[str, ...], Commas] = Field(
+        default=(),
+        description="Show the columns and records whose MODEL@FORMAT fits, as gpt-4*.",
     )
-    published: tuple[Path, ...] = option(
-        (),
-        "Show these records of others (YAML) beside the runs; repeatable.",
-        "--published",
+    allow_partial: bool = Field(
+        default=False,
+        description="Leave broken results out; exit 0 if some are missing.",
     )
-    only: tuple[str, ...] = option(
-        (),
-        "Show the columns and records whose MODEL@FORMAT fits, as gpt-4*; repeatable.",
-        "--only",
-    )
-    format: Literal["text", "json", "csv"] = option(
-        "text",
-        "Print the report as text or json, or the matrix exercise × column as csv.",
-        FORMAT,
-    )
-    page: bool = option(
-        True,
-        "Write the page of the runs into the first one's folder.",
-        "--page/--no-page",
-    )
-    allow_partial: bool = partial_option(
-        "Leave broken results out; exit 0 if some are missing."
-    )
+
+    def shows(self, model: str, edit_format: object) -> bool:
+        name = f"{model}@{edit_format}".lower()
+        fits = (fnmatchcase(name, pattern.lower()) for pattern in self.only)
+        return not self.only or any(fits)
+
+
+class ExercismReportSettings(Section):
+    """What the report is told."""
+
+    report: ReportedColumns = ReportedColumns()
+
+
+OutputFormat = Literal["text", "json", "csv"]
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-@command(ReportAsked)
-def report(context: typer.Context, values: dict[str, Any]) -> None:
+@command(ExercismReportSettings, ())
+def report(
+    line: CommandLine[ExercismReportSettings],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN",
+            help="Report on these runs: folders under predictions/.",
+            show_default=False,
+        ),
+    ] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(
+            CHART,
+            metavar="FILE",
+            help="Draw the chart: FILE.svg, and FILE-dark.svg for dark pages.",
+        ),
+    ] = None,
+    published: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Show these records of others (YAML) beside the runs; repeatable.",
+        ),
+    ] = None,
+    format: Annotated[
+        OutputFormat,
+        typer.Option(
+            help="Print the report as text or json, or the matrix exercise × column as csv."
+        ),
+    ] = "text",
+) -> int:
     """Report on runs: tables, chart, matrix, published records beside them."""
-    asked = built(ReportAsked, values)
-    if not asked.runs:
+    settings = line.load()
+    first_word = str(runs[0]) if runs else ""
+    if line.prints(settings, first_word):
+        return 0
+    if not runs:
         raise UserError("report needs a run: give folders under predictions/")
-    every = [record for path in asked.published for record in read_records(path)]
-    found = read_columns(asked.runs, _say, allow_partial=asked.allow_partial)
-    if not found:
-        raise UserError(f"{asked.runs[0]} has no columns; run it again")
-    write_run_records(found)
-    columns = [c for c in found if _fits(asked, c.name.model, c.name.edit_format)]
-    published = [r for r in every if _fits(asked, r["model"], r.get("edit_format"))]
+    chosen = settings.report
+    records = [record for path in published or () for record in read_records(path)]
+    read = read_columns(runs, _say, allow_partial=chosen.allow_partial)
+    if not read:
+        raise UserError(f"{runs[0]} has no columns; run it again")
+    write_run_records(read)
+    columns = [c for c in read if chosen.shows(c.name.model, c.name.edit_format)]
     if not columns:
+        patterns = ",".join(chosen.only)
+        raise UserError(f"report.only {patterns}: no column of the runs fits")
+    records = [r for r in records if chosen.shows(r["model"], r.get("edit_format"))]
+    for text in _output_lines(format, columns, records):
+        print(text)
+    name_wrong_ratios(records)
+    if chart:
+        _draw(chart, columns, records)
+    if chosen.page:
+        folder = read[0].folder / "report"
+        _say(f"page           {write_page(folder, columns, records)}")
+    open_count = sum(len(column.open) for column in columns)
+    if not open_count:
+        return 0
+    fix = "; run the same command again, or set report.allow_partial=true"
+    if chosen.allow_partial:
+        fix = ""
+    _say(f"not completed: {counted(open_count, 'exercise')}{fix}")
+    return int(not chosen.allow_partial)
+
+
+def _draw(chart: Path, columns: Sequence[Column], published: Sequence[Record]) -> None:
+    if chart.suffix != ".svg":
         raise UserError(
-            f"--only {' '.join(asked.only)}: no column of the runs fits; see --help"
+            f"--chart {chart}: the chart is SVG; give a name that ends in .svg"
         )
-    for line in _asked_for(asked, columns, published):
-        print(line)
-    name_wrong_ratios(published)
-    if asked.chart:
-        if asked.chart.suffix != ".svg":
-            raise UserError(
-                f"--chart {asked.chart}: the chart is SVG; give a name that ends in .svg"
-            )
-        bars = chart_bars(columns, published)
-        if not bars:
-            raise UserError("--chart: no column has a result; run the exercises first")
-        write_chart(asked.chart, partial(draw_chart, bars))
-        _say(f"chart          {asked.chart}")
-    if asked.page:
-        _say(
-            f"page           {write_page(found[0].folder / 'report', columns, published)}"
-        )
-    if left := sum(len(column.open) for column in columns):
-        fix = (
-            ""
-            if asked.allow_partial
-            else "; run the same command again, or pass --allow-partial"
-        )
-        _say(f"not completed: {counted(left, 'exercise')}{fix}")
-    raise typer.Exit(int(left > 0 and not asked.allow_partial))
+    bars = chart_bars(columns, published)
+    if not bars:
+        raise UserError("--chart: no column has a result; run the exercises first")
+    write_chart(chart, partial(draw_chart, bars))
+    _say(f"chart          {chart}")
 
 
-def _fits(asked: ReportAsked, model: str, edit_format: object) -> bool:
-    name = f"{model}@{edit_format}".lower()
-    return not asked.only or any(fnmatchcase(name, one.lower()) for one in asked.only)
-
-
-def _asked_for(
-    asked: ReportAsked, columns: Sequence[Column], published: Sequence[Record]
+def _output_lines(
+    format: OutputFormat, columns: Sequence[Column], published: Sequence[Record]
 ) -> Iterable[str]:
-    if asked.format == "csv":
+    if format == "csv":
         return [matrix_csv(columns).rstrip("\n")]
-    found = report_of(columns, published)
-    if asked.format == "json":
-        return [json.dumps(found.as_json(), indent=1)]
-    width = get_terminal_size().columns if sys.stdout.isatty() else None
-    return report_lines(found, width)
+    value = report_of(columns, published)
+    if format == "json":
+        return [json.dumps(value.as_json(), indent=1)]
+    width = None
+    if sys.stdout.isatty():
+        width = get_terminal_size().columns
+    return report_lines(value, width)
 
 
 def name_wrong_ratios(records: Sequence[Record]) -> None:

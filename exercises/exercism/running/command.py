@@ -13,18 +13,21 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from agent.formats import format_names
-from bench.selection import INSTANCES
+from bench.cli.cli import EnvFileOption
+from bench.cli.command_line import (
+    INSTANCES,
+    MODELS,
+    Format,
+    RedoOption,
+)
 from core.address import without_logins
 from core.errors import DamagedFileError, UserError
-from core.options import built, command
 from core.plaintext import Say, counted
 from core.processes import remove_tree
 from core.redaction import Redactor
+from core.settings import CommandLine, SettingFlag, command
 from environments.choice import default_environment
-from environments.options import TESTS
 from exercises.exercism.catalog import Catalog, fetched_catalog, read_catalog
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.reporting.columns import read_columns
@@ -42,7 +45,6 @@ from exercises.exercism.results import (
 )
 from exercises.exercism.running.config import (
     ExercismConfig,
-    ExercismOptions,
     RunColumn,
     in_formats,
     model_or_pair,
@@ -55,19 +57,19 @@ from exercises.exercism.running.outcome import (
     transcript_lines,
 )
 from exercises.exercism.running.progress import RunProgress
+from exercises.exercism.settings import ExercismSettings
 from exercises.exercism.testing.tester import ExerciseTester, usable
 from exercises.exercism.testing.toolchains import IMAGE, LanguagePlaces, prepare
-from llm.options import DEFAULT_MODELS, LIMITS, MODELS, ModelChoice, ModelFile, names_of
+from exercises.running import refuse, shared_flags
+from exercises.settings import SettingsWord, load
+from llm.options import ModelChoice
 from llm.provider_errors import ProviderRefusalError
 from llm.settings import load_settings
 from runs.benchmark import Benchmark
-from runs.calls.budget import MONEY
 from runs.calls.coordinator import CallCoordinator
 from runs.calls.journal import EntryKind
-from runs.calls.rate_limiter import SCALE
 from runs.checks import check_folders, check_models
 from runs.description import Run
-from runs.envfile import EnvFile
 from runs.jobs import End, Finished, JobContext, WorkerAccess
 from runs.modelsource import (
     LiveModels,
@@ -78,7 +80,7 @@ from runs.modelsource import (
     recorded_of,
     replay_folder,
 )
-from runs.options import RUN, address_given, models_given
+from runs.options import RunResources, address_given
 from runs.progress.state import WorkStep
 from runs.progress.summary_json import RunSummary
 from runs.records import Attempt, InstanceResult, InstanceStatus
@@ -87,29 +89,61 @@ from runs.slots import WaitingModel
 from runs.storage.manifest import note_images, timestamp
 from runs.storage.versions import HARNESS_VERSION
 
-GROUPS = (ExercismConfig, ModelFile, ExercismOptions, EnvFile)
+FLAGS = (
+    *shared_flags(ExercismSettings),
+    SettingFlag("exercises.folder", "--exercises", "FOLDER", INSTANCES, "-e"),
+    SettingFlag("exercises.languages", "--languages", "NAME,NAME", INSTANCES),
+    SettingFlag("exercises.filter", "--filter", "REGEX", INSTANCES),
+    SettingFlag("exercises.slice", "--slice", "A:B", INSTANCES),
+    SettingFlag("exercises.formats", "--formats", "NAME,NAME", MODELS),
+)
+_UNHEEDED = {
+    "models.temperatures": "exercises are given at temperature 0; leave it out"
+}
 
 
-@command(*GROUPS, panels=(MODELS, INSTANCES, TESTS, LIMITS, SCALE, MONEY, RUN))
-def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Run each model in each edit format on exercises, with tests and a second try."""
-    address_given(values["api_base"])
-    book = load_settings(values["model_settings"], format_names())
-    typed = (values["models"] or DEFAULT_MODELS).split(",")
-    replay = values["replay"] is not None
-    any_name = bool(values["api_base"])
+@command(ExercismSettings, FLAGS)
+def main(
+    line: CommandLine[ExercismSettings],
+    redo: RedoOption = "",
+    format: Format = "text",
+    word: SettingsWord = None,
+    env_file: EnvFileOption = None,
+) -> int:
+    """Give exercises to models in edit formats, with tests and further tries.
 
-    def one(name: str) -> ModelChoice:
-        return models_given([name], book, any_name=any_name, replay=replay)[0]
+    The same command continues a run.
 
-    models = tuple(model_or_pair(text.strip(), one) for text in typed)
-    values["environment"] = values["environment"] or default_environment()
-    config = built(ExercismConfig, {**values, "models": models})
-    config = replace(config, models=in_formats(models, typed, config.formats))
-    options = built(
-        ExercismOptions, values | {"book": book}, names_of(config.called_models)
+    \b
+      python -m exercises.exercism run --models gpt-4o --formats whole,diff
+    """
+    settings = load(line, word)
+    if settings is None:
+        return 0
+    refuse(settings, _UNHEEDED)
+    calls = settings.calls
+    address_given(calls.api_base)
+    book = load_settings(settings.models.file, format_names())
+    parse = partial(
+        ModelChoice.parse,
+        formats=format_names(),
+        book=book,
+        any_name=bool(calls.api_base),
+        replay=calls.replay is not None,
     )
-    raise typer.Exit(run_command(config, options, print))
+    names = settings.models.names
+    models = [model_or_pair(name, parse) for name in names]
+    choices = in_formats(models, names, settings.exercises.formats)
+    environment = settings.tests.environment or default_environment()
+    config = ExercismConfig(settings, choices, environment, settings.folders.run)
+    resources = RunResources.of(
+        settings,
+        config.called_models,
+        book=book,
+        redo=redo,
+        as_json=format == "json",
+    )
+    return run_command(config, resources, print)
 
 
 _COMMAND = ("python", "-m", "exercises.exercism", "run")
@@ -117,15 +151,15 @@ _COMMAND = ("python", "-m", "exercises.exercism", "run")
 _MOST_REFUSED = 5
 
 
-def run_command(config: ExercismConfig, options: ExercismOptions, say: Say) -> int:
+def run_command(config: ExercismConfig, options: RunResources, say: Say) -> int:
     config = validated(config)
     check_models(config, options.money)
-    catalog = (
-        read_catalog(config.exercises.expanduser())
-        if config.exercises
-        else fetched_catalog(options.cache)
-    )
-    selected = options.selection.of(catalog.exercises)
+    chosen = config.settings.exercises
+    if chosen.folder:
+        catalog = read_catalog(chosen.folder.expanduser())
+    else:
+        catalog = fetched_catalog(options.cache)
+    selected = chosen.select(catalog.exercises)
     exercises, tools = _usable(selected, config, options.cache, say)
     store = ExerciseStore(
         options.out, config.run_name, Redactor.of_environment(os.environ), READER
@@ -237,7 +271,7 @@ class ExerciseWork:
             with self.context.slot:
                 self._converse(folder)
         except NotRecordedError:
-            words = f"--replay {self.services.config.replay} has no recording of it"
+            words = f"--replay {self.services.config.settings.calls.replay} has no recording of it"
             return End(InstanceStatus.INFRA_ERROR, words)
         finally:
             remove_tree(folder)
@@ -266,7 +300,8 @@ class ExerciseWork:
         config = self.services.config
         slot = self.context.slot
         source = job.recordings or self.services.models
-        gate = self.context.gate(ATTEMPT, config.max_seconds_per_attempt)
+        seconds = config.settings.budget.seconds_per_attempt
+        gate = self.context.gate(ATTEMPT, seconds)
         turn = source.turn(job.key, ATTEMPT, job.column.choice, 0.0, gate)
         models = (turn.model, turn.architect) if turn.architect else (turn.model,)
         asking = [
@@ -299,7 +334,7 @@ class ExerciseWork:
 
 def make_services(
     config: ExercismConfig,
-    options: ExercismOptions,
+    options: RunResources,
     testers: list[ExerciseTester],
     worker: WorkerAccess,
 ) -> ExerciseServices:
@@ -330,7 +365,7 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
     packages = ("bench", "reports", "exercises")
 
     config: ExercismConfig
-    options: ExercismOptions
+    options: RunResources
     catalog: Catalog
     exercises: Sequence[Exercise]
     tools: Mapping[str, str]
@@ -348,8 +383,9 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
             for column in columns
             for one in self.exercises
         ]
-        if self.config.replay is not None:
-            folder = replay_folder(self.config.replay)
+        replay = self.config.settings.calls.replay
+        if replay is not None:
+            folder = replay_folder(replay)
             recorded_of(folder, keys)
             recordings = ReplayedModels(folder, self.options.book.aliases)
         pairs = [
@@ -381,7 +417,7 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
             exercises_commit=self.catalog.commit,
             exercises_sha256=self.catalog.sha256,
             profile=config.profile.name,
-            tries=config.tries,
+            tries=config.settings.models.tries,
             timeout=config.seconds,
             test_lines=config.lines,
             command=without_logins(shlex.join([*_COMMAND, *sys.argv[1:]])),
@@ -435,7 +471,7 @@ class ExerciseBenchmark(Benchmark[SavedExercise]):
         lines = coordinator.ledger.lines()
         self._answered = (
             self._answered
-            or self.config.replay is not None
+            or self.config.settings.calls.replay is not None
             or any(one.calls for one in finished.attempts)
             or any(line.kind == EntryKind.ANSWERED.value for line in lines)
         )

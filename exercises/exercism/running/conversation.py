@@ -157,7 +157,7 @@ class ExerciseConversation:
             (self.root / path).write_bytes(data)
         task = self._task()
         works = self._planned(task, self.architect) if self.architect else tries(task)
-        for work in islice(works, self.config.tries):
+        for work in islice(works, self.config.settings.models.tries):
             self.works.append(work)
 
     def _planned(self, task: Task, architect: ChatModel) -> Iterator[AgentResult]:

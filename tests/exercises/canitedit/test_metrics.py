@@ -16,9 +16,8 @@ from exercises.canitedit.metrics import (
     parses,
     score,
 )
-from exercises.canitedit.problems import InstructionKind, Problem
+from exercises.canitedit.problems import GroupBy, InstructionKind, Problem
 from exercises.canitedit.reporting.report import (
-    GroupBy,
     figures,
     grouped,
     pass_shares,

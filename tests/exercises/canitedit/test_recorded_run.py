@@ -18,9 +18,14 @@ from pathlib import Path
 import pytest
 
 from exercises.canitedit.metrics import measures, score
-from exercises.canitedit.problems import ALL_PROBLEMS, FIRST_PAPER, load_problems
+from exercises.canitedit.problems import (
+    ALL_PROBLEMS,
+    FIRST_PAPER,
+    GroupBy,
+    load_problems,
+)
 from exercises.canitedit.reporting.command import printed
-from exercises.canitedit.reporting.report import GroupBy, editing_report, read_folder
+from exercises.canitedit.reporting.report import editing_report, read_folder
 from exercises.canitedit.results import EVALUATED, read_file, write_file
 from tests.support import from_environment
 from tests.support.canitedit import evaluated, plain
@@ -113,9 +118,10 @@ def test_the_rows_give_table_1() -> None:
         "-m",
         "exercises.canitedit",
         "stats",
-        "--v1",
-        "--problems",
-        str(rows),
+        "--set",
+        "problems.v1=true",
+        "--set",
+        f"problems.source={rows}",
     ]
     done = subprocess.run(
         [*argv, "--format", "json"], capture_output=True, text=True, check=True

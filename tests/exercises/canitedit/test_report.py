@@ -16,11 +16,10 @@ import pytest
 from benchmarks.exercises import hold
 from core.errors import UserError
 from exercises.canitedit.__main__ import PROGRAM
-from exercises.canitedit.problems import FIRST_PAPER, TABLE_3, InstructionKind
+from exercises.canitedit.problems import FIRST_PAPER, TABLE_3, GroupBy, InstructionKind
 from exercises.canitedit.reporting.command import draw_scores, printed
 from exercises.canitedit.reporting.report import (
     EditingReport,
-    GroupBy,
     editing_report,
     read_folder,
 )
@@ -138,10 +137,8 @@ def faults(path: Path) -> str:
         read_folder(path, v1=False, allow_partial=False)
     words = str(caught.value)
     partial = read_folder(path, v1=False, allow_partial=True)
-    assert (
-        words
-        == f"{path} is incomplete: {'; '.join(partial.faults)}; --allow-partial reports it so"
-    )
+    fix = "report.allow_partial=true reports it so"
+    assert words == f"{path} is incomplete: {'; '.join(partial.faults)}; {fix}"
     assert "\n" not in words
     return words
 
@@ -213,7 +210,9 @@ def test_a_folder_without_results_is_refused(
         (tmp_path, "has no file"),
         (tmp_path / "none", "is not a folder"),
     ):
-        assert run(monkeypatch, "report", place, "--allow-partial") == 2
+        assert (
+            run(monkeypatch, "report", place, "--set", "report.allow_partial=true") == 2
+        )
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith(f"error: {place}")
         assert words in line
@@ -227,7 +226,15 @@ def test_text_shows_what_is_partial(
     assert "error: " in capsys.readouterr().err
     assert (
         run(
-            monkeypatch, "report", own, "--allow-partial", "--k", "1,5", "--by", "topic"
+            monkeypatch,
+            "report",
+            own,
+            "--set",
+            "report.allow_partial=true",
+            "--set",
+            "report.k=1,5",
+            "--set",
+            "report.by=topic",
         )
         == 0
     )
@@ -301,9 +308,15 @@ def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
         (["score"], "there is no command 'score'; choose "),
         (["report"], "no folder given"),
         (["report", "DIR", "DIR"], "a folder is given twice"),
-        (["report", "DIR", "--k", "0"], "--k 0: give numbers from 1"),
-        (["report", "DIR", "--k", "1,x"], "--k 1,x: give numbers from 1"),
-        (["report", "DIR", "--by", "size"], "--by size: there are change_kind, topic"),
+        (["report", "DIR", "--set", "report.k=0"], "report.k 0: must be at least 1"),
+        (
+            ["report", "DIR", "--set", "report.k=1,x"],
+            "report.k x: must be a valid integer",
+        ),
+        (
+            ["report", "DIR", "--set", "report.by=size"],
+            "report.by size: must be 'change_kind', 'topic', 'libraries' or 'length'",
+        ),
         (
             ["report", "DIR", "--format", "xml"],
             "'xml' is not one of 'text', 'markdown',",
@@ -313,11 +326,14 @@ def test_the_plot_shows_each_score(folder: Path, tmp_path: Path) -> None:
             "--chart a.pdf: give a name that ends in .svg",
         ),
         (
-            ["report", "DIR", "--k", "2", "--chart", "a.svg"],
-            "shows pass@1; add 1 to --k",
+            ["report", "DIR", "--set", "report.k=2", "--chart", "a.svg"],
+            "shows pass@1; add 1 to report.k",
         ),
-        (["report", "DIR", "--v1"], "has no file *.results.json.gz of these problems"),
-        (["stats", "--problems", "none.jsonl"], "none.jsonl does not exist"),
+        (
+            ["report", "DIR", "--set", "problems.v1=true"],
+            "has no file *.results.json.gz of these problems",
+        ),
+        (["stats", "--set", "problems.source=none.jsonl"], "none.jsonl does not exist"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -351,4 +367,4 @@ def test_help_lists_the_commands(
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["stats", "Describe", "the", "data", "set", "in", "a", "table."] in shown
     assert run(monkeypatch, "report", "--help") == 0
-    assert "--allow-partial" in capsys.readouterr().out
+    assert "--workers" in capsys.readouterr().out

@@ -10,19 +10,18 @@ import pytest
 
 from exercises.canitedit.__main__ import PROGRAM
 from exercises.canitedit.stats import Spread, dataset_stats
-from exercises.options import TokenizerChoice
 from tests.support.canitedit import ROWS, problems
 
 
 def stats(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     monkeypatch.setattr(
-        sys, "argv", ["canitedit", "stats", "--problems", str(ROWS), *words]
+        sys, "argv", ["canitedit", "stats", "--set", f"problems.source={ROWS}", *words]
     )
     return PROGRAM.dispatch()
 
 
 def test_the_table() -> None:
-    found = dataset_stats(problems(), TokenizerChoice())
+    found = dataset_stats(problems())
     before, after = [2, 5, 9, 6, 5, 7], [2, 5, 14, 7, 6, 2]
     assert found.lines_before == Spread.of(before)
     assert found.lines_after == Spread.of(after)
@@ -31,7 +30,7 @@ def test_the_table() -> None:
     assert (found.with_libraries, found.libraries) == (1, {"statistics": 1})
     assert found.tokens_lazy == Spread.of([2, 6, 2, 7, 3, 6])
     assert found.tokenizer == "words"
-    one = dataset_stats(problems()[:1], TokenizerChoice())
+    one = dataset_stats(problems()[:1])
     # `min(low, max(value, high))` to `max(low, min(value, high))`.
     assert one.levenshtein == Spread(4, 0.0)
 
@@ -55,8 +54,8 @@ def test_the_table_is_printed(
         "DSA": 1,
         "Data Science": 1,
     }
-    assert stats(monkeypatch, "--v1") == 2
-    assert "has 0 of the 54 problems of --v1" in capsys.readouterr().err
+    assert stats(monkeypatch, "--set", "problems.v1=true") == 2
+    assert "has 0 of the 54 problems of problems.v1" in capsys.readouterr().err
 
 
 def test_a_tokenizer_counts_tokens(
@@ -69,7 +68,7 @@ def test_a_tokenizer_counts_tokens(
         "", "isolated"
     )  # a token for each character
     made.save(str(tmp_path / "tokenizer.json"))
-    assert stats(monkeypatch, "--tokenizer", str(tmp_path)) == 0
+    assert stats(monkeypatch, "--set", f"problems.tokenizer={tmp_path}") == 0
     sizes = [len(p.before) + len(p.after) for p in problems()]
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert {
@@ -80,5 +79,5 @@ def test_a_tokenizer_counts_tokens(
     assert f"tokens, lazy {lazy}" in lines and not any(
         line.startswith("words") for line in lines
     )
-    assert stats(monkeypatch, "--tokenizer", "gone") == 2
-    assert "--tokenizer gone cannot be used" in capsys.readouterr().err
+    assert stats(monkeypatch, "--set", "problems.tokenizer=gone") == 2
+    assert "problems.tokenizer gone cannot be used" in capsys.readouterr().err

@@ -14,16 +14,16 @@ import pytest
 
 from core.errors import UserError
 from core.git import git
-from core.options import built
+from core.settings import checked, of_mapping
 from exercises.exercism.catalog import (
     Catalog,
-    ExerciseSelection,
     catalog_of,
     fetched_catalog,
     read_catalog,
 )
 from exercises.exercism.exercise import exercise_of
 from exercises.exercism.languages import LANGUAGES
+from exercises.exercism.settings import Exercises, ExercismSettings
 from tests.support.exercism import SIX, six
 
 NAMES = [
@@ -190,6 +190,12 @@ def test_no_text_is_no_archive(tmp_path: Path) -> None:
         read_catalog(tmp_path / "a.tar.gz")
 
 
+def exercises_of(options: dict[str, object]) -> Exercises:
+    """Return the section with these values, as they are typed."""
+    layer = of_mapping(ExercismSettings, {"exercises": options}, "here")
+    return checked(ExercismSettings, layer).exercises
+
+
 @pytest.mark.parametrize(
     ("options", "names"),
     [
@@ -200,33 +206,30 @@ def test_no_text_is_no_archive(tmp_path: Path) -> None:
         ({"languages": "python,rust"}, NAMES),
     ],
 )
-def test_the_choice(options: dict[str, str], names: list[str]) -> None:
-    chosen = built(ExerciseSelection, options).of(read_catalog(SIX).exercises)
+def test_the_choice(options: dict[str, object], names: list[str]) -> None:
+    chosen = exercises_of(options).select(read_catalog(SIX).exercises)
     assert [exercise.name for exercise in chosen] == names
 
 
 def test_a_shuffle_depends_on_its_seed_alone() -> None:
     every = read_catalog(SIX).exercises
-    chosen = [
-        built(ExerciseSelection, {"shuffle": True, "seed": n}).of(every)
-        for n in (1, 1, 2)
-    ]
+    chosen = [exercises_of({"shuffle": n}).select(every) for n in (1, 1, 2)]
     assert chosen[0] == chosen[1] != chosen[2]
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"ids": "no-such"}, "--ids"),
+        ({"ids": "no-such"}, "check exercises.ids"),
         ({"languages": "cobol"}, "there are python, rust"),
         ({"languages": "rust"}, "no exercise"),
         ({"filter": "("}, "regular expression"),
         ({"slice": "9:"}, "selects no exercise"),
     ],
 )
-def test_a_wrong_choice_is_named(options: dict[str, str], words: str) -> None:
+def test_a_wrong_choice_is_named(options: dict[str, object], words: str) -> None:
     with pytest.raises(UserError, match=words):
-        built(ExerciseSelection, options).of(read_catalog(SIX).exercises)
+        exercises_of(options).select(read_catalog(SIX).exercises)
 
 
 def config(**files: list[str]) -> bytes:

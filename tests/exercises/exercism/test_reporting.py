@@ -151,15 +151,15 @@ def test_what_is_not_completed_is_said(
     assert main(["report", str(run)]) == 1
     shown = capsys.readouterr()
     assert "2 of 4" in shown.out and "not completed: 2 exercises" in shown.err
-    assert main(["report", str(run), "--allow-partial"]) == 0
+    assert main(["report", str(run), "--set", "report.allow_partial=true"]) == 0
     record = yaml.safe_load((run / "record.yml").read_text())[0]
     assert (record["test_cases"], record["total_tests"]) == (2, 4)
     assert record["not_completed"] == KEYS[:2] and record["pass_rate_2"] == 50.0
     broken = run / "results/gpt-4o.diff.1" / f"{KEYS[2]}.json"
     broken.write_text("{")
     assert main(["report", str(run)]) == 2
-    assert "--allow-partial" in capsys.readouterr().err
-    assert main(["report", str(run), "--allow-partial"]) == 0
+    assert "report.allow_partial=true" in capsys.readouterr().err
+    assert main(["report", str(run), "--set", "report.allow_partial=true"]) == 0
 
 
 def test_pairs_ranking_and_repeats(tmp_path: Path) -> None:
@@ -240,7 +240,12 @@ def test_wrong_ratios_of_published_rows_are_named(
         " pass_rate_2: 32.0}\n"
         "- {model: n, test_cases: 88, pass_rate_1: 34.0}\n"
     )
-    assert main(["report", str(run), "--published", str(rows), "--no-page"]) == 0
+    assert (
+        main(
+            ["report", str(run), "--published", str(rows), "--set", "report.page=false"]
+        )
+        == 0
+    )
     assert capsys.readouterr().err.splitlines() == [
         "wrong ratio    second: pass_rate_2 is 32.0, but 72 of 224 is 32.1; of all 225 it is 32.0",
         "wrong ratio    n: pass_rate_1 is 34.0, but no whole number of 88 cases gives it",
@@ -259,7 +264,7 @@ def test_rows_are_chosen(
     )
     chart = tmp_path / "c.svg"
     asked = ["report", str(run), "--published", str(rows), "--chart", str(chart)]
-    assert main([*asked, "--only", "gpt-4*@diff"]) == 0
+    assert main([*asked, "--set", "report.only=gpt-4*@diff"]) == 0
     shown = (
         capsys.readouterr().out
         + chart.read_text()
@@ -268,8 +273,8 @@ def test_rows_are_chosen(
     assert "gpt-4o@diff" in shown and "GPT-4@diff*" in shown and ">GPT-4<" in shown
     assert "opus" not in shown and "gpt-4o@whole" not in shown
     assert len(yaml.safe_load((run / "record.yml").read_text())) == 2
-    assert main([*asked, "--only", "opus*"]) == 2
-    assert "--only opus*: no column of the runs fits" in capsys.readouterr().err
+    assert main([*asked, "--set", "report.only=opus*"]) == 2
+    assert "report.only opus*: no column of the runs fits" in capsys.readouterr().err
 
 
 def test_the_page_has_matrix_filters_and_transcripts(run: Path, tmp_path: Path) -> None:
@@ -427,7 +432,10 @@ def test_folders_of_aiders_benchmark_are_read(
     }
     assert {key: record[key] for key in wanted} == wanted
     other = write_run(tmp_path / "r", [result("python/e0", model="o1")])
-    assert main(["report", str(run), str(other), "--allow-partial"]) == 0
+    assert (
+        main(["report", str(run), str(other), "--set", "report.allow_partial=true"])
+        == 0
+    )
     page = (run / "report" / "report.html").read_text()
     assert page.count("chat.history.md") == 4 and (run / "record.yml").is_file()
     assert main(["report", str(run)]) == 1  # what was written is no exercise

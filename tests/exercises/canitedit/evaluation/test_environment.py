@@ -82,7 +82,7 @@ def test_libraries_that_cannot_be_installed_are_one_line(
 
     monkeypatch.setattr(Venvs, "dependencies", refuse)
     source = replace(LOCAL, interpreter=None, cache=tmp_path)
-    words = r"no torch.*--interpreter and --allow-missing"
+    words = r"no torch.*evaluation\.interpreter and report\.allow_missing"
     with pytest.raises(UserError, match=words), made(source):
         pass
 

@@ -1,4 +1,4 @@
-"""The command: files of completions in, evaluated files out."""
+"""The report evaluates what is not evaluated: files of completions in, evaluated files out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from unittest.mock import patch
 import pytest
 
 from bench.cli.cli import run_cli
-from exercises.canitedit.evaluation.command import main as evaluate_main
-from exercises.canitedit.evaluation.command import needed_modules
+from exercises.canitedit.evaluation.evaluate import needed_modules
 from exercises.canitedit.problems import InstructionKind, Problem
 from exercises.canitedit.reporting.command import main as report_main
 from exercises.canitedit.results import (
@@ -36,7 +35,7 @@ LAZY = InstructionKind.LAZY
 
 
 def run_command(
-    name: str, main: Callable[..., None], *words: object
+    name: str, main: Callable[..., int], *words: object
 ) -> tuple[int, str, str]:
     """Return exit code, output and messages of a command of this process: starting one is slow."""
     out, err = StringIO(), StringIO()
@@ -48,8 +47,14 @@ def run_command(
 
 def evaluate(*words: object, cache: Path, code: int = 0) -> tuple[str, str]:
     """Return output and messages of the command, whose outcomes are kept in ``cache``."""
-    given = (*words, "--interpreter", sys.executable, "--cache", cache)
-    found, out, err = run_command("evaluate", evaluate_main, *given)
+    given = (
+        *words,
+        "--set",
+        f"evaluation.interpreter={sys.executable}",
+        "--set",
+        f"folders.cache={cache}",
+    )
+    found, out, err = run_command("report", report_main, *given)
     assert found == code, out + err
     return out, err
 
@@ -106,22 +111,52 @@ def test_solutions_pass_with_full_coverage_and_others_fail(gold: Path) -> None:
 
 
 def test_the_report_reads_what_was_written(gold: Path) -> None:
-    code, out, _ = run_command(
-        "report", report_main, gold, "--format", "json", "--k", "1"
+    code, out, said = run_command(
+        "report", report_main, gold, "--format", "json", "--set", "report.k=1"
     )
     [row] = json.loads(out)["models"][0]["figures"]["lazy"]
     assert (code, row["pass_at_k"]["1"]["mean"]) == (0, pytest.approx(2 / 3))
     assert {row[name]["mean"] for name in ("code", "changed", "v1")} == {0.0}
+    assert said == "", "nothing is run again"
+
+
+def test_all_models_of_a_run_are_evaluated(gold: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "run" / "first", tmp_path / "run" / "second"
+    problem = problems()[0]
+    write_file(first, completed(problem, [problem.after]))
+    write_file(second, completed(problem, [problem.before, problem.after]))
+    out, said = evaluate(tmp_path / "run", cache=gold / "cache")
+    assert "2 distinct programs" in said and "2 known, 0 to run" in said
+    assert (
+        f"3 completions: 2 OK, 1 Exception\n2 files written to {first}, {second}"
+        in said
+    )
+    assert "first: 1 problem" in out and "second: 1 problem" in out
+    for folder, statuses in ((first, ["OK"]), (second, ["Exception", "OK"])):
+        [file] = results(folder).values()
+        assert [result["status"] for result in file["results"]] == statuses
+    # A file that came later is evaluated, and no other.
+    write_file(first, completed(problems()[1], [problems()[1].after]))
+    _, said = evaluate(tmp_path / "run", cache=gold / "cache")
+    assert f"1 file written to {first}" in said and "second" not in said
+    _, refused = evaluate(
+        tmp_path / "run", "--set", f"evaluation.output={tmp_path}", cache=gold, code=2
+    )
+    assert "evaluation.output is for one folder" in refused
 
 
 def test_four_workers_write_the_same(gold: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    evaluate(gold, "--output", again, "--workers", 4, cache=tmp_path)
+    evaluate(
+        gold, "--set", f"evaluation.output={again}", "--workers", 4, cache=tmp_path
+    )
     assert results(again) == results(gold)
 
 
 def test_what_is_known_is_not_run_again(gold: Path, tmp_path: Path) -> None:
-    _, said = evaluate(gold, "--output", tmp_path, cache=gold / "cache")
+    _, said = evaluate(
+        gold, "--set", f"evaluation.output={tmp_path}", cache=gold / "cache"
+    )
     assert "12 distinct programs" in said
     assert "12 known, 0 to run" in said
     for path in gold.glob("*.results.json.gz"):
@@ -134,7 +169,9 @@ def test_a_damaged_outcome_is_run_again(gold: Path, tmp_path: Path) -> None:
     second.write_text(
         second.read_text().replace('"status":"OK"', '"status":"Well"') + " "
     )
-    _, said = evaluate(gold, "--output", tmp_path, cache=gold / "cache")
+    _, said = evaluate(
+        gold, "--set", f"evaluation.output={tmp_path}", cache=gold / "cache"
+    )
     assert "10 known, 2 to run" in said or "11 known, 1 to run" in said
     assert results(tmp_path) == results(gold)
 
@@ -146,9 +183,12 @@ def test_an_evaluated_folder_of_others_is_evaluated_again(tmp_path: Path) -> Non
         evaluated(problem), results=(passed(f"{problem.before}\n"),), completions=()
     )
     write_file(theirs, file)
-    _, refused = evaluate(theirs, cache=tmp_path, code=2)
-    assert "evaluated files alone; --output DIR" in refused
-    evaluate(theirs, "--output", ours, cache=tmp_path)
+    _, said = evaluate(theirs, cache=tmp_path)
+    assert said == "", "their outcomes are reported"
+    rows = ("--set", f"problems.source={ROWS}")
+    _, refused = evaluate(theirs, *rows, cache=tmp_path, code=2)
+    assert "evaluated files alone; evaluation.output=DIR" in refused
+    evaluate(theirs, "--set", f"evaluation.output={ours}", cache=tmp_path)
     [result] = read_file(ours / file.name).results
     assert (result.status.value, result.program_no_test) == (
         "Exception",
@@ -165,12 +205,17 @@ def test_a_missing_library_is_named_before_anything_runs(tmp_path: Path) -> None
     [line] = [line for line in words.splitlines() if line.startswith("error: ")]
     assert "numpyy (ModuleNotFoundError" in line
     assert "1 problem need them: 1001_clamp; " in line
-    assert "--allow-missing" in line
+    assert "report.allow_missing=true" in line
     assert not [*tmp_path.glob("*.results.json.gz"), *tmp_path.glob("canitedit/*/*")]
-    out, said = evaluate(tmp_path, "--allow-missing", cache=tmp_path)
+    options = ("--set", "report.allow_missing=true")
+    _, said = evaluate(tmp_path, *options, cache=tmp_path, code=2)
     assert "not evaluated: " in said and "1001_clamp" in said
-    assert "1 completion: 1 OK" in out
+    assert "1 completion: 1 OK" in said
+    assert "incomplete: 1 file not evaluated (1001_clamp_instruction_lazy); " in said
     assert [*results(tmp_path)] == ["1002_word_count_instruction_lazy.results.json.gz"]
+    options += ("--set", "report.allow_partial=true")
+    out, _ = evaluate(tmp_path, *options, cache=tmp_path)
+    assert "partial: " in out and "1 file not evaluated" in out
 
 
 def test_modules_that_a_problem_needs() -> None:
@@ -189,7 +234,10 @@ def test_modules_that_a_problem_needs() -> None:
 def test_problems_from_rows_replace_those_in_files(tmp_path: Path) -> None:
     problem = problems()[0]
     write_file(tmp_path, completed(changed(problem, tests="pass"), [problem.before]))
-    evaluate(tmp_path, "--problems", ROWS, cache=tmp_path)
+    evaluate(tmp_path, cache=tmp_path)
+    [result] = read_file(tmp_path / file_name(problem, LAZY, evaluated=True)).results
+    assert result.status.value == "OK"
+    evaluate(tmp_path, "--set", f"problems.source={ROWS}", cache=tmp_path)
     [result] = read_file(tmp_path / file_name(problem, LAZY, evaluated=True)).results
     assert result.status.value == "Exception"
 
@@ -202,9 +250,10 @@ def test_wrong_input_is_one_line(tmp_path: Path) -> None:
     cases: list[tuple[list[object], str]] = [
         ([], "no folder given"),
         ([tmp_path / "none"], "is not a folder"),
-        ([empty], "has no file *.json.gz"),
+        ([empty], "has no file *.results.json.gz"),
+        ([empty, "--set", f"evaluation.output={wrong}"], "has no file *.json.gz"),
         ([wrong, "--workers", 1000], "at most"),
-        ([wrong, "--environment", "none"], "use local or docker"),
+        ([wrong, "--environment", "none"], "1 file not evaluated (1001_clamp"),
     ]
     for words, part in cases:
         _, said = evaluate(*words, cache=tmp_path, code=2)
@@ -217,10 +266,15 @@ def test_wrong_input_is_one_line(tmp_path: Path) -> None:
     )
     (wrong / other.name).write_bytes(b"\x1f\x8b")
     assert "is broken" in evaluate(wrong, cache=tmp_path, code=2)[1]
+    allowed = ("--set", "report.allow_partial=true")
+    [left_out] = evaluate(wrong, *allowed, cache=tmp_path, code=2)[1].splitlines()
+    assert "1 file not evaluated (9_other_instruction_lazy)" in left_out
     (wrong / other.name).unlink()
     write_file(wrong, other)
-    _, said = evaluate(wrong, "--problems", ROWS, cache=tmp_path, code=2)
-    assert "is about a problem that --problems lacks" in said
+    _, said = evaluate(
+        wrong, "--set", f"problems.source={ROWS}", cache=tmp_path, code=2
+    )
+    assert "is about a problem that problems.source lacks" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -229,8 +283,15 @@ def test_a_signal_ends_it_and_what_ended_is_kept(
 ) -> None:
     problem = problems()[0]
     write_file(tmp_path, completed(problem, [problem.after, "while True: pass"]))
-    argv = [sys.executable, "-m", "exercises.canitedit", "evaluate", tmp_path]
-    argv += ["--interpreter", sys.executable, "--cache", tmp_path, "--workers", "1"]
+    argv = [sys.executable, "-m", "exercises.canitedit", "report", tmp_path]
+    argv += [
+        "--set",
+        f"evaluation.interpreter={sys.executable}",
+        "--set",
+        f"folders.cache={tmp_path}",
+        "--workers",
+        "1",
+    ]
     process = subprocess.Popen(argv, cwd=TOP, stderr=subprocess.PIPE, text=True)
     while not [*tmp_path.glob("canitedit/*/*/*.json")]:
         assert process.poll() is None

@@ -12,7 +12,7 @@ import pytest
 from core.errors import InfrastructureError, StoppedError
 from core.shutdown import Shutdown
 from environments.folders import FolderCommand, FolderResult
-from exercises.canitedit.evaluation.command import OutcomeCache, run_programs
+from exercises.canitedit.evaluation.evaluate import OutcomeCache, run_programs
 from exercises.canitedit.evaluation.inside import PROGRAM, REPORT
 from exercises.canitedit.evaluation.running import TestedProgram
 from exercises.canitedit.results import EvaluatedProgram

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from environments.base import EnvironmentKind
-from exercises.canitedit.evaluation.command import TIMED, main
+from exercises.canitedit.evaluation.evaluate import TIMED
 from exercises.canitedit.evaluation.running import EnvironmentSource, _python
 from exercises.canitedit.problems import InstructionKind, load_problems
+from exercises.canitedit.reporting.command import main
 from exercises.canitedit.results import (
     Completion,
     Decoding,
@@ -35,9 +36,14 @@ BOTH = tuple(InstructionKind)
 def evaluate(*words: object, cache: Path) -> None:
     source = EnvironmentSource(EnvironmentKind.LOCAL, None, default_cache())
     python = _python(source, lambda: None, print)
-    code, out, err = run_command(
-        "e", main, *words, "--interpreter", python, "--cache", cache
+    settings = (
+        f"evaluation.interpreter={python}",
+        f"folders.cache={cache}",
+        "report.allow_partial=true",  # some problems of the set are left out
     )
+    for setting in settings:
+        words += ("--set", setting)
+    code, out, err = run_command("report", main, *words)
     assert code == 0, out + err
 
 
@@ -73,7 +79,7 @@ def test_recorded_programs_without_libraries_end_as_recorded(tmp_path: Path) -> 
     for path in sorted(recorded.glob("*.json.gz")):
         if not read_file(path).problem.taxonomy.libraries:
             shutil.copy(path, tmp_path)
-    evaluate(tmp_path, "--output", again, cache=tmp_path)
+    evaluate(tmp_path, "--set", f"evaluation.output={again}", cache=tmp_path)
     distinct = set[tuple[str, str]]()
     differing = list[str]()
     for path in sorted(again.iterdir()):
@@ -99,6 +105,6 @@ def test_the_number_of_workers_decides_nothing(tmp_path: Path) -> None:
             shutil.copy(path, tmp_path)
     for workers in (1, 4):
         cache = tmp_path / f"cache{workers}"
-        words = (tmp_path, "--output", tmp_path / str(workers), "--workers", workers)
-        evaluate(*words, cache=cache)
+        output = f"evaluation.output={tmp_path / str(workers)}"
+        evaluate(tmp_path, "--set", output, "--workers", workers, cache=cache)
     assert results(tmp_path / "1") == results(tmp_path / "4")

@@ -26,7 +26,7 @@ from tests.support.canitedit import (
 from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider
 
-LAZY = ("--instruction", "lazy")
+LAZY = ("--set", "completions.kinds=lazy")
 
 
 def test_a_wrong_key_ends_the_run_without_results(
@@ -56,14 +56,18 @@ def test_a_budget_ends_a_run_that_continues_without_paying_twice(
 ) -> None:
     with Solver() as provider:
         assert (
-            generate(monkeypatch, tmp_path, provider.url, *LAZY, "--max-calls", "5")
+            generate(
+                monkeypatch, tmp_path, provider.url, *LAZY, "--set", "budget.calls=5"
+            )
             == 1
         )
         assert len(provider.requests) == 5
         assert "over budget (--max-calls)" in capsys.readouterr().out
         assert all(len(file.completions) == 2 for file in files(tmp_path).values())
         assert (
-            generate(monkeypatch, tmp_path, provider.url, *LAZY, "--max-calls", "5")
+            generate(
+                monkeypatch, tmp_path, provider.url, *LAZY, "--set", "budget.calls=5"
+            )
             == 1
         )
         assert len(provider.requests) == 5
@@ -83,11 +87,14 @@ def hashes_with_seed(provider: Provider) -> Counter[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--temperature", "0.3"), "--temperature was 0.2, is 0.3"),
-        (("--completions", "3"), "--completions was 2, is 3"),
-        (("--prompt", "zero-shot"), "--prompt was chat, is zero-shot"),
+        (
+            ("--set", "completions.temperature=0.3"),
+            "completions.temperature was 0.2, is 0.3",
+        ),
+        (("--completions", "3"), "completions.each was 2, is 3"),
+        (("--prompt", "zero-shot"), "completions.prompt was chat, is zero-shot"),
         (("--models", "gpt-4o-mini"), "--models was gpt-4o, is gpt-4o-mini"),
-        (("--problems", "one.jsonl"), "--problems (its rows)"),
+        (("--set", "problems.source=one.jsonl"), "problems.source (its rows)"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -101,7 +108,10 @@ def test_other_options_are_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one.jsonl").write_text(json.dumps(problems()[0].row()))
     with Solver() as provider:
-        assert generate(monkeypatch, tmp_path, provider.url, "--max-calls", "1") == 1
+        assert (
+            generate(monkeypatch, tmp_path, provider.url, "--set", "budget.calls=1")
+            == 1
+        )
         capsys.readouterr()
         assert generate(monkeypatch, tmp_path, provider.url, *options) == 2
     said = capsys.readouterr().err
@@ -241,8 +251,8 @@ def test_status_json_and_removal(
                 tmp_path,
                 url,
                 *LAZY,
-                "--max-calls",
-                "5",
+                "--set",
+                "budget.calls=5",
                 "--format",
                 "json",
             )

@@ -144,8 +144,8 @@ def test_the_report_reads_it_once_it_is_evaluated(
         "exercises.canitedit",
         "report",
         str(run_folder(varied)),
-        "--k",
-        "1",
+        "--set",
+        "report.k=1",
         "--format",
         "json",
     ]
@@ -161,7 +161,14 @@ def test_each_model_has_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = "openai/m,azure/m,gpt-4o-mini"
-    options = ("--models", models, "--allow-unpriced", "--instruction", "lazy")
+    options = (
+        "--models",
+        models,
+        "--set",
+        "budget.allow_unpriced=true",
+        "--set",
+        "completions.kinds=lazy",
+    )
     with Solver() as provider:
         assert generate(monkeypatch, tmp_path, provider.url, *options) == 0
     folders = {path.name for path in run_folder(tmp_path).iterdir() if path.is_dir()}
@@ -195,7 +202,12 @@ def test_rows_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     rows = [json.loads(line) for line in ROWS.read_text().splitlines()]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    options = ("--problems", str(tmp_path / "rows.parquet"), "--completions", "1")
+    options = (
+        "--set",
+        f"problems.source={tmp_path / 'rows.parquet'}",
+        "--completions",
+        "1",
+    )
     with Solver() as provider:
         assert generate(monkeypatch, tmp_path, provider.url, *options) == 0
     assert len(files(tmp_path)) == 12

@@ -22,7 +22,7 @@ from tests.support.killing import Ended, Harness, Left, check_ledger, hashes
 from tests.support.provider import Answer, Provider
 
 SEED = 20231218
-LAZY = ("--instruction", "lazy")
+LAZY = ("--set", "completions.kinds=lazy")
 
 
 @pytest.fixture(scope="module")
@@ -134,13 +134,16 @@ def test_on_ray(
 ) -> None:
     with Solver() as provider:
         assert (
-            generate(monkeypatch, tmp_path, provider.url, *LAZY, "--engine", "ray") == 0
+            generate(
+                monkeypatch, tmp_path, provider.url, *LAZY, "--set", "scale.ray=own"
+            )
+            == 0
         )
         assert generate(monkeypatch, tmp_path / "threads", provider.url, *LAZY) == 0
         assert bytes_of(tmp_path) == bytes_of(tmp_path / "threads")
     with Provider() as refusing:
         refusing.will_answer(Answer(status=401))
-        wrong = (*LAZY, "--engine", "ray")
+        wrong = (*LAZY, "--set", "scale.ray=own")
         assert generate(monkeypatch, tmp_path / "key", refusing.url, *wrong) == 1
     assert "refused the key" in capsys.readouterr().err
     assert not [*run_folder(tmp_path / "key").glob("gpt-4o*")]

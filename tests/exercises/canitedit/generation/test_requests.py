@@ -99,16 +99,16 @@ def test_options_choose_instruction_sampling_and_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = (
-        "--instruction",
-        "lazy",
+        "--set",
+        "completions.kinds=lazy",
         "--completions",
         "3",
-        "--temperature",
-        "0.8",
-        "--top-p",
-        "1",
-        "--max-tokens",
-        "100",
+        "--set",
+        "completions.temperature=0.8",
+        "--set",
+        "completions.top_p=1",
+        "--set",
+        "models.max_output_tokens=100",
     )
     with Solver() as provider:
         assert generate(monkeypatch, tmp_path, provider.url, *options) == 0
@@ -142,22 +142,34 @@ def test_solutions_and_tests_are_never_sent(
 
 
 WRONG = {
-    ("--instruction", "rude"): "--instruction rude: there are descriptive, lazy",
-    ("--top-p", "0"): "--top-p 0: must lie above 0 and up to 1",
-    ("--temperature", "2.5"): "--temperature 2.5: must lie between 0 and 2",
+    (
+        "--set",
+        "completions.kinds=rude",
+    ): "completions.kinds rude: must be 'descriptive' or 'lazy'",
+    ("--set", "completions.top_p=0"): "completions.top_p 0: must be greater than 0",
+    (
+        "--set",
+        "completions.temperature=2.5",
+    ): "completions.temperature 2.5: must be at most 2",
     (
         "--models",
         "gpt-4o@diff",
     ): "--models gpt-4o@diff: completions have no edit format",
     ("--models", "gpt-4o,gpt-4o"): "--models names a model twice",
-    ("--problems", "gone.jsonl"): "gone.jsonl does not exist",
+    ("--set", "models.tries=2"): "completions.each says how many",
+    ("--set", "models.temperatures=0.5"): "completions.temperature says how",
+    ("--set", "calls.replay=r"): "calls.replay: completions are not replayed",
+    ("--set", "budget.seconds_per_attempt=9"): "a completion is one call",
+    ("--set", "problems.v1=true"): "there is no setting problems.v1",
+    ("--set", "problems.source=gone.jsonl"): "gone.jsonl does not exist",
     ("--run", "../r"): "--run '../r': letters, digits and ._+- only",
-    ("--prompt", "shout"): "Invalid value for '--prompt'",
-    ("--completions", "0"): "Invalid value for '--completions'",
+    ("--prompt", "shout"): "--prompt shout: must be 'chat', ",
+    ("--completions", "0"): "--completions 0: must be at least 1",
     (
         "--models",
         "claude-opus-4-20250514",
-        "--allow-unpriced",
+        "--set",
+        "budget.allow_unpriced=true",
         "--api-base",
         "",
         "--prompt",

@@ -66,7 +66,9 @@ def test_examples_as_replies_solve_all(
     profile: str,
     form: str,
 ) -> None:
-    run = ExerciseRun(tmp_path, cache, ("--profile", profile, "--formats", form))
+    run = ExerciseRun(
+        tmp_path, cache, ("--set", f"exercises.profile={profile}", "--formats", form)
+    )
     with ExerciseProvider(every, examples, NOTATIONS[profile]) as provider:
         assert run.run(provider, exercises=place) == 0
     record = run.records()[form]
@@ -88,7 +90,7 @@ def test_stubs_first_and_examples_then(
     form: str,
 ) -> None:
     """Twice, in folders of another depth and another order of files, and replayed."""
-    options = ("--profile", profile, "--formats", form)
+    options = ("--set", f"exercises.profile={profile}", "--formats", form)
     runs = [
         ExerciseRun(tmp_path / "one", cache, options),
         ExerciseRun(

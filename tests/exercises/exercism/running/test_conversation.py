@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.formats import get_format
+from environments.base import EnvironmentKind
 from exercises.exercism.exercise import Exercise
 from exercises.exercism.results import ColumnName, TryResult
 from exercises.exercism.running.config import ExercismConfig, RunColumn
@@ -18,6 +19,7 @@ from exercises.exercism.running.outcome import (
     attempt_of,
     transcript_lines,
 )
+from exercises.exercism.settings import Exercises, ExercismModels, ExercismSettings
 from llm.chat import Reply, ToolCall, Traits
 from llm.options import ModelChoice
 from runs.modelsource import Turn
@@ -62,15 +64,18 @@ def converse(
     form: str = "whole",
     name: str = "garden-path",
     context: int | None = None,
-    **config: object,
+    settings: ExercismSettings | None = None,
 ) -> tuple[ExerciseAttempt, Scripted, Tests]:
     """Return the attempt that a conversation with these replies was."""
     exercise, tests = six()[name], tests or Tests()
     model = Scripted(list(replies), Traits(context=context))
     choice = replace(CHOICE, edit_format=form)
+    config = ExercismConfig.of(
+        settings or ExercismSettings(), (choice,), EnvironmentKind.LOCAL
+    )
     conversation = ExerciseConversation(
         exercise=exercise,
-        config=ExercismConfig(models=(choice,), **config),  # type: ignore[arg-type]
+        config=config,
         edit_format=form,
         model=model,
         tester=tests,  # type: ignore[arg-type]
@@ -104,7 +109,8 @@ def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("lines", "count"), [(3, 3), (0, 2000), (None, 2000)])
 def test_lines_of_output(tmp_path: Path, lines: int | None, count: int) -> None:
-    _, model, _ = converse(tmp_path, "No.", "No.", tests=Tests(LONG), test_lines=lines)
+    settings = ExercismSettings(exercises=Exercises(test_lines=lines))
+    _, model, _ = converse(tmp_path, "No.", "No.", tests=Tests(LONG), settings=settings)
     assert len(model.asked(1).partition("\n####\n")[0].splitlines()) == count
 
 
@@ -125,7 +131,8 @@ def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(
 
 @pytest.mark.parametrize("tries", [1, 3])
 def test_as_many_tries_as_asked_for(tmp_path: Path, tries: int) -> None:
-    found, model, _ = converse(tmp_path, *["No."] * tries, tries=tries)
+    settings = ExercismSettings(models=ExercismModels(tries=tries))
+    found, model, _ = converse(tmp_path, *["No."] * tries, settings=settings)
     assert [one.solved for one in found.tried] == [False] * tries
     assert len(model.requests) == tries
 

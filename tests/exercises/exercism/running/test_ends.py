@@ -24,8 +24,8 @@ from tests.support.exercism import (
 from tests.support.provider import Answer, Provider
 
 pytestmark = needs_bubblewrap
-FAST = ("--profile", "2023", "--formats", "diff")
-CLOCK = ("--ids", "cuckoo-clock")
+FAST = ("--set", "exercises.profile=2023", "--formats", "diff")
+CLOCK = ("--set", "exercises.ids=cuckoo-clock")
 FOUR = (
     "os._exit at import, both",
     "prints OK",
@@ -107,6 +107,15 @@ def test_a_refused_exercise_is_a_result_where_others_are_answered(
     assert "this model is closed" in refused["extra"]["error"]
 
 
+def test_what_is_named_is_done_again(run: ExerciseRun) -> None:
+    with Failing(CLOSED, lambda request: "cuckoo" in str(request)) as provider:
+        assert run.run(provider) == 0
+        provider.fails = lambda _: False
+        assert run.run(provider, "--redo", "refused") == 0
+    assert len(provider.requests) == 7
+    assert run.records()["diff"]["pass_num_2"] == 6
+
+
 def test_a_full_window_is_a_result(run: ExerciseRun, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("models: {gpt-4o: {context: 400}}")
@@ -115,7 +124,7 @@ def test_a_full_window_is_a_result(run: ExerciseRun, tmp_path: Path) -> None:
     )
     error = {"message": too_long, "code": "context_length_exceeded"}
     with Failing(Answer(status=400, error=error), lambda _: True) as provider:
-        assert run.run(provider, *CLOCK, "--model-settings", str(settings)) == 0
+        assert run.run(provider, *CLOCK, "--set", f"models.file={settings}") == 0
         assert provider.requests == []
         known = ExerciseRun(tmp_path / "by-provider", run.cache, FAST)
         assert known.run(provider, *CLOCK) == 0
@@ -133,17 +142,17 @@ def test_a_budget_ends_an_exercise_and_a_higher_one_continues_it(
     with ExerciseProvider(
         [*six().values()], late_examples, Notation.OF_2023
     ) as provider:
-        assert run.run(provider, *CLOCK, "--max-calls", "1") == 1
+        assert run.run(provider, *CLOCK, "--set", "budget.calls=1") == 1
         ended = run.one("diff", "cuckoo-clock")
         assert (ended["extra"]["status"], ended["tests_outcomes"]) == (
             "budget",
             [False],
         )
         assert run.records()["diff"]["test_cases"] == 1
-        assert run.run(provider, *CLOCK, "--max-calls", "1") == 1
+        assert run.run(provider, *CLOCK, "--set", "budget.calls=1") == 1
         assert "over budget (--max-calls)" in capsys.readouterr().out
         assert len(provider.requests) == 1
-        assert run.run(provider, *CLOCK, "--max-calls", "9") == 0
+        assert run.run(provider, *CLOCK, "--set", "budget.calls=9") == 0
     assert run.one("diff", "cuckoo-clock")["tests_outcomes"] == [False, True]
     assert len(provider.requests) == 2, "no reply is bought twice"
 
@@ -189,7 +198,17 @@ def test_cheats_of_a_model_solve_nothing(run: ExerciseRun, provider: Provider) -
     cheats = [CHEATS[name] for name in CHEATS if name in FOUR]
     assert len(cheats) == len(FOUR)
     provider.will_answer(*(block("cuckoo_clock.py", stub, cheat) for cheat in cheats))
-    assert run.run(provider, *CLOCK, "--tries", "1", "--repeats", str(len(cheats))) == 0
+    assert (
+        run.run(
+            provider,
+            *CLOCK,
+            "--tries",
+            "1",
+            "--set",
+            f"exercises.repeats={len(cheats)}",
+        )
+        == 0
+    )
     results = run.results()
     assert len(results) == len(cheats)
     patches = [result["extra"]["tries"][0]["patch"] for result in results.values()]
@@ -208,7 +227,7 @@ def test_tests_that_do_not_end_are_a_failure(
     provider.will_answer(
         block("cuckoo_clock.py", stub, "while True: pass\n"), "I do not know."
     )
-    assert run.run(provider, *CLOCK, "--timeout", "2") == 0
+    assert run.run(provider, *CLOCK, "--set", "tests.timeout=2") == 0
     found = run.one("diff", "cuckoo-clock")
     assert (found["extra"]["status"], found["test_timeouts"]) == ("failed", 2)
     last = provider.requests[-1]["messages"][-1]["content"]
@@ -223,12 +242,17 @@ def test_a_broken_server_gives_no_result(
     with Failing(
         Answer(status=500), lambda request: "cuckoo" in str(request)
     ) as provider:
-        words = ("--ids", "cuckoo-clock,tidy-receipt", "--call-retries", "0")
+        words = (
+            "--set",
+            "exercises.ids=cuckoo-clock,tidy-receipt",
+            "--set",
+            "calls.retries=0",
+        )
         assert run.run(provider, *words) == 1
         assert [*run.results()] == ["results/gpt-4o.diff.1/python/tidy-receipt.json"]
         assert run.records()["diff"]["not_completed"] == ["python/cuckoo-clock"]
         assert "did not answer in 1 call" in capsys.readouterr().out
-        assert main(["report", run.folder, "--no-page"]) == 1
+        assert main(["report", run.folder, "--set", "report.page=false"]) == 1
         assert "not completed: 1 exercise" in capsys.readouterr().err
         provider.fails = lambda _: False
         assert run.run(provider, *words) == 0
@@ -240,19 +264,28 @@ def test_exercises_and_repeats_may_be_added(
 ) -> None:
     with ExerciseProvider([*six().values()], examples, Notation.OF_2023) as provider:
         assert run.run(provider, *CLOCK) == 0
-        assert run.run(provider, "--ids", "tidy-receipt", "--repeats", "2") == 0
+        assert (
+            run.run(
+                provider,
+                "--set",
+                "exercises.ids=tidy-receipt",
+                "--set",
+                "exercises.repeats=2",
+            )
+            == 0
+        )
         assert len(provider.requests) == 3
         first, second = read_records(run.folder / RECORD)
         assert (first["test_cases"], first["total_tests"]) == (2, 2)
         assert second["not_completed"] == ["python/cuckoo-clock"]
-        assert run.run(provider, *CLOCK, "--repeats", "2") == 0
-        for words in (
-            ("--tries", "3"),
-            ("--test-lines", "0"),
-            ("--profile", "current"),
+        assert run.run(provider, *CLOCK, "--set", "exercises.repeats=2") == 0
+        for words, differs in (
+            (("--tries", "3"), "models.tries was 2, is 3"),
+            (("--set", "exercises.test_lines=0"), "exercises.test_lines was 50, is "),
+            (("--set", "exercises.profile=current"), "exercises.profile was 2023, is "),
         ):
             assert run.run(provider, *words) == 2
-            assert f"different settings: {words[0]}" in capsys.readouterr().err
+            assert f"different settings: {differs}" in capsys.readouterr().err
     names = sorted(path.name for path in (run.folder / "results").iterdir())
     assert names == ["gpt-4o.diff.1", "gpt-4o.diff.2"]
     assert len(run.results()) == 4

@@ -30,7 +30,7 @@ from tests.support.provider import Answer
 
 pytestmark = needs_bubblewrap
 SEED = 20230702
-FAST = ("--profile", "2023")
+FAST = ("--set", "exercises.profile=2023")
 
 
 @dataclass
@@ -111,7 +111,7 @@ def server() -> Iterator[ExerciseProvider]:
 def test_a_few_kills(
     tmp_path: Path, harness: Harness, server: ExerciseProvider
 ) -> None:
-    options = (*FAST, "--ids", THREE, "--formats", "diff")
+    options = (*FAST, "--set", f"exercises.ids={THREE}", "--formats", "diff")
     trial = Killed(harness, server, tmp_path, options, random.Random(SEED))
     assert trial.disturb(3) > 0
 
@@ -132,7 +132,9 @@ class Watched(ExerciseProvider):
 
 def test_an_interrupt_keeps_what_is_paid_for(tmp_path: Path, harness: Harness) -> None:
     run = ExerciseRun(
-        tmp_path, tmp_path / "cache", (*FAST, "--ids", THREE, "--formats", "diff")
+        tmp_path,
+        tmp_path / "cache",
+        (*FAST, "--set", f"exercises.ids={THREE}", "--formats", "diff"),
     )
     with Watched() as provider:
         started = harness.start(run.words(provider))
@@ -155,7 +157,7 @@ def test_fifty_kills(
     server: ExerciseProvider,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = (*FAST, "--formats", "whole,diff-func", "--repeats", "2")
+    options = (*FAST, "--formats", "whole,diff-func", "--set", "exercises.repeats=2")
     trial = Killed(harness, server, tmp_path, options, random.Random(SEED))
     kills = 0
     while kills < 50:

@@ -26,18 +26,25 @@ COLUMN = ColumnName(model="openai/gpt-4.1", edit_format="diff-func", repeat=2)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--profile", "2024"], "--profile 2024: there are 2023, current"),
+        (
+            ["--set", "exercises.profile=2024"],
+            "exercises.profile 2024: there are 2023, current",
+        ),
         (["--formats", "whole,fast"], "--formats fast: there are diff"),
         (
-            ["--profile", "2023", "--formats", "udiff"],
+            ["--set", "exercises.profile=2023", "--formats", "udiff"],
             "has the formats whole, diff, whole-func",
         ),
         (["--environment", "none"], "--environment none runs no tests"),
         (["--exercises", "gone"], "there is no gone"),
-        (["--ids", "gone"], "no exercise is called gone"),
+        (["--set", "exercises.ids=gone"], "no exercise is called gone"),
+        (["--set", "exercises.ids=@gone"], "exercises.ids @gone cannot be read"),
         (["--languages", "rust"], "no exercise is in them"),
-        (["--tries", "0"], "--tries"),
-        (["--timeout", "0"], "--timeout"),
+        (["--tries", "0"], "--tries 0: must be at least 1"),
+        (["--set", "tests.timeout=0"], "tests.timeout 0: must be at least 1"),
+        (["--set", "models.temperatures=0.5"], "are given at temperature 0"),
+        (["--set", "exercises.id=x"], "did you mean exercises.ids?"),
+        (["acronym"], "unexpected 'acronym'; a word follows --settings alone"),
         (["--run", "../r"], "--run '../r'"),
         (["--models", "gpt-4o,"], "--models has an empty name"),
         (
@@ -64,10 +71,39 @@ def test_a_wrong_option_is_one_line(
         "--out",
         tmp_path,
     ]
-    usual += ["--cache", tmp_path / "cache", "--api-base", "http://127.0.0.1:1/v1"]
-    assert main(["run", *usual, "--allow-unpriced", *words]) == 2
+    usual += [
+        "--set",
+        f"folders.cache={tmp_path / 'cache'}",
+        "--api-base",
+        "http://127.0.0.1:1/v1",
+    ]
+    assert main(["run", *usual, "--set", "budget.allow_unpriced=true", *words]) == 2
     shown = capsys.readouterr().err
     assert said in shown and shown.count("\n") == 1
+
+
+def test_flags_are_those_of_the_harness_that_have_a_meaning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for flag in ("--tries", "--replay", "--price", "--slice", "--exercises", "--redo"):
+        assert f" {flag} " in shown
+    for flag in ("--agent", "--dataset", "--repo", "--continue", "--ids"):
+        assert f" {flag} " not in shown
+
+
+def test_settings_are_listed_with_their_values(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRY_EXERCISES__REPEATS", "3")
+    words = ["--languages", "go,rust", "--settings", "exercises."]
+    assert main(["run", *words]) == 0
+    shown = capsys.readouterr().out
+    assert "exercises.languages  go,rust  Take only exercises in these of" in shown
+    assert "exercises.repeats  3  Give each" in shown and "calls." not in shown
+    assert main(["report", "--settings", "only"]) == 0
+    assert capsys.readouterr().out.startswith("report.only  -  Show the columns")
 
 
 def test_without_a_sandbox_one_line_names_bubblewrap(
@@ -84,8 +120,13 @@ def test_without_a_sandbox_one_line_names_bubblewrap(
         "--out",
         tmp_path,
     ]
-    usual += ["--cache", tmp_path / "cache", "--api-base", "http://127.0.0.1:1/v1"]
-    assert main(["run", *usual, "--allow-unpriced"]) == 2
+    usual += [
+        "--set",
+        f"folders.cache={tmp_path / 'cache'}",
+        "--api-base",
+        "http://127.0.0.1:1/v1",
+    ]
+    assert main(["run", *usual, "--set", "budget.allow_unpriced=true"]) == 2
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.count("\n") == 1
     assert "install it (package bubblewrap)" in shown.err

@@ -27,7 +27,14 @@ from tests.support.exercism import (
 from tests.support.provider import Answer
 
 CLOCK = "cuckoo-clock"
-FAST = ("--profile", "2023", "--ids", CLOCK, "--models", "o1+gpt-4o@diff")
+FAST = (
+    "--set",
+    "exercises.profile=2023",
+    "--set",
+    f"exercises.ids={CLOCK}",
+    "--models",
+    "o1+gpt-4o@diff",
+)
 BAD_PLAN, PLAN = "Return nothing at any time.", "Return the hour, of twelve."
 BAD = {"cuckoo_clock.py": b"def strikes(hour, minute):\n    return 'nothing'\n"}
 
@@ -117,7 +124,7 @@ def test_a_pair_plans_edits_and_is_counted(
         "editor_edit_format",
     ]
     assert (record["model"], record["editor_edit_format"]) == ("o1 + gpt-4o", "diff")
-    assert main(["report", run.folder, "--no-page"]) == 0
+    assert main(["report", run.folder, "--set", "report.page=false"]) == 0
     assert "o1 + gpt-4o@architect" in " ".join(capsys.readouterr().out.split())
     text = next(run.folder.rglob("cuckoo-clock.md")).read_text()
     assert BAD_PLAN in text and PLAN in text and "ORIGINAL" in text
@@ -162,9 +169,9 @@ def test_a_limit_of_calls_counts_both_and_a_higher_one_goes_on(
     tmp_path: Path, provider: PairProvider
 ) -> None:
     run = ExerciseRun(tmp_path, tmp_path / "cache", FAST)
-    run.run(provider, "--max-calls", "1")
+    run.run(provider, "--set", "budget.calls=1")
     assert read(run)["extra"]["status"] == "budget"
-    assert run.run(provider, "--max-calls", "5") == 0
+    assert run.run(provider, "--set", "budget.calls=5") == 0
     assert read(run)["tests_outcomes"] == [False, True]
     assert len(provider.requests) == 5, "no reply is paid for twice"
 

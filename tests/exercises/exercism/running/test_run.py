@@ -30,7 +30,14 @@ from tests.support.exercism import (
 
 pytestmark = needs_bubblewrap
 # unittest starts faster than pytest.
-FAST = ("--profile", "2023", "--ids", THREE, "--formats", "diff")
+FAST = (
+    "--set",
+    "exercises.profile=2023",
+    "--set",
+    f"exercises.ids={THREE}",
+    "--formats",
+    "diff",
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +78,12 @@ def test_examples_as_replies_solve_all_in_each_format(
     notation = Notation.OF_2023 if profile == "2023" else Notation.CURRENT
     names = format_names(notation)
     options = (
-        "--profile",
-        profile,
+        "--set",
+        f"exercises.profile={profile}",
         "--formats",
         ",".join(names),
-        "--ids",
-        ",".join(ids),
+        "--set",
+        f"exercises.ids={','.join(ids)}",
     )
     run = ExerciseRun(place / f"{profile}-{len(ids)}", place / "cache", options)
     with ExerciseProvider([*six().values()], examples, notation) as provider:
@@ -155,7 +162,13 @@ def test_a_replay_gives_the_results_again(
         place / "more", place / "cache", (*FAST[:2], "--formats", "diff")
     )
     assert (
-        more.run(None, "--replay", str(run.folder), "--ids", "cuckoo-clock,name-tags")
+        more.run(
+            None,
+            "--replay",
+            str(run.folder),
+            "--set",
+            "exercises.ids=cuckoo-clock,name-tags",
+        )
         == 1
     )
     assert len(more.results()) == 1
@@ -181,7 +194,7 @@ def test_the_report_reads_the_run(
     late: tuple[ExerciseRun, ExerciseProvider], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, _ = late
-    assert main(["report", run.folder, "--no-page"]) == 0
+    assert main(["report", run.folder, "--set", "report.page=false"]) == 0
     assert "gpt-4o@diff 3 of 3 33.3 %" in " ".join(capsys.readouterr().out.split())
     # Nothing is left to do, and nothing is asked.
     assert run.run(None) == 0

@@ -1,4 +1,4 @@
-"""Run the programs of completions with their tests: ``python -m exercises.canitedit evaluate``."""
+"""Run the programs of completions with their tests, and write how they ended."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import typer
 from pydantic import ValidationError
 
 from core.atomic import write_bytes_atomic
-from core.errors import DamagedFileError, StoppedError, UserError
-from core.options import Folder, built, command, option, option_group
+from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import DamagedError, json_of, read_bytes
 from core.plaintext import counted, one_line, some
 from core.shutdown import Shutdown
 from environments.base import EnvironmentKind
 from environments.folders import Folders
-from environments.options import absolute
 from exercises.canitedit.evaluation.running import (
     MEASURING,
     MOST_SHARED,
@@ -44,8 +40,8 @@ from exercises.canitedit.results import (
     read_file,
     write_file,
 )
-from runs.options import cache_option, workers_option
-from runs.signals import INTERRUPTED, heeding_signals
+from exercises.canitedit.settings import CompletionReportSettings, ProgramEvaluation
+from runs.signals import heeding_signals
 
 
 @dataclass(frozen=True)
@@ -121,115 +117,100 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-@option_group
-class EvaluationOptions:
-    folder: Path | None = option(
-        None,
-        "Evaluate the files *.json.gz of completions in this folder.",
-        "folder",
-        argument=True,
-    )
-    output: Folder | None = option(
-        None,
-        "Write the evaluated files into this folder; default: beside the completions.",
-        "--output",
-        given=Path,
-    )
-    environment: EnvironmentKind = option(
-        EnvironmentKind.LOCAL,
-        "Run programs here: local or docker.",
-        "--environment",
-        decides=True,
-    )
-    interpreter: Path | None = option(
-        None,
-        "Use this interpreter, with the libraries, for local; default: one made for it.",
-        "--interpreter",
-        given=Path | None,
-        read=lambda name, path, context: absolute(name, [path], context)[0],
-    )
-    workers: int = workers_option(
-        None,
-        "Run this many programs at once; default: one for each core.",
-        factory=_processors,
-    )
-    problems: str = option(
-        "", "Take the problems from these rows, not from the files.", "--problems"
-    )
-    allow_missing: bool = option(
-        False,
-        "Leave out problems whose libraries cannot be imported.",
-        "--allow-missing",
-    )
-    cache: Folder = cache_option(
-        "Keep virtual environments and outcomes in this folder."
-    )
+def evaluate(
+    folders: Sequence[Path], settings: CompletionReportSettings
+) -> tuple[Path, ...]:
+    """Run the programs that were not evaluated, write how they ended, and return the folders.
+
+    The outcomes stand beside the completions. With ``evaluation.output`` all programs of one folder
+    run, and their outcomes stand there; with rows of problems all completions run.
+
+    Raises:
+        StoppedError: at a signal; the outcomes so far are in the cache.
+    """
+    evaluation = settings.evaluation
+    if evaluation.environment is EnvironmentKind.NONE:
+        return tuple(folders)
+    if evaluation.output and len(folders) > 1:
+        raise UserError("evaluation.output is for one folder; give one")
+    rows = None
+    if settings.problems.source:
+        problems = load_problems(settings.problems.source)
+        rows = {problem.full_name: problem for problem in problems}
+    waiting = []
+    for folder in folders:
+        output = evaluation.output or folder
+        for file in read_completions(
+            folder, output, rows, skip_broken=settings.report.allow_partial
+        ):
+            waiting.append((output, file))
+    if waiting:
+        _check(evaluation)
+        stop = Shutdown()
+        with heeding_signals(
+            stop, lambda _: _say("stopping; the same command continues"), lambda: None
+        ):
+            _evaluate(waiting, settings, stop)
+    if evaluation.output:
+        return (evaluation.output,)
+    return tuple(folders)
 
 
-@command(EvaluationOptions)
-def main(context: typer.Context, values: dict[str, Any]) -> None:
-    """Run each program with its tests, isolated, and write how it ended."""
-    options = built(EvaluationOptions, values)
-    stop = Shutdown()
-    with heeding_signals(
-        stop, lambda _: _say("stopping; the same command continues"), lambda: None
-    ):
-        try:
-            _evaluate(options, stop)
-        except StoppedError:
-            raise typer.Exit(INTERRUPTED) from None
-
-
-def _evaluate(options: EvaluationOptions, stop: Shutdown) -> None:
-    folder = _checked_folder(options)
-    output = options.output or folder
-    rows = (
-        {p.full_name: p for p in load_problems(options.problems)}
-        if options.problems
-        else None
+def _evaluate(
+    waiting: Sequence[tuple[Path, ProblemFile]],
+    settings: CompletionReportSettings,
+    stop: Shutdown,
+) -> None:
+    """Run the programs of files, each with the folder into which its outcomes go."""
+    needs: dict[str, frozenset[str]] = {}
+    for _, file in waiting:
+        name = file.problem.full_name
+        needs[name] = needs.get(name, frozenset()) | needed_modules(file.problem)
+    source = EnvironmentSource(
+        kind=settings.evaluation.environment,
+        interpreter=settings.evaluation.interpreter,
+        cache=settings.folders.cache,
     )
-    files = read_completions(folder, output, rows)
-    modules = {file.problem.full_name: needed_modules(file.problem) for file in files}
-    source = EnvironmentSource(options.environment, options.interpreter, options.cache)
-    wanted = frozenset().union(*modules.values()) - STUBBED
-    with program_environment(source, wanted, stop.check, _say) as environment:
-        lacking = {
-            name: needs & environment.missing.keys() for name, needs in modules.items()
-        }
-        _check_missing(environment, lacking, allowed=options.allow_missing)
-        kept = [file for file in files if not lacking[file.problem.full_name]]
-        outcomes = _outcomes(options, environment, kept, stop)
-    done = [evaluated_file(file, outcomes) for file in kept]
-    for file in done:
-        write_file(output, file)
-    statuses = Counter(result.status.value for file in done for result in file.results)
+    modules = frozenset().union(*needs.values()) - STUBBED
+    with program_environment(source, modules, stop.check, _say) as environment:
+        lacking = {}
+        for name, names in needs.items():
+            lacking[name] = names & environment.missing.keys()
+        _check_missing(environment, lacking, allowed=settings.report.allow_missing)
+        runnable = [pair for pair in waiting if not lacking[pair[1].problem.full_name]]
+        files = [file for _, file in runnable]
+        outcomes = _outcomes(settings, environment, files, stop)
+    statuses: Counter[str] = Counter()
+    unmeasured = 0
+    for output, file in runnable:
+        evaluated = evaluated_file(file, outcomes)
+        write_file(output, evaluated)
+        for result in evaluated.results:
+            statuses[result.status.value] += 1
+            unmeasured += result.passed and result.coverage is None
     counts = ", ".join(f"{number:,} {name}" for name, number in statuses.most_common())
-    print(f"{counted(statuses.total(), 'completion')}: {counts or 'none'}")
-    if unknown := sum(
-        r.passed and r.coverage is None for file in done for r in file.results
-    ):
-        print(
-            f"{counted(unknown, 'completion')} passed once, and not again for the coverage"
+    _say(f"{counted(statuses.total(), 'completion')}: {counts or 'none'}")
+    if unmeasured:
+        _say(
+            f"{counted(unmeasured, 'completion')} passed once, and not again for the coverage"
         )
-    print(f"{counted(len(done), 'file')} written to {output}")
+    outputs = dict.fromkeys(str(output) for output, _ in runnable)
+    if outputs:
+        _say(f"{counted(len(runnable), 'file')} written to {', '.join(outputs)}")
 
 
-def _checked_folder(options: EvaluationOptions) -> Path:
-    if options.folder is None:
-        raise UserError(
-            "no folder given; usage: python -m exercises.canitedit evaluate DIR"
-        )
+def _check(evaluation: ProgramEvaluation) -> None:
     most = MOST_SHARED * _processors()
-    if options.workers > most:
+    if evaluation.workers and evaluation.workers > most:
         raise UserError(
-            f"--workers {options.workers}: at most {most} here, {MOST_SHARED} for each processor, "
-            "or programs would have too little of one"
+            f"--workers {evaluation.workers}: at most {most} here, {MOST_SHARED} for each "
+            "processor, or programs would have too little of one"
         )
-    if options.interpreter is not None and not os.access(options.interpreter, os.X_OK):
+    interpreter = evaluation.interpreter
+    if interpreter is not None and not os.access(interpreter, os.X_OK):
         raise UserError(
-            f"--interpreter {options.interpreter}: there is no such program; give an interpreter"
+            f"evaluation.interpreter {interpreter}: there is no such program; give an interpreter"
         )
-    return options.folder
 
 
 def _check_missing(
@@ -252,21 +233,23 @@ def _check_missing(
         )
     if MEASURING in environment.missing or not allowed:
         raise UserError(
-            f"{words}; install them, or leave the problems out with --allow-missing "
+            f"{words}; install them, or leave the problems out by report.allow_missing=true "
             f"({MEASURING} must be there)"
         )
     _say(f"not evaluated: {words}")
 
 
 def _outcomes(
-    options: EvaluationOptions,
+    settings: CompletionReportSettings,
     environment: ProgramEnvironment,
     files: Sequence[ProblemFile],
     stop: Shutdown,
 ) -> dict[str, EvaluatedProgram]:
     from tqdm import tqdm
 
-    cache = OutcomeCache(options.cache / "canitedit" / environment.identity[:16])
+    cache = OutcomeCache(
+        settings.folders.cache / "canitedit" / environment.identity[:16]
+    )
     distinct = {
         program.sha256: program for file in files for program in tested_programs(file)
     }
@@ -281,8 +264,9 @@ def _outcomes(
         f"{len(known):,} known, {len(left):,} to run"
     )
     with tqdm(total=len(left), unit="program", disable=None, leave=False) as bar:
-        folders, workers = environment.folders, options.workers
-        return known | run_programs(folders, cache, workers, stop, left, bar.update)
+        workers = settings.evaluation.workers or _processors()
+        done = run_programs(environment.folders, cache, workers, stop, left, bar.update)
+        return {**known, **done}
 
 
 def _say(words: str) -> None:
@@ -294,39 +278,75 @@ TIMED = frozenset({"47_merge_sort", "55_bm25", "60_unique_number"})
 
 
 def read_completions(
-    folder: Path, output: Path, rows: Mapping[str, Problem] | None
+    folder: Path,
+    output: Path,
+    rows: Mapping[str, Problem] | None = None,
+    *,
+    skip_broken: bool = False,
 ) -> tuple[ProblemFile, ...]:
-    """Return the files with the completions that are to be evaluated.
+    """Return the files with the completions that are to be evaluated into ``output``.
 
-    Files that have been evaluated are read where there is no other of their name and ``output`` is
-    another folder: those of others are so. ``rows`` replace the problems in the files.
+    Args:
+        folder: has files of completions, or evaluated ones of others without such files.
+        output: where ``folder`` itself is, what it has evaluated is left out.
+        rows: problems by name that replace those in the files; evaluated completions count then.
+        skip_broken: leave out files that cannot be read.
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give one with files *{COMPLETED}")
-    evaluated = [*folder.glob(f"*{EVALUATED}")]
-    others = {*folder.glob(f"*{COMPLETED}")}.difference(evaluated)
-    paths = {path.name.removesuffix(COMPLETED): path for path in others}
-    if output.resolve() != folder.resolve():
-        paths = {path.name.removesuffix(EVALUATED): path for path in evaluated} | paths
-    if not paths and evaluated:
-        raise UserError(
-            f"{folder} has evaluated files alone; --output DIR evaluates them again into DIR"
-        )
-    if not paths:
+    elsewhere = output.resolve() != folder.resolve()
+    paths = _completion_paths(folder, again=rows is not None, elsewhere=elsewhere)
+    files = []
+    for path in sorted(paths):
+        try:
+            file = read_file(path)
+        except DamagedFileError:
+            if skip_broken:
+                continue
+            raise
+        problem = file.problem
+        if rows is not None and problem.full_name not in rows:
+            raise DamagedFileError(
+                path, "is about a problem that problems.source lacks", "take it away"
+            )
+        if rows is not None:
+            problem = rows[problem.full_name]
+        results = () if file.completions else file.results
+        files.append(replace(file, problem=problem, results=results))
+    return tuple(sorted(files, key=lambda file: (file.problem.id, file.name)))
+
+
+def _completion_paths(
+    folder: Path, *, again: bool, elsewhere: bool
+) -> Collection[Path]:
+    """Return the files to evaluate.
+
+    Args:
+        folder: has them.
+        again: also completions that were evaluated.
+        elsewhere: all that has programs; the outcomes go into another folder.
+    """
+    evaluated = {}
+    completed = {}
+    for path in folder.glob(f"*{COMPLETED}"):
+        if path.name.endswith(EVALUATED):
+            evaluated[path.name.removesuffix(EVALUATED)] = path
+        else:
+            completed[path.name.removesuffix(COMPLETED)] = path
+    if elsewhere and not (evaluated or completed):
         raise UserError(
             f"{folder} has no file *{COMPLETED}; give a folder of completions"
         )
-    found = []
-    for _, path in sorted(paths.items()):
-        file = read_file(path)
-        if rows is not None and file.problem.full_name not in rows:
-            raise DamagedFileError(
-                path, "is about a problem that --problems lacks", "take it away"
-            )
-        problem = rows[file.problem.full_name] if rows is not None else file.problem
-        results = () if file.completions else file.results
-        found.append(replace(file, problem=problem, results=results))
-    return tuple(sorted(found, key=lambda file: (file.problem.id, file.name)))
+    if elsewhere:
+        return {**evaluated, **completed}.values()
+    if again and evaluated and not completed:
+        raise UserError(
+            f"{folder} has evaluated files alone; evaluation.output=DIR evaluates them again "
+            "into DIR"
+        )
+    if again:
+        return completed.values()
+    return [completed[name] for name in completed.keys() - evaluated.keys()]
 
 
 def needed_modules(problem: Problem) -> frozenset[str]:

@@ -1,0 +1,161 @@
+"""The settings of CanItEdit's commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from core.settings import Commas, Folder, Section
+from environments.base import EnvironmentKind
+from environments.settings import absolute
+from exercises.canitedit.problems import HUB_ID, GroupBy, InstructionKind
+from exercises.canitedit.prompts import Prompt
+from exercises.settings import Distinct
+from llm.options import ModelNames, Models
+from runs.settings import CommonSettings, FolderSettings
+
+_MAX_K = 1000
+FirstPaper = Annotated[
+    bool, Field(description="Take only the 54 problems of the first paper.")
+]
+
+
+class CompletionModels(Models):
+    """Which models are asked."""
+
+    names: ModelNames = Field(
+        default=Models().names, description="Ask each of these models: NAME."
+    )
+    # Always sent: servers of /v1/completions stop after 16 tokens without it.
+    max_output_tokens: int = Field(
+        default=8192, ge=1, description="Limit a reply to this many tokens."
+    )
+
+
+class Completions(Section):
+    """What each model is asked for, and how it samples."""
+
+    prompt: Prompt = Field(
+        default=Prompt.CHAT,
+        description="Ask for whole programs in this prompt (docs/canitedit.md): "
+        f"{', '.join(prompt.value for prompt in Prompt)}.",
+    )
+    each: int = Field(
+        default=20,
+        ge=1,
+        description="Ask for this many completions of each problem and instruction.",
+    )
+    temperature: float = Field(
+        default=0.2, ge=0, le=2, description="Sample at this temperature."
+    )
+    top_p: float = Field(
+        default=0.95,
+        gt=0,
+        le=1,
+        description="Draw each token from this share of the probability.",
+    )
+    kinds: Annotated[tuple[InstructionKind, ...], Commas, Distinct] = Field(
+        default=tuple(InstructionKind),
+        min_length=1,
+        description="Give these instructions: descriptive, lazy.",
+    )
+
+
+class ProblemSource(Section):
+    """Which problems."""
+
+    source: str = Field(
+        default=HUB_ID,
+        description="Read the problems from this .jsonl or .parquet, or from this id on the hub.",
+    )
+
+
+class DescribedProblems(ProblemSource):
+    """Which problems ``stats`` describes."""
+
+    v1: FirstPaper = False
+    tokenizer: Path | None = Field(
+        default=None,
+        description="Count tokens by the tokenizer in this folder or tokenizer.json; default: "
+        "count words.",
+    )
+
+
+class ScoredProblems(Section):
+    """Which problems ``report`` scores."""
+
+    source: str = Field(
+        default="",
+        description="Evaluate with the problems of these rows, not with those in the files.",
+    )
+    v1: FirstPaper = False
+
+
+class ProgramEvaluation(Section):
+    """Where programs run with their tests."""
+
+    environment: EnvironmentKind = Field(
+        default=EnvironmentKind.LOCAL,
+        description="Run programs in local (a sandbox here) or docker; none runs nothing.",
+    )
+    workers: int | None = Field(
+        default=None,
+        ge=1,
+        description="Run this many programs at once; default: one for each core.",
+    )
+    interpreter: Annotated[Path, AfterValidator(absolute)] | None = Field(
+        default=None,
+        description="Use this Python, with the libraries, for local; default: one made for it.",
+    )
+    output: Folder | None = Field(
+        default=None,
+        description="Evaluate all programs of the folder again, into this one; default: beside "
+        "the completions, what is not evaluated.",
+    )
+
+
+class ReportedFigures(Section):
+    """Which figures are reported, and of which folders."""
+
+    k: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=_MAX_K)], ...], Commas, Distinct
+    ] = Field(
+        default=(1, 5, 10), min_length=1, description="Compute pass@k for these k."
+    )
+    by: Annotated[tuple[GroupBy, ...], Commas, Distinct] = Field(
+        default=(),
+        description="Print the figures by group as well: "
+        f"{', '.join(group.value for group in GroupBy)}.",
+    )
+    allow_partial: bool = Field(
+        default=False, description="Report incomplete and mixed folders, and say so."
+    )
+    allow_missing: bool = Field(
+        default=False,
+        description="Leave out problems whose libraries cannot be imported.",
+    )
+
+
+class CompletionSettings(CommonSettings):
+    """All that a run of completions is told."""
+
+    models: CompletionModels = CompletionModels()
+    completions: Completions = Completions()
+    problems: ProblemSource = ProblemSource()
+
+
+class CompletionReportSettings(Section):
+    """What the report is told."""
+
+    report: ReportedFigures = ReportedFigures()
+    evaluation: ProgramEvaluation = ProgramEvaluation()
+    problems: ScoredProblems = ScoredProblems()
+    folders: FolderSettings = FolderSettings()
+
+
+class ProblemStatsSettings(Section):
+    """What the description of the data set is told."""
+
+    problems: DescribedProblems = DescribedProblems()

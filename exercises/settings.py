@@ -1,0 +1,82 @@
+"""What the settings of several benchmarks share: their list, checks, and counting tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import AfterValidator
+
+from core.errors import UserError
+from core.plaintext import shortened
+from core.settings import CommandLine, Root
+
+SettingsWord = Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)]
+"""What follows ``--settings``."""
+WORDS = "words"
+Distinct = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
+"""For a list that has each value once."""
+
+
+def load(line: CommandLine[Root], word: str | None) -> Root | None:
+    """Return the settings; None where ``--settings`` asks for a list of them, which is printed."""
+    settings = line.load()
+    if line.prints(settings, word):
+        return None
+    if word is not None:
+        raise UserError(f"unexpected {word!r}; a word follows --settings alone")
+    return settings
+
+
+def among(words: Collection[str]) -> AfterValidator:
+    """Return the check that a word is one of ``words``."""
+
+    def check(word: str) -> str:
+        if word not in words:
+            raise ValueError(f"there are {', '.join(words)}")
+        return word
+
+    return AfterValidator(check)
+
+
+def token_counter(
+    tokenizer: Path | None, setting: str
+) -> tuple[Callable[[str], int], str]:
+    """Return a function that counts tokens, or words between white space, and its name.
+
+    Args:
+        tokenizer: a folder with ``tokenizer.json``, or this file; None counts words.
+        setting: names the tokenizer in messages.
+    """
+    if tokenizer is None:
+        return lambda text: len(text.split()), WORDS
+    fix = f"give a folder with tokenizer.json, or leave {setting} out"
+    try:
+        return _count_by(tokenizer), tokenizer.resolve().name
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{setting} {tokenizer} needs the package {error.name}; {fix}"
+        ) from error
+    except Exception as error:  # of any class, for files that cannot be read
+        reason = shortened(str(error), 200)
+        raise UserError(
+            f"{setting} {tokenizer} cannot be used ({reason}); {fix}"
+        ) from error
+
+
+def _count_by(place: Path) -> Callable[[str], int]:
+    path = place / "tokenizer.json" if place.is_dir() else place
+    if place.is_dir() and not path.exists():
+        from transformers import AutoTokenizer  # type: ignore[import-not-found, unused-ignore]
+
+        slow = AutoTokenizer.from_pretrained(str(place), local_files_only=True)
+        return lambda text: len(slow.encode(text, add_special_tokens=False))
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    # A limit in the file is for training.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
