@@ -112,7 +112,9 @@ def login_secrets(text: str, shortest: int, *, secret: bool) -> Iterator[str]:
             yield word
             yield unquote(word)
     if secret and "?" in text:
-        yield from (v for _, v in parse_qsl(urlsplit(text).query) if len(v) >= shortest)
+        for _, value in parse_qsl(urlsplit(text).query):
+            if len(value) >= shortest:
+                yield value
 
 
 def recorded_address(text: str | None) -> str | None:

@@ -192,10 +192,9 @@ def kill_marked(variable: str) -> list[str]:
 
 def _pids() -> Iterator[int]:
     if _PROCESSES.is_dir():
-        found = (
-            int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdigit()
-        )
-        yield from (pid for pid in found if pid != os.getpid())
+        for entry in _PROCESSES.iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                yield int(entry.name)
 
 
 def _words(pid: int, file: str) -> list[bytes]:

@@ -54,16 +54,15 @@ class Redactor:
         keys in the headers of OpenTelemetry.
         """
         of_file = {*environ.get(DOTENV_VARIABLE, "").split(",")}
-        secrets = {
-            name: value
-            for name, value in environ.items()
-            if holds_secret(name, value) or (name in of_file and _may_be_secret(value))
-        }
-        logins = {
-            name: tuple(login_secrets(value, _SHORTEST, secret=name in secrets))
-            for name, value in environ.items()
-            if "://" in value
-        }
+        secrets = {}
+        logins = {}
+        for name, value in environ.items():
+            is_of_file = name in of_file and _may_be_secret(value)
+            if is_of_file or holds_secret(name, value):
+                secrets[name] = value
+            if "://" in value:
+                parts = login_secrets(value, _SHORTEST, secret=name in secrets)
+                logins[name] = tuple(parts)
         for name in _HEADERS:
             if headers := environ.get(name):
                 logins[name] = (*logins.get(name, ()), *_header_secrets(headers))
@@ -93,17 +92,15 @@ class Redactor:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        names = {
-            form: name
-            for name, value in self.secrets.items()
-            if value.strip()
-            for form in _forms(value.strip())
-        }
+        names = {}
+        for name, value in self.secrets.items():
+            if value.strip():
+                names.update(dict.fromkeys(_forms(value.strip()), name))
         for name, values in self.logins.items():
             for value in values:
-                names |= {
-                    form: name for form in _forms(value) if len(form) >= _SHORTEST
-                }
+                for form in _forms(value):
+                    if len(form) >= _SHORTEST:
+                        names[form] = name
                 names[value] = name
         return dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
 

@@ -321,7 +321,7 @@ def of_environment(root: type[Section], environment: Mapping[str, str]) -> Layer
     return layer
 
 
-def merged(root: type[Section], layers: Iterable[Layer]) -> Layer:
+def merge_layers(root: type[Section], layers: Iterable[Layer]) -> Layer:
     """Return one layer of several, of which a later one precedes.
 
     A list is replaced, a mapping is united, and an empty text sets the default again.
@@ -346,7 +346,7 @@ def merged(root: type[Section], layers: Iterable[Layer]) -> Layer:
     return result
 
 
-def checked(root: type[Root], layer: Layer) -> Root:
+def check_settings(root: type[Root], layer: Layer) -> Root:
     """Return the settings that a layer gives; what it lacks has its default.
 
     Raises:
@@ -407,7 +407,7 @@ def values_of(settings: Section) -> dict[str, Any]:
     return values
 
 
-def listed(
+def setting_lines(
     settings: Section, flags: Sequence[SettingFlag], word: str | None
 ) -> Iterator[str]:
     """Yield a line for each setting: name, value, help and flag; ``word`` narrows them."""
@@ -458,7 +458,7 @@ class CommandLine(Generic[Root]):
     @property
     def chosen(self) -> Layer:
         """The values of the command line and the files."""
-        return merged(self.root, [*map(self._of_file, self.files), self.layer])
+        return merge_layers(self.root, [*map(self._of_file, self.files), self.layer])
 
     def load(self, recorded: Layer | None = None, fixed: Layer | None = None) -> Root:
         """Return the settings.
@@ -476,12 +476,12 @@ class CommandLine(Generic[Root]):
         environment = of_environment(self.root, os.environ)
         files = map(self._of_file, self.files)
         layers = [environment, recorded or {}, *files, self.layer, fixed or {}]
-        return checked(self.root, merged(self.root, layers))
+        return check_settings(self.root, merge_layers(self.root, layers))
 
     def prints(self, settings: Section, word: str | None = None) -> bool:
         """Print the settings with ``word`` if ``--settings`` is given; return whether it is."""
         if self.asks_for_list:
-            for line in listed(settings, self.flags, word):
+            for line in setting_lines(settings, self.flags, word):
                 print(line)
         return self.asks_for_list
 

@@ -468,12 +468,15 @@ def _marked(messages: Sequence[Message]) -> Collection[int]:
     The system message and the first of the user never change; of the last two, the request before
     wrote one to the cache, and this one writes the other for the next.
     """
-    system = [n for n, message in enumerate(messages) if message.role == "system"][:1]
-    asked = [
-        n for n, message in enumerate(messages) if message.role in ("user", "tool")
-    ]
-    wanted = {*system, *asked[:1], *asked[-_MOST_MARKERS_AT_END:]}
-    return {n for n in wanted if messages[n].content.strip()}
+    system = []
+    requests = []
+    for number, message in enumerate(messages):
+        if message.role == "system":
+            system.append(number)
+        elif message.role in ("user", "tool"):
+            requests.append(number)
+    ends = {*system[:1], *requests[:1], *requests[-_MOST_MARKERS_AT_END:]}
+    return {number for number in ends if messages[number].content.strip()}
 
 
 def _as_sent(message: Message, marked: bool) -> dict[str, Any]:

@@ -163,17 +163,21 @@ def _name_and_format(
 
 def names_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:
     """Return the function from a model's name as the user wrote it to litellm's name."""
-    names = {model.given: model.name for model in models} | {
-        m.name: m.name for m in models
-    }
+    names = {}
+    for model in models:
+        names[model.given] = model.name
+    for model in models:
+        names[model.name] = model.name
 
-    def name(given: str) -> str:
-        if given not in names:
+    def resolve(written: str) -> str:
+        if written not in names:
             known = ", ".join(model.given for model in models)
-            raise UserError(f"{given!r} is not a model of this run; there are {known}")
-        return names[given]
+            raise UserError(
+                f"{written!r} is not a model of this run; there are {known}"
+            )
+        return names[written]
 
-    return name
+    return resolve
 
 
 @dataclass(frozen=True)

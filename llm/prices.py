@@ -95,11 +95,11 @@ def cheapest_price(name: str) -> Price | None:
 
 
 def _highest(entry: dict[str, Any], beginnings: tuple[str, ...]) -> Decimal:
-    prices = [
-        Decimal(repr(value))
-        for key, value in entry.items()
-        if key.startswith(beginnings)
-        and isinstance(value, (int, float))
-        and not any(word in key for word in _OTHER_SERVICE)
-    ]
-    return max(prices, default=Decimal())
+    prices = [Decimal()]
+    for key, value in entry.items():
+        of_other_service = any(word in key for word in _OTHER_SERVICE)
+        if not key.startswith(beginnings) or of_other_service:
+            continue
+        if isinstance(value, (int, float)):
+            prices.append(Decimal(repr(value)))
+    return max(prices)

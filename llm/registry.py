@@ -101,17 +101,17 @@ def resolve_model(
 def _newest(pattern: str) -> str:
     provider, _, family = pattern.rpartition("/")
     wanted = re.compile(re.escape(family).replace(r"\*", _VERSION, 1))
-    found = [
-        ((int(match[1]), int(match[2] or 0)), key)
-        for key, value in the_litellm().model_cost.items()
-        if (match := wanted.fullmatch(key))
-        and value.get("litellm_provider") == provider
-    ]
-    if not found:
+    versions = []
+    for key, value in the_litellm().model_cost.items():
+        match = wanted.fullmatch(key)
+        if match and value.get("litellm_provider") == provider:
+            version = (int(match[1]), int(match[2] or 0))
+            versions.append((version, key))
+    if not versions:
         raise UserError(
             f"litellm knows no version of {pattern!r}; write the alias's name out"
         )
-    return f"{provider}/{max(found)[1]}"
+    return f"{provider}/{max(versions)[1]}"
 
 
 def missing_key(name: str, api_base: str | None) -> str | None:
@@ -119,10 +119,8 @@ def missing_key(name: str, api_base: str | None) -> str | None:
     if api_base:
         return None
     litellm = the_litellm()
-    keys = [
-        str(key)
-        for key in litellm.validate_environment(model=name).get("missing_keys") or []
-    ]
+    missing = litellm.validate_environment(model=name).get("missing_keys")
+    keys = list(map(str, missing or []))
     _, provider = provider_of(name, None)
     own = f"{provider.upper()}_API_KEY"
     if os.environ.get(own) == "":

@@ -70,9 +70,10 @@ class ModelSettings:
     def or_else(self, other: ModelSettings) -> ModelSettings:
         mine = asdict(self)
         theirs = asdict(other)
-        return ModelSettings(
-            **{k: theirs[k] if mine[k] is None else mine[k] for k in mine}
-        )
+        for name, value in mine.items():
+            if value is not None:
+                theirs[name] = value
+        return ModelSettings(**theirs)
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings that are not None, for ``run.json``."""
@@ -165,20 +166,19 @@ def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:
     return file
 
 
-def _mistake(path: Path, words: str) -> UserError:
-    return UserError(f"--model-settings {path}: {words}")
+def _mistake(path: Path, problem: str) -> UserError:
+    return UserError(f"models.file {path}: {problem}")
 
 
 def _first(error: ValidationError) -> str:
-    found = error.errors()[0]
-    place = [str(part) for part in found["loc"] if part != "[key]"]
-    owner = (
-        ModelSettings if place[:1] == ["models"] and len(place) > 1 else SettingsFile
-    )
-    fix = _FIXES.get(found["type"], found["msg"])
-    return ": ".join(
-        [*place, fix.format(keys=", ".join(item.name for item in fields(owner)))]
-    )
+    first = error.errors()[0]
+    keys = [str(part) for part in first["loc"] if part != "[key]"]
+    owner: type = SettingsFile
+    if keys[:1] == ["models"] and len(keys) > 1:
+        owner = ModelSettings
+    fix = _FIXES.get(first["type"], first["msg"])
+    names = ", ".join(item.name for item in fields(owner))
+    return ": ".join([*keys, fix.format(keys=names)])
 
 
 class StrictLoader(ShallowNodes, OnceOnly, yaml.SafeLoader):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from core.errors import UserError
-from core.settings import checked
+from core.settings import check_settings
 from reports.evaluation.settings import EvaluationRoot
 from reports.foreign.model import ExportLayout
 from reports.named_runs import import_foreign, recorded_layer, say_aside, stores_of
@@ -117,7 +117,7 @@ def package(
     from reports.submission.commands import PackageOptions, package_command
 
     (run,) = import_foreign([run], TOP, print)
-    settings = checked(EvaluationRoot, recorded_layer([run]))
+    settings = check_settings(EvaluationRoot, recorded_layer([run]))
     options = PackageOptions(
         split=split,
         meta=meta,

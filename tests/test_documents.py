@@ -30,6 +30,7 @@ _COMMAND = re.compile(
     r"(?:\$ |\.venv/bin/)?((?:python -m \w+(?:\.\w+)?|(?:python )?(?:harness|report)\.py)\b.*)"
 )
 _SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
+_OF_OURS = re.compile(r"--|(python )?(harness|report)\.py|python -m (exercises|agent)")
 _OPTION = re.compile(r"--[a-z][\w-]+")
 _FILE = re.compile(r"^    # (\w+\.yaml)\n((?:    .*\n)+)", re.MULTILINE)
 # What a document leaves out, and what is optional.
@@ -127,9 +128,7 @@ def test_no_document_names_an_option_that_is_gone(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     named = set()
     for span in _SPAN.findall(text):
-        if not span.startswith(
-            "python -m benchmarks"
-        ):  # they have options of their own
+        if _OF_OURS.match(span):
             named.update(_OPTION.findall(span))
     gone = former_options() & named
     assert not gone

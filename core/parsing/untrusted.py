@@ -174,11 +174,12 @@ def _is_deep(value: object) -> bool:
     for _ in range(DEEPEST):
         if not level:
             return False
-        parts = [
-            part
-            for one in level
-            for part in (one.values() if isinstance(one, dict) else one)
-        ]
+        parts: list[Any] = []
+        for container in level:
+            if isinstance(container, dict):
+                parts.extend(container.values())
+            else:
+                parts.extend(container)
         level = [part for part in parts if isinstance(part, (dict, list))]
     return bool(level)
 

@@ -21,8 +21,8 @@ from core.settings import (
     SplitLines,
     chosen_settings,
     command,
-    listed,
     of_texts,
+    setting_lines,
     settings_of,
     values_of,
 )
@@ -86,7 +86,7 @@ class Started:
             """Solve."""
             self.settings = line.load(self.recorded)
             if line.asks_for_list:
-                self.lines = list(listed(self.settings, FLAGS, word))
+                self.lines = list(setting_lines(self.settings, FLAGS, word))
 
         self.patch.setattr(sys, "argv", ["solve.py", *words])
         return run_cli(main, "solve.py")

@@ -123,7 +123,7 @@ def test_a_wrong_file_is_reported_in_one_line(
     with pytest.raises(UserError) as caught:
         book(tmp_path, text)
     message = str(caught.value)
-    assert message.startswith(f"--model-settings {tmp_path / 'mine.yaml'}: ")
+    assert message.startswith(f"models.file {tmp_path / 'mine.yaml'}: ")
     assert words in message
     assert "\n" not in message
 

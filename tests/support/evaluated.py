@@ -18,7 +18,7 @@ from bench.instances.instance import split_row
 from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.redaction import Redactor
-from core.settings import SourcedValue, checked, settings_of
+from core.settings import SourcedValue, check_settings, settings_of
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
 from reports.command_line import ReportSettings, report_command
@@ -253,7 +253,7 @@ def report_settings(
         if field in values:
             layer[name] = SourcedValue(name, values.pop(field))
     assert not values
-    return checked(ReportSettings, layer)
+    return check_settings(ReportSettings, layer)
 
 
 def package_options(

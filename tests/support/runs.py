@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from bench.config import ModelChoice, RunConfig, RunSettings
 from bench.options import Options
 from bench.selection import Instances
-from core.settings import SourcedValue, checked, merged
+from core.settings import SourcedValue, check_settings, merge_layers
 from core.shutdown import Shutdown
 from demo.setup import DEMO_DATASET
 from llm.client import LiteLLMModel
@@ -107,7 +107,7 @@ def but(value: C, **changes: Any) -> C:
     for name, item in changes.items():
         if name in SETTINGS:
             layer[SETTINGS[name]] = SourcedValue(SETTINGS[name], item)
-    return replace(value, settings=checked(RunSettings, layer), **fields)
+    return replace(value, settings=check_settings(RunSettings, layer), **fields)
 
 
 def config(**changes: Any) -> RunConfig:
@@ -150,7 +150,7 @@ def read_money(models: Sequence[ModelChoice], **given: Any) -> Spending:
     layer = {
         f"budget.{name}": SourcedValue(name, value) for name, value in given.items()
     }
-    budget = checked(RunSettings, merged(RunSettings, [layer])).budget
+    budget = check_settings(RunSettings, merge_layers(RunSettings, [layer])).budget
     return Spending.of(budget, names_of(models))
 
 

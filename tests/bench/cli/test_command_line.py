@@ -39,7 +39,7 @@ from tests.support.runs import EDIT, heed_interrupts
         ),
         (
             ["--set", "models.file=/nowhere.yaml"],
-            "--model-settings /nowhere.yaml: cannot be read",
+            "models.file /nowhere.yaml: cannot be read",
         ),
     ],
 )

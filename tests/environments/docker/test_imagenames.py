@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UserError
-from core.settings import Section, checked, of_texts
+from core.settings import Section, check_settings, of_texts
 from environments.docker.images import ImagePrefix, Images, mirrored
 from environments.docker.imagestore import ImageRecord, PulledImage, layer_sizes
 
@@ -55,7 +55,7 @@ class ImageRoot(Section):
 
 
 def read_settings(text: str) -> ImageRoot:
-    return checked(ImageRoot, of_texts(ImageRoot, [text]))
+    return check_settings(ImageRoot, of_texts(ImageRoot, [text]))
 
 
 def steps(*named: tuple[str, int]) -> list[dict[str, object]]:

@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import UserError
 from core.git import git
-from core.settings import checked, of_mapping
+from core.settings import check_settings, of_mapping
 from exercises.exercism.catalog import (
     Catalog,
     catalog_of,
@@ -193,7 +193,7 @@ def test_no_text_is_no_archive(tmp_path: Path) -> None:
 def exercises_of(options: dict[str, object]) -> Exercises:
     """Return the section with these values, as they are typed."""
     layer = of_mapping(ExercismSettings, {"exercises": options}, "here")
-    return checked(ExercismSettings, layer).exercises
+    return check_settings(ExercismSettings, layer).exercises
 
 
 @pytest.mark.parametrize(

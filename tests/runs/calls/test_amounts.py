@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from core.errors import UserError
-from core.settings import SourcedValue, checked, merged
+from core.settings import SourcedValue, check_settings, merge_layers
 from llm.prices import Price
 from runs.calls.budget import PerModel
 from runs.settings import CommonSettings, Spending, make_rates
@@ -23,7 +23,7 @@ def resolve(name: str) -> str:
 
 def read(setting: str, *texts: str) -> CommonSettings:
     layers = [{setting: SourcedValue(setting, text)} for text in texts]
-    return checked(CommonSettings, merged(CommonSettings, layers))
+    return check_settings(CommonSettings, merge_layers(CommonSettings, layers))
 
 
 def spending(setting: str, *texts: str) -> Spending:
