@@ -10,7 +10,7 @@ from bench.cli.dispatch import Command, Program
 from demo import register
 
 _COMMANDS = "reports.subcommands"
-DEFAULT = Command("reports.command_line")
+DEFAULT = Command(_COMMANDS, "report")
 SUBCOMMANDS = {
     "compare": Command(
         _COMMANDS, "compare", "RUN RUN…", "Compare runs, each with each."

@@ -1,4 +1,4 @@
-"""Evaluate and report on runs: ``python report.py predictions/run1``."""
+"""Report on runs and compare them: evaluate, print, write."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Literal
 
-import typer
-from pydantic import Field
-
-from bench.cli.cli import EnvFileOption, Version
 from bench.instances.validity import read_validity
-from core.atomic import check_folder, write_json_atomic
-from core.errors import UserError
+from core.atomic import write_json_atomic
 from core.money import UNKNOWN, column, dollars, in_words
 from core.plaintext import Say, one_line
 from core.redaction import Redactor
-from core.settings import CommandLine, Section, SettingFlag, command
 from reports.data.checksums import checksums_file, write_checksums
 from reports.data.predictions import ALL_PREDS, write_all_preds
 from reports.data.provenance import evaluation
@@ -28,101 +21,20 @@ from reports.data.rundata import RunData, read_predictions, read_run
 from reports.data.verdicts import Verdict, leaderboard_lists
 from reports.evaluation.requested import RequestedEvaluation
 from reports.evaluation.settings import (
-    EVALUATOR_FLAG,
-    OPTIONS,
-    WORKERS_FLAG,
     EvaluationRoot,
     EvaluationSettings,
     EvaluatorKind,
 )
-from reports.named_runs import (
-    import_foreign,
-    recorded_layer,
-    runs_and_words,
-    say_aside,
-    stores_of,
-)
+from reports.named_runs import stores_of
 from reports.pages.markdown import comparison_table, percent, run_tables, within
+from reports.settings import ReportFormat, ReportSettings
 from reports.statistics.collect import Money, RunStats, collect
 from reports.statistics.denominators import UsedValidity, short_split
 from reports.statsfile import comparison_json, stats_json
 from runs.description import Run
 from runs.keys import RESULTS_FILE, STATS_FILE
-from runs.signals import sigterm_as_interrupt
 from runs.storage.manifest import note_evaluation
 from runs.storage.store import RunStore
-
-
-class OutputSettings(Section):
-    """What a report writes beside its numbers."""
-
-    page: bool = Field(
-        default=True, description="Write the page of the run with its pictures."
-    )
-    validity: Path | None = Field(
-        default=None,
-        description="Also state the score of the instances that this file of `report.py gold` "
-        "calls valid.",
-    )
-
-
-class ReportSettings(EvaluationRoot):
-    """All that ``report.py`` is told of a report."""
-
-    report: OutputSettings = OutputSettings()
-
-
-FLAGS = (
-    EVALUATOR_FLAG,
-    SettingFlag("evaluation.dataset", "--dataset", "NAME", OPTIONS, "-d"),
-    WORKERS_FLAG,
-    SettingFlag("evaluation.all_attempts", "--all-attempts", "", OPTIONS),
-)
-ReportFormat = Literal["text", "markdown", "json"]
-
-
-@command(ReportSettings, FLAGS)
-def main(
-    line: CommandLine[ReportSettings],
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUN",
-            help="Report on these runs: folders under predictions/, or runs of other harnesses.",
-        ),
-    ] = None,
-    format: Annotated[
-        ReportFormat,
-        typer.Option(
-            metavar="FORMAT",
-            help="Print the result as text, markdown or json. [text]",
-            show_default=False,
-        ),
-    ] = "text",
-    env_file: EnvFileOption = None,
-    version: Version = False,
-) -> int:
-    """Evaluate runs and report on them: counts, score, costs, and a page with pictures.
-
-    \b
-      python report.py predictions/run1
-      python report.py predictions/run1 --evaluator local --format json
-      python report.py compare predictions/run1 predictions/run2
-    """
-    if line.asks_for_list:
-        runs, words = runs_and_words(runs or ())
-        line.prints(line.load(recorded_layer(runs)), words)
-        return 0
-    if not runs:
-        raise UserError("no run given; usage: report.py predictions/RUN")
-    settings = line.load(recorded_layer(runs))
-    if settings.evaluation.evaluator != EvaluatorKind.NONE:
-        check_folder("folders.cache", settings.folders.cache)
-    # Other formats stand alone on standard output, so that they can be sent to a file.
-    say = print if format == "text" else say_aside
-    with sigterm_as_interrupt():
-        folders = import_foreign(runs, settings.folders.out, say)
-        return report_command(folders, settings, say, print, format)
 
 
 def report_command(

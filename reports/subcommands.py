@@ -1,4 +1,4 @@
-"""The subcommands of ``report.py`` with few options; each imports its modules when it runs."""
+"""``report.py RUN…`` and the subcommands with few options; each imports its modules late."""
 
 from __future__ import annotations
 
@@ -9,11 +9,26 @@ from typing import Annotated
 
 import typer
 
+from bench.cli.cli import EnvFileOption, Version
+from core.atomic import check_folder
 from core.errors import UserError
-from core.settings import check_settings
-from reports.evaluation.settings import EvaluationRoot
-from reports.foreign.model import ExportLayout
-from reports.named_runs import import_foreign, recorded_layer, say_aside, stores_of
+from core.settings import CommandLine, SettingFlag, check_settings, command
+from reports.evaluation.settings import (
+    EVALUATOR_FLAG,
+    OPTIONS,
+    WORKERS_FLAG,
+    EvaluationRoot,
+    EvaluatorKind,
+)
+from reports.foreign.layouts import ExportLayout
+from reports.named_runs import (
+    import_foreign,
+    recorded_layer,
+    runs_and_words,
+    say_aside,
+    stores_of,
+)
+from reports.settings import ReportFormat, ReportSettings
 from runs.options import JsonFormat
 from runs.settings import TOP
 from runs.signals import sigterm_as_interrupt
@@ -28,6 +43,60 @@ RunArguments = Annotated[
         metavar="RUN", help="Folders under predictions/, or runs of other harnesses."
     ),
 ]
+
+
+FLAGS = (
+    EVALUATOR_FLAG,
+    SettingFlag("evaluation.dataset", "--dataset", "NAME", OPTIONS, "-d"),
+    WORKERS_FLAG,
+    SettingFlag("evaluation.all_attempts", "--all-attempts", "", OPTIONS),
+)
+
+
+@command(ReportSettings, FLAGS)
+def report(
+    line: CommandLine[ReportSettings],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN",
+            help="Report on these runs: folders under predictions/, or runs of other harnesses.",
+        ),
+    ] = None,
+    format: Annotated[
+        ReportFormat,
+        typer.Option(
+            metavar="FORMAT",
+            help="Print the result as text, markdown or json. [text]",
+            show_default=False,
+        ),
+    ] = "text",
+    env_file: EnvFileOption = None,
+    version: Version = False,
+) -> int:
+    """Evaluate runs and report on them: counts, score, costs, and a page with pictures.
+
+    \b
+      python report.py predictions/run1
+      python report.py predictions/run1 --evaluator local --format json
+      python report.py compare predictions/run1 predictions/run2
+    """
+    if line.asks_for_list:
+        runs, words = runs_and_words(runs or ())
+        line.prints(line.load(recorded_layer(runs)), words)
+        return 0
+    if not runs:
+        raise UserError("no run given; usage: report.py predictions/RUN")
+    settings = line.load(recorded_layer(runs))
+    if settings.evaluation.evaluator != EvaluatorKind.NONE:
+        check_folder("folders.cache", settings.folders.cache)
+    from reports.command_line import report_command
+
+    # Other formats stand alone on standard output, so that they can be sent to a file.
+    say = print if format == "text" else say_aside
+    with sigterm_as_interrupt():
+        folders = import_foreign(runs, settings.folders.out, say)
+        return report_command(folders, settings, say, print, format)
 
 
 def compare(runs: RunArguments, format: JsonFormat = "text") -> int:

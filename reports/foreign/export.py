@@ -19,11 +19,11 @@ from core.redaction import Redactor
 from llm.chat import Message, Reply
 from reports.data.rundata import InstanceData
 from reports.foreign.files import arguments_of, tool_call_of
+from reports.foreign.layouts import ExportLayout
 from reports.foreign.model import (
     ASSISTANT,
     TOOL,
     AnsweredMessage,
-    ExportLayout,
     messages_with_calls,
     seconds_of,
     steps_by_lane,

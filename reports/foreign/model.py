@@ -29,13 +29,6 @@ class RunLayout(str, Enum):
     ATIF = "ATIF"
 
 
-class ExportLayout(str, Enum):
-    """The layouts in which a run can be written."""
-
-    ATIF = "atif"
-    MINI = "mini"
-
-
 @dataclass(frozen=True)
 class AnyRun:
     name: str  # of its folder or file

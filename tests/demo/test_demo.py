@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from bench.instances.dataset import load_dataset
-from bench.options import Options
 from demo.__main__ import _run
 from demo.setup import REPOSITORIES, build_mirrors
 from environments.local.environment import NO_SANDBOX, LocalEnvironment
@@ -25,6 +24,7 @@ from runs.storage.store import RunStore
 from tests.conftest import ShareVenvs
 from tests.support import TOP
 from tests.support.evaluated import report_settings
+from tests.support.runs import options as make_options
 
 pytestmark = pytest.mark.system
 
@@ -153,7 +153,7 @@ def test_the_instances_name_the_commits_that_the_folders_give(tmp_path: Path) ->
 
 
 def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> None:
-    options = pickle.dumps(Options(dataset="demo", out=tmp_path, cache=tmp_path))
+    options = pickle.dumps(make_options(tmp_path, tmp_path))
     code = (
         "import pickle, sys; from bench.benchmark import make_mirrors; "
         "print(make_mirrors(pickle.loads(sys.stdin.buffer.read())).get('demo/bank', 'HEAD'))"

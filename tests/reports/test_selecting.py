@@ -63,6 +63,7 @@ def selection(**changes: Any) -> Any:
         "replay": RECORDED,
         "environment": EnvironmentKind.LOCAL,
         "select": SelectionRule.EVIDENCE,
+        "all_attempts": True,
         "rounds": 0,
         "run": "s",
     }

@@ -21,13 +21,14 @@ from core.redaction import Redactor
 from core.settings import SourcedValue, check_settings, settings_of
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
-from reports.command_line import ReportSettings, report_command
+from reports.command_line import report_command
 from reports.data.predictions import Prediction, all_preds
 from reports.data.rundata import read_predictions, read_run, rounds
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.settings import EvaluatorKind
 from reports.pages.markdown import run_tables
+from reports.settings import ReportSettings
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json

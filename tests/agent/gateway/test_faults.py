@@ -21,7 +21,7 @@ from bench.config import RunConfig, validated
 from core.errors import UserError
 from llm.gate import OpenGate
 from reports.foreign.export import export_command
-from reports.foreign.model import ExportLayout
+from reports.foreign.layouts import ExportLayout
 from runs.calls.budget import BudgetLimits
 from runs.calls.ledger import LedgerLine
 from runs.modelsource import ReplayedModels

@@ -21,7 +21,7 @@ from environments.local.bubblewrap import bubblewrap_works
 from llm.provider_errors import RetryPolicy
 from reports.command_line import report_command
 from reports.foreign.export import export_command
-from reports.foreign.model import ExportLayout
+from reports.foreign.layouts import ExportLayout
 from reports.verify import verify_command
 from runs.calls.ledger import read_ledger
 from runs.storage.store import RunStore

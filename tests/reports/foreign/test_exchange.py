@@ -17,7 +17,8 @@ from reports.data.rundata import read_run
 from reports.data.verdicts import VerdictStatus
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
-from reports.foreign.model import ExportLayout, steps_by_lane, totals_of_call
+from reports.foreign.layouts import ExportLayout
+from reports.foreign.model import steps_by_lane, totals_of_call
 from reports.foreign.recognise import read_any
 from reports.submission.commands import package_command
 from runs.storage.store import RunStore

@@ -17,7 +17,7 @@ from reports.data.rundata import read_run
 from reports.evaluation.settings import EvaluatorKind
 from reports.foreign.export import export_command
 from reports.foreign.importing import import_run
-from reports.foreign.model import ExportLayout
+from reports.foreign.layouts import ExportLayout
 from reports.foreign.recognise import read_any
 from tests.reports.foreign.test_exchange import plain
 from tests.reports.foreign.test_reading import SAMPLES
