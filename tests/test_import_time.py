@@ -42,6 +42,9 @@ def imported(*words: str) -> set[str]:
         ["report.py", "--help"],
         ["-m", "exercises.canitedit", "report", "--help"],
         ["-m", "exercises.canitedit", "run", "--help"],
+        ["-m", "exercises.exercism", "run", "--help"],
+        ["-m", "exercises.exercism", "report", "--help"],
+        ["-m", "exercises.editpack", "mine", "--help"],
         ["-c", "import bench.cli.commands, reports.command_line, reports.subcommands"],
     ],
 )

@@ -35,12 +35,13 @@ from exercises.exercism.reporting.records import Record
 from exercises.reporting import csv_text
 from reports.data.jsonvalues import dollars, integer, number
 from reports.pages.markdown import NONE, of, percent, points, within
-from reports.plots.style import Theme, label
 from reports.statistics.methods import Share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from reports.plots.style import Theme
 
 _OPEN = "not completed"
 
@@ -254,6 +255,8 @@ def draw_chart(bars: Sequence[ChartBar], theme: Theme) -> Figure:
     """Draw the chart; models and their bars come in the order in which they first appear."""
     from matplotlib.figure import Figure
 
+    from reports.plots.style import label
+
     by_model: dict[str, list[ChartBar]] = {}
     for bar in bars:
         by_model.setdefault(bar.model, []).append(bar)
@@ -329,6 +332,8 @@ def _look(edit_format: str, theme: Theme) -> dict[str, Any]:
 def _legend(figure: Figure, bars: Sequence[ChartBar], theme: Theme) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
+
+    from reports.plots.style import label
 
     names = dict.fromkeys(bar.edit_format for bar in bars)
     handles: list[Patch | Line2D] = [
