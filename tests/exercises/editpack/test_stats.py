@@ -16,7 +16,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from exercises.editpack.stats import Distribution, EditTally, distance_of, stats_schema
-from exercises.options import TokenizerChoice
+from exercises.settings import token_counter
 from tests.support.editpack import SKIP_BAD, editpack
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.json"
@@ -128,7 +128,7 @@ def test_a_tokenizer_counts_tokens(given: Path, tmp_path: Path) -> None:
     made.pre_tokenizer = pre_tokenizers.Punctuation()
     made.enable_truncation(2)
     made.save(str(folder / "tokenizer.json"))
-    count, name = TokenizerChoice(folder).counter()
+    count, name = token_counter(folder, "stats.tokenizer")
     assert (count("a, b. c"), name) == (5, "tokens")
     assert (
         editpack(
