@@ -362,8 +362,7 @@ def test_a_changed_request_is_served_by_its_turn_and_reported(
     with served(monkeypatch) as stub:
         first = solve(agent_of("chat", "stream", "clock"), tmp_path, cache)
         again = agent_of("chat", "stream", "clock", run="again")
-        object.__setattr__(again, "replay", tmp_path / "predictions/r")
-        solve(again, tmp_path, cache)
+        solve(but(again, replay=tmp_path / "predictions/r"), tmp_path, cache)
     replayed = json.loads((tmp_path / f"predictions/again/{ID}.json").read_text())
     assert replayed["model_patch"] == first["model_patch"] and len(stub.requests) == 2
     said = (tmp_path / f"logs/again/{ID}.log").read_text()

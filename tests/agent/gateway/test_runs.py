@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ from tests.support.dialects import (
     Turn,
 )
 from tests.support.evaluated import report_settings
-from tests.support.runs import config, options, read
+from tests.support.runs import but, config, options, read
 
 needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"
@@ -136,7 +135,7 @@ def test_an_agent_edits_through_the_gateway_and_is_replayed_without_a_provider(
     assert attempt["messages"][-1]["content"] == "It is done."
     calls = [c for m in attempt["messages"] for c in m.get("tool_calls", [])]
     assert [call["name"] for call in calls] == ["replace"]
-    recorded = replace(
+    recorded = but(
         agent_of(dialect, *words, run="again"), replay=tmp_path / "predictions" / "r"
     )
     solve(recorded, tmp_path, cache)

@@ -62,7 +62,7 @@ def test_a_budget_ends_a_run_that_continues_without_paying_twice(
             == 1
         )
         assert len(provider.requests) == 5
-        assert "over budget (--max-calls)" in capsys.readouterr().out
+        assert "over budget (budget.calls)" in capsys.readouterr().out
         assert all(len(file.completions) == 2 for file in files(tmp_path).values())
         assert (
             generate(

@@ -70,7 +70,7 @@ def converse(
     exercise, tests = six()[name], tests or Tests()
     model = Scripted(list(replies), Traits(context=context))
     choice = replace(CHOICE, edit_format=form)
-    config = ExercismConfig.of(
+    config = ExercismConfig(
         settings or ExercismSettings(), (choice,), EnvironmentKind.LOCAL
     )
     conversation = ExerciseConversation(

@@ -150,7 +150,7 @@ def test_a_budget_ends_an_exercise_and_a_higher_one_continues_it(
         )
         assert run.records()["diff"]["test_cases"] == 1
         assert run.run(provider, *CLOCK, "--set", "budget.calls=1") == 1
-        assert "over budget (--max-calls)" in capsys.readouterr().out
+        assert "over budget (budget.calls)" in capsys.readouterr().out
         assert len(provider.requests) == 1
         assert run.run(provider, *CLOCK, "--set", "budget.calls=9") == 0
     assert run.one("diff", "cuckoo-clock")["tests_outcomes"] == [False, True]
