@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent.gateway.dialects.base import Json, object_at, text_at
 from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import (
     MIB,
@@ -19,111 +20,92 @@ from core.parsing.untrusted import (
     read_json,
     read_object,
 )
-from llm.chat import Message, Reply, ToolCall
-from reports.data.jsonvalues import dollars, integer, mapping, number, objects, text
-from reports.foreign.model import TOOL
+from llm.chat import Reply, ToolCall
+from reports.data.jsonvalues import dollars, integer, number
 from runs.keys import is_safe_key, shown
 from runs.records import Totals
 
 FIX = "fix it, or move it away"
 _MAX_FILES = 100_000
 _MAX_FOLDERS = 8
+_MAX_ID = 200
 # A line holds one prediction.
 _MAX_LINE = 128 * MIB
 
 
-@dataclass(frozen=True)
-class RunFiles:
-    """A file, or the regular files below a folder; links are left out."""
+def files_below(root: Path) -> list[Path]:
+    """Return the regular files below a folder, sorted, without links; of a file itself alone."""
+    if root.is_file():
+        return [root]
+    paths: list[Path] = []
+    for folder, subfolders, names in os.walk(root):
+        depth = len(Path(folder).relative_to(root).parts)
+        if depth >= _MAX_FOLDERS:
+            subfolders.clear()
+        for name in names:
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                paths.append(path)
+        if len(paths) > _MAX_FILES:
+            raise UserError(
+                f"{root} holds more than {_MAX_FILES:,} files; name one run"
+            )
+    return sorted(paths)
 
-    root: Path  # as the user named it
-    paths: tuple[Path, ...]  # sorted
-    labels: bool = True  # whether files of verdicts beside the run are read
 
-    @classmethod
-    def below(cls, root: Path, *, labels: bool = True) -> RunFiles:
-        if root.is_file():
-            return cls(root, (root,), labels)
-        paths: list[Path] = []
-        for folder, subfolders, names in os.walk(root):
-            parts = Path(folder).relative_to(root).parts
-            if len(parts) >= _MAX_FOLDERS:
-                subfolders.clear()
-            for name in names:
-                path = Path(folder, name)
-                if not path.is_symlink() and path.is_file():
-                    paths.append(path)
-            if len(paths) > _MAX_FILES:
-                raise UserError(
-                    f"{root} holds more than {_MAX_FILES:,} files; name one run"
-                )
-        paths.sort()
-        return cls(root, tuple(paths), labels)
-
-    def ending(self, suffix: str) -> tuple[Path, ...]:
-        return tuple(path for path in self.paths if path.name.endswith(suffix))
-
-    def named(self, *names: str) -> tuple[Path, ...]:
-        return tuple(path for path in self.paths if path.name in names)
+def files_ending(paths: Sequence[Path], suffix: str) -> list[Path]:
+    return [path for path in paths if path.name.endswith(suffix)]
 
 
 def broken(path: Path, reason: str) -> DamagedFileError:
     return DamagedFileError(path, f"is broken ({reason})", FIX)
 
 
-def json_at(path: Path) -> Any:  # noqa: ANN401 - any JSON value
+def json_of_file(path: Path) -> Any:  # noqa: ANN401 - any JSON value
     return read_json(path, FIX)
 
 
-def object_at(path: Path) -> dict[str, Any]:
+def object_of_file(path: Path) -> Json:
     return read_object(path, FIX)
 
 
-def objects_of_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def objects_of_lines(path: Path) -> Iterator[tuple[int, Json]]:
     """Yield the objects of a file of JSON lines, each with its number, without blank lines.
 
     A literal ``\\n`` between objects also ends a line: SWE-agent's documented converter writes it.
     """
-    number = 0
     try:
         with path.open("rb") as stream:
-            while line := stream.readline(_MAX_LINE + 1):
-                number += 1
+            lines = iter(partial(stream.readline, _MAX_LINE + 1), b"")
+            for number, line in enumerate(lines, 1):
                 if len(line) > _MAX_LINE:
                     raise broken(
                         path, f"line {number} has more than {_MAX_LINE:,} bytes"
                     )
                 line = line.strip()
-                if not line:
-                    continue
-                line = line.removesuffix(b"\\n")
-                line = line.replace(b"}\\n{", b"}\n{")
-                for part in line.split(b"\n"):
-                    yield number, object_of(part)
+                if line:
+                    line = line.removesuffix(b"\\n")
+                    line = line.replace(b"}\\n{", b"}\n{")
+                    for part in line.split(b"\n"):
+                        yield number, object_of(part)
     except OSError as error:
         problem = f"cannot be read ({error.strerror or error})"
         raise DamagedFileError(path, problem, FIX) from error
     except DamagedError as error:
-        reason = str(error).removeprefix("line 1").lstrip(":, ")
+        reason = str(error).removeprefix("line 1")
+        reason = reason.lstrip(":, ")
         raise broken(path, f"line {number}: {reason}") from error
-
-
-def value_at(value: object, *keys: str) -> object:
-    """Return the value at a path of keys in a JSON value, None if there is none."""
-    for key in keys:
-        value = mapping(value).get(key)
-    return value
 
 
 def checked_id(path: Path, name: object) -> str:
     if type(name) is int:
         name = str(name)
-    if isinstance(name, str) and is_safe_key(name) and len(name) <= 200:
+    if isinstance(name, str) and is_safe_key(name) and len(name) <= _MAX_ID:
         return name
     raise broken(path, f"{shown(name)} cannot be an instance id")
 
 
-def patch_of(path: Path, value: object) -> str | None:
+def checked_patch(path: Path, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -150,7 +132,7 @@ def content_text(value: object) -> str:
     return "\n".join(lines)
 
 
-def arguments_of(arguments: object) -> dict[str, Any]:
+def arguments_of(arguments: object) -> Json:
     """Return the arguments of a call; a text that is not a JSON object stands under ``input``."""
     parsed = arguments
     if isinstance(arguments, str):
@@ -159,79 +141,43 @@ def arguments_of(arguments: object) -> dict[str, Any]:
         except DamagedError:
             parsed = None
     if isinstance(parsed, dict):
-        return dict(finite(parsed))
+        return dict(_finite(parsed))
     if arguments:
-        return {"input": finite(arguments)}
+        return {"input": _finite(arguments)}
     return {}
 
 
-def tool_call_of(
-    name: object,
-    arguments: object,
-    id: object = "",
-) -> ToolCall:
-    written = json.dumps(arguments_of(arguments), ensure_ascii=False)
-    return ToolCall(text(name), written, text(id))
-
-
-def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Return a JSON value with NaN and infinities as texts: no JSON standard has them."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
+        return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list):
-        return list(map(finite, value))
+        return list(map(_finite, value))
     return value
 
 
-def tool_calls_of(calls: object) -> tuple[ToolCall, ...]:
-    """Return the tool calls of a message in OpenAI's form, flat or with ``function`` nested."""
-    tool_calls = []
-    for call in objects(calls):
-        function = call.get("function")
-        if not isinstance(function, Mapping):
-            function = call
-        tool_call = tool_call_of(
-            function.get("name"),
-            function.get("arguments"),
-            call.get("id"),
-        )
-        tool_calls.append(tool_call)
-    return tuple(tool_calls)
+def tool_call_of(name: object, arguments: object, id: object = "") -> ToolCall:
+    written = json.dumps(arguments_of(arguments), ensure_ascii=False)
+    return ToolCall(text_at(name), written, text_at(id))
 
 
 def totals_of(value: object) -> Totals:
     """Return the totals in a value of a file; None where one is unknown."""
-    values = mapping(value)
-    counts = {name: integer(values.get(name)) for name in Totals().counts()}
-    cost = dollars(values.get("cost"))
-    return Totals(**counts, cost=cost)
+    values = object_at(value)
+    counts = {}
+    for name in Totals().counts():
+        counts[name] = integer(values.get(name))
+    return Totals(**counts, cost=dollars(values.get("cost")))
 
 
-def reply_of(totals: Totals, seconds: object = None) -> Reply:
+def reply_of(totals: object, seconds: object = None) -> Reply:
     """Return what a message of the model cost; its text stands in the message."""
+    usage = totals_of(totals)
     return Reply(
         content="",
-        usage=totals,
-        cost=totals.cost,
+        usage=usage,
+        cost=usage.cost,
         seconds=number(seconds) or 0.0,
     )
-
-
-def message_of(
-    message: Mapping[str, Any],
-    role: str,
-) -> Message:
-    """Return a message in OpenAI's form."""
-    result = Message(
-        role=role or "unknown",
-        content=content_text(message.get("content")),
-        lane=integer(message.get("lane")) or 0,
-        reasoning=text(message.get("reasoning_content")),
-    )
-    if role == TOOL:
-        id = text(message.get("tool_call_id"))
-        return replace(result, tool_call_id=id)
-    tool_calls = tool_calls_of(message.get("tool_calls"))
-    return replace(result, tool_calls=tool_calls)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,18 @@ def atif(talk: Talk, folder: Path) -> Path:
     }
     _write(folder / "trial/agent/trajectory.json", data)
     return folder
+
+
+def extensions(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the extensions of ours in a JSON value."""
+    if isinstance(value, list):
+        for part in value:
+            yield from extensions(part)
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if key == "swe_retry_harness":
+                yield part
+            yield from extensions(part)
 
 
 VENVS = "FOREIGN_VENVS"

@@ -1,11 +1,18 @@
-"""One replay of the demo for all tests of this folder: it takes seconds."""
+"""``report.py`` in this process, and one replay of the demo for all tests of this folder."""
 
 from __future__ import annotations
 
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from report import SUBCOMMANDS, main
+from tests.support import read_json
 from tests.support.evaluated import replay_demo
 
 
@@ -13,3 +20,87 @@ from tests.support.evaluated import replay_demo
 def ours(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A run of ours with six attempts on each instance; tests only read it."""
     return replay_demo(tmp_path_factory.mktemp("ours"), cache)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Runs ``report.py`` in this process; runs of others are imported below ``out``."""
+
+    out: Path
+    cache: Path
+    run: Callable[[list[str]], tuple[int, str, str]]
+
+    def __call__(self, *words: object) -> tuple[int, str, str]:
+        """Return exit code, output and error output."""
+        argv = ["report.py", *map(str, words)]
+        if words[0] not in SUBCOMMANDS:
+            argv += ["--set", f"folders.cache={self.cache}"]
+            argv += ["--set", f"folders.out={self.out}"]
+        return self.run(argv)
+
+    def imported(self, path: Path) -> Path:
+        """Import a run of others, and return the folder of it in our layout."""
+        code, out, error = self(
+            path, "--evaluator", "none", "--set", "report.page=false"
+        )
+        assert code == 0, error
+        name = path.name.partition(".")[0]
+        folder = self.out / "predictions" / name
+        assert out.startswith("imported ")
+        assert out.splitlines()[0].endswith(f": {folder}")
+        return folder
+
+    def records(self, path: Path) -> dict[str, tuple[Any, Any]]:
+        """Import a run, and return prediction and trajectory of each instance, by id.
+
+        The trajectory is None where there is none.
+        """
+        folder = self.imported(path)
+        records = {}
+        for name in read_json(folder / "run.json")["selected"]:
+            trajectory = folder / "trajectories" / f"{name}.json"
+            records[name] = (
+                read_json(folder / f"{name}.json"),
+                read_json(trajectory) if trajectory.exists() else None,
+            )
+        return records
+
+    def converted(self, path: Path, layout: str, folder: Path) -> dict[str, Any]:
+        """Convert a run into ``folder``, and return its files, by their names."""
+        code, out, error = self("convert", path, layout, folder)
+        assert code == 0, error
+        assert f" as {layout}: {folder}" in out
+        files = sorted(folder.rglob("*.json"))
+        return {str(file.relative_to(folder)): read_json(file) for file in files}
+
+    def refusal(self, path: Path) -> str:
+        """Return the one line with which both commands refuse a run."""
+        code, out, line = self(
+            path, "--evaluator", "none", "--set", "report.page=false"
+        )
+        assert (code, out) == (2, "")
+        assert line.startswith("error: ")
+        assert line.count("\n") == 1
+        assert str(path) in line
+        folder = self.out.parent / "refused"
+        assert self("convert", path, "atif", folder) == (2, "", line)
+        shutil.rmtree(folder, ignore_errors=True)  # what was written before
+        return line
+
+
+@pytest.fixture
+def report(
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Report:
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", argv)
+        code = main()
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    out = tmp_path / "out"
+    monkeypatch.setattr("reports.subcommands.TOP", out)
+    return Report(out, cache, run)

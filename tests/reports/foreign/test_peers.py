@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from demo.setup import build_mirrors
-from reports.command_line import report_command
-from reports.data.rundata import read_run
-from reports.evaluation.settings import EvaluatorKind
-from reports.foreign.export import export_command
-from reports.foreign.importing import import_run
-from reports.foreign.layouts import ExportLayout
-from reports.foreign.recognise import read_any
-from tests.reports.foreign.test_exchange import plain
+from tests.reports.foreign.conftest import Report
 from tests.reports.foreign.test_reading import SAMPLES
-from tests.support.evaluated import report_settings
+from tests.support import read_json
 from tests.support.foreign import (
     CRASHED,
     RESOLVED,
@@ -47,22 +39,29 @@ def venvs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("venvs")
 
 
-def figures(folder: Path) -> list[Any]:
+def figures(records: dict[str, tuple[Any, Any]]) -> list[Any]:
     """Return what must not differ between two runs of the same replies."""
-    return [
-        (
-            i.instance_id,
-            i.winner and i.winner.attempt,
-            i.patch,
-            i.cost,
-            a.sums.calls,
-            a.sums.completion_tokens,
-            a.status,
-            [m.content for m in a.messages or () if m.role == "assistant"],
-        )
-        for i in sorted(read_any(folder).instances, key=lambda one: one.instance_id)
-        for a in i.attempts
-    ]
+    rows = []
+    for name, (prediction, trajectory) in sorted(records.items()):
+        for attempt in trajectory["attempts"]:
+            totals = attempt["totals"]
+            rows.append(
+                (
+                    name,
+                    trajectory["winner"],
+                    prediction["model_patch"],
+                    prediction["cost"],
+                    totals["calls"],
+                    totals["completion_tokens"],
+                    attempt["status"],
+                    [m["content"] for m in replies_of(attempt)],
+                )
+            )
+    return rows
+
+
+def replies_of(attempt: dict[str, Any]) -> list[dict[str, Any]]:
+    return [m for m in attempt["messages"] if m["role"] == "assistant"]
 
 
 def with_lanes(run: Path, folder: Path) -> Path:
@@ -80,37 +79,41 @@ def with_lanes(run: Path, folder: Path) -> Path:
 
 
 def test_exported_trajectories_pass_the_official_models(
-    venvs: Path, ours: Path, tmp_path: Path
+    venvs: Path, ours: Path, report: Report, tmp_path: Path
 ) -> None:
     python = python_of("harbor", venvs)
     runs = {"ours": ours, "lanes": with_lanes(ours, tmp_path), "mini": SAMPLES / "mini"}
     for name, run in runs.items():
-        export_command(run, ExportLayout.ATIF, tmp_path / name, lambda _: None)
+        files = report.converted(run, "atif", tmp_path / name)
         command = [python, "-c", VALIDATE, tmp_path / name]
         said = subprocess.run(
             command, capture_output=True, text=True, check=True
         ).stdout
         subagents = 1 if name == "mini" else 6
-        expected = [f"{one} {subagents}" for one in sorted(plain(run))]
-        assert said.splitlines() == expected
+        names = sorted(file.removesuffix(".json") for file in files)
+        assert said.splitlines() == [f"{name} {subagents}" for name in names]
 
 
-def test_mini_swe_agent_for_real(venvs: Path, tmp_path: Path, cache: Path) -> None:
+def test_mini_swe_agent_for_real(
+    venvs: Path, report: Report, tmp_path: Path, cache: Path
+) -> None:
     mirrors = build_mirrors(cache / "demo-mirrors")
     run = run_mini(python_of("mini", venvs), mirrors, tmp_path)
-    by_id = {i.instance_id: i for i in read_any(run).instances}
-    assert by_id[RESOLVED].patch == ROWS[RESOLVED]["patch"]
-    stats = json.loads((run / RESOLVED / f"{RESOLVED}.traj.json").read_text())["info"][
-        "model_stats"
-    ]
-    assert by_id[RESOLVED].cost == Decimal(repr(round(stats["instance_cost"], 10)))
-    assert by_id[CRASHED].winner is None
+    records = report.records(run)
+    prediction, _ = records[RESOLVED]
+    assert prediction["model_patch"] == ROWS[RESOLVED]["patch"]
+    stats = read_json(run / RESOLVED / f"{RESOLVED}.traj.json")["info"]["model_stats"]
+    assert prediction["cost"] == round(stats["instance_cost"], 10)
+    assert records[CRASHED][1]["winner"] is None
     # The samples are what it writes.
-    assert [row[:5] for row in figures(run)] == [
-        row[:5] for row in figures(SAMPLES / "mini")
+    samples = report.records(SAMPLES / "mini")
+    assert [row[:5] for row in figures(records)] == [
+        row[:5] for row in figures(samples)
     ]
-    store = import_run(run, tmp_path / "out", lambda _: None)
-    local = report_settings(cache, EvaluatorKind.LOCAL, dataset="demo")
-    assert report_command([store.folder], local, lambda _: None) == 0
-    verdicts = {i.instance_id: i.resolved for i in read_run(store).instances}
-    assert verdicts == {RESOLVED: True, WRONG: False, CRASHED: False}
+    words = ("--evaluator", "local", "--dataset", "demo", "--set", "report.page=false")
+    assert report(run, *words)[0] == 0
+    evaluated = report.out / "predictions/mini-run"
+    assert read_json(evaluated / "results.json")["resolved"] == [RESOLVED]
+    verdict = read_json(evaluated / f"verdicts/{WRONG}.json")
+    assert verdict["status"] == "unresolved"
+    assert read_json(evaluated / "stats.json")["counts"]["no_generation"] == 1

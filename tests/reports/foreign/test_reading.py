@@ -1,24 +1,16 @@
-"""Runs of other harnesses are read as their files say; what these do not hold is unknown."""
+"""``report.py THEIRS`` imports runs of others as their files say; what these lack is unknown."""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from reports.data.rundata import InstanceData
-from reports.foreign.files import arguments_of
-from reports.foreign.importing import import_run
-from reports.foreign.model import RunLayout, steps_by_lane, totals_of_call
-from reports.foreign.recognise import is_foreign, layout_of, read_any
-from runs.records import Attempt, Totals
+from tests.reports.foreign.conftest import Report
+from tests.support import read_json
 from tests.support.foreign import (
     CRASHED,
     NAME,
@@ -37,146 +29,130 @@ SAMPLES = Path(__file__).parents[2] / "data/foreign"
 """Made by mini-swe-agent 2.4.6 against a loopback model (``test_peers.py``)."""
 
 TALK = Talk((Turn("I look.", "ls", "a.py"), Turn("I edit.", "sed -i s/1/2/ a.py", "")))
-KNOWN: list[
-    tuple[Callable[[Talk, Path], Path], RunLayout, Totals, str | None, bool | None]
-] = [
-    (
-        mini,
-        RunLayout.MINI,
-        Totals(
-            calls=2,
-            prompt_tokens=20,
-            cached_tokens=None,
-            completion_tokens=4,
-            cost=Decimal("0.5"),
-        ),
-        "Submitted",
-        None,
-    ),
-    (
-        mini_text,
-        RunLayout.MINI,
-        Totals(
-            calls=2,
-            prompt_tokens=20,
-            cached_tokens=None,
-            completion_tokens=4,
-            cost=Decimal("0.5"),
-        ),
-        "Submitted",
-        None,
-    ),
-    (
-        atif,
-        RunLayout.ATIF,
-        Totals(
-            calls=None,
-            prompt_tokens=20,
-            cached_tokens=None,
-            completion_tokens=4,
-            cost=Decimal("0.5"),
-        ),
-        None,
-        None,
-    ),
-]
+LAYOUTS: dict[Callable[[Talk, Path], Path], tuple[str, int | None, str]] = {
+    mini: ("mini-swe-agent", 2, "Submitted"),
+    mini_text: ("mini-swe-agent", 2, "Submitted"),
+    atif: ("ATIF", None, "unknown"),
+}
+"""How each layout is named, and the calls and the status that its run has."""
+NO_TOTALS = {
+    "prompt_tokens": None,
+    "completion_tokens": None,
+    "cached_tokens": None,
+    "calls": None,
+}
 
 
-@pytest.mark.parametrize(("layout", "kind", "totals", "status", "resolved"), KNOWN)
+def steps_of(converted: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the steps of the only attempt of an instance that was converted to ATIF."""
+    (attempt,) = converted[f"{NAME}.json"]["subagent_trajectories"]
+    steps: list[dict[str, Any]] = attempt["steps"]
+    return steps
+
+
+@pytest.mark.parametrize("write", LAYOUTS)
 def test_each_layout_is_recognised_and_read(
-    layout: Callable[[Talk, Path], Path],
-    kind: RunLayout,
-    totals: Totals,
-    status: str | None,
-    resolved: bool | None,
-    tmp_path: Path,
+    write: Callable[[Talk, Path], Path], report: Report, tmp_path: Path
 ) -> None:
-    path = layout(TALK, tmp_path / "run")
-    assert layout_of(path) is kind
-    (instance,) = read_any(path).instances
-    (attempt,) = instance.attempts
-    assert (instance.instance_id, instance.resolved_said) == (NAME, resolved)
-    assert (attempt.sums, attempt.status) == (totals, status or "")
-    assert attempt.patch_known is (layout is not atif)
-    assert attempt.patch == ("" if layout is atif else PATCH)
-    assert attempt.model == "m"
-    opening, look, edit = steps_by_lane(attempt)[0]
-    assert (opening.message.role, opening.message.content) == (
-        "user",
-        "Resolve the issue.",
-    )
-    assert (look.message.content, edit.message.content) == ("I look.", "I edit.")
-    calls = [*look.message.tool_calls, *edit.message.tool_calls]
-    assert [arguments_of(call.arguments)["command"] for call in calls] == [
-        "ls",
-        "sed -i s/1/2/ a.py",
-    ]
-    assert [answer.content for answer in look.answers] == ["a.py"]
-    assert totals_of_call(look.call).cost == Decimal("0.25")
+    path = write(TALK, tmp_path / "run")
+    layout, calls, status = LAYOUTS[write]
+    ((prediction, trajectory),) = report.records(path).values()
+    described = read_json(report.out / "predictions/run/run.json")
+    assert described["imported"]["layout"] == layout
+    (attempt,) = trajectory["attempts"]
+    assert prediction["instance_id"] == NAME
+    assert "resolved" not in prediction
+    assert prediction["model"] == attempt["model"] == "m"
+    assert (attempt["cost"], attempt["status"]) == (0.5, status)
+    assert attempt["totals"] == {
+        "prompt_tokens": 20,
+        "completion_tokens": 4,
+        "cached_tokens": None,
+        "calls": calls,
+    }
+    # ATIF has no place for a patch.
+    assert attempt.get("patch_known", True) is (write is not atif)
+    assert prediction["model_patch"] == ("" if write is atif else PATCH)
+    opening, look, seen, edit, _ = attempt["messages"]
+    assert opening == {"role": "user", "content": "Resolve the issue."}
+    assert (look["content"], edit["content"]) == ("I look.", "I edit.")
+    commands = []
+    for message in (look, edit):
+        (call,) = message["tool_calls"]
+        commands.append(json.loads(call["arguments"])["command"])
+    assert commands == ["ls", "sed -i s/1/2/ a.py"]
+    assert (seen["role"], seen["content"]) == ("tool", "a.py")
 
 
-def _costs_to(value: Any, cost: bool) -> Any:
+@pytest.mark.parametrize("write", LAYOUTS)
+def test_calls_keep_their_costs_and_answers(
+    write: Callable[[Talk, Path], Path], report: Report, tmp_path: Path
+) -> None:
+    path = write(TALK, tmp_path / "run")
+    _, look, edit = steps_of(report.converted(path, "atif", tmp_path / "atif"))
+    for step in (look, edit):
+        assert step["metrics"]["cost_usd"] == 0.25
+    (call,) = look["tool_calls"]
+    assert call["arguments"] == {"command": "ls"}
+    (result,) = look["observation"]["results"]
+    assert result["content"] == "a.py"
+
+
+def with_costs(value: Any, cost: bool) -> Any:
+    """Return a JSON value with ``cost`` for each number whose name says that it is a cost."""
     if isinstance(value, list):
-        return [_costs_to(part, cost) for part in value]
+        return [with_costs(part, cost) for part in value]
     if not isinstance(value, dict):
         return value
-    plain = {
-        key: part if "cost" not in key or isinstance(part, (dict, list, str)) else cost
-        for key, part in value.items()
-    }
-    return {key: _costs_to(part, cost) for key, part in plain.items()}
+    changed = {}
+    for key, part in value.items():
+        if "cost" in key and not isinstance(part, (dict, list, str)):
+            part = cost
+        changed[key] = with_costs(part, cost)
+    return changed
 
 
 @pytest.mark.parametrize("cost", [True, False])
-@pytest.mark.parametrize("layout", [mini, mini_text, atif])
+@pytest.mark.parametrize("write", LAYOUTS)
 def test_true_and_false_are_not_costs(
-    layout: Callable[[Talk, Path], Path], cost: bool, tmp_path: Path
+    write: Callable[[Talk, Path], Path], cost: bool, report: Report, tmp_path: Path
 ) -> None:
-    path = layout(TALK, tmp_path / "run")
-    for file in (
-        [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
-    ):
-        lines = (
-            file.read_text().splitlines()
-            if file.suffix == ".jsonl"
-            else [file.read_text()]
-        )
-        changed = [json.dumps(_costs_to(json.loads(line), cost)) for line in lines]
-        file.write_text("\n".join(changed))
-    (instance,) = read_any(path).instances
-    (attempt,) = instance.attempts
-    assert (instance.cost, attempt.sums.cost) == (None, None)
-    assert {call.cost for call in attempt.calls or ()} == {None}
+    path = write(TALK, tmp_path / "run")
+    (file,) = path.rglob("*.json")
+    file.write_text(json.dumps(with_costs(read_json(file), cost)))
+    ((prediction, trajectory),) = report.records(path).values()
+    assert prediction["cost"] is None
+    assert trajectory["attempts"][0]["cost"] is None
+    for step in steps_of(report.converted(path, "atif", tmp_path / "atif")):
+        assert "cost_usd" not in step.get("metrics", {})
 
 
-def sample(folder: str) -> dict[str, tuple[Attempt, InstanceData]]:
-    run = read_any(SAMPLES / folder)
-    return {i.instance_id: (i.attempts[0], i) for i in run.instances}
-
-
-def test_a_real_run_of_mini_swe_agent() -> None:
-    instances = sample("mini")
-    attempt, instance = instances[RESOLVED]
-    assert instance.winner is attempt
-    assert attempt.patch == ROWS[RESOLVED]["patch"]
-    assert instance.model_name_or_path == "gpt-4o"
+def test_a_real_run_of_mini_swe_agent(report: Report) -> None:
+    records = report.records(SAMPLES / "mini")
+    prediction, trajectory = records[RESOLVED]
+    (attempt,) = trajectory["attempts"]
+    assert trajectory["winner"] == 1
+    assert prediction["model_patch"] == ROWS[RESOLVED]["patch"]
+    assert prediction["model_name_or_path"] == "gpt-4o"
     # The reply that it rejected was billed, too: 4 calls of 10 cents a 1,000 tokens or so.
-    assert attempt.sums == Totals(
-        calls=4,
-        prompt_tokens=3900,
-        cached_tokens=None,
-        completion_tokens=170,
-        cost=Decimal("0.01145"),
-    )
-    steps = steps_by_lane(attempt)[0]
-    replies = [step for step in steps if step.message.role == "assistant"]
-    texts = [step.message.content for step in replies]
+    assert prediction["cost"] == attempt["cost"] == 0.01145
+    assert attempt["totals"] == {
+        "prompt_tokens": 3900,
+        "completion_tokens": 170,
+        "cached_tokens": None,
+        "calls": 4,
+    }
+    messages = attempt["messages"]
+    replies = [message for message in messages if message["role"] == "assistant"]
+    texts = [message["content"] for message in replies]
     assert texts == ["I only talk.", *["I run it."] * 3]
-    assert replies[1].answers[0].content.startswith("exit code 0\n")
-    assert instances[WRONG][0].cost == Decimal("0.006")
-    crashed, instance = instances[CRASHED]
-    assert (crashed.patch, crashed.status) == ("", "BadRequestError")
-    assert instance.winner is None
+    answer = messages[messages.index(replies[1]) + 1]
+    assert answer["role"] == "tool"
+    assert answer["content"].startswith("exit code 0\n")
+    assert records[WRONG][0]["cost"] == 0.006
+    prediction, trajectory = records[CRASHED]
+    assert (prediction["model_patch"], prediction["status"]) == ("", "BadRequestError")
+    assert trajectory["winner"] is None
 
 
 def preds(folder: Path, value: object, name: str = "preds.json") -> Path:
@@ -194,136 +170,221 @@ ONE = {"instance_id": "a__b-1", "model_name_or_path": "m", "model_patch": PATCH}
     [
         ("preds.json", {"a__b-1": ONE}),
         ("preds.json", [ONE]),
+        ("preds.json", ONE),
         ("all_preds.jsonl", json.dumps(ONE) + "\n\n"),
+        ("all_preds.jsonl", json.dumps(ONE) + "\\n\n"),
         (
             "all_preds.jsonl",
             json.dumps(ONE) + "\\n" + json.dumps({**ONE, "instance_id": "a__b-2"}),
         ),
     ],
 )
-def test_files_of_predictions_alone(name: str, value: object, tmp_path: Path) -> None:
+def test_files_of_predictions_alone(
+    name: str, value: object, report: Report, tmp_path: Path
+) -> None:
     path = preds(tmp_path / "run", value, name)
-    (path / "m.r1.json").write_text(
-        json.dumps({"resolved_ids": ["a__b-1"], "unresolved_ids": []})
-    )
-    assert layout_of(path) is RunLayout.PREDICTIONS
-    first, *_ = read_any(path).instances
-    assert (first.model_name_or_path, first.patch) == ("m", PATCH)
-    assert (first.resolved_said, first.cost) == (True, None)
-    (attempt,) = first.attempts
-    assert (attempt.messages, attempt.sums, attempt.model) == (None, Totals(), "")
+    result = {"resolved_ids": ["a__b-1"], "unresolved_ids": []}
+    (path / "m.r1.json").write_text(json.dumps(result))
+    prediction, trajectory = report.records(path)["a__b-1"]
+    described = read_json(report.out / "predictions/run/run.json")
+    assert described["imported"]["layout"] == "predictions"
+    assert (prediction["model_name_or_path"], prediction["model_patch"]) == ("m", PATCH)
+    assert (prediction["resolved"], prediction["cost"]) == (True, None)
+    assert (trajectory, prediction["model"]) == (None, "")
+    # The file alone is a run, too, without the verdicts beside it.
+    ((prediction, _), *_) = report.records(path / name).values()
+    assert "resolved" not in prediction
 
 
-def test_the_file_of_predictions_decides_and_adds_instances(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("results", "resolved"),
+    [
+        ([{"resolved_ids": ["a__b-1"]}], True),
+        ([{"resolved_ids": [], "unresolved_ids": ["a__b-1"]}], False),
+        (
+            [
+                {"resolved_ids": ["a__b-1"]},
+                {"resolved_ids": [], "unresolved_ids": ["a__b-1"]},
+            ],
+            None,
+        ),
+        ([{"resolved_ids": "a__b-1"}, {"unresolved_ids": ["a__b-1"]}, [1]], None),
+    ],
+)
+@pytest.mark.parametrize("beside", ["mini", "predictions"])
+def test_result_files_give_verdicts_unless_they_disagree(
+    beside: str,
+    results: list[Any],
+    resolved: bool | None,
+    report: Report,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "run"
+    if beside == "mini":
+        mini(Talk(TALK.turns, name="a__b-1"), path)
+    preds(path, [ONE])
+    for number, value in enumerate(results):
+        preds(path, value, f"m.r{number}.json")
+    preds(path / "below", {"resolved_ids": [], "unresolved_ids": ["a__b-1"]}, "x.json")
+    ((prediction, _),) = report.records(path).values()
+    assert prediction.get("resolved") is resolved
+
+
+def test_the_file_of_predictions_decides_and_adds_instances(
+    report: Report, tmp_path: Path
+) -> None:
     folder = mini(TALK, tmp_path / "run")
     other = {**ONE, "model_patch": ""}
-    preds(
-        folder,
-        {NAME: {**ONE, "instance_id": NAME, "model_patch": "other"}, "a__b-1": other},
-    )
-    known, bare = read_any(folder).instances
-    assert (known.patch, known.model_name_or_path) == ("other", "m")
-    assert (bare.instance_id, bare.patch, bare.winner) == ("a__b-1", "", None)
+    predicted = {**ONE, "instance_id": NAME, "model_patch": "other"}
+    preds(folder, {NAME: predicted, "a__b-1": other})
+    records = report.records(folder)
+    prediction, trajectory = records[NAME]
+    assert prediction["model_patch"] == "other"
+    assert prediction["model_name_or_path"] == "m"
+    assert trajectory["attempts"][0]["model_patch"] == "other"
+    prediction, trajectory = records["a__b-1"]
+    assert (prediction["model_patch"], trajectory) == ("", None)
 
 
-def test_prices_that_were_not_known_are_not_zero(tmp_path: Path) -> None:
+@pytest.mark.parametrize("predicted", ["", "of the file"])
+def test_of_several_attempts_the_file_of_predictions_changes_the_last(
+    predicted: str, report: Report, tmp_path: Path
+) -> None:
+    """Without a patch there it does not say which attempt is meant, and changes none."""
+    folder = mini(TALK, tmp_path / "run") / NAME
+    path = folder / f"{NAME}.traj.json"
+    (folder / f"{NAME}.attempt-2.traj.json").write_bytes(path.read_bytes())
+    preds(folder.parent, {NAME: {"model_patch": predicted}})
+    ((prediction, _),) = report.records(folder.parent).values()
+    assert prediction["model_patch"] == predicted
+    patches = [attempt["model_patch"] for attempt in prediction["all_results"]]
+    assert patches == [PATCH, predicted or PATCH]
+
+
+def test_prices_that_were_not_known_are_not_zero(
+    report: Report, tmp_path: Path
+) -> None:
     folder = mini(TALK, tmp_path / "run")
-    path = next(folder.rglob("*.traj.json"))
-    data = json.loads(path.read_text())
+    (path,) = folder.rglob("*.traj.json")
+    data = read_json(path)
     data["info"]["model_stats"]["instance_cost"] = 0.0
     data["info"]["config"]["model"]["cost_tracking"] = "ignore_errors"
     path.write_text(json.dumps(data))
-    (instance,) = read_any(folder).instances
-    assert instance.cost is None
+    ((prediction, _),) = report.records(folder).values()
+    assert prediction["cost"] is None
 
 
-def nested(depth: int) -> str:
-    return '{"info": {}, "messages": ' + "[" * depth + "]" * depth + "}"
-
-
-HOSTILE: list[tuple[str, str, Any]] = [
-    ("x.traj.json", "", "is broken"),
-    ("x.traj.json", "[1]", "not a JSON object"),
-    ("x.traj.json", nested(5000), "levels deep"),
-    ("x.traj.json", '{"a": ' + "9" * 9000 + "}", "a number is too long"),
-    (
-        "x.traj.json",
-        '{"instance_id": "../../etc", "info": {}}',
-        "cannot be an instance id",
-    ),
-    *(
-        (
-            "x.traj.json",
-            json.dumps({"instance_id": name, "info": {}}),
-            "cannot be an instance id",
-        )
-        for name in ("run", "stats", "results", "Run")
-    ),
-    ("x.traj.json", '{"info": {"submission": 7}}', "is not a text"),
-    ("x.traj.json", '{"info": {"submission": "\\ud800"}}', "an unpaired surrogate"),
-    ("x.traj.json", "{", "line 1"),
-    ("preds.json", '{"a": 1}', "`model_patch`"),
-    ("preds.json", "[]", "no instance"),
-    (
-        "all_preds.jsonl",
-        '{"instance_id": "a", "model_patch": ""}\n' * 2,
-        "two predictions of a",
-    ),
-    (
-        "all_preds.jsonl",
-        '{"instance_id": null, "model_patch": ""}\n',
-        "cannot be an instance id",
-    ),
-    ("all_preds.jsonl", "\xff{", "line 1"),
-    ("t.json", '{"schema_version": "ATIF-v1.8"}', "no `steps`"),
-]
-
-
-@pytest.mark.parametrize(("name", "text", "words"), HOSTILE)
-def test_damaged_files_give_one_clear_line(
-    name: str, text: str, words: str, tmp_path: Path
+def test_messages_of_every_form_of_mini_swe_agent(
+    report: Report, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / name).write_text(text, encoding="latin-1")
-    with pytest.raises(UserError, match=words) as caught:
-        import_run(folder, tmp_path / "out", lambda _: None)
-    assert "\n" not in str(caught.value)
-    assert str(folder) in str(caught.value)
-
-
-def test_wrong_types_and_numbers_count_as_unknown(tmp_path: Path) -> None:
-    extra = {"cost": float("nan"), "response": [1], "actions": "x"}
-    said = {"role": "assistant", "content": {"a": 1}, "tool_calls": 5, "extra": extra}
-    odd = [said, 7, {"role": ["x"], "content": [None, {"text": 5}]}, {"role": "tool"}]
-    stats = {"instance_cost": -1, "api_calls": 1e300}
-    data = {
-        "info": {"model_stats": stats, "config": 3, "exit_status": {}},
-        "messages": odd,
+    """Rejected replies, OpenAI's responses, and replies whose commands stand in their text."""
+    usage = {"prompt_tokens": 10, "completion_tokens": 2}
+    choice = {"message": {"content": "I talk."}}
+    rejected = {"cost": 0.1, "response": {"usage": usage, "choices": [choice]}}
+    response = {
+        "object": "response",
+        "output": [
+            {"type": "reasoning"},
+            {"type": "message", "content": [{"text": "Hello"}]},
+            {
+                "type": "function_call",
+                "name": "bash",
+                "arguments": '{"command": "ls"}',
+                "call_id": "c",
+            },
+        ],
+        "usage": {
+            "input_tokens": 11,
+            "output_tokens": 4,
+            "input_tokens_details": {"cached_tokens": 5},
+        },
+        "extra": {"cost": 0.2},
     }
-    (tmp_path / "a.traj.json").write_text(json.dumps(data))
-    (instance,) = read_any(tmp_path).instances
-    assert instance.attempts[0].sums == Totals()
-    assert instance.attempts[0].patch_known is False
-    import_run(tmp_path, tmp_path / "out", lambda _: None)
+    messages = [
+        {"role": "user", "content": "Call a tool.", "extra": rejected},
+        response,
+        {"type": "function_call_output", "call_id": "c", "output": [{"text": "a.py"}]},
+        {"role": "assistant", "content": "pwd", "extra": {"actions": ["pwd", 5]}},
+        {"role": "user", "content": "/", "extra": {"returncode": 0}},
+        {"role": "exit", "content": "Submitted", "extra": {"exit_status": "Submitted"}},
+        {"role": "exit", "content": "a remark"},
+    ]
+    data = {"info": {}, "messages": messages, "instance_id": NAME}
+    path = tmp_path / "x.traj.json"
+    path.write_text(json.dumps(data))
+    ((_, trajectory),) = report.records(path).values()
+    (attempt,) = trajectory["attempts"]
+    told = [(m["role"], m["content"]) for m in attempt["messages"]]
+    assert told == [
+        ("assistant", "I talk."),
+        ("user", "Call a tool."),
+        ("assistant", "Hello"),
+        ("tool", "a.py"),
+        ("assistant", "pwd"),
+        ("tool", "/"),
+        ("exit", "a remark"),
+    ]
+    calls = [call for m in attempt["messages"] for call in m.get("tool_calls", ())]
+    assert [json.loads(call["arguments"]) for call in calls] == [
+        {"command": "ls"},
+        {"command": "pwd"},
+        {"command": 5},
+    ]
+    assert attempt["totals"] == NO_TOTALS
+    steps = steps_of(report.converted(path, "atif", tmp_path / "atif"))
+    assert [step["metrics"] for step in steps if step.get("metrics")] == [
+        {"prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.1},
+        {
+            "prompt_tokens": 11,
+            "completion_tokens": 4,
+            "cached_tokens": 5,
+            "cost_usd": 0.2,
+        },
+    ]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
-def test_links_and_pipes_are_left_out(tmp_path: Path) -> None:
-    folder = mini(TALK, tmp_path / "run")
-    (tmp_path / "secret.traj.json").write_text("{")
-    (folder / "b.traj.json").symlink_to(tmp_path / "secret.traj.json")
-    os.mkfifo(folder / "c.traj.json")
-    assert [i.instance_id for i in read_any(folder).instances] == [NAME]
+@pytest.mark.parametrize(
+    ("reward", "resolved"), [(1.0, True), (0.5, False), (None, None), ("1", None)]
+)
+def test_the_result_of_a_trial_of_harbor(
+    reward: object, resolved: bool | None, report: Report, tmp_path: Path
+) -> None:
+    folder = atif(TALK, tmp_path / "run")
+    file = folder / "trial/agent/trajectory.json"
+    data = read_json(file)
+    del data["session_id"]
+    file.write_text(json.dumps(data))
+    rewards = {"reward": reward}
+    result = {"task_name": f"x/{NAME}", "verifier_result": {"rewards": rewards}}
+    (folder / "trial/result.json").write_text(json.dumps(result))
+    (name, (prediction, _)), *others = report.records(folder).items()
+    assert (name, others) == (NAME, [])
+    assert prediction.get("resolved") is resolved
 
 
-def test_what_is_no_run(tmp_path: Path) -> None:
-    assert not is_foreign(tmp_path)
-    assert not is_foreign(tmp_path / "missing")
-    (tmp_path / "x.json").write_text("{}")
-    for path in (tmp_path, tmp_path / "x.json"):
-        with pytest.raises(UserError, match="trajectories of mini-swe-agent"):
-            is_foreign(path)
+def test_steps_of_subagents_follow_those_of_their_trajectory(
+    report: Report, tmp_path: Path
+) -> None:
+    folder = atif(TALK, tmp_path / "run")
+    file = folder / "trial/agent/trajectory.json"
+    data = read_json(file)
+    below = {"steps": [{"source": "agent", "message": "I am below."}]}
+    data["subagent_trajectories"] = [below]
+    file.write_text(json.dumps(data))
+    ((_, trajectory),) = report.records(folder).values()
+    texts = [m["content"] for m in trajectory["attempts"][0]["messages"]]
+    assert texts == [
+        "Resolve the issue.",
+        "I look.",
+        "a.py",
+        "I edit.",
+        "",
+        "I am below.",
+    ]
+    for _ in range(25):
+        data = {**data, "subagent_trajectories": [data]}
+    file.write_text(json.dumps(data))
+    assert "has no `steps`" in report.refusal(folder)
 
 
 OTHERS = {
@@ -335,42 +396,20 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_layout_that_is_not_read_gives_one_line(name: str, tmp_path: Path) -> None:
+def test_a_layout_that_is_not_read_gives_one_line(
+    name: str, report: Report, tmp_path: Path
+) -> None:
     file = tmp_path / "run" / name
     file.parent.mkdir()
     file.write_bytes(OTHERS[name])
     for path in (file, file.parent):
-        with pytest.raises(UserError, match="of ATIF") as caught:
-            is_foreign(path)
-        assert str(path) in str(caught.value)
-        assert "\n" not in str(caught.value)
+        assert "of ATIF" in report.refusal(path)
 
 
-def test_predictions_are_read_beside_trajectories_that_are_not(tmp_path: Path) -> None:
+def test_predictions_are_read_beside_trajectories_that_are_not(
+    report: Report, tmp_path: Path
+) -> None:
     folder = preds(tmp_path / "run", {"a__b-1": ONE})
     (folder / "a__b-1.traj").write_text('{"trajectory": [], "info": {}}')
-    assert layout_of(folder) is RunLayout.PREDICTIONS
-
-
-@pytest.mark.parametrize("embedded", [[], [{"steps": []}], [3]])
-def test_damaged_values_of_our_exports_count_as_unknown(
-    embedded: list[Any], tmp_path: Path
-) -> None:
-    known = {"try": "x", "edit_format": 3, "edit_outcome": 5, "added_files": "x"}
-    attempt = {"attempt": -1, "model": 5, "totals": [], "steps": "x", "known": known}
-    kept = {"instance_id": NAME, "winner": True, "status": [], **attempt}
-    for one in embedded:
-        if isinstance(one, dict):
-            one["extra"] = {"swe_retry_harness": kept}
-    data = {
-        "schema_version": "ATIF-v1.8",
-        "steps": [],
-        "extra": {"swe_retry_harness": kept},
-        "subagent_trajectories": embedded,
-    }
-    (tmp_path / "x.json").write_text(json.dumps(data))
-    (instance,) = read_any(tmp_path).instances
-    (one,) = instance.attempts
-    assert (one.attempt, one.try_, one.model, one.messages) == (1, 1, "", None)
-    assert (instance.winner, one.edit_outcome, one.edit_format) == (None, None, None)
-    import_run(tmp_path, tmp_path / "out", lambda _: None)
+    ((prediction, _),) = report.records(folder).values()
+    assert prediction["model_patch"] == PATCH
