@@ -6,64 +6,74 @@ Files of other harnesses lack keys or hold nulls, and statistics must work witho
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from core import money
 
-_MOST = 2**53
+T = TypeVar("T")
+_MAX = 2**53
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def objects(value: object) -> list[Mapping[str, Any]]:
-    return (
-        [part for part in value if isinstance(part, dict)]
-        if isinstance(value, list)
-        else []
-    )
+    return list(_parts(value, dict))
 
 
 def text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 def texts(value: object) -> tuple[str, ...]:
-    return (
-        tuple(part for part in value if isinstance(part, str))
-        if isinstance(value, list)
-        else ()
-    )
+    return tuple(_parts(value, str))
+
+
+def _parts(
+    value: object,
+    kind: type[T],
+) -> Iterator[T]:
+    """Yield the parts of a list that are of this type."""
+    if isinstance(value, list):
+        for part in value:
+            if isinstance(part, kind):
+                yield part
 
 
 def flag(value: object) -> bool | None:
     """Return an outcome; None if unknown."""
-    return value if isinstance(value, bool) else None
+    if isinstance(value, bool):
+        return value
+    return None
 
 
 def integer(value: object) -> int | None:
     """Return ``value`` if it is an integer from 0 to 2**53, else None."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 <= value <= _MOST else None
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX:
+        return value
+    return None
 
 
 def number(value: object) -> float | None:
     """Return ``value`` if it is a finite number of 0 or more, else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    try:
-        return float(value) if math.isfinite(value) and value >= 0 else None
-    except OverflowError:
-        return None
+    with suppress(OverflowError):
+        if math.isfinite(value) and value >= 0:
+            return float(value)
+    return None
 
 
 def dollars(value: object) -> Decimal | None:
     """Return dollars; None if unknown."""
-    try:
+    with suppress(ValueError):
         return money.dollars_or_none(number(value))
-    except ValueError:
-        return None
+    return None

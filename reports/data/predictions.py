@@ -17,6 +17,10 @@ IMPORTED = "imported"
 """The key in ``run.json`` of runs that another harness made (``reports/foreign``)."""
 
 
+OTHERS = "attempts"
+"""The folder for verdicts on patches that are not predicted, and for their logs."""
+
+
 @dataclass(frozen=True)
 class Prediction:
     """One instance's prediction, as an evaluator gets it.
@@ -38,34 +42,47 @@ class Prediction:
     patch_known: bool = True
 
     @property
+    def is_empty(self) -> bool:
+        return self.patch_known and not self.patch.strip()
+
+    @property
     def patch_sha256(self) -> str:
         return hashlib.sha256(self.patch.encode("utf-8", "surrogatepass")).hexdigest()
 
+    @property
+    def file_stem(self) -> str:
+        """The path of files about it without an ending; equal patches of attempts share them."""
+        if self.chosen:
+            return self.instance_id
+        return f"{OTHERS}/{self.instance_id}.{self.patch_sha256[:16]}"
 
-def other_patch(instance_id: str, model_name_or_path: str, patch: str) -> Prediction:
+
+def other_patch(
+    instance_id: str,
+    model_name_or_path: str,
+    patch: str,
+) -> Prediction:
     """Return the submittable patch of an attempt that is not predicted, for an evaluator."""
     return Prediction(instance_id, model_name_or_path, patch, chosen=False)
 
 
 def all_preds(
-    predictions: Sequence[Prediction], official: Mapping[str, str] | None = None
+    predictions: Sequence[Prediction],
+    official: Mapping[str, str] | None = None,
 ) -> str:
     """Return ``all_preds.jsonl``; ``official`` has the set's own ids where they differ."""
-    names = official or {}
-    lines = [
-        json.dumps(
-            {
-                "instance_id": names.get(
-                    prediction.instance_id, prediction.instance_id
-                ),
+    official = official or {}
+    text = ""
+    for prediction in sorted(predictions, key=lambda p: p.instance_id):
+        if prediction.patch_known:
+            name = prediction.instance_id
+            line = {
+                "instance_id": official.get(name, name),
                 "model_name_or_path": prediction.model_name_or_path,
                 "model_patch": prediction.patch,
             }
-        )
-        for prediction in sorted(predictions, key=lambda p: p.instance_id)
-        if prediction.patch_known
-    ]
-    return "\n".join(lines) + "\n"
+            text += json.dumps(line) + "\n"
+    return text or "\n"
 
 
 def write_all_preds(

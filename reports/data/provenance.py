@@ -8,63 +8,94 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from core.plaintext import counted
+from reports.data.jsonvalues import mapping
 from reports.data.predictions import IMPORTED
-from reports.data.rundata import InstanceData, RunData
+from reports.data.rundata import InstanceData, RunData, verdicts_on_patches
 from runs.description import Run
 
 NamedValues = tuple[tuple[str, str], ...]
 Groups = Mapping[str, NamedValues]
+Facts = Iterable[tuple[str, str]]
 
 UNKNOWN = "not recorded"
-_ALWAYS_SHOWN = ("harness", "harness_commit", "litellm", "swebench")
+_NEEDED_VERSIONS = ("harness", "harness_commit", "litellm", "swebench")
+_NEEDED_DATASET = ("name", "revision", "sha256")
 _NO_IMAGES = ("local", "none")
 
 
-def provenance(run: RunData, of: InstanceData | None = None) -> Groups:
-    """Return the provenance of ``run``, or of the one instance ``of`` in it.
+def provenance(
+    run: RunData,
+    instance: InstanceData | None = None,
+) -> Groups:
+    """Return the provenance of ``run``, or of one ``instance`` in it.
 
     The groups are ``run``, ``versions``, ``dataset``, ``prices``, ``images``, ``parameters``,
     ``models``, ``evaluation`` and ``evaluation images``. In a combined run the groups of its source
     runs follow, named ``GROUP of the run NAME``, with ``times`` instead of ``run``.
     """
-    instances = run.instances if of is None else (of,)
-    returned: Counter[str] = Counter()
+    groups = {}
+    for name, facts in _groups(run, instance):
+        values = tuple(facts)
+        if values:
+            groups[name] = values
+    return groups
+
+
+def _groups(
+    run: RunData,
+    instance: InstanceData | None,
+) -> Iterator[tuple[str, Facts]]:
+    instances = run.instances
+    if instance is not None:
+        instances = (instance,)
+    yield "run", _run_facts(run)
+    yield from _described_groups(run.described, instance)
+    yield "models", _models(run, instances)
+    verdicts = evaluation(instances)
+    yield "evaluation", _evaluation_facts(verdicts)
+    if verdicts["evaluators"]:
+        yield "evaluation images", _facts(verdicts["images"] or {"images": "none"})
+    for source in run.described.combined:
+        yield f"times of the run {source.name}", _times(source.described)
+        for name, facts in _described_groups(source.described, instance):
+            yield f"{name} of the run {source.name}", facts
+
+
+def _run_facts(run: RunData) -> Facts:
+    yield "name", run.name
+    yield "model_name_or_path", run.model_name_or_path
+    yield from _times(run.described)
+
+
+def _models(run: RunData, instances: Sequence[InstanceData]) -> Facts:
+    """Yield the models, as they were configured and as the provider named them."""
+    replies: Counter[str] = Counter()
     for instance in instances:
         for attempt in instance.attempts:
-            returned.update(call.model or "no name" for call in attempt.calls or ())
-    names = [
-        f"{name} ({counted(n, 'reply', 'replies')})"
-        for name, n in sorted(returned.items())
-    ]
-    verdicts = evaluation(instances)
-    by = [
-        f"{name} ({counted(n, 'verdict')})"
-        for name, n in verdicts["evaluators"].items()
-    ]
-    times = filter(None, dict.fromkeys((verdicts["first"], verdicts["last"])))
-    groups = {
-        **_described(run.described, of),
-        "models": (
-            ("models", ", ".join(run.models) or UNKNOWN),
-            ("as returned", ", ".join(names) or UNKNOWN),
-        ),
-        "evaluation": (
-            ("evaluator", ", ".join(by) or "none"),
-            *([("evaluated", " to ".join(times) or UNKNOWN)] if by else []),
-        ),
-        "evaluation images": _facts(verdicts["images"])
-        or ((("images", "none"),) if verdicts["evaluators"] else ()),
-    }
-    top = (("name", run.name), ("model_name_or_path", run.model_name_or_path))
-    ordered = {"run": (*top, *groups.pop("times")), **groups}
-    for source in run.described.combined:
-        for group, facts in _described(source.described, of).items():
-            ordered[f"{group} of the run {source.name}"] = facts
-    return {group: facts for group, facts in ordered.items() if facts}
+            for call in attempt.calls or ():
+                replies[call.model or "no name"] += 1
+    names = []
+    for model, number in sorted(replies.items()):
+        names.append(f"{model} ({counted(number, 'reply', 'replies')})")
+    yield "models", ", ".join(run.models) or UNKNOWN
+    yield "as returned", ", ".join(names) or UNKNOWN
+
+
+def _evaluation_facts(verdicts: Mapping[str, Any]) -> Facts:
+    evaluators = []
+    for evaluator, number in verdicts["evaluators"].items():
+        evaluators.append(f"{evaluator} ({counted(number, 'verdict')})")
+    yield "evaluator", ", ".join(evaluators) or "none"
+    if evaluators:
+        times = verdicts["first"]
+        if verdicts["last"] != times:
+            times += f" to {verdicts['last']}"
+        yield "evaluated", times or UNKNOWN
 
 
 def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
@@ -73,50 +104,54 @@ def evaluation(instances: Sequence[InstanceData]) -> dict[str, Any]:
     The keys are ``evaluators`` (verdicts by evaluator and its version), ``first`` and ``last``
     (times; empty if unknown) and ``images`` (digests by name).
     """
-    given = (i.verdict for i in instances if i.may_resolve and i.verdict)
-    verdicts = [verdict for verdict in given if verdict.conclusive]
-    by: Counter[str] = Counter()
-    for verdict in verdicts:
-        version = verdict.tool or (
-            f"swebench {verdict.swebench}" if verdict.swebench else ""
-        )
-        by[f"{verdict.evaluator}, {version}" if version else verdict.evaluator] += 1
-    times = sorted(v.evaluated for v in verdicts if v.evaluated) or [""]
-    images = (v.image.partition("@") for v in verdicts if v.image)
+    evaluators: Counter[str] = Counter()
+    times = []
+    images = []
+    for verdict in verdicts_on_patches(instances):
+        evaluator = verdict.evaluator
+        if verdict.tool:
+            evaluator += f", {verdict.tool}"
+        elif verdict.swebench:
+            evaluator += f", swebench {verdict.swebench}"
+        evaluators[evaluator] += 1
+        if verdict.evaluated:
+            times.append(verdict.evaluated)
+        if verdict.image:
+            images.append(verdict.image.partition("@"))
     return {
-        "evaluators": dict(sorted(by.items())),
-        "first": times[0],
-        "last": times[-1],
+        "evaluators": dict(sorted(evaluators.items())),
+        "first": min(times, default=""),
+        "last": max(times, default=""),
         "images": {name: digest for name, _, digest in sorted(images)},
     }
 
 
-def _described(run: Run, of: InstanceData | None) -> dict[str, NamedValues]:
+def _described_groups(
+    run: Run, instance: InstanceData | None
+) -> Iterator[tuple[str, Facts]]:
     dataset = run.dataset.model_dump(exclude_unset=True)
-    named = {key: run.versions.get(key) or UNKNOWN for key in _ALWAYS_SHOWN}
-    identity = {
-        key: dataset.get(key) or UNKNOWN for key in ("name", "revision", "sha256")
-    }
-    hashes = {}
-    for key, value in (run.deciding or {}).items():
-        if key.endswith("_sha256") and key != "dataset_sha256":
-            hashes[key] = value
-    facts = tuple(flat({**dataset, **identity}))
+    for name in _NEEDED_DATASET:
+        dataset[name] = dataset.get(name) or UNKNOWN
     # A combined run has no versions or parameters of its own, only those of its source runs.
     if run.is_combined:
-        return {"times": (), "dataset": facts}
-    return {
-        "times": tuple(_times(run)),
-        IMPORTED: tuple(flat(run.imported or {})),
-        "versions": tuple(flat({**named, **run.versions})),
-        "dataset": facts,
-        "prices": tuple(_prices(run)),
-        "images": _images(run, of),
-        "parameters": (*flat(run.config), *flat(hashes)),
-    }
+        yield "dataset", flat(dataset)
+        return
+    needed = {name: run.versions.get(name) or UNKNOWN for name in _NEEDED_VERSIONS}
+    hashes = {}
+    for name, value in (run.deciding or {}).items():
+        if name.endswith("_sha256") and name != "dataset_sha256":
+            hashes[name] = value
+    yield IMPORTED, flat(run.imported or {})
+    yield "versions", flat({**needed, **run.versions})
+    yield "dataset", flat(dataset)
+    yield "prices", _prices(run)
+    yield "images", _images(run, instance)
+    yield "parameters", chain(flat(run.config), flat(hashes))
 
 
-def _times(run: Run) -> Iterator[tuple[str, str]]:
+def _times(run: Run) -> Facts:
+    if run.is_combined:
+        return
     yield "started", run.started or UNKNOWN
     if not run.starts:
         yield "ended", UNKNOWN
@@ -130,45 +165,49 @@ def _times(run: Run) -> Iterator[tuple[str, str]]:
         yield from flat({"start": starts})
 
 
-def _prices(run: Run) -> Iterator[tuple[str, str]]:
+def _prices(run: Run) -> Facts:
     if not run.has("prices"):
         yield "prices", UNKNOWN
     elif not run.prices:
         yield "prices", "none needed: no model was called"
     for model, price in run.prices.items():
-        if not isinstance(price, dict) or not price.keys() - {"source"}:
+        amounts = dict(mapping(price))
+        source = amounts.pop("source", None) or ""
+        texts = [f"{name} {amount}" for name, amount in amounts.items()]
+        if texts:
+            yield model, f"{', '.join(texts)} (from {source})"
+        else:
             yield model, "unknown"
-            continue
-        words = [f"{key} {price[key]}" for key in price if key != "source"]
-        yield model, f"{', '.join(words)} (from {price.get('source') or ''})"
 
 
-def _images(run: Run, of: InstanceData | None) -> NamedValues:
-    if not run.images:
-        none = run.configuration.environment in _NO_IMAGES
-        words = "none: attempts were not tested in images" if none else UNKNOWN
-        return (("images", words),)
-    if of is None:
-        return _facts(run.images)
-    return ((of.image, run.images.get(of.image) or UNKNOWN),)
+def _images(run: Run, instance: InstanceData | None) -> Facts:
+    images = run.images
+    if not images and run.configuration.environment in _NO_IMAGES:
+        images = {"images": "none: attempts were not tested in images"}
+    elif not images:
+        images = {"images": UNKNOWN}
+    elif instance is not None:
+        images = {instance.image: images.get(instance.image)}
+    return _facts(images)
 
 
-def _facts(values: Mapping[str, Any]) -> NamedValues:
-    return tuple((name, value or UNKNOWN) for name, value in sorted(values.items()))
+def _facts(values: Mapping[str, Any]) -> Facts:
+    for name, value in sorted(values.items()):
+        yield name, value or UNKNOWN
 
 
-def flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def flat(
+    value: Mapping[str, Any],
+    prefix: str = "",
+) -> Facts:
     """Yield the dotted name and the text of each value in ``value`` that is not empty."""
     for key, part in value.items():
         name = f"{prefix}{key}"
-        if part is None or part in ("", [], {}):
-            continue
+        if isinstance(part, list) and any(isinstance(item, dict) for item in part):
+            part = {str(number): item for number, item in enumerate(part, 1)}
         if isinstance(part, Mapping):
             yield from flat(part, f"{name}.")
-        elif isinstance(part, list) and any(isinstance(one, Mapping) for one in part):
-            numbered = {str(number): one for number, one in enumerate(part, 1)}
-            yield from flat(numbered, f"{name}.")
-        else:
+        elif part is not None and part not in ("", []):
             yield name, _text(part)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from bench.instances.adapters.base import Row
 from bench.instances.instance import derived_image, instance_id_of, split_row
@@ -20,9 +21,8 @@ from core.money import known_sum, total
 from core.parsing.untrusted import damage_at
 from llm.chat import Reply
 from reports.data.predictions import Prediction, other_patch
-from reports.data.verdicts import Verdict, known_verdict, presumed, read_verdict
+from reports.data.verdicts import Verdict, known_verdict, presumed_verdict, read_verdict
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger
-from runs.calls.ledger import total as ledger_total
 from runs.description import Run
 from runs.patches import patch_paths
 from runs.progress.overview import InstanceEntry, overview
@@ -69,7 +69,9 @@ class InstanceData(InstanceResult):
     @property
     def resolved(self) -> bool | None:
         """None if it was not evaluated; False for an empty patch."""
-        return self.verdict.outcome if self.verdict else None
+        if self.verdict is None:
+            return None
+        return self.verdict.outcome
 
     @property
     def may_resolve(self) -> bool:
@@ -78,7 +80,9 @@ class InstanceData(InstanceResult):
     @property
     def model(self) -> str:
         """The model of the chosen attempt, with its agent; empty if unknown."""
-        return self.chosen.label if self.chosen else ""
+        if self.chosen is None:
+            return ""
+        return self.chosen.label
 
     @property
     def origin(self) -> str:
@@ -119,8 +123,10 @@ class InstanceData(InstanceResult):
 
         If the verdict on the prediction is official, unofficial ones on attempts do not count.
         """
+        if attempt is self.chosen and not attempt.patch_known:
+            return self.resolved
         if not attempt.patch_known:
-            return self.resolved if attempt is self.chosen else None
+            return None
         if not attempt.patch.strip():
             return False
         if attempt.patch == self.patch:
@@ -151,7 +157,10 @@ class RunData:
     selected: tuple[str, ...]
     models: tuple[str, ...]
     unfinished: tuple[InstanceEntry, ...] = ()
-    ledger: tuple[LedgerLine, ...] = field(default=(), repr=False)
+    ledger: tuple[LedgerLine, ...] = field(
+        default=(),
+        repr=False,
+    )
     damaged: tuple[DamagedLine, ...] = ()
 
     @property
@@ -159,33 +168,64 @@ class RunData:
         return [attempt for instance in self.instances for attempt in instance.attempts]
 
     @property
-    def cost(self) -> Decimal | None:
-        """Dollars of the whole run, from its ledger, else its predictions; None if unknown."""
-        if self.ledger:
-            return ledger_total(self.ledger)
-        return total(instance.cost for instance in self.instances)
+    def outcomes(self) -> Counter[bool | None]:
+        """How many instances are resolved, are not, and were not evaluated."""
+        return Counter(instance.resolved for instance in self.instances)
 
     @property
-    def evaluated(self) -> bool:
-        """Whether there is a verdict, or no patch to evaluate."""
-        return evaluated(self.instances)
+    def resolved_count(self) -> int:
+        return self.outcomes[True]
+
+    @property
+    def plausible_count(self) -> int | None:
+        """The number of plausible instances; None if a harness does not say."""
+        outcomes = Counter(instance.plausible for instance in self.instances)
+        if None in outcomes:
+            return None
+        return outcomes[True]
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether a patch has a verdict, or none of the instances has a patch."""
+        patched = [instance for instance in self.instances if instance.may_resolve]
+        for instance in patched:
+            if instance.resolved is not None:
+                return True
+        return bool(self.instances) and not patched
+
+    @property
+    def not_predicted(self) -> set[str]:
+        """The ids of the selected instances that have no prediction."""
+        predicted = {instance.instance_id for instance in self.instances}
+        return set(self.selected) - predicted
+
+    @property
+    def costs(self) -> list[Decimal | None]:
+        """Dollars: the lines of the ledger, or else the instances."""
+        return [paid.cost for paid in self.ledger or self.instances]
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Dollars of the whole run; None if unknown."""
+        return total(self.costs)
 
     @property
     def known_cost(self) -> Decimal:
-        if self.ledger:
-            return known_sum(line.cost for line in self.ledger)
-        return known_sum(instance.cost for instance in self.instances)
+        return known_sum(self.costs)
+
+    def part(self, instances: Iterable[InstanceData]) -> RunData:
+        """Return the run with these instances alone."""
+        return replace(self, instances=tuple(instances), ledger=())
 
 
-def evaluated(instances: Sequence[InstanceData]) -> bool:
-    """Return whether a patch of ``instances`` has a verdict, or none of them has a patch."""
-    if not instances:
-        return False
-    patched = [instance for instance in instances if instance.may_resolve]
-    for instance in patched:
-        if instance.resolved is not None:
-            return True
-    return not patched
+def verdicts_on_patches(instances: Iterable[InstanceData]) -> list[Verdict]:
+    """Return the verdicts of evaluators that came to one; an empty prediction needs none."""
+    verdicts = []
+    for instance in instances:
+        verdict = instance.verdict
+        if verdict and verdict.conclusive and instance.may_resolve:
+            verdicts.append(verdict)
+    return verdicts
 
 
 def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData, ...]]:
@@ -221,7 +261,9 @@ def read_instances(store: RunStore) -> tuple[tuple[str, ...], tuple[InstanceData
 
 
 def read_instance(
-    store: RunStore, path: Path, models: Sequence[str] = ()
+    store: RunStore,
+    path: Path,
+    models: Sequence[str] = (),
 ) -> InstanceData:
     """Return the instance whose prediction is at ``path``, with its conversations."""
     trajectory = store.read_trajectory(path.stem)
@@ -232,11 +274,14 @@ def read_instance(
 
 def read_predictions(store: RunStore) -> tuple[Prediction, ...]:
     """Return all predictions of a run, sorted by id."""
-    _, instances = read_instances(store)
+    instances = read_instances(store)[1]
     return tuple(instance.to_evaluate() for instance in instances)
 
 
-def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
+def read_run(
+    store: RunStore,
+    rows: Iterable[Row] = (),
+) -> RunData:
     """Read a run; rows of its dataset add repositories, years and gold files."""
     models, predicted = read_instances(store)
     described = store.read_run() or Run()
@@ -252,7 +297,10 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
         instances.append(instance)
     labels: dict[str, None] = {}
     for model in described.configuration.models:
-        attempt = Attempt(model=model.name, edit_format=model.edit_format)
+        attempt = Attempt(
+            model=model.name,
+            edit_format=model.edit_format,
+        )
         labels[attempt.label] = None
     if labels.keys() - set(models):
         models = tuple(labels)
@@ -272,12 +320,24 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     )
 
 
-def _with_verdicts(store: RunStore, instance: InstanceData, row: Row) -> InstanceData:
+class _RowFacts(BaseModel):
+    repo: Word = ""
+    created_at: Word = ""
+    image: Word = ""
+    patch: Word = ""
+
+
+def _with_verdicts(
+    store: RunStore,
+    instance: InstanceData,
+    row: Row,
+) -> InstanceData:
     """Return the instance with its verdicts, and what they and its row say of it."""
-    name, prediction = instance.instance_id, instance.to_evaluate()
+    name = instance.instance_id
+    prediction = instance.to_evaluate()
     verdict = known_verdict(store, prediction)
     if verdict is None and not instance.may_resolve:
-        verdict = presumed(prediction)
+        verdict = presumed_verdict(prediction)
     verdicts = {}
     for attempt in instance.attempts:
         if attempt.patch.strip() and attempt.patch != instance.patch:
@@ -285,30 +345,25 @@ def _with_verdicts(store: RunStore, instance: InstanceData, row: Row) -> Instanc
             other = known_verdict(store, other_patch(name, label, attempt.patch))
             if other:
                 verdicts[attempt.attempt] = other
-    saved = read_verdict(store.verdict(name)) or presumed(prediction)
+    saved = read_verdict(store.verdict(name)) or presumed_verdict(prediction)
+    facts = _RowFacts.model_validate(dict(row))
     # The image of the dataset, of the verdict or of swebench.
-    image = _text(row, "image") or saved.image.partition("@")[0]
+    image = facts.image or saved.image.partition("@")[0]
     if row and not image:
         with suppress(UserError):
             image = split_row(row)[0].shown_image
-    created = _text(row, "created_at") or saved.created_at
-    year = re.match(r"\d{4}", created)
+    year = re.match(r"\d{4}", facts.created_at or saved.created_at)
     gold_files = saved.gold_files or instance.gold_files
-    if row.get("patch"):
-        gold_files = patch_paths(_text(row, "patch"))
+    if facts.patch:
+        gold_files = patch_paths(facts.patch)
     return instance.but(
-        repo=_text(row, "repo") or saved.repo or repository_of(name),
-        year=int(year[0]) if year else None,
+        repo=facts.repo or saved.repo or repository_of(name),
+        year=year and int(year[0]),
         image=image or derived_image(name),
         gold_files=gold_files,
         verdict=verdict,
         verdicts=verdicts,
     )
-
-
-def _text(row: Row, key: str) -> str:
-    value = row.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def map_files(trajectory: InstanceResult | None) -> tuple[str, ...] | None:
@@ -317,25 +372,29 @@ def map_files(trajectory: InstanceResult | None) -> tuple[str, ...] | None:
     The first user message holds the map before the issue. Each file begins a line and ends with a
     colon (``agent.repomap.build``).
     """
-    files: dict[str, None] | None = None
-    for attempt in trajectory.attempts if trajectory else ():
+    if trajectory is None:
+        return None
+    openings = []
+    for attempt in trajectory.attempts:
         for message in attempt.messages or ():
             if message.role == "user":
-                files = files or {}
-                files |= dict.fromkeys(_map_headings(message.content))
+                openings.append(message.content)
                 break
-    return None if files is None else tuple(files)
-
-
-def _map_headings(opening: str) -> Iterator[str]:
-    shown_map, _, _ = opening.partition("\n<issue>\n")
-    for line in shown_map.splitlines():
-        if line.endswith(":") and not line.startswith(" "):
-            yield line.removesuffix(":")
+    if not openings:
+        return None
+    files: dict[str, None] = {}
+    for opening in openings:
+        before_issue = opening.partition("\n<issue>\n")[0]
+        for line in before_issue.splitlines():
+            if line.endswith(":") and not line.startswith(" "):
+                files[line.removesuffix(":")] = None
+    return tuple(files)
 
 
 def turn_order(
-    described: Run, names: Sequence[str], predictions: Iterable[InstanceData]
+    described: Run,
+    names: Sequence[str],
+    predictions: Iterable[InstanceData],
 ) -> tuple[str, ...]:
     """Return the models of a run in the order of their turns.
 
@@ -346,13 +405,12 @@ def turn_order(
     configured = [model.name for model in described.configuration.models]
     if configured and all(configured):
         return tuple(configured)
-    lists = []
-    for prediction in predictions:
-        chosen = prediction.chosen or Attempt()
-        lists.append([*prediction.attempts, chosen])
     seen: dict[str, None] = {}
-    for attempts in sorted(lists, key=len, reverse=True):
-        seen |= dict.fromkeys(attempt.model for attempt in attempts if attempt.model)
+    # Those with most attempts have all models in turn.
+    for prediction in sorted(predictions, key=lambda p: -len(p.attempts)):
+        for attempt in prediction.attempts:
+            if attempt.model:
+                seen[attempt.model] = None
     for name in names:
         order = _joined_models(name, tuple(seen))
         if order:
@@ -360,7 +418,10 @@ def turn_order(
     return tuple(seen)
 
 
-def _joined_models(name: str, seen: tuple[str, ...]) -> tuple[str, ...]:
+def _joined_models(
+    name: str,
+    seen: tuple[str, ...],
+) -> tuple[str, ...]:
     """Return the models that ``name`` joins; none if a seen model is not among them."""
     by_slug = {}
     for model in seen:
@@ -389,10 +450,10 @@ def rounds(run: RunData) -> tuple[tuple[Prediction, ...], ...]:
     columns = []
     for instance in run.instances:
         patches = dict.fromkeys(attempt.patch for attempt in instance.attempts)
-        column = [
-            other_patch(instance.instance_id, run.model_name_or_path, patch)
-            for patch in patches
-            if patch.strip() and patch != instance.patch
-        ]
+        patches.pop(instance.patch, None)
+        column = []
+        for patch in filter(str.strip, patches):
+            name = instance.instance_id
+            column.append(other_patch(name, run.model_name_or_path, patch))
         columns.append(column)
     return tuple(tuple(filter(None, row)) for row in zip_longest(*columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from bench.instances.instance import Evaluation
 from core.atomic import write_json_atomic, write_text_atomic
 from core.parsing.untrusted import damage_at, invalid, read_object
 from llm.chat import AnyText
-from reports.data.predictions import Prediction
+from reports.data.predictions import OTHERS, Prediction
 from runs.keys import shown
 from runs.patches import patch_paths
 from runs.records import Recorded
@@ -45,20 +46,24 @@ class SwebenchLogs:
 
     @cached_property
     def _folders(self) -> Mapping[str, Sequence[Path]]:
-        found: dict[str, list[Path]] = {}
+        folders = defaultdict(list)
         for path in sorted(self.root.glob(f"**/{PATCH_FILE}")):
-            found.setdefault(path.parent.name, []).append(path.parent)
-        return found
+            folders[path.parent.name].append(path.parent)
+        return folders
 
-    def of(self, instance_id: str, patch: str) -> list[Path]:
+    def of(
+        self,
+        instance_id: str,
+        patch: str,
+    ) -> list[Path]:
         """Return the folders of the evaluations of ``patch``, and not of earlier ones."""
-        wanted = patch.encode("utf-8", "surrogateescape").strip()
-        found = []
+        expected = patch.encode("utf-8", "surrogateescape").strip()
+        folders = []
         for folder in self._folders.get(instance_id, ()):
             with suppress(OSError):
-                if (folder / PATCH_FILE).read_bytes().strip() == wanted:
-                    found.append(folder)
-        return found
+                if (folder / PATCH_FILE).read_bytes().strip() == expected:
+                    folders.append(folder)
+        return folders
 
 
 class VerdictStatus(str, Enum):
@@ -67,9 +72,6 @@ class VerdictStatus(str, Enum):
     EMPTY = "empty"
     NOT_EVALUATED = "not_evaluated"
 
-
-OTHERS = "attempts"
-"""The folder for verdicts on patches that are not predicted."""
 
 FIX = "delete it and evaluate again"
 Time = Annotated[StrictStr, Field(pattern=r"^(\d{4}|$)")]
@@ -157,7 +159,8 @@ def save_verdict(
         )
     saved.write(verdict_path(store, prediction))
     # Files of an earlier patch must not be taken for those of this patch.
-    log, report = eval_log(store, prediction), eval_report(store, prediction)
+    log = eval_log(store, prediction)
+    report = eval_report(store, prediction)
     log.unlink(missing_ok=True)
     report.unlink(missing_ok=True)
     if verdict.log:
@@ -168,67 +171,60 @@ def save_verdict(
 
 def verdict_path(store: RunStore, prediction: Prediction) -> Path:
     """Return the path of the verdict on a prediction, or on another attempt's patch."""
-    path = store.verdict(prediction.instance_id)
-    return path if prediction.chosen else _other_path(path.parent, prediction, "json")
+    return store.verdict(prediction.file_stem)
 
 
 def eval_log(store: RunStore, prediction: Prediction) -> Path:
     if not prediction.chosen:
-        return _other_path(store.logs, prediction, "eval.log")
+        return store.logs / f"{prediction.file_stem}.eval.log"
     return store.logs / log_name(prediction.instance_id, prediction.model_name_or_path)
 
 
 def eval_report(store: RunStore, prediction: Prediction) -> Path:
-    if not prediction.chosen:
-        return _other_path(store.logs, prediction, REPORT_FILE)
-    return store.logs / f"{prediction.instance_id}.{REPORT_FILE}"
-
-
-def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:
-    """Delete what was saved on patches that are not predicted, except on those in ``keep``."""
-    others = list(keep)
-    kept = {f(store, p) for p in others for f in (verdict_path, eval_log, eval_report)}
-    for folder in (store.verdict("x").parent / OTHERS, store.logs / OTHERS):
-        for path in sorted({*folder.glob("*.json"), *folder.glob("*.log")} - kept):
-            path.unlink()
-
-
-def _other_path(folder: Path, prediction: Prediction, suffix: str) -> Path:
-    """Return a path that depends on the patch: attempts with equal patches share a verdict."""
-    return (
-        folder
-        / OTHERS
-        / f"{prediction.instance_id}.{prediction.patch_sha256[:16]}.{suffix}"
-    )
+    return store.logs / f"{prediction.file_stem}.{REPORT_FILE}"
 
 
 def log_name(instance_id: str, model_name_or_path: str) -> str:
     return f"{instance_id}.{model_name_or_path.replace('/', '__')}.eval.log"
 
 
+def forget_others(store: RunStore, keep: Iterable[Prediction]) -> None:
+    """Delete what was saved on patches that are not predicted, except on those in ``keep``."""
+    files: set[Path] = set()
+    for folder in (store.verdict("x").parent, store.logs):
+        files.update((folder / OTHERS).glob("*.json"))
+        files.update((folder / OTHERS).glob("*.log"))
+    for prediction in keep:
+        for path_of in (verdict_path, eval_log, eval_report):
+            files.discard(path_of(store, prediction))
+    for path in files:
+        path.unlink()
+
+
 def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     """Return the saved verdict on this patch, or the one in a prediction of the older layout."""
+    name = prediction.instance_id
     path = verdict_path(store, prediction)
     saved = read_verdict(path)
     if saved is not None and saved.patch_sha256 == prediction.patch_sha256:
-        if saved.instance_id != prediction.instance_id:
-            name = shown(saved.instance_id)
-            words = f"is the verdict on {name}, and not on {prediction.instance_id}"
-            raise damage_at(path, ("instance_id",), words, FIX)
+        if saved.instance_id != name:
+            problem = f"is the verdict on {shown(saved.instance_id)}, and not on {name}"
+            raise damage_at(path, ("instance_id",), problem, FIX)
         return saved
     if prediction.resolved is None:
         return None
     status = VerdictStatus.UNRESOLVED
     if prediction.resolved:
         status = VerdictStatus.RESOLVED
-    return Verdict(
-        instance_id=prediction.instance_id,
-        status=status,
-        evaluator="as recorded in the prediction",
-    )
+    evaluator = "as recorded in the prediction"
+    return Verdict(instance_id=name, status=status, evaluator=evaluator)
 
 
-def not_evaluated(instance_id: str, evaluator: str, reason: str) -> Verdict:
+def not_evaluated(
+    instance_id: str,
+    evaluator: str,
+    reason: str,
+) -> Verdict:
     return Verdict(
         instance_id=instance_id,
         status=VerdictStatus.NOT_EVALUATED,
@@ -237,17 +233,20 @@ def not_evaluated(instance_id: str, evaluator: str, reason: str) -> Verdict:
     )
 
 
-def presumed(prediction: Prediction) -> Verdict:
+def presumed_verdict(prediction: Prediction) -> Verdict:
     """Return the verdict without an evaluation: an empty patch resolves nothing."""
-    status = VerdictStatus.NOT_EVALUATED
-    if not prediction.patch.strip() and prediction.patch_known:
-        status = VerdictStatus.EMPTY
-    return Verdict(
-        instance_id=prediction.instance_id,
-        status=status,
-        evaluator="none",
-        reason="" if prediction.patch_known else "its files hold no patch",
-    )
+    name = prediction.instance_id
+    if prediction.is_empty:
+        return Verdict(
+            instance_id=name,
+            status=VerdictStatus.EMPTY,
+            evaluator="none",
+        )
+    reason = "" if prediction.patch_known else "its files hold no patch"
+    return not_evaluated(name, "none", reason)
+
+
+presumed = presumed_verdict  # as the evaluation and verify call it
 
 
 def read_verdict(path: Path) -> Verdict | None:
@@ -264,18 +263,15 @@ def leaderboard_lists(
     predictions: Sequence[Prediction], verdicts: Mapping[str, Verdict]
 ) -> dict[str, list[str]]:
     """Return the content of ``results.json``: ids in the lists of the leaderboard, sorted."""
-
-    def ids(status: VerdictStatus) -> list[str]:
-        return sorted(
-            p.instance_id
-            for p in predictions
-            if verdicts[p.instance_id].status is status
-        )
-
+    empty = []
+    by_status = defaultdict(list)
+    for prediction in sorted(predictions, key=lambda p: p.instance_id):
+        name = prediction.instance_id
+        by_status[verdicts[name].status].append(name)
+        if prediction.is_empty:
+            empty.append(name)
     return {
-        "no_generation": sorted(
-            p.instance_id for p in predictions if p.patch_known and not p.patch.strip()
-        ),
-        "no_logs": ids(VerdictStatus.NOT_EVALUATED),
-        "resolved": ids(VerdictStatus.RESOLVED),
+        "no_generation": empty,
+        "no_logs": by_status[VerdictStatus.NOT_EVALUATED],
+        "resolved": by_status[VerdictStatus.RESOLVED],
     }

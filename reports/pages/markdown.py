@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from bench.instances.validity import states_in_words
 from core.money import column
@@ -20,7 +20,9 @@ NOT_EVALUATED = "not evaluated"
 
 def percent(share: float | None) -> str:
     """Return a share in percent with one decimal; a dash for None."""
-    return NONE if share is None else f"{100 * share:.1f} %"
+    if share is None:
+        return NONE
+    return f"{100 * share:.1f} %"
 
 
 def within(interval: Interval | None) -> str:
@@ -42,6 +44,11 @@ def of(share: Share) -> str:
     return f"{share.count} of {share.of}, {percent(share.share)}"
 
 
+def to_words(name: object) -> str:
+    """Return a name of a file, such as a status, in words."""
+    return str(name).replace("_", " ")
+
+
 def run_tables(stats: RunStats) -> Iterator[str]:
     """Yield the two tables of the run of May 2024, and the scores by denominator."""
     yield from attempt_table(stats)
@@ -51,16 +58,17 @@ def run_tables(stats: RunStats) -> Iterator[str]:
     yield from denominators(stats)
 
 
-def attempt_cells(row: AttemptRow) -> tuple[object, ...]:
-    return (
-        row.attempt,
-        row.model,
-        row.predictions.count,
-        percent(row.predictions.share),
-        NONE if row.score.share is None else row.resolved.count,
-        percent(row.resolved.share),
-        percent(row.score.share),
-    )
+def attempt_cells(row: AttemptRow) -> dict[str, object]:
+    """Return the cells of a row by the heads that pages give their columns."""
+    return {
+        "attempt": row.attempt,
+        "model": row.model,
+        "predictions": row.predictions.count,
+        "of all predictions": percent(row.predictions.share),
+        "resolved": NONE if row.score.share is None else row.resolved.count,
+        "of all resolved": percent(row.resolved.share),
+        "score": percent(row.score.share),
+    }
 
 
 def attempt_table(stats: RunStats) -> Iterator[str]:
@@ -73,106 +81,145 @@ def attempt_table(stats: RunStats) -> Iterator[str]:
         "Share",
         "Score",
     )
-    rows: list[Cells] = [attempt_cells(row) for row in stats.by_attempt]
-    total, score = stats.counts, stats.scores.selected
-    everything = percent(1.0 if total.resolved else None)
-    resolved = NONE if score.share is None else total.resolved
-    sums = ("Total", "", total.predicted, percent(1.0), resolved, everything)
-    rows.append((*sums, percent(score.share)))
-    return table(headings, rows, numbers=range(2, len(headings)), markdown=True)
+    rows: list[Cells] = [list(attempt_cells(row).values()) for row in stats.by_attempt]
+    counts = stats.counts
+    score = stats.scores.selected
+    total = (
+        "Total",
+        "",
+        counts.predicted,
+        percent(1.0),
+        NONE if score.share is None else counts.resolved,
+        percent(1.0 if counts.resolved else None),
+        percent(score.share),
+    )
+    return table(
+        headings,
+        [*rows, total],
+        numbers=range(2, 7),
+        markdown=True,
+    )
 
 
 def model_table(stats: RunStats) -> Iterator[str]:
-    rows: list[Cells] = [
-        (g.name, g.predictions, _count(g.resolved), percent(g.resolved.share))
-        for g in stats.by_model
-    ]
-    counts = stats.counts
-    known = stats.scores.selected.share is not None
-    total = Share.made(counts.resolved, counts.predicted, known=known)
-    rows.append(("Total", counts.predicted, _count(total), percent(total.share)))
     headings = ("Agent", "Predictions", "Resolved", "Share resolved")
-    return table(headings, rows, numbers=range(1, 4), markdown=True)
+    rows = []
+    for group in stats.by_model:
+        rows.append(_model_cells(group.name, group.predictions, group.resolved))
+    counts = stats.counts
+    total = Share.made(
+        counts.resolved,
+        counts.predicted,
+        evaluated=stats.scores.selected.share is not None,
+    )
+    rows.append(_model_cells("Total", counts.predicted, total))
+    return table(
+        headings,
+        rows,
+        numbers=range(1, 4),
+        markdown=True,
+    )
 
 
-def _count(share: Share) -> object:
-    return NONE if share.of and share.share is None else share.count
+def _model_cells(
+    name: str,
+    predictions: int,
+    resolved: Share,
+) -> Cells:
+    count: object = resolved.count
+    if resolved.of and resolved.share is None:
+        count = NONE
+    return (name, predictions, count, percent(resolved.share))
 
 
 def denominators(stats: RunStats) -> Iterator[str]:
     scores = stats.scores
-    unknown = (
-        "" if scores.selection_known else " (no run.json: all that have a prediction)"
-    )
-    yield f"- Score, resolved of the selected instances{unknown}: {_scored(scores.selected)}"
-    yield f"- Resolved of the evaluated instances: {_scored(scores.evaluated)}"
+    counts = stats.counts
+    validity = stats.validity
+    selected = "Score, resolved of the selected instances"
+    if not scores.selection_known:
+        selected += " (no run.json: all that have a prediction)"
+    yield f"- {selected}: {_with_interval(scores.selected)}"
+    yield f"- Resolved of the evaluated instances: {_with_interval(scores.evaluated)}"
     if scores.split:
         split = one_line(short_split(scores.split_name))
-        yield f"- Resolved of the whole split, {split}: {_scored(scores.split)}"
-    if scores.valid and stats.validity:
-        by, states = one_line(stats.validity.file), stats.validity.not_valid
-        yield f"- Resolved of the valid instances, by {by}: {_scored(scores.valid)}"
-        if states:
-            names = ", ".join(map(one_line, states))
-            yield f"- Not valid by {by}: {states_in_words(states)} ({names})"
-    if stats.counts.no_generation:
-        yield f"- Without a patch: {stats.counts.no_generation} of the predictions"
-    if stats.counts.not_evaluated:
-        patches = counted(stats.counts.not_evaluated, "patch", "patches")
-        bounds = (
-            "" if scores.selected.share is None else "; all shares are lower bounds"
-        )
-        yield f"- Not evaluated: {patches}{bounds}"
+        yield f"- Resolved of the whole split, {split}: {_with_interval(scores.split)}"
+    if scores.valid and validity:
+        file = one_line(validity.file)
+        yield f"- Resolved of the valid instances, by {file}: {_with_interval(scores.valid)}"
+        if validity.not_valid:
+            states = states_in_words(validity.not_valid)
+            yield f"- Not valid by {file}: {states} ({_names(validity.not_valid)})"
+    if counts.no_generation:
+        yield f"- Without a patch: {counts.no_generation} of the predictions"
+    if counts.not_evaluated:
+        patches = counted(counts.not_evaluated, "patch", "patches")
+        if scores.selected.share is not None:
+            patches += "; all shares are lower bounds"
+        yield f"- Not evaluated: {patches}"
     if not stats.official and stats.evaluators:
-        by = ", ".join(map(one_line, stats.evaluators))
-        yield f"- UNOFFICIAL: not every verdict is swebench's own, in its images (verdicts: {by})"
+        yield (
+            "- UNOFFICIAL: not every verdict is swebench's own, in its images "
+            f"(verdicts: {_names(stats.evaluators)})"
+        )
 
 
-def _scored(share: Share) -> str:
-    words = of(share)
-    return (
-        f"{words} (95 % Wilson interval {within(share.interval)})"
-        if share.interval
-        else words
-    )
+def _with_interval(share: Share) -> str:
+    if share.interval is None:
+        return of(share)
+    return f"{of(share)} (95 % Wilson interval {within(share.interval)})"
 
 
-def p_value(found: RunComparison) -> str:
-    if found.p_value is None:
-        return "not evaluated: no instance has a verdict in both runs"
-    return f"p = {found.p_value:.4g}"
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(one_line, names))
 
 
 def paired_table(
-    found: RunComparison,
+    comparison: RunComparison,
 ) -> tuple[tuple[str, ...], tuple[Cells, ...]]:
-    a, b, pairs = found.a, found.b, found.table
+    """Return the head and the rows of the table of what both or one of two runs resolved."""
+    a = comparison.a
+    b = comparison.b
+    pairs = comparison.table
     rows = (
-        (f"resolved by {a}", str(pairs.both), str(pairs.only_a)),
-        (f"not by {a}", str(pairs.only_b), str(pairs.neither)),
+        (f"resolved by {a}", pairs.both, pairs.only_a),
+        (f"not by {a}", pairs.only_b, pairs.neither),
     )
     return ("", f"resolved by {b}", f"not by {b}"), rows
 
 
-def comparison_table(found: RunComparison) -> Iterator[str]:
+def p_value(comparison: RunComparison) -> str:
+    if comparison.p_value is None:
+        return "not evaluated: no instance has a verdict in both runs"
+    return f"p = {comparison.p_value:.4g}"
+
+
+def comparison_table(comparison: RunComparison) -> Iterator[str]:
     """Yield the paired table of two runs, the test, and the differing instances."""
-    a, b = found.a, found.b
-    yield from table(*paired_table(found), numbers=(1, 2), markdown=True)
+    a = one_line(comparison.a)
+    b = one_line(comparison.b)
+    head, rows = paired_table(comparison)
+    yield from table(
+        head,
+        rows,
+        numbers=(1, 2),
+        markdown=True,
+    )
     yield ""
-    yield f"- {one_line(a)} resolved {_scored(found.resolved_a)}"
-    yield f"- {one_line(b)} resolved {_scored(found.resolved_b)}"
-    if found.interval and found.difference is not None:
+    yield f"- {a} resolved {_with_interval(comparison.resolved_a)}"
+    yield f"- {b} resolved {_with_interval(comparison.resolved_b)}"
+    if comparison.interval and comparison.difference is not None:
         yield (
-            f"- Difference: {100 * found.difference:+.1f} percentage points (95 % bootstrap "
-            f"interval {points(found.interval)}, {found.resamples:,} resamples, seed {found.seed})"
+            f"- Difference: {100 * comparison.difference:+.1f} percentage points "
+            f"(95 % bootstrap interval {points(comparison.interval)}, "
+            f"{comparison.resamples:,} resamples, seed {comparison.seed})"
         )
-    yield f"- McNemar's exact test: {p_value(found)}"
-    costs = column([found.cost_a, found.cost_b])
-    if found.table.instances:
-        each = f"{one_line(a)} {costs[0]}, {one_line(b)} {costs[1]}"
-        yield f"- Cost of the instances compared: {each}"
-    if found.left_out:
-        left = counted(found.left_out, "instance")
-        yield f"- Left out: {left} that only one of them has a verdict on"
-    for name, ids in ((a, found.only_a), (b, found.only_b)):
-        yield f"- Only {one_line(name)}: {', '.join(map(one_line, ids)) or NONE}"
+    yield f"- McNemar's exact test: {p_value(comparison)}"
+    if comparison.table.instances:
+        cost_a, cost_b = column([comparison.cost_a, comparison.cost_b])
+        yield f"- Cost of the instances compared: {a} {cost_a}, {b} {cost_b}"
+    if comparison.left_out:
+        left_out = counted(comparison.left_out, "instance")
+        yield f"- Left out: {left_out} that only one of them has a verdict on"
+    yield f"- Only {a}: {_names(comparison.only_a) or NONE}"
+    yield f"- Only {b}: {_names(comparison.only_b) or NONE}"

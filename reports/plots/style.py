@@ -102,29 +102,51 @@ def drawing(theme: Theme) -> Iterator[None]:
         yield
 
 
-def new_figure(width: float = 6.4, height: float = 3.6) -> tuple[Figure, Axes]:
+def new_figure(
+    width: float = 6.4,
+    height: float = 3.6,
+) -> tuple[Figure, Axes]:
     """Return an empty picture with its axes; sizes are in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(
+        figsize=(width, height),
+        layout="constrained",
+    )
     return figure, figure.add_subplot()
 
 
-def percent_axis(axis: Axis, low: float, high: float) -> None:
+def percent_axis(
+    axis: Axis,
+    low: float,
+    high: float,
+) -> None:
     """Label ``axis``, for shares between ``low`` and ``high``, with distinct whole percents.
 
     The view is at least five percent points wide; labels are between -100 % and 100 %.
     """
-    lowest, highest = min(low, 0.0), max(high, low + 0.05)
-    step = MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=True)
-    ticks = [n / 100 for n in step.tick_values(100 * lowest, 100 * highest)]
-    shown = [t for t in ticks if max(lowest, -1.0) <= t <= min(highest, 1.0)]
-    axis.set_ticks(shown)
+    lowest = min(low, 0.0)
+    highest = max(high, low + 0.05)
+    locator = MaxNLocator(
+        nbins=6,
+        steps=[1, 2, 5, 10],
+        integer=True,
+    )
+    ticks = []
+    for percents in locator.tick_values(100 * lowest, 100 * highest):
+        tick = percents / 100
+        if max(lowest, -1.0) <= tick <= min(highest, 1.0):
+            ticks.append(tick)
+    axis.set_ticks(ticks)
     axis.set_view_interval(lowest, highest, ignore=True)
     axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 
 
 def as_svg(figure: Figure) -> str:
     stream = StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(
+        stream,
+        format="svg",
+        metadata={"Date": None, "Creator": None},
+    )
     return stream.getvalue()
 
 

@@ -1,12 +1,12 @@
-"""The pictures of a report: their numbers, and how they are drawn and written as SVG and PNG."""
+"""The pictures of a report: drawn from the statistics of runs, written as SVG and PNG."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import product, takewhile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from core.atomic import write_bytes_atomic, write_text_atomic
 from core.money import column
 from core.plaintext import counted
 from core.redaction import Redactor
-from reports.data.rundata import RunData
+from reports.data.rundata import InstanceData, RunData
 from reports.plots.style import (
     DARK,
     HATCHES,
@@ -34,112 +34,14 @@ from reports.plots.style import (
     new_figure,
     percent_axis,
 )
-from reports.statistics.breakdown import UNKNOWN
+from reports.statistics.breakdown import by, model_of
 from reports.statistics.collect import Confusion, LimitedRun, RunStats
 from reports.statistics.comparing import RunComparison
-from reports.statistics.methods import Interval, Share
-
-
-@dataclass(frozen=True)
-class AttemptBar:
-    attempt: int
-    resolved: int
-    unresolved: int
-    not_evaluated: int
-    score: float
-
-
-@dataclass(frozen=True)
-class RepositoryBar:
-    repository: str
-    model: str
-    resolved: int
-    evaluated: int
-
-
-@dataclass(frozen=True)
-class Score:
-    run: str
-    share: Share
-    official: bool
-
-
-@dataclass(frozen=True)
-class FigureData:
-    """The data of all pictures of a report; a picture without data is left out."""
-
-    attempts: tuple[AttemptBar, ...] = ()
-    steps: tuple[LimitedRun, ...] = ()  # with known costs
-    repositories: tuple[RepositoryBar, ...] = ()
-    confusion: Confusion | None = None
-    scores: tuple[Score, ...] = ()
-    differences: tuple[RunComparison, ...] = ()  # with an interval
-
-
-def figure_data(run: RunData, stats: RunStats) -> FigureData:
-    if not run.evaluated:
-        return FigureData()
-    attempts, so_far = [], 0
-    for number in range(
-        1, max((row.attempt for row in stats.by_attempt), default=0) + 1
-    ):
-        found = [i.resolved for i in run.instances if i.attempt == number]
-        resolved, unresolved, unknown = map(found.count, (True, False, None))
-        so_far += resolved
-        score = so_far / len(run.selected)
-        attempts.append(AttemptBar(number, resolved, unresolved, unknown, score))
-    evaluated = [i for i in run.instances if i.resolved is not None]
-    places = {model: place for place, model in enumerate(run.models)}
-    pairs = {(i.repo, i.model or UNKNOWN) for i in evaluated}
-    bars = []
-    for repo, model in sorted(
-        pairs, key=lambda pair: (places.get(pair[1], len(places)), pair)
-    ):
-        own = [
-            i.resolved
-            for i in evaluated
-            if (i.repo, i.model or UNKNOWN) == (repo, model)
-        ]
-        bars.append(RepositoryBar(repo, model, own.count(True), len(own)))
-    return FigureData(
-        attempts=tuple(attempts),
-        steps=tuple(takewhile(lambda row: row.dollars is not None, stats.bought)),
-        repositories=tuple(bars),
-        confusion=stats.plausible
-        if evaluated and stats.counts.plausible is not None
-        else None,
-    )
-
-
-def comparison_data(
-    runs: Sequence[RunStats], comparisons: Sequence[RunComparison]
-) -> FigureData:
-    return FigureData(
-        scores=tuple(
-            Score(run.run, run.scores.selected, run.official)
-            for run in runs
-            if run.scores.selected.share is not None
-        ),
-        differences=tuple(found for found in comparisons if found.interval),
-    )
-
-
-def redacted(data: FigureData, redact: Redactor) -> FigureData:
-    """Return ``data`` with secrets removed from all names."""
-    return replace(
-        data,
-        repositories=tuple(
-            replace(bar, repository=redact(bar.repository), model=redact(bar.model))
-            for bar in data.repositories
-        ),
-        scores=tuple(replace(score, run=redact(score.run)) for score in data.scores),
-        differences=tuple(
-            replace(d, a=redact(d.a), b=redact(d.b)) for d in data.differences
-        ),
-    )
-
 
 Draw = Callable[[Theme], Figure]
+Row = Mapping[str, Any]
+# As a part of the width of an axis, for the text after an interval.
+_TEXT_SPACE = 0.4
 
 
 @dataclass(frozen=True)
@@ -148,20 +50,28 @@ class Picture:
 
     name: str
     title: str
-    words: str
+    description: str
     light: str
     dark: str
     png: bytes
 
 
-def write_figures(
-    data: FigureData, folder: Path, redact: Redactor | None = None
-) -> tuple[Picture, ...]:
-    """Write ``<name>.svg`` and ``<name>.png`` of each picture; names lose secrets."""
-    pictures = draw_figures(redacted(data, redact) if redact else data)
-    for picture in pictures:
-        write_picture(picture, folder)
-    return pictures
+def draw_picture(
+    name: str,
+    title: str,
+    description: str,
+    draw: Draw,
+) -> Picture:
+    with drawing(LIGHT):
+        figure = draw(LIGHT)
+        light = as_svg(figure)
+        png = as_png(figure)
+    with drawing(DARK):
+        dark = as_svg(draw(DARK))
+    return Picture(name, title, description, light, dark, png)
+
+
+drawn = draw_picture  # as exercises and the lab call it
 
 
 def write_picture(picture: Picture, folder: Path) -> None:
@@ -169,136 +79,156 @@ def write_picture(picture: Picture, folder: Path) -> None:
     write_bytes_atomic(folder / f"{picture.name}.png", picture.png)
 
 
-def draw_figures(data: FigureData) -> tuple[Picture, ...]:
-    return tuple(_drawn(data))
+def run_pictures(
+    run: RunData,
+    stats: RunStats,
+    redact: Redactor,
+) -> Iterator[Picture]:
+    """Yield the pictures of a run for which there are values; names lose secrets."""
+    if not run.is_evaluated:
+        return
+    yield _score_by_attempt(run, stats)
+    priced = []
+    for step in stats.bought:
+        if step.dollars is None:
+            break
+        priced.append(step)
+    if priced and priced[-1].dollars:
+        yield _cost_against_score(priced)
+    if stats.scores.evaluated.of:
+        yield _models_by_repository(run, redact)
+        if stats.counts.plausible is not None:
+            yield _confusion(stats.plausible)
 
 
-def _drawn(data: FigureData) -> Iterator[Picture]:
-    if bars := data.attempts:
-        words = "; ".join(
-            f"attempt {bar.attempt}: {bar.resolved} resolved, {bar.unresolved} not, "
-            f"{bar.not_evaluated} not evaluated, score so far {bar.score:.1%}"
-            for bar in bars
-        )
-        draw = partial(_draw_score_by_attempt, bars)
-        yield drawn("score-by-attempt", "Score by attempt", words, draw)
-    steps = data.steps
-    if steps and steps[-1].dollars:
-        words = "; ".join(
-            f"{counted(step.attempts, 'attempt')}: {cost}, {step.resolved.share or 0:.1%}"
-            for step, cost in zip(
-                steps, column([step.dollars for step in steps]), strict=True
-            )
-        )
-        draw = partial(_draw_cost_against_score, steps)
-        yield drawn("cost-against-score", "Cost against score", words, draw)
-    if own := data.repositories:
-        words = "; ".join(
-            f"{bar.repository}, {bar.model}: {bar.resolved} of {bar.evaluated}"
-            for bar in own
-        )
-        draw = partial(_draw_models_by_repository, own)
-        yield drawn("models-by-repository", "Models by repository", words, draw)
-    if known := data.confusion:
-        words = (
-            f"plausible: {known.plausible_resolved} resolved, "
-            f"{known.plausible_unresolved} not; not plausible: "
-            f"{known.implausible_resolved} resolved, {known.implausible_unresolved} not"
-        )
-        draw = partial(_draw_confusion, known)
-        yield drawn("plausible-resolved", "Plausible against resolved", words, draw)
-    if len(data.scores) > 1:
-        parts = [
-            f"{one.run}: {_around(one.share.share or 0.0, one.share.interval)}"
-            for one in data.scores
-        ]
-        pairs = data.differences
-        parts += [
-            f"{d.b} less {d.a}: {_around(d.difference or 0.0, d.interval)}"
-            for d in pairs
-        ]
-        draw = partial(_draw_comparison, data.scores, data.differences)
-        yield drawn("comparison", "Comparison of runs", "; ".join(parts), draw)
-
-
-def _around(value: float, interval: Interval | None) -> str:
-    reach = f" ({interval.low:.1%} to {interval.high:.1%})" if interval else ""
-    return f"{value:.1%}{reach}"
-
-
-def drawn(name: str, title: str, words: str, draw: Draw) -> Picture:
-    with drawing(LIGHT):
-        figure = draw(LIGHT)
-        light, png = as_svg(figure), as_png(figure)
-    with drawing(DARK):
-        dark = as_svg(draw(DARK))
-    return Picture(name, title, words, light, dark, png)
-
-
-def _draw_score_by_attempt(bars: Sequence[AttemptBar], theme: Theme) -> Figure:
-    figure, axes = new_figure()
-    places = [bar.attempt for bar in bars]
-    parts = (
-        ("resolved", [bar.resolved for bar in bars], theme.good, ""),
-        ("not resolved", [bar.unresolved for bar in bars], theme.bad, "////"),
-        (
-            "not evaluated",
-            [bar.not_evaluated for bar in bars],
-            theme.unknown,
-            "\\\\\\\\",
-        ),
+def _score_by_attempt(run: RunData, stats: RunStats) -> Picture:
+    numbers = [row.attempt for row in stats.by_attempt]
+    rows = []
+    resolved = 0
+    for number, part in by(lambda i: i.attempt, run, numbers).items():
+        resolved += part.resolved_count
+        row = {
+            "attempt": number,
+            "resolved": part.resolved_count,
+            "not resolved": part.outcomes[False],
+            "not evaluated": part.outcomes[None],
+            "score": resolved / len(run.selected),
+        }
+        rows.append(row)
+    description = _sentence(
+        "attempt {attempt}: {resolved} resolved, {not resolved} not, "
+        "{not evaluated} not evaluated, score so far {score:.1%}",
+        rows,
     )
-    below = [0] * len(bars)
-    for name, heights, colour, hatch in parts:
-        if not any(heights):
-            continue
-        axes.bar(places, heights, 0.65, below, color=colour, hatch=hatch, label=name)
-        below = [low + height for low, height in zip(below, heights, strict=True)]
+    draw = partial(_draw_score_by_attempt, rows)
+    return draw_picture("score-by-attempt", "Score by attempt", description, draw)
+
+
+def _sentence(text: str, rows: Sequence[Row]) -> str:
+    return "; ".join(map(text.format_map, rows))
+
+
+def _column(rows: Sequence[Row], name: str) -> list[Any]:
+    return [row[name] for row in rows]
+
+
+def _draw_score_by_attempt(rows: Sequence[Row], theme: Theme) -> Figure:
+    figure, axes = new_figure()
+    attempts = _column(rows, "attempt")
+    looks = {
+        "resolved": (theme.good, ""),
+        "not resolved": (theme.bad, "////"),
+        "not evaluated": (theme.unknown, "\\\\\\\\"),
+    }
+    below = [0] * len(rows)
+    for name, (colour, hatch) in looks.items():
+        heights = _column(rows, name)
+        if any(heights):
+            axes.bar(
+                attempts, heights, 0.65, below, color=colour, hatch=hatch, label=name
+            )
+            below = [low + height for low, height in zip(below, heights, strict=True)]
     axes.set(
-        xlabel="attempt that gave the prediction", ylabel="instances", xticks=places
+        xlabel="attempt that gave the prediction", ylabel="instances", xticks=attempts
     )
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylim(0, max(below, default=0) * 1.18 + 0.5)
-    scores, line = [bar.score for bar in bars], axes.twinx()
+    axes.set_ylim(0, max(below) * 1.18 + 0.5)
+    scores = _column(rows, "score")
+    line = axes.twinx()
     line.plot(
-        places, scores, color=theme.ink, marker="o", markersize=4, label="score so far"
+        attempts,
+        scores,
+        color=theme.ink,
+        marker="o",
+        markersize=4,
+        label="score so far",
     )
     line.set_ylabel("score so far")
     line.spines["right"].set_visible(True)
-    percent_axis(line.yaxis, 0, max(scores, default=0.0) * 1.25)
-    if scores:
-        _note(line, f"{scores[-1]:.1%}", (places[-1], scores[-1]), theme)
+    percent_axis(line.yaxis, 0, max(scores) * 1.25)
+    _note(line, f"{scores[-1]:.1%}", attempts[-1], scores[-1], theme)
     figure.legend(loc="outside upper center", ncols=4)
     return figure
 
 
-def _draw_cost_against_score(steps: Sequence[LimitedRun], theme: Theme) -> Figure:
+def _cost_against_score(steps: Sequence[LimitedRun]) -> Picture:
+    costs = column([step.dollars for step in steps])
+    rows = []
+    for step, cost in zip(steps, costs, strict=True):
+        row = {
+            "limit": step.attempts,
+            "attempts": counted(step.attempts, "attempt"),
+            "dollars": float(step.dollars or 0),
+            "cost": cost,
+            "score": step.resolved.share or 0.0,
+        }
+        rows.append(row)
+    description = _sentence("{attempts}: {cost}, {score:.1%}", rows)
+    draw = partial(_draw_cost_against_score, rows)
+    return draw_picture("cost-against-score", "Cost against score", description, draw)
+
+
+def _draw_cost_against_score(rows: Sequence[Row], theme: Theme) -> Figure:
     figure, axes = new_figure()
-    dollars = [float(step.dollars or 0) for step in steps]
-    scores = [step.resolved.share or 0.0 for step in steps]
-    axes.plot(dollars, scores, color=theme.good, marker="o", linewidth=1.6)
-    for each, x, y in zip(steps, dollars, scores, strict=True):
-        _note(axes, str(each.attempts), (x, y), theme)
+    dollars = _column(rows, "dollars")
+    scores = _column(rows, "score")
+    axes.plot(
+        dollars,
+        scores,
+        color=theme.good,
+        marker="o",
+        linewidth=1.6,
+    )
+    for row in rows:
+        _note(axes, str(row["limit"]), row["dollars"], row["score"], theme)
     axes.set(
         xlabel="dollars in all (numbers: limit of attempts per instance)",
         ylabel="score",
     )
-    axes.set_xlim(0, max(dollars, default=0.0) * 1.08 or 1.0)
-    # With as many decimals as the step of the axis needs.
+    axes.set_xlim(0, max(dollars) * 1.08)
+    # With as many decimals as the distance of two ticks needs.
     ticks = axes.get_xticks()
-    step = float(ticks[1] - ticks[0]) if len(ticks) > 1 else 1.0
-    decimals = 0 if step >= 1 else max(2, math.ceil(-math.log10(step)))
+    distance = ticks[1] - ticks[0]
+    decimals = 0
+    if distance < 1:
+        decimals = max(2, math.ceil(-math.log10(distance)))
     axes.xaxis.set_major_formatter(StrMethodFormatter(f"${{x:,.{decimals}f}}"))
-    percent_axis(axes.yaxis, 0, max(scores, default=0.0) * 1.2)
+    percent_axis(axes.yaxis, 0, max(scores) * 1.2)
     axes.grid(visible=True)
     axes.set_axisbelow(True)
     return figure
 
 
-def _note(axes: Axes, text: str, place: tuple[float, float], theme: Theme) -> None:
+def _note(
+    axes: Axes,
+    text: str,
+    x: float,
+    y: float,
+    theme: Theme,
+) -> None:
     axes.annotate(
         text,
-        place,
+        (x, y),
         xytext=(0, 6),
         textcoords="offset points",
         ha="center",
@@ -306,139 +236,68 @@ def _note(axes: Axes, text: str, place: tuple[float, float], theme: Theme) -> No
     )
 
 
-_ROOM = 1.4  # for the text after an interval
+def _models_by_repository(run: RunData, redact: Redactor) -> Picture:
+    turns = {model: number for number, model in enumerate(run.models)}
+    evaluated = run.part(i for i in run.instances if i.resolved is not None)
+
+    def key(instance: InstanceData) -> tuple[int, str, str]:
+        model = model_of(instance)
+        return turns.get(model, len(turns)), instance.repo, model
+
+    rows = []
+    for (_, repository, model), part in by(key, evaluated).items():
+        row = {
+            "repository": repository,
+            "model": model,
+            "resolved": part.resolved_count,
+            "evaluated": len(part.instances),
+        }
+        rows.append(row)
+    description = _sentence("{repository}, {model}: {resolved} of {evaluated}", rows)
+    draw = partial(_draw_models_by_repository, rows, redact)
+    return draw_picture(
+        "models-by-repository", "Models by repository", description, draw
+    )
 
 
-def _draw_comparison(
-    scores: Sequence[Score], differences: Sequence[RunComparison], theme: Theme
+def _draw_models_by_repository(
+    rows: Sequence[Row], redact: Redactor, theme: Theme
 ) -> Figure:
-    # In inches: an axis and its lines.
-    heights = [1.0 + 0.45 * len(lines) for lines in (scores, differences) if lines]
-    figure = Figure(figsize=(6.4, sum(heights)), layout="constrained")
-    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)
-    axes = panels[0][0]
-    for y, score in enumerate(scores):
-        share = score.share.share or 0.0
-        words = f"{share:.1%} ({score.share.count}/{score.share.of})"
-        _draw_interval(
-            axes, y, share, score.share.interval, words, theme, filled=score.official
-        )
-    highest = max(
-        (s.share.interval.high for s in scores if s.share.interval), default=1.0
-    )
-    _label_lines(axes, [label(score.run) for score in scores], 0, highest * _ROOM)
-    axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
-    if not differences:
-        return figure
-    axes = panels[1][0]
-    for y, one in enumerate(differences):
-        value = one.difference or 0.0
-        words = f"{100 * value:+.1f} points"
-        _draw_interval(axes, y, value, one.interval, words, theme, filled=True)
-    intervals = [one.interval for one in differences if one.interval]
-    low = min(0.0, *(interval.low for interval in intervals))
-    high = max(0.0, *(interval.high for interval in intervals))
-    # Runs that never differ give an interval without width.
-    width = high - low or 0.1
-    axes.axvline(0, color=theme.ink, linewidth=0.8)
-    names = [f"{label(one.b)}\nless {label(one.a)}" for one in differences]
-    _label_lines(axes, names, low - 0.05 * width, high + (_ROOM - 1) * width)
-    axes.set_xlabel("difference where both have a verdict; 95 % interval (bootstrap)")
-    return figure
-
-
-def _draw_interval(
-    axes: Axes,
-    y: int,
-    value: float,
-    interval: Interval | None,
-    words: str,
-    theme: Theme,
-    *,
-    filled: bool,
-) -> None:
-    # A hollow mark means unofficial verdicts.
-    around = interval or Interval(value, value)
-    axes.errorbar(
-        value,
-        y,
-        xerr=[[max(value - around.low, 0)], [max(around.high - value, 0)]],
-        markerfacecolor=theme.good if filled else theme.paper,
-        color=theme.good,
-        fmt="o",
-        capsize=4,
-        markersize=7,
-    )
-    axes.annotate(
-        words,
-        (around.high, y),
-        (8, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8,
-    )
-
-
-def _label_lines(axes: Axes, names: Sequence[str], low: float, high: float) -> None:
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.7)
-    percent_axis(axes.xaxis, low, high)
-    axes.grid(visible=True, axis="x")
-    axes.set_axisbelow(True)
-
-
-def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
-    figure, axes = new_figure(4.4, 3.0)
-    rows = (
-        (confusion.plausible_resolved, confusion.plausible_unresolved),
-        (confusion.implausible_resolved, confusion.implausible_unresolved),
-    )
-    most = max(max(row) for row in rows)
-    shades, norm = colormaps[theme.shades], Normalize(0, most * 1.3 or 1)
-    for y, x in product(range(2), range(2)):
-        count, of, colour = rows[y][x], sum(rows[y]), shades(norm(rows[y][x]))
-        # Weights of Rec. 601 for the brightness of a colour.
-        light = (
-            sum(w * c for w, c in zip((0.299, 0.587, 0.114), colour, strict=False))
-            > 0.5
-        )
-        cell = Rectangle(
-            (x, y), 1, 1, facecolor=colour, edgecolor=theme.paper, linewidth=2
-        )
-        axes.add_patch(cell)
-        text = f"{count}\n{count / of:.1%} of {of}" if of else str(count)
-        ink = "#000000" if light else "#ffffff"
-        axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", color=ink)
-    axes.set_xticks([0.5, 1.5], ["resolved", "not resolved"])
-    axes.set_yticks([0.5, 1.5], ["plausible", "not plausible"])
-    axes.set(xlim=(0, 2), ylim=(2, 0))
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    return figure
-
-
-def _draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> Figure:
-    repositories = sorted({bar.repository for bar in bars}, reverse=True)
-    models = list(dict.fromkeys(bar.model for bar in bars))
+    repositories = sorted(set(_column(rows, "repository")), reverse=True)
+    models = list(dict.fromkeys(_column(rows, "model")))
     height = 1.3 + 0.22 * len(repositories) * max(len(models), 1.6)
     figure, axes = new_figure(height=height)
-    group = (
-        0.8  # share of the space of a repository; the rest separates it from the next
-    )
+    # A part of the space of a repository; the rest separates it from the next.
+    group = 0.8
     thickness = group / len(models)
+    keys = []
     for number, model in enumerate(models):
-        own = {
-            bar.repository: bar for bar in bars if bar.model == model and bar.evaluated
-        }
-        found = [own.get(name) for name in repositories]
+        colour = theme.series[number % len(theme.series)]
+        look: Any = {"facecolor": colour, "hatch": HATCHES[number % len(HATCHES)]}
+        keys.append(
+            Patch(
+                **look,
+                label=label(redact(model)),
+            )
+        )
+        shares = [0.0] * len(repositories)
+        texts = [""] * len(repositories)
+        for row in rows:
+            if row["model"] == model:
+                position = repositories.index(row["repository"])
+                shares[position] = row["resolved"] / row["evaluated"]
+                texts[position] = "{resolved}/{evaluated}".format_map(row)
         shift = group / 2 - thickness * (number + 0.5)
-        places = [place + shift for place in range(len(found))]
-        shares = [bar.resolved / bar.evaluated if bar else 0.0 for bar in found]
-        drawn = axes.barh(places, shares, thickness, **_look(number, theme))
-        counts = [f"{bar.resolved}/{bar.evaluated}" if bar else "" for bar in found]
-        axes.bar_label(drawn, counts, padding=3, fontsize=7)
-    axes.set_yticks(range(len(repositories)), [label(name) for name in repositories])
+        positions = [position + shift for position in range(len(repositories))]
+        bars = axes.barh(positions, shares, thickness, **look)
+        axes.bar_label(
+            bars,
+            texts,
+            padding=3,
+            fontsize=7,
+        )
+    names = [label(redact(name)) for name in repositories]
+    axes.set_yticks(range(len(repositories)), names)
     axes.set_xlim(0, 1.12)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
     axes.set_xlabel(
@@ -447,13 +306,181 @@ def _draw_models_by_repository(bars: Sequence[RepositoryBar], theme: Theme) -> F
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(visible=True, axis="x")
     axes.set_axisbelow(True)
-    keys = [Patch(**_look(number, theme)) for number in range(len(models))]
     figure.legend(
-        keys, [label(model) for model in models], loc="outside upper center", ncols=2
+        handles=keys,
+        loc="outside upper center",
+        ncols=2,
     )
     return figure
 
 
-def _look(number: int, theme: Theme) -> dict[str, Any]:
-    colour = theme.series[number % len(theme.series)]
-    return {"facecolor": colour, "hatch": HATCHES[number % len(HATCHES)]}
+def _confusion(confusion: Confusion) -> Picture:
+    description = (
+        "plausible: {plausible_resolved} resolved, {plausible_unresolved} not; "
+        "not plausible: {implausible_resolved} resolved, {implausible_unresolved} not"
+    ).format_map(vars(confusion))
+    draw = partial(_draw_confusion, confusion)
+    return draw_picture(
+        "plausible-resolved", "Plausible against resolved", description, draw
+    )
+
+
+def _draw_confusion(confusion: Confusion, theme: Theme) -> Figure:
+    figure, axes = new_figure(4.4, 3.0)
+    rows = (
+        (confusion.plausible_resolved, confusion.plausible_unresolved),
+        (confusion.implausible_resolved, confusion.implausible_unresolved),
+    )
+    shades = colormaps[theme.shades]
+    scale = Normalize(0, max(map(max, rows)) * 1.3 or 1)
+    for y, x in product(range(2), range(2)):
+        count = rows[y][x]
+        total = sum(rows[y])
+        colour = shades(scale(count))
+        axes.add_patch(
+            Rectangle(
+                (x, y), 1, 1, facecolor=colour, edgecolor=theme.paper, linewidth=2
+            )
+        )
+        text = str(count)
+        if total:
+            text = f"{count}\n{count / total:.1%} of {total}"
+        # Weights of Rec. 601 for the brightness of a colour.
+        red, green, blue, _ = colour
+        is_light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
+        ink = "#000000" if is_light else "#ffffff"
+        axes.text(
+            x + 0.5,
+            y + 0.5,
+            text,
+            ha="center",
+            va="center",
+            color=ink,
+        )
+    axes.set_xticks([0.5, 1.5], ["resolved", "not resolved"])
+    axes.set_yticks([0.5, 1.5], ["plausible", "not plausible"])
+    axes.set(
+        xlim=(0, 2),
+        ylim=(2, 0),
+    )
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def comparison_pictures(
+    runs: Sequence[RunStats],
+    comparisons: Sequence[RunComparison],
+    redact: Redactor,
+) -> Iterator[Picture]:
+    """Yield the picture of a comparison, unless fewer than two runs have a score."""
+    scores = []
+    for run in runs:
+        score = run.scores.selected
+        if score.share is not None:
+            name = redact(run.run)
+            row = {
+                "name": name,
+                "label": label(name),
+                "value": score.share,
+                "interval": score.interval,
+                "text": f"{score.share:.1%} ({score.count}/{score.of})",
+                "official": run.official,
+            }
+            scores.append(row)
+    differences = []
+    for pair in comparisons:
+        if pair.interval and pair.difference is not None:
+            a = redact(pair.a)
+            b = redact(pair.b)
+            row = {
+                "name": f"{b} less {a}",
+                "label": f"{label(b)}\nless {label(a)}",
+                "value": pair.difference,
+                "interval": pair.interval,
+                "text": f"{100 * pair.difference:+.1f} points",
+                "official": True,
+            }
+            differences.append(row)
+    if len(scores) > 1:
+        description = _sentence(
+            "{name}: {value:.1%} ({interval.low:.1%} to {interval.high:.1%})",
+            [*scores, *differences],
+        )
+        draw = partial(_draw_comparison, scores, differences)
+        yield draw_picture("comparison", "Comparison of runs", description, draw)
+
+
+def _draw_comparison(
+    scores: Sequence[Row],
+    differences: Sequence[Row],
+    theme: Theme,
+) -> Figure:
+    # In inches: an axis and its lines.
+    heights = [1.0 + 0.45 * len(rows) for rows in (scores, differences) if rows]
+    figure = Figure(
+        figsize=(6.4, sum(heights)),
+        layout="constrained",
+    )
+    panels = figure.subplots(
+        len(heights),
+        1,
+        squeeze=False,
+        height_ratios=heights,
+    )
+    axes = panels[0][0]
+    _draw_intervals(axes, scores, theme)
+    high = max(row["interval"].high for row in scores)
+    percent_axis(axes.xaxis, 0, high * (1 + _TEXT_SPACE))
+    axes.set_xlabel("resolved, of the selected instances; 95 % interval (Wilson)")
+    if differences:
+        axes = panels[1][0]
+        _draw_intervals(axes, differences, theme)
+        low = min(0.0, *(row["interval"].low for row in differences))
+        high = max(0.0, *(row["interval"].high for row in differences))
+        # Runs that never differ give an interval without width.
+        width = high - low or 0.1
+        axes.axvline(
+            0,
+            color=theme.ink,
+            linewidth=0.8,
+        )
+        percent_axis(axes.xaxis, low - 0.05 * width, high + _TEXT_SPACE * width)
+        axes.set_xlabel(
+            "difference where both have a verdict; 95 % interval (bootstrap)"
+        )
+    return figure
+
+
+def _draw_intervals(
+    axes: Axes,
+    rows: Sequence[Row],
+    theme: Theme,
+) -> None:
+    for y, row in enumerate(rows):
+        value = row["value"]
+        interval = row["interval"]
+        axes.errorbar(
+            value,
+            y,
+            xerr=[[max(value - interval.low, 0)], [max(interval.high - value, 0)]],
+            # A hollow mark means unofficial verdicts.
+            markerfacecolor=theme.good if row["official"] else theme.paper,
+            color=theme.good,
+            fmt="o",
+            capsize=4,
+            markersize=7,
+        )
+        axes.annotate(
+            row["text"],
+            (interval.high, y),
+            (8, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
+    axes.set_yticks(range(len(rows)), _column(rows, "label"))
+    axes.set_ylim(len(rows) - 0.5, -0.7)
+    axes.grid(visible=True, axis="x")
+    axes.set_axisbelow(True)

@@ -1,12 +1,13 @@
-"""Pure: a run by attempt and model, by model, by origin, by repository and by year."""
+"""Pure: the instances of a run by attempt and model, by model, origin, repository and year."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from reports.data.rundata import InstanceData, RunData, evaluated, repository_of
+from reports.data.rundata import InstanceData, RunData
 from reports.statistics.methods import Share
 
 UNKNOWN = "unknown"
@@ -52,13 +53,20 @@ class Group:
     resolved: Share
 
 
-def resolved_among(instances: Iterable[InstanceData]) -> int:
-    return sum(instance.resolved is True for instance in instances)
+def model_of(instance: InstanceData) -> str:
+    return instance.model or UNKNOWN
 
 
-def plausible_among(instances: Sequence[InstanceData]) -> int | None:
-    said = [instance.plausible for instance in instances]
-    return None if None in said else said.count(True)
+def by(
+    key: Callable[[InstanceData], Any],
+    run: RunData,
+    further: Iterable[Any] = (),
+) -> dict[Any, RunData]:
+    """Return the parts of a run by key, sorted by it; those of ``further`` keys may be empty."""
+    members: dict[Any, list[InstanceData]] = {name: [] for name in further}
+    for instance in run.instances:
+        members.setdefault(key(instance), []).append(instance)
+    return {name: run.part(members[name]) for name in sorted(members)}
 
 
 def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
@@ -67,25 +75,21 @@ def by_attempt(run: RunData) -> tuple[AttemptRow, ...]:
     This is the first table of the run of May 2024 (aider.chat/2024/05/22/swe-bench-lite.html):
     predictions, their share, resolved, their share, and the score by attempt number and agent.
     """
-    members: dict[tuple[int, str], list[InstanceData]] = {}
-    for i in run.instances:
-        members.setdefault((i.attempt, i.model or UNKNOWN), []).append(i)
-        for a in i.attempts:
-            members.setdefault((a.attempt, a.label or UNKNOWN), [])
-    good, rows = resolved_among(run.instances), []
-    for attempt, model in sorted(members):
-        own = members[attempt, model]
-        resolved = resolved_among(own)
-        rows.append(
-            AttemptRow(
-                attempt=attempt,
-                model=model,
-                predictions=Share.made(len(own), len(run.instances)),
-                resolved=Share.made(resolved, good),
-                score=Share.made(resolved, len(run.selected), known=run.evaluated),
-                success=Share.made(resolved, len(own), known=evaluated(own)),
-            )
+    attempts = [(a.attempt, a.label or UNKNOWN) for a in run.attempts]
+    parts = by(lambda i: (i.attempt, model_of(i)), run, attempts)
+    rows = []
+    for (attempt, model), part in parts.items():
+        resolved = part.resolved_count
+        predictions = len(part.instances)
+        row = AttemptRow(
+            attempt=attempt,
+            model=model,
+            predictions=Share.made(predictions, len(run.instances)),
+            resolved=Share.made(resolved, run.resolved_count),
+            score=Share.made(resolved, len(run.selected), evaluated=run.is_evaluated),
+            success=Share.made(resolved, predictions, evaluated=part.is_evaluated),
         )
+        rows.append(row)
     return tuple(rows)
 
 
@@ -95,54 +99,48 @@ def by_model(run: RunData) -> tuple[Group, ...]:
     This is the second table of the run of May 2024 (aider.chat/2024/05/22/swe-bench-lite.html):
     predictions, resolved and share resolved by agent.
     """
-    groups = {
-        group.name: group for group in _grouped(run, lambda i: i.model or UNKNOWN)
-    }
-    order = dict.fromkeys([*run.models, *groups])
-    empty = Share.made(0, 0)
-    return tuple(groups.get(name, Group(name, 0, 0, 0, empty)) for name in order)
+    return groups(run, model_of, first=run.models)
 
 
 def by_origin(run: RunData) -> tuple[Group, ...]:
     """Return a group for each source run of a combined run; none for other runs."""
     if not any(instance.origin for instance in run.instances):
         return ()
-    return _grouped(run, lambda instance: instance.origin or UNKNOWN)
+    return groups(run, lambda instance: instance.origin or UNKNOWN)
 
 
-def by_repository(run: RunData) -> tuple[Group, ...]:
-    """Return a group for each repository, over all selected instances."""
-    missing = Counter(repository_of(name) for name in _not_predicted(run))
-    return _grouped(run, lambda instance: instance.repo, missing)
-
-
-def by_year(run: RunData) -> tuple[Group, ...]:
-    """Return a group for each year, over all selected instances.
-
-    The year of instances without a prediction is unknown.
-    """
-    missing = Counter({UNKNOWN: len(_not_predicted(run))})
-    return _grouped(run, lambda instance: str(instance.year or UNKNOWN), missing)
-
-
-def _not_predicted(run: RunData) -> set[str]:
-    return {*run.selected} - {instance.instance_id for instance in run.instances}
-
-
-def _grouped(
+def groups(
     run: RunData,
-    name: Callable[[InstanceData], str],
-    missing: Counter[str] | None = None,
+    key: Callable[[InstanceData], str],
+    *,
+    missing: Callable[[str], str] | None = None,
+    first: Iterable[str] = (),
 ) -> tuple[Group, ...]:
-    members: dict[str, list[InstanceData]] = {}
-    for instance in run.instances:
-        members.setdefault(name(instance), []).append(instance)
-    missing = +(missing or Counter())
-    groups = []
-    for key in sorted({*members, *missing}):
-        own = members.get(key, [])
-        known, whole = evaluated(own) or not own, len(own) + missing[key]
-        share = Share.made(resolved_among(own), whole, known=known)
-        judged = sum(i.resolved is not None for i in own)
-        groups.append(Group(key, len(own), judged, plausible_among(own), share))
-    return tuple(groups)
+    """Return the groups by key.
+
+    Args:
+        missing: the key of a selected instance without a prediction, by its id; if not given, it
+            does not count.
+        first: keys in the order in which they come before others.
+    """
+    numbers: Counter[str] = Counter()
+    if missing:
+        numbers.update(map(missing, run.not_predicted))
+    parts = by(key, run, [*numbers, *first])
+    rows = []
+    for name in dict.fromkeys([*first, *parts]):
+        part = parts[name]
+        predictions = len(part.instances)
+        row = Group(
+            name=name,
+            predictions=predictions,
+            evaluated=predictions - part.outcomes[None],
+            plausible=part.plausible_count,
+            resolved=Share.made(
+                part.resolved_count,
+                predictions + numbers[name],
+                evaluated=part.is_evaluated or not predictions,
+            ),
+        )
+        rows.append(row)
+    return tuple(rows)

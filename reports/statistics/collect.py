@@ -1,31 +1,48 @@
-"""Pure: all statistics of a run, as ``stats.json`` holds them (docs/statistics.md)."""
+"""Pure: all statistics of a run, as ``stats.json`` holds them (docs/statistics.md).
 
+``RunStats`` and the sections that it names are tables of fields, each with its computation.
+"""
+
+# ruff: noqa: RUF009 - the fields of statistics are made by functions
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
+from statistics import fmean
+from typing import Any
 
 from bench.attempts import choose
 from core.money import Dollars, total
 from core.plaintext import shortened
-from reports.data.rundata import InstanceData, RunData
+from reports.data.rundata import (
+    InstanceData,
+    RunData,
+    repository_of,
+    verdicts_on_patches,
+)
 from reports.statistics.breakdown import (
+    UNKNOWN,
     AttemptRow,
     Group,
     by_attempt,
     by_model,
     by_origin,
-    by_repository,
-    by_year,
-    plausible_among,
-    resolved_among,
+    groups,
 )
-from reports.statistics.denominators import DatasetSplit, Scores, UsedValidity, scores
-from reports.statistics.methods import Share, mean_pass_at_k
+from reports.statistics.denominators import (
+    DatasetSplit,
+    ScoredRun,
+    Scores,
+    UsedValidity,
+)
+from reports.statistics.fields import Statistic, compute, statistic
+from reports.statistics.methods import Share, pass_at_k, ratio
 from runs.records import Attempt, AttemptStatus
 
+SCHEMA = 1
 UNFINISHED = {
     AttemptStatus.NOT_RECORDED,
     AttemptStatus.REPLAY_EXHAUSTED,
@@ -33,6 +50,45 @@ UNFINISHED = {
     AttemptStatus.INTERRUPTED,
 }
 """Statuses of attempts that the harness or a recording, not the model, ended."""
+
+
+def count(
+    holds: Callable[[InstanceData], object],
+    **options: Any,  # noqa: ANN401 - of dataclasses.field
+) -> Statistic:
+    """Return a statistic: the number of predicted instances for which something holds."""
+
+    def number(run: RunData) -> int:
+        return len(list(filter(holds, run.instances)))
+
+    return statistic(number, **options)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of instances.
+
+    Attributes:
+        selected: instances that the run was to attempt.
+        predicted: with a prediction file; the sum of ``generated`` and ``no_generation``.
+        no_generation: with a prediction that is empty.
+        plausible: None if a prediction of another harness is among them.
+        unresolved: with a patch and a verdict, and not resolved.
+        not_evaluated: with a patch and without a verdict.
+        unfinished: started, and without a prediction.
+        patch_unknown: predicted by another harness whose files do not hold the patch.
+    """
+
+    selected: int = statistic(lambda run: len(run.selected))
+    predicted: int = statistic(lambda run: len(run.instances))
+    generated: int = count(lambda instance: instance.patch.strip())
+    no_generation: int = count(lambda instance: not instance.may_resolve)
+    plausible: int | None = statistic(lambda run: run.plausible_count)
+    resolved: int = statistic(lambda run: run.resolved_count)
+    unresolved: int = count(lambda i: i.may_resolve and i.resolved is False)
+    not_evaluated: int = count(lambda i: i.may_resolve and i.resolved is None)
+    unfinished: int = statistic(lambda run: len(run.unfinished))
+    patch_unknown: int = count(lambda instance: not instance.patch_known, default=0)
 
 
 @dataclass(frozen=True)
@@ -49,46 +105,53 @@ class PassAtK:
     resolved: float | None
 
 
-def pass_at_ks(instances: Sequence[InstanceData]) -> tuple[PassAtK, ...]:
+def pass_at_ks(run: RunData) -> tuple[PassAtK, ...]:
     """Return pass@k for each k up to the number of attempts.
 
     The result is empty if instances have different numbers of attempts, or one each, because a run
     that stops at the first plausible candidate does not sample attempts. It is also empty if the
     harness or a recording, not the model, left an attempt unfinished.
     """
-    if any(attempt.status in UNFINISHED for i in instances for attempt in i.attempts):
+    numbers = {len(instance.attempts) for instance in run.instances}
+    unfinished = any(attempt.status in UNFINISHED for attempt in run.attempts)
+    if unfinished or len(numbers) != 1:
         return ()
-    numbers = {len(instance.attempts) for instance in instances}
-    if len(numbers) != 1 or (most := numbers.pop()) < 2:
+    (number,) = numbers
+    if number < 2:
         return ()
-    plausible = _sample_counts(
-        instances, lambda _, a: a.plausible if a.outcomes_known else None
-    )
-    resolved = _sample_counts(instances, InstanceData.resolved_by)
-    return tuple(
-        PassAtK(
-            k,
-            *(
-                mean_pass_at_k(good, k) if good else None
-                for good in (plausible, resolved)
-            ),
+    plausible = []
+    resolved = []
+    for instance in run.instances:
+        plausible.append(list(map(_plausible, instance.attempts)))
+        resolved.append(list(map(instance.resolved_by, instance.attempts)))
+    rows = []
+    for k in range(1, number + 1):
+        row = PassAtK(
+            k=k,
+            plausible=_pass_at_k(plausible, k),
+            resolved=_pass_at_k(resolved, k),
         )
-        for k in range(1, most + 1)
-    )
+        rows.append(row)
+    return tuple(rows)
 
 
-def _sample_counts(
-    instances: Sequence[InstanceData],
-    is_good: Callable[[InstanceData, Attempt], bool | None],
-) -> list[tuple[int, int]] | None:
-    """Return the numbers of attempts and of good ones by instance; None if one is unknown."""
-    counts = []
-    for instance in instances:
-        good = [is_good(instance, attempt) for attempt in instance.attempts]
-        if None in good:
+def _plausible(attempt: Attempt) -> bool | None:
+    if not attempt.outcomes_known:
+        return None
+    return attempt.plausible
+
+
+def _pass_at_k(
+    outcomes: Sequence[Sequence[bool | None]],
+    k: int,
+) -> float | None:
+    """Return the mean over instances; None if an outcome is unknown."""
+    values = []
+    for samples in outcomes:
+        if None in samples:
             return None
-        counts.append((len(good), good.count(True)))
-    return counts
+        values.append(pass_at_k(len(samples), samples.count(True), k))
+    return fmean(values)
 
 
 @dataclass(frozen=True)
@@ -108,25 +171,50 @@ class Confusion:
     recall: float | None
 
 
-def confusion(instances: Iterable[InstanceData]) -> Confusion:
+def confusion(run: RunData) -> Confusion:
     """Return the confusion table of plausibility (the prediction) and the verdict (the truth).
 
     C. J. van Rijsbergen, "Information Retrieval" (1979), chapter 7, for precision and recall.
     """
-    pairs = [(i.plausible, i.resolved) for i in instances if i.resolved is not None]
-    hit, miss = pairs.count((True, True)), pairs.count((True, False))
-    lost, rest = pairs.count((False, True)), pairs.count((False, False))
+    numbers = Counter((i.plausible, i.resolved) for i in run.instances)
+    resolved = numbers[True, True]
+    plausible = resolved + numbers[True, False]
+    all_resolved = resolved + numbers[False, True]
     return Confusion(
-        plausible_resolved=hit,
-        plausible_unresolved=miss,
-        implausible_resolved=lost,
-        implausible_unresolved=rest,
-        precision=hit / (hit + miss) if hit + miss else None,
-        recall=hit / (hit + lost) if hit + lost else None,
+        plausible_resolved=resolved,
+        plausible_unresolved=numbers[True, False],
+        implausible_resolved=numbers[False, True],
+        implausible_unresolved=numbers[False, False],
+        precision=ratio(resolved, plausible),
+        recall=ratio(resolved, all_resolved),
     )
 
 
-FileLists = Callable[[InstanceData], list[tuple[str, ...]]]
+def gold_share(
+    lists_of: Callable[[InstanceData], Iterable[Sequence[str] | None]],
+    heading: str,
+) -> Statistic:
+    """Return a statistic: the share of instances with all their gold files in one of the lists.
+
+    It is of the instances whose gold files and lists are known.
+    """
+
+    def share(run: RunData) -> Share:
+        count = 0
+        total = 0
+        for instance in run.instances:
+            gold = set(instance.gold_files)
+            lists = list(lists_of(instance))
+            if gold and None not in lists:
+                total += 1
+                count += any(gold <= set(files or ()) for files in lists)
+        return Share.made(count, total)
+
+    return statistic(share, heading)
+
+
+def _chosen(instance: InstanceData) -> Attempt:
+    return instance.chosen or Attempt()
 
 
 @dataclass(frozen=True)
@@ -141,34 +229,18 @@ class GoldFiles:
         edited_by_any: edited by at least one attempt.
     """
 
-    in_map: Share
-    added_by_winner: Share
-    added_by_any: Share
-    edited_by_winner: Share
-    edited_by_any: Share
-
-
-def gold_files(instances: Iterable[InstanceData]) -> GoldFiles:
-    """Return the shares over the instances whose gold files are known."""
-    known = [instance for instance in instances if instance.gold_files]
-    mapped = [instance for instance in known if instance.map_files is not None]
-
-    def share(among: Sequence[InstanceData], files: FileLists) -> Share:
-        found = sum(
-            any({*(i.gold_files or ())} <= {*each} for each in files(i)) for i in among
-        )
-        return Share.made(found, len(among))
-
-    return GoldFiles(
-        in_map=share(mapped, lambda i: [i.map_files or ()]),
-        added_by_winner=share(
-            known, lambda i: [i.chosen.added_files] if i.chosen else []
-        ),
-        added_by_any=share(known, lambda i: [a.added_files for a in i.attempts]),
-        edited_by_winner=share(
-            known, lambda i: [i.chosen.changed_files] if i.chosen else []
-        ),
-        edited_by_any=share(known, lambda i: [a.changed_files for a in i.attempts]),
+    in_map: Share = gold_share(lambda i: [i.map_files], "in the repository map")
+    added_by_winner: Share = gold_share(
+        lambda i: [_chosen(i).added_files], "added by the chosen attempt"
+    )
+    added_by_any: Share = gold_share(
+        lambda i: [a.added_files for a in i.attempts], "added by any attempt"
+    )
+    edited_by_winner: Share = gold_share(
+        lambda i: [_chosen(i).changed_files], "edited by the chosen attempt"
+    )
+    edited_by_any: Share = gold_share(
+        lambda i: [a.changed_files for a in i.attempts], "edited by any attempt"
     )
 
 
@@ -212,33 +284,38 @@ class Failures:
 
 def failures(run: RunData) -> Failures:
     """Return the reasons of ``run``, for successes as well."""
-    reasons: dict[str, list[str]] = {}
-    for i in run.instances:
-        reasons.setdefault(str(i.status), []).append(
-            str(i.chosen.status) if i.chosen else "unknown"
-        )
+    reasons = defaultdict(list)
+    resolved: Counter[str] = Counter()
+    not_evaluated = []
+    for instance in run.instances:
+        status = str(instance.status)
+        chosen = UNKNOWN
+        if instance.chosen:
+            chosen = str(instance.chosen.status)
+        reasons[status].append(chosen)
+        resolved[status] += instance.resolved is True
+        if instance.resolved is None:
+            reason = ""
+            if instance.verdict:
+                reason = shortened(instance.verdict.reason, 100)
+            not_evaluated.append(reason or "not evaluated yet")
     for entry in run.unfinished:
-        reasons.setdefault(entry.status, []).append(shortened(entry.reason, 100))
-    resolved = Counter(str(i.status) for i in run.instances if i.resolved)
-    missing = (
-        i.verdict.reason if i.verdict else ""
-        for i in run.instances
-        if i.resolved is None
-    )
+        reasons[entry.status].append(shortened(entry.reason, 100))
+    rows = []
+    for status, texts in reasons.items():
+        rows.append(
+            StatusRow(status, len(texts), resolved[status], _by_frequency(texts))
+        )
     return Failures(
-        instances=tuple(
-            StatusRow(status, len(own), resolved[status], _ranked(own))
-            for status, own in reasons.items()
-        ),
-        attempts=_ranked(str(attempt.status) for attempt in run.attempts),
-        not_evaluated=_ranked(
-            shortened(reason, 100) or "not evaluated yet" for reason in missing
-        ),
+        instances=tuple(rows),
+        attempts=_by_frequency(str(attempt.status) for attempt in run.attempts),
+        not_evaluated=_by_frequency(not_evaluated),
     )
 
 
-def _ranked(reasons: Iterable[str]) -> tuple[Reason, ...]:
-    return tuple(Reason(*pair) for pair in Counter(sorted(reasons)).most_common())
+def _by_frequency(reasons: Iterable[str]) -> tuple[Reason, ...]:
+    numbers = Counter(sorted(reasons))
+    return tuple(Reason(reason, number) for reason, number in numbers.most_common())
 
 
 @dataclass(frozen=True)
@@ -268,40 +345,52 @@ class LimitedRun:
 
 def limited_runs(run: RunData) -> tuple[LimitedRun, ...]:
     """Return a run's resolved instances and dollars with at most 1, 2, … attempts per instance."""
-    spent: Decimal | None = Decimal()
-    before, rows = 0, []
-    tested = run.described.configuration.require_tests
-    for number in sorted({a.attempt for i in run.instances for a in i.attempts}):
-        verdicts = [
-            _resolved_after(i, number, require_tests=tested) for i in run.instances
-        ]
-        found = verdicts.count(True)
-        further, before = found - before, found
-        dollars = total(
-            a.cost for i in run.instances for a in i.attempts if a.attempt == number
+    costs = defaultdict(list)
+    for attempt in run.attempts:
+        costs[attempt.attempt].append(attempt.cost)
+    rows = []
+    dollars: Decimal | None = Decimal()
+    resolved_before = 0
+    for number in sorted(costs):
+        verdicts = Counter(_resolved_after(run, i, number) for i in run.instances)
+        further_resolved = verdicts[True] - resolved_before
+        resolved_before = verdicts[True]
+        further_dollars = total(costs[number])
+        dollars = total([dollars, further_dollars])
+        per_further = None
+        if further_resolved > 0 and further_dollars is not None:
+            per_further = float(further_dollars) / further_resolved
+        row = LimitedRun(
+            attempts=number,
+            resolved=Share.made(
+                verdicts[True],
+                len(run.selected),
+                evaluated=run.is_evaluated,
+            ),
+            lower_bound=None in verdicts,
+            dollars=dollars,
+            further_resolved=further_resolved,
+            further_dollars=further_dollars,
+            dollars_per_further=per_further,
         )
-        spent = None if spent is None or dollars is None else spent + dollars
-        each = float(dollars) / further if further > 0 and dollars is not None else None
-        share = Share.made(found, len(run.selected), known=run.evaluated)
-        rows.append(
-            LimitedRun(number, share, None in verdicts, spent, further, dollars, each)
-        )
+        rows.append(row)
     return tuple(rows)
 
 
 def _resolved_after(
-    instance: InstanceData, number: int, *, require_tests: bool
+    run: RunData,
+    instance: InstanceData,
+    number: int,
 ) -> bool | None:
     if instance.winner is None or instance.attempt <= number:
         # The best of all attempts is also the best of any subset that holds it.
         return instance.resolved
-    attempts = {a.attempt: a for a in instance.attempts if a.attempt <= number}
-    choice = choose(list(attempts.values()), require_tests=require_tests)
-    return (
-        instance.resolved_by(attempts[choice.winner.attempt])
-        if choice.winner
-        else False
-    )
+    attempts = [a for a in instance.attempts if a.attempt <= number]
+    require_tests = run.described.configuration.require_tests
+    winner = choose(attempts, require_tests=require_tests).winner
+    if winner is None:
+        return False
+    return instance.resolved_by(winner)
 
 
 @dataclass(frozen=True)
@@ -331,6 +420,60 @@ class Money:
     per_resolved: float | None
 
 
+def sum_over(
+    values_of: Callable[[Attempt], Iterable[float | None]],
+    heading: str = "",
+) -> Statistic:
+    """Return a statistic: the sum of values over all attempts."""
+
+    def amount(run: RunData) -> Amount:
+        total: float = 0
+        complete = True
+        for attempt in run.attempts:
+            for value in values_of(attempt):
+                if value is None:
+                    complete = False
+                else:
+                    total += value
+        return Amount(total, complete, *_per(run, total, complete))
+
+    return statistic(amount, heading)
+
+
+def _per(
+    run: RunData, amount: float, complete: bool
+) -> tuple[float | None, float | None]:
+    """Return an amount per instance and per resolved instance; None if it is incomplete."""
+    if not complete:
+        return None, None
+    return ratio(amount, len(run.instances)), ratio(amount, run.resolved_count)
+
+
+def _dollars(run: RunData) -> Money:
+    dollars = run.known_cost
+    complete = run.cost is not None
+    return Money(dollars, complete, *_per(run, float(dollars), complete))
+
+
+def _edit_errors(run: RunData) -> Share:
+    outcomes = Counter(attempt.edit_outcome for attempt in run.attempts)
+    return Share.made(outcomes[False], outcomes[False] + outcomes[True])
+
+
+def _tokens(
+    name: str,
+    attempt: Attempt,
+) -> Iterator[float | None]:
+    """Yield the tokens of each call; None for calls and attempts without this information."""
+    if attempt.totals is not None:
+        yield getattr(attempt.totals, name)
+        return
+    if attempt.edit_format is None:
+        yield None
+    for call in attempt.calls or ():
+        yield getattr(call.usage, name, None)
+
+
 @dataclass(frozen=True)
 class Effort:
     """The effort of a run.
@@ -343,96 +486,40 @@ class Effort:
         prompt_tokens: including cached ones.
     """
 
-    attempts: Amount
-    edit_errors: Share
-    reflections: Amount
-    calls: Amount
-    prompt_tokens: Amount
-    cached_tokens: Amount
-    completion_tokens: Amount
-    dollars: Money
-    seconds: Amount
-
-
-@dataclass(frozen=True)
-class _Divisors:
-    instances: int
-    resolved: int
-
-    def amount(self, values: Iterable[float | None]) -> Amount:
-        every = list(values)
-        known = [value for value in every if value is not None]
-        complete = len(known) == len(every)
-        total = sum(known)
-        return Amount(total, complete, *self._each(total if complete else None))
-
-    def money(self, known: Decimal, *, complete: bool) -> Money:
-        return Money(known, complete, *self._each(float(known) if complete else None))
-
-    def _each(self, total: float | None) -> tuple[float | None, float | None]:
-        if total is None:
-            return None, None
-        per_instance = total / self.instances if self.instances else None
-        return per_instance, total / self.resolved if self.resolved else None
-
-
-def effort(run: RunData) -> Effort:
-    attempts = run.attempts
-    per = _Divisors(len(run.instances), resolved_among(run.instances))
-    outcomes = [one.edit_outcome for one in attempts if one.edit_outcome is not None]
-    return Effort(
-        attempts=per.amount([float(len(attempts))]),
-        edit_errors=Share.made(outcomes.count(False), len(outcomes)),
-        reflections=per.amount(attempt.reflections for attempt in attempts),
-        calls=per.amount(attempt.sums.calls for attempt in attempts),
-        prompt_tokens=per.amount(_tokens(attempts, "prompt_tokens")),
-        cached_tokens=per.amount(_tokens(attempts, "cached_tokens")),
-        completion_tokens=per.amount(_tokens(attempts, "completion_tokens")),
-        dollars=per.money(run.known_cost, complete=run.cost is not None),
-        seconds=per.amount(attempt.seconds for attempt in attempts),
+    attempts: Amount = sum_over(lambda attempt: [1.0])
+    edit_errors: Share = statistic(_edit_errors, "attempts with an edit error")
+    reflections: Amount = sum_over(lambda attempt: [attempt.reflections])
+    calls: Amount = sum_over(lambda attempt: [attempt.sums.calls])
+    prompt_tokens: Amount = sum_over(partial(_tokens, "prompt_tokens"))
+    cached_tokens: Amount = sum_over(
+        partial(_tokens, "cached_tokens"), "of them cached"
     )
+    completion_tokens: Amount = sum_over(partial(_tokens, "completion_tokens"))
+    dollars: Money = statistic(_dollars)
+    seconds: Amount = sum_over(lambda attempt: [attempt.seconds])
 
 
-def _tokens(attempts: Iterable[Attempt], name: str) -> Iterator[float | None]:
-    """Yield the tokens of each call; None for calls and attempts without this information."""
-    for attempt in attempts:
-        if attempt.totals is not None:
-            yield getattr(attempt.totals, name)
-            continue
-        if attempt.edit_format is None:
-            yield None
-        for call in attempt.calls or ():
-            yield None if call.usage is None else getattr(call.usage, name)
+def of_run(value_of: Callable[[RunData], object]) -> Statistic:
+    """Return a statistic of a run, without its split and validity."""
+    return statistic(lambda source: value_of(source.run))
 
 
-SCHEMA = 1
+def _is_official(run: RunData) -> bool:
+    verdicts = verdicts_on_patches(run.instances)
+    return bool(verdicts) and all(verdict.official for verdict in verdicts)
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Numbers of instances.
+def _evaluators(run: RunData) -> tuple[str, ...]:
+    verdicts = verdicts_on_patches(run.instances)
+    return tuple(sorted({verdict.evaluator for verdict in verdicts}))
 
-    Attributes:
-        selected: instances that the run was to attempt.
-        predicted: with a prediction file; the sum of ``generated`` and ``no_generation``.
-        no_generation: with a prediction that is empty.
-        plausible: None if a prediction of another harness is among them.
-        unresolved: with a patch and a verdict, and not resolved.
-        not_evaluated: with a patch and without a verdict.
-        unfinished: started, and without a prediction.
-        patch_unknown: predicted by another harness whose files do not hold the patch.
-    """
 
-    selected: int
-    predicted: int
-    generated: int
-    no_generation: int
-    plausible: int | None
-    resolved: int
-    unresolved: int
-    not_evaluated: int
-    unfinished: int
-    patch_unknown: int = 0
+def _by_repository(run: RunData) -> tuple[Group, ...]:
+    return groups(run, lambda instance: instance.repo, missing=repository_of)
+
+
+def _by_year(run: RunData) -> tuple[Group, ...]:
+    return groups(run, lambda i: str(i.year or UNKNOWN), missing=lambda _: UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -446,69 +533,31 @@ class RunStats:
         validity: which selected instances are not known to be valid; None without a validity file.
     """
 
-    schema_version: int
-    run: str
-    model_name_or_path: str
-    models: tuple[str, ...]
-    official: bool
-    evaluators: tuple[str, ...]
-    counts: Counts
-    scores: Scores
-    by_attempt: tuple[AttemptRow, ...]
-    by_model: tuple[Group, ...]
-    by_repository: tuple[Group, ...]
-    by_year: tuple[Group, ...]
-    by_origin: tuple[Group, ...]
-    plausible: Confusion
-    gold_files: GoldFiles
-    effort: Effort
-    bought: tuple[LimitedRun, ...]
-    pass_at_k: tuple[PassAtK, ...]
-    failures: Failures
-    validity: UsedValidity | None = None
+    schema_version: int = statistic(lambda source: SCHEMA)
+    run: str = of_run(lambda run: run.name)
+    model_name_or_path: str = of_run(lambda run: run.model_name_or_path)
+    models: tuple[str, ...] = of_run(lambda run: run.models)
+    official: bool = of_run(_is_official)
+    evaluators: tuple[str, ...] = of_run(_evaluators)
+    counts: Counts = of_run(partial(compute, Counts))
+    scores: Scores = statistic(partial(compute, Scores))
+    by_attempt: tuple[AttemptRow, ...] = of_run(by_attempt)
+    by_model: tuple[Group, ...] = of_run(by_model)
+    by_repository: tuple[Group, ...] = of_run(_by_repository)
+    by_year: tuple[Group, ...] = of_run(_by_year)
+    by_origin: tuple[Group, ...] = of_run(by_origin)
+    plausible: Confusion = of_run(confusion)
+    gold_files: GoldFiles = of_run(partial(compute, GoldFiles))
+    effort: Effort = of_run(partial(compute, Effort))
+    bought: tuple[LimitedRun, ...] = of_run(limited_runs)
+    pass_at_k: tuple[PassAtK, ...] = of_run(pass_at_ks)
+    failures: Failures = of_run(failures)
+    validity: UsedValidity | None = statistic(
+        lambda source: source.validity, default=None
+    )
 
 
 def collect(
     run: RunData, split: DatasetSplit, used: UsedValidity | None = None
 ) -> RunStats:
-    # An empty prediction needs no evaluator.
-    evaluated = [i for i in run.instances if i.may_resolve and i.resolved is not None]
-    verdicts = [instance.verdict for instance in evaluated if instance.verdict]
-    return RunStats(
-        schema_version=SCHEMA,
-        run=run.name,
-        model_name_or_path=run.model_name_or_path,
-        models=run.models,
-        official=bool(verdicts) and all(verdict.official for verdict in verdicts),
-        evaluators=tuple(sorted({verdict.evaluator for verdict in verdicts})),
-        counts=_counts(run),
-        scores=scores(run, split, used),
-        by_attempt=by_attempt(run),
-        by_model=by_model(run),
-        by_repository=by_repository(run),
-        by_year=by_year(run),
-        by_origin=by_origin(run),
-        plausible=confusion(run.instances),
-        gold_files=gold_files(run.instances),
-        effort=effort(run),
-        bought=limited_runs(run),
-        pass_at_k=pass_at_ks(run.instances),
-        failures=failures(run),
-        validity=used,
-    )
-
-
-def _counts(run: RunData) -> Counts:
-    patched = [instance for instance in run.instances if instance.may_resolve]
-    return Counts(
-        selected=len(run.selected),
-        predicted=len(run.instances),
-        generated=sum(bool(i.patch.strip()) for i in run.instances),
-        no_generation=sum(i.patch_known and not i.patch.strip() for i in run.instances),
-        plausible=plausible_among(run.instances),
-        resolved=resolved_among(run.instances),
-        unresolved=sum(instance.resolved is False for instance in patched),
-        not_evaluated=sum(instance.resolved is None for instance in patched),
-        unfinished=len(run.unfinished),
-        patch_unknown=sum(not instance.patch_known for instance in run.instances),
-    )
+    return compute(RunStats, ScoredRun(run, split, used))

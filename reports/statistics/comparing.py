@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -21,69 +22,100 @@ from reports.statistics.methods import (
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Two runs on the instances that have a verdict in both."""
+    """Two runs on the instances that have a verdict in both.
+
+    Attributes:
+        left_out: the number of instances with a verdict in only one run.
+        p_value: of McNemar's exact test; None without instances.
+        difference: the share of B minus that of A, with its interval by bootstrap.
+        cost_a, cost_b: dollars of the compared instances; None if a cost is unknown, and for
+            verdicts without a run.
+        only_a, only_b: the ids of the instances that only this run resolved, sorted.
+    """
 
     a: str
     b: str
-    left_out: int  # number of instances with a verdict in only one run
+    left_out: int
     resolved_a: Share
     resolved_b: Share
     table: PairedTable
-    p_value: float | None  # of McNemar's exact test; None without instances
-    difference: (
-        float | None
-    )  # the share of B minus that of A, with its interval by bootstrap
+    p_value: float | None
+    difference: float | None
     interval: Interval | None
-    # Dollars of the compared instances; None if a cost is unknown, and for verdicts without a run.
     cost_a: Dollars | None
     cost_b: Dollars | None
     resamples: int
     seed: int
-    # Ids of the instances that only this run resolved, sorted.
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
 
 
 def compare(a: RunData, b: RunData) -> RunComparison:
     """Compare two runs on the instances that have a verdict in both."""
-    of_a, of_b = _verdicts(a), _verdicts(b)
-    common = {*of_a} & {*of_b}
-    found = compare_verdicts(a.name, of_a, b.name, of_b)
-    return replace(found, cost_a=_cost(a, common), cost_b=_cost(b, common))
+    verdicts_a = _verdicts(a)
+    verdicts_b = _verdicts(b)
+    common = verdicts_a.keys() & verdicts_b.keys()
+    comparison = compare_verdicts(a.name, verdicts_a, b.name, verdicts_b)
+    return replace(
+        comparison,
+        cost_a=_cost(a, common),
+        cost_b=_cost(b, common),
+    )
 
 
 def compare_verdicts(
-    a: str, of_a: Mapping[str, bool], b: str, of_b: Mapping[str, bool]
+    a: str,
+    of_a: Mapping[str, bool],
+    b: str,
+    of_b: Mapping[str, bool],
 ) -> RunComparison:
     """Compare verdicts by id, such as solved exercises, on the ids that both have."""
-    common = sorted({*of_a} & {*of_b})
-    table = PairedTable.of((of_a[name], of_b[name]) for name in common)
+    common = sorted(of_a.keys() & of_b.keys())
+    names = defaultdict(list)
+    for name in common:
+        names[of_a[name], of_b[name]].append(name)
+    table = PairedTable(
+        both=len(names[True, True]),
+        only_a=len(names[True, False]),
+        only_b=len(names[False, True]),
+        neither=len(names[False, False]),
+    )
+    p_value = None
+    difference = None
+    if common:
+        p_value = mcnemar_exact(table.only_a, table.only_b)
+        difference = table.difference
     return RunComparison(
         a=a,
         b=b,
-        left_out=len({*of_a} ^ {*of_b}),
+        left_out=len(of_a.keys() ^ of_b.keys()),
         resolved_a=Share.made(table.both + table.only_a, len(common)),
         resolved_b=Share.made(table.both + table.only_b, len(common)),
         table=table,
-        p_value=mcnemar_exact(table.only_a, table.only_b) if common else None,
-        difference=table.difference if common else None,
+        p_value=p_value,
+        difference=difference,
         interval=bootstrap_difference(table),
         cost_a=None,
         cost_b=None,
         resamples=RESAMPLES,
         seed=SEED,
-        only_a=tuple(name for name in common if of_a[name] and not of_b[name]),
-        only_b=tuple(name for name in common if of_b[name] and not of_a[name]),
+        only_a=tuple(names[True, False]),
+        only_b=tuple(names[False, True]),
     )
 
 
-def _cost(run: RunData, common: Collection[str]) -> Decimal | None:
-    return (
-        total(i.cost for i in run.instances if i.instance_id in common)
-        if common
-        else None
-    )
+def _cost(
+    run: RunData,
+    names: Collection[str],
+) -> Decimal | None:
+    if not names:
+        return None
+    return total(i.cost for i in run.instances if i.instance_id in names)
 
 
 def _verdicts(run: RunData) -> dict[str, bool]:
-    return {i.instance_id: i.resolved for i in run.instances if i.resolved is not None}
+    verdicts = {}
+    for instance in run.instances:
+        if instance.resolved is not None:
+            verdicts[instance.instance_id] = instance.resolved
+    return verdicts

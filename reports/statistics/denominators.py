@@ -1,5 +1,6 @@
 """Pure: the denominators of scores."""
 
+# ruff: noqa: RUF009 - the fields of statistics are made by functions
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -8,8 +9,8 @@ from pathlib import Path
 
 from bench.instances.names import ALIASES
 from bench.instances.validity import KnownValidity, Validity
-from reports.data.rundata import RunData, evaluated
-from reports.statistics.breakdown import resolved_among
+from reports.data.rundata import RunData
+from reports.statistics.fields import statistic
 from reports.statistics.methods import Share
 
 # Rows of the published splits, from the dataset cards on the hub.
@@ -44,9 +45,48 @@ class UsedValidity:
     not_valid: Mapping[str, Validity]
 
     @classmethod
-    def of(cls, known: KnownValidity, selected: Iterable[str]) -> UsedValidity:
+    def of(
+        cls,
+        validity: KnownValidity,
+        selected: Iterable[str],
+    ) -> UsedValidity:
         """Return what a file says of the selected instances of a run."""
-        return cls(known.path.name, known.not_valid(sorted(selected)))
+        return cls(validity.path.name, validity.not_valid(sorted(selected)))
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """A run, with the split of its dataset and what a validity file says of it, if given."""
+
+    run: RunData
+    split: DatasetSplit
+    validity: UsedValidity | None
+
+
+def _of(run: RunData, denominator: int) -> Share:
+    return Share.made(run.resolved_count, denominator, evaluated=run.is_evaluated)
+
+
+def _of_evaluated(source: ScoredRun) -> Share:
+    run = source.run
+    return _of(run, len(run.instances) - run.outcomes[None])
+
+
+def _of_split(source: ScoredRun) -> Share | None:
+    size = source.split.size
+    # A run cannot be part of a split that is smaller.
+    if not size or size < len(source.run.selected):
+        return None
+    return _of(source.run, size)
+
+
+def _of_valid(source: ScoredRun) -> Share | None:
+    if source.validity is None:
+        return None
+    run = source.run
+    valid = set(run.selected) - source.validity.not_valid.keys()
+    instances = [i for i in run.instances if i.instance_id in valid]
+    return _of(run.part(instances), len(valid))
 
 
 @dataclass(frozen=True)
@@ -63,43 +103,32 @@ class Scores:
         valid: of the selected instances that a validity file calls valid; None if none was given.
     """
 
-    evaluated: Share
-    selected: Share
-    split: Share | None
-    split_name: str
-    selection_known: bool
-    valid: Share | None = None
+    evaluated: Share = statistic(_of_evaluated)
+    selected: Share = statistic(
+        lambda source: _of(source.run, len(source.run.selected))
+    )
+    split: Share | None = statistic(_of_split)
+    split_name: str = statistic(lambda source: source.split.name)
+    selection_known: bool = statistic(
+        lambda source: source.run.described.selected is not None
+    )
+    valid: Share | None = statistic(_of_valid, default=None)
 
 
-def split_of(name: str, split: str, rows: int) -> DatasetSplit:
-    full = ALIASES.get(name, name)
-    size = rows or _SIZES.get((full, split))
-    return DatasetSplit(f"{full} ({split})" if full else "", size)
+def split_of(
+    name: str,
+    split: str,
+    rows: int,
+) -> DatasetSplit:
+    dataset = ALIASES.get(name, name)
+    size = rows or _SIZES.get((dataset, split))
+    if not dataset:
+        return DatasetSplit("", size)
+    return DatasetSplit(f"{dataset} ({split})", size)
 
 
 def short_split(name: str) -> str:
     """Return a split's name for display: for a path, only the file name."""
-    return Path(name).name if name.startswith("/") else name
-
-
-def scores(
-    run: RunData, split: DatasetSplit, used: UsedValidity | None = None
-) -> Scores:
-    known = run.evaluated
-    resolved = resolved_among(run.instances)
-    verdicts = sum(instance.resolved is not None for instance in run.instances)
-    whole = Share.made(resolved, split.size, known=known) if split.size else None
-    valid = None
-    if used:
-        names = {*run.selected} - {*used.not_valid}
-        kept = [instance for instance in run.instances if instance.instance_id in names]
-        valid = Share.made(resolved_among(kept), len(names), known=evaluated(kept))
-    fits = whole is not None and (split.size or 0) >= len(run.selected)
-    return Scores(
-        evaluated=Share.made(resolved, verdicts, known=known),
-        selected=Share.made(resolved, len(run.selected), known=known),
-        split=whole if fits else None,
-        split_name=split.name,
-        selection_known=run.described.selected is not None,
-        valid=valid,
-    )
+    if name.startswith("/"):
+        return Path(name).name
+    return name

@@ -6,11 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import NormalDist, fmean
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
 SEED = 20240523
+_PART = 1000
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,31 @@ class Share:
     interval: Interval | None
 
     @classmethod
-    def made(cls, count: int, of: int, *, known: bool = True) -> Share:
-        """Return a share with its interval; ``known`` is False if nothing was evaluated."""
-        if not of or not known:
+    def made(
+        cls,
+        count: int,
+        of: int,
+        *,
+        evaluated: bool = True,
+    ) -> Share:
+        """Return a share with its interval; it is unknown if nothing was evaluated."""
+        if not of or not evaluated:
             return cls(count, of, None, None)
         return cls(count, of, count / of, wilson(count, of))
 
 
-def wilson(count: int, of: int, confidence: float = CONFIDENCE) -> Interval:
+def ratio(part: float, total: float) -> float | None:
+    """Return the quotient; None if ``total`` is 0."""
+    if not total:
+        return None
+    return part / total
+
+
+def wilson(
+    count: int,
+    of: int,
+    confidence: float = CONFIDENCE,
+) -> Interval:
     """Return the Wilson score interval of a binomial share, without continuity correction.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal
@@ -61,12 +80,21 @@ def wilson(count: int, of: int, confidence: float = CONFIDENCE) -> Interval:
     scale = 1 + z * z / of
     middle = (share + z * z / (2 * of)) / scale
     half = z / scale * math.sqrt(share * (1 - share) / of + (z / (2 * of)) ** 2)
+    low = middle - half
+    high = middle + half
     # The bounds for none and all are exact; floating point would round them.
-    low = 0.0 if count == 0 else middle - half
-    return Interval(low, 1.0 if count == of else middle + half)
+    if count == 0:
+        low = 0.0
+    if count == of:
+        high = 1.0
+    return Interval(low, high)
 
 
-def pass_at_k(attempts: int, good: int, k: int) -> float:
+def pass_at_k(
+    attempts: int,
+    good: int,
+    k: int,
+) -> float:
     """Return the probability that one of ``k`` attempts drawn without replacement is good.
 
     The unbiased estimator of M. Chen et al., "Evaluating large language models trained on code"
@@ -80,11 +108,6 @@ def pass_at_k(attempts: int, good: int, k: int) -> float:
     return 1 - math.comb(attempts - good, k) / math.comb(attempts, k)
 
 
-def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> float:
-    """Return the mean of pass@k over instances, of which ``counts`` has attempts and good ones."""
-    return fmean(pass_at_k(attempts, good, k) for attempts, good in counts)
-
-
 @dataclass(frozen=True)
 class PairedTable:
     """The numbers of instances that both runs, one of them, or neither resolved."""
@@ -95,14 +118,17 @@ class PairedTable:
     neither: int
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[bool, bool]]) -> PairedTable:
+    def of(
+        cls,
+        pairs: Iterable[tuple[bool, bool]],
+    ) -> PairedTable:
         """Count pairs: whether A and whether B resolved an instance."""
-        every = list(pairs)
+        numbers = Counter(pairs)
         return cls(
-            both=every.count((True, True)),
-            only_a=every.count((True, False)),
-            only_b=every.count((False, True)),
-            neither=every.count((False, False)),
+            both=numbers[True, True],
+            only_a=numbers[True, False],
+            only_b=numbers[False, True],
+            neither=numbers[False, False],
         )
 
     @property
@@ -112,7 +138,7 @@ class PairedTable:
     @property
     def difference(self) -> float:
         """The share of B minus that of A; 0 without instances."""
-        return (self.only_b - self.only_a) / self.instances if self.instances else 0.0
+        return ratio(self.only_b - self.only_a, self.instances) or 0.0
 
 
 def mcnemar_exact(only_a: int, only_b: int) -> float:
@@ -137,21 +163,25 @@ def bootstrap_difference(table: PairedTable) -> Interval | None:
     drawn have a multinomial distribution. B. Efron and R. Tibshirani, "An Introduction
     to the Bootstrap" (1993), chapters 8 and 13.
     """
-    counts = [table.only_a, table.only_b, table.both + table.neither]
-    return _bootstrap([-1.0, 1.0, 0.0], counts, RESAMPLES, SEED)
+    equal = table.both + table.neither
+    changes = {-1.0: table.only_a, 1.0: table.only_b, 0.0: equal}
+    return _bootstrap(changes, RESAMPLES, SEED)
 
 
 @dataclass(frozen=True)
 class MeanComparison:
-    """The mean shares of two runs over the problems that both have."""
+    """The mean shares of two runs over the problems that both have.
+
+    Attributes:
+        left_out: the number of problems that only one run has.
+        difference: B minus A; like the means and its interval None without problems.
+    """
 
     problems: int
-    left_out: int  # number of problems that only one run has
+    left_out: int
     mean_a: float | None
     mean_b: float | None
-    difference: (
-        float | None
-    )  # B minus A; like the means and its interval None without problems
+    difference: float | None
     interval: Interval | None
     resamples: int
     seed: int
@@ -180,36 +210,46 @@ def compare_means(
     Raises:
         ValueError: a share is not a finite number.
     """
-    common = sorted({*a} & {*b})
-    if bad := [
-        name
-        for name in common
-        if not (math.isfinite(a[name]) and math.isfinite(b[name]))
-    ]:
-        raise ValueError(f"not a share: {bad[0]} has {a[bad[0]]} and {b[bad[0]]}")
-    changes = [b[name] - a[name] for name in common]
+    shares_a = []
+    shares_b = []
+    changes = []
+    for name in sorted(a.keys() & b.keys()):
+        change = b[name] - a[name]
+        if not math.isfinite(change):
+            raise ValueError(f"not a share: {name} has {a[name]} and {b[name]}")
+        shares_a.append(a[name])
+        shares_b.append(b[name])
+        changes.append(change)
     return MeanComparison(
-        problems=len(common),
-        left_out=len({*a} ^ {*b}),
-        mean_a=fmean(a[name] for name in common) if common else None,
-        mean_b=fmean(b[name] for name in common) if common else None,
-        difference=fmean(changes) if common else None,
+        problems=len(changes),
+        left_out=len(a.keys() ^ b.keys()),
+        mean_a=_mean(shares_a),
+        mean_b=_mean(shares_b),
+        difference=_mean(changes),
         interval=bootstrap_mean(changes, resamples=resamples, seed=seed),
         resamples=resamples,
         seed=seed,
     )
 
 
+def _mean(values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    return fmean(values)
+
+
 def bootstrap_mean(
-    shares: Iterable[float], *, resamples: int = RESAMPLES, seed: int = SEED
+    shares: Iterable[float],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
 ) -> Interval | None:
     """Return the 95 % percentile bootstrap interval of a mean over problems; None without problems.
 
     The order of the shares does not matter.
     """
-    kinds = sorted(Counter(shares).items())
-    values, counts = [value for value, _ in kinds], [count for _, count in kinds]
-    return _bootstrap(values, counts, resamples, seed)
+    numbers = dict(sorted(Counter(shares).items()))
+    return _bootstrap(numbers, resamples, seed)
 
 
 def sign_flip_test(differences: Sequence[float]) -> float:
@@ -222,22 +262,24 @@ def sign_flip_test(differences: Sequence[float]) -> float:
     """
     import numpy as np
 
-    values = np.asarray([value for value in differences if value])
+    values = np.asarray(differences)
+    values = values[values != 0]
     if not len(values):
         return 1.0
-    dice, reached, observed = np.random.default_rng(SEED), 0, abs(values.sum()) - 1e-9
-    # In parts, because many instances make a large table.
+    generator = np.random.default_rng(SEED)
+    observed = abs(values.sum()) - 1e-9
+    reached = 0
     for rows in _parts(RESAMPLES):
-        signs = dice.choice([-1.0, 1.0], size=(rows, len(values)))
+        signs = generator.choice([-1.0, 1.0], size=(rows, len(values)))
         reached += int((abs(signs @ values) >= observed).sum())
     return (1 + reached) / (1 + RESAMPLES)
 
 
 def paired_p_value(pairs: Sequence[tuple[float, float]]) -> float:
     """Return the two-sided p-value of pairs of shares: McNemar's if all are 0 or 1."""
-    if any(share not in (0, 1) for pair in pairs for share in pair):
-        return sign_flip_test([two - one for one, two in pairs])
-    table = PairedTable.of((one == 1, two == 1) for one, two in pairs)
+    if not {0, 1}.issuperset(chain.from_iterable(pairs)):
+        return sign_flip_test([after - before for before, after in pairs])
+    table = PairedTable.of((before == 1, after == 1) for before, after in pairs)
     return mcnemar_exact(table.only_a, table.only_b)
 
 
@@ -247,13 +289,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
     S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
     Statistics 6 (1979), 65-70.
     """
-    found, highest = [1.0] * len(p_values), 0.0
-    for done, place in enumerate(
-        sorted(range(len(p_values)), key=lambda n: p_values[n])
-    ):
-        highest = max(highest, p_values[place] * (len(p_values) - done))
-        found[place] = min(1.0, highest)
-    return found
+    corrected = [1.0] * len(p_values)
+    positions = sorted(range(len(p_values)), key=lambda n: p_values[n])
+    highest = 0.0
+    for rank, position in enumerate(positions):
+        highest = max(highest, p_values[position] * (len(p_values) - rank))
+        corrected[position] = min(1.0, highest)
+    return corrected
 
 
 @dataclass(frozen=True)
@@ -272,34 +314,38 @@ class ShareRange:
 
     @classmethod
     def of(
-        cls, low: Sequence[float], high: Sequence[float], resamples: int
+        cls,
+        low: Sequence[float],
+        high: Sequence[float],
+        resamples: int,
     ) -> ShareRange:
-        ends = [bootstrap_mean(each, resamples=resamples) for each in (low, high)]
-        lowest, highest = (each or Interval(0, 1) for each in ends)
+        lowest = bootstrap_mean(low, resamples=resamples) or Interval(0, 1)
+        highest = bootstrap_mean(high, resamples=resamples) or Interval(0, 1)
         return cls(fmean(low), fmean(high), Interval(lowest.low, highest.high))
 
 
 def _bootstrap(
-    values: Sequence[float],
-    counts: Sequence[int],
+    numbers: Mapping[float, int],
     resamples: int,
     seed: int,
 ) -> Interval | None:
+    """Return the interval of the mean of values, of which ``numbers`` says how often they occur."""
     import numpy as np
 
-    total = sum(counts)
+    total = sum(numbers.values())
     if not total:
         return None
-    dice, chances = np.random.default_rng(seed), [count / total for count in counts]
-    # In parts, because many different values make a large table.
-    drawn = [
-        dice.multinomial(total, chances, size=rows) @ np.asarray(values)
-        for rows in _parts(resamples)
-    ]
-    means = np.concatenate(drawn) / total
+    generator = np.random.default_rng(seed)
+    values = np.asarray(list(numbers))
+    chances = [number / total for number in numbers.values()]
+    sums = []
+    for rows in _parts(resamples):
+        sums.append(generator.multinomial(total, chances, size=rows) @ values)
+    means = np.concatenate(sums) / total
     low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Interval(float(low), float(high))
 
 
 def _parts(resamples: int) -> list[int]:
-    return [min(1000, resamples - done) for done in range(0, resamples, 1000)]
+    """Return numbers with this sum: a table of all resamples at once would be large."""
+    return [min(_PART, resamples - first) for first in range(0, resamples, _PART)]

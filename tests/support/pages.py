@@ -5,21 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import combinations
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.redaction import Redactor
-from reports.data.rundata import read_run
-from reports.pages.comparison import Compared
-from reports.pages.write import write_comparison, write_pages
-from reports.statistics.collect import collect
-from reports.statistics.comparing import compare
-from reports.statistics.denominators import split_of
-from runs.storage.store import RunStore
+from tests.support.reporting import compare, report
 from tests.support.requirements import BROWSERS
 
 # One text with the ways out of an element, an attribute, a style, a comment and a script.
@@ -28,15 +20,39 @@ ATTACK = (
     "\"'><img src=x onerror=\"document.title='hacked'\"><!-- "
     "<svg onload=document.title='hacked'> javascript:document.title='hacked' {{ 7*7 }} &lt;b&gt;"
 )
+# Names of folders hold no slash.
+HOSTILE_NAME = ATTACK.replace("/", "|")[:200]
 HOSTILE_IDS = ("own__thing-1", "own__thing-2", "own__thing-3")
 
 
-def write_hostile_run(folder: Path) -> Path:
+class Texts(HTMLParser):
+    """Collects the texts, element names and link targets of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.elements: list[str] = []
+        self.links: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.elements.append(tag)
+        self.links += [str(value) for name, value in attrs if name == "href"]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def texts(path: Path) -> str:
+    return "".join(Texts(path.read_text()).words)
+
+
+def write_hostile_run(folder: Path, name: str = "hostile") -> Path:
     """Write a run whose texts are all attacks, and return its folder."""
-    run = folder / "predictions" / "hostile"
+    run = folder / "predictions" / name
     (run / "trajectories").mkdir(parents=True)
     (run / "verdicts").mkdir()
-    logs = folder / "logs" / "hostile"
+    logs = folder / "logs" / name
     logs.mkdir(parents=True)
     _write(run / "run.json", _described())
     for number, name in enumerate(HOSTILE_IDS, 1):
@@ -138,34 +154,16 @@ def _verdict(name: str, patch: str) -> dict[str, Any]:
     }
 
 
-def make_pages(
-    run: Path,
-    issues: Mapping[str, str] | None = None,
-    redact: Redactor | None = None,
-) -> Path:
-    """Write the pictures and the pages of a run, and return the first page."""
-    store = RunStore.of_folder(run)
-    data = read_run(store)
-    stats = collect(data, split_of("", "", 0))
-    return write_pages(store, data, stats, issues=issues, redact=redact)
+def make_pages(run: Path, **options: Any) -> Path:
+    """Report on a run, and return the first of its pages."""
+    report(run, page=True, **options)
+    return run / "report" / "report.html"
 
 
-def make_comparison(
-    out: Path,
-    runs: Sequence[Path],
-    names: Sequence[str] = (),
-    redact: Redactor | None = None,
-) -> Path:
-    """Write the page of a comparison of runs and return it; ``names`` replace theirs."""
-    read = [read_run(RunStore.of_folder(run)) for run in runs]
-    named = [
-        replace(run, name=name)
-        for run, name in zip(read, names or [r.name for r in read], strict=True)
-    ]
-    stats = [collect(run, split_of("", "", 0)) for run in named]
-    compared = [Compared(*parts) for parts in zip(named, stats, strict=True)]
-    found = [compare(a, b) for a, b in combinations(named, 2)]
-    return write_comparison(out, compared, found, redact or Redactor())
+def make_comparison(*runs: Path) -> Path:
+    """Compare runs and return the page about it."""
+    *_, last = compare(*runs)
+    return Path(last.removeprefix("page").strip())
 
 
 if TYPE_CHECKING:

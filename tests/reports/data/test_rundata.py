@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.data.rundata import (
-    InstanceData,
-    RunData,
-    read_predictions,
-    read_run,
-    turn_order,
-)
-from runs.description import Run
+from reports.data.rundata import RunData, read_predictions, read_run
 from runs.records import numbered
 from runs.storage.store import RunStore
 from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
@@ -70,37 +63,44 @@ def test_attempts_without_a_model_are_whose_turn_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "seen", "order"),
+    ("label", "folder", "seen", "order"),
     [
-        ([LABEL, "r"], [OPUS, GPT], (GPT, OPUS)),
-        (["retry--gpt-4o--claude-3-opus"], [OPUS], (GPT, OPUS)),
-        (["gpt-4o--claude-3-opus"], [OPUS, GPT], (GPT, OPUS)),
-        (["me", LABEL], [], (GPT, "openrouter-anthropic-claude-3-opus")),
-        (["me", "r"], [GPT, OPUS], (GPT, OPUS)),
-        (["x--y--z"], [GPT, OPUS], (GPT, OPUS)),
-        (["me"], [], ()),
+        (LABEL, "r", [OPUS, GPT], (GPT, OPUS)),
+        ("retry--gpt-4o--claude-3-opus", "r", [OPUS], (GPT, OPUS)),
+        ("gpt-4o--claude-3-opus", "r", [OPUS, GPT], (GPT, OPUS)),
+        ("me", LABEL, [], (GPT, "openrouter-anthropic-claude-3-opus")),
+        ("me", "r", [GPT, OPUS], (GPT, OPUS)),
+        ("x--y--z", "r", [GPT, OPUS], (GPT, OPUS)),
+        ("me", "r", [], ()),
     ],
 )
 def test_the_order_of_turns(
-    names: list[str], seen: list[str], order: tuple[str, ...]
+    tmp_path: Path, label: str, folder: str, seen: list[str], order: tuple[str, ...]
 ) -> None:
-    results = [{"model": model} for model in seen]
-    predictions = [
-        InstanceData.of_prediction({"instance_id": "a__b-1", "all_results": results})
-    ]
-    assert turn_order(Run(), names, predictions) == order
-    told = {"config": {"models": [{"name": "b"}, {"name": "a"}]}}
-    assert turn_order(Run.model_validate(told), names, predictions) == ("b", "a")
+    content = {
+        "instance_id": "a__b-1",
+        "model_name_or_path": label,
+        "model_patch": "",
+        "all_results": [{"model": model} for model in seen],
+    }
+    run = write_run(tmp_path / folder, [content])
+    assert read(run).models == order
+    configured = {"config": {"models": [{"name": "b"}, {"name": "a"}]}}
+    (run / "run.json").write_text(json.dumps(configured))
+    assert read(run).models == ("b", "a")
 
 
-def test_the_older_layouts_attempts_follow_from_tries_and_models() -> None:
+def test_the_older_layouts_attempts_follow_from_tries_and_models(
+    tmp_path: Path,
+) -> None:
     turns = [(GPT, 1), (OPUS, 1), (GPT, 2), (OPUS, 2)]
     results = [{"model": model, "try": try_} for model, try_ in turns]
-    old = {"instance_id": "a__b-1", "model": OPUS, "try": 2, "all_results": results}
-    models = turn_order(Run(), (), [InstanceData.of_prediction(old)])
-    chosen, filled = numbered(old, models)
-    assert [result["attempt"] for result in filled] == [1, 2, 3, 4]
-    assert chosen["attempt"] == 4
+    old = {"instance_id": "a__b-1", "model": OPUS, "try": 2, "model_patch": ""}
+    [instance] = read(
+        write_run(tmp_path / "r", [{**old, "all_results": results}])
+    ).instances
+    assert [attempt.attempt for attempt in instance.attempts] == [1, 2, 3, 4]
+    assert instance.attempt == 4
     assert numbered({"attempt": 7, "model": "x"}, ("x",))[0]["attempt"] == 7
 
 

@@ -15,15 +15,12 @@ from bench.instances.dataset import load_dataset
 from demo.setup import REPOSITORIES
 from environments.base import EnvironmentKind
 from reports.command_line import report_command
-from reports.data.rundata import read_run
 from reports.evaluation.settings import EvaluatorKind
-from reports.pages.overview import overview
-from reports.statistics.collect import collect
-from reports.statistics.denominators import split_of
 from reports.verify import verify_command
 from runs.storage.store import RunStore
 from tests.conftest import MakeMirror
 from tests.support.evaluated import report_settings
+from tests.support.pages import make_pages
 from tests.support.provider import Provider
 from tests.support.rundata import old_prediction, write_run
 from tests.support.runs import live, options
@@ -223,8 +220,7 @@ def test_reports_show_the_mark(tmp_path: Path, cache: Path) -> None:
     assert line.startswith("a__a-1")
     (line,) = [line for line in said if "tests/test_a.py" in line]
     assert line.startswith("a__a-2")
-    run = read_run(store)
-    notes = overview(run, collect(run, split_of("", "", 0)), "pages").notes
-    assert notes[-1].startswith(
-        "Edits of test configuration: in 1 prediction, marked below"
-    )
+    page = make_pages(store.folder).read_text()
+    words = "Edits of test configuration: in 1 prediction, marked below"
+    assert f'<p class="note">{words}' in page
+    assert page.count(", edits test configuration</td>") == 1

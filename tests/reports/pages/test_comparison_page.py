@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,13 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from core.redaction import Redactor
-from reports.pages.comparison import Agreement, Compared, comparison_view
-from reports.pages.write import comparison_name
-from reports.statistics.collect import collect
-from reports.statistics.comparing import compare
-from reports.statistics.denominators import split_of
-from tests.reports.pages.test_pages import Texts, texts
+from core.errors import UserError
 from tests.reports.pages.test_pages_browser import (
     cells,
     enter_frame,
@@ -27,12 +22,15 @@ from tests.reports.pages.test_pages_browser import (
 )
 from tests.support.pages import (
     ATTACK,
+    HOSTILE_NAME,
+    Texts,
     make_comparison,
     make_pages,
     open_browser,
+    texts,
     write_hostile_run,
 )
-from tests.support.rundata import a_run, an_instance, old_prediction, write_run
+from tests.support.rundata import old_prediction, write_run
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -59,11 +57,10 @@ def write_runs(out: Path) -> list[Path]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a comparison of two runs that have pages of their own."""
-    out = tmp_path_factory.mktemp("compared")
-    runs = write_runs(out)
+    runs = write_runs(tmp_path_factory.mktemp("compared"))
     for run in runs:
         make_pages(run)
-    return make_comparison(out, runs)
+    return make_comparison(*runs)
 
 
 def test_what_is_compared_stands_in_the_page(page: Path) -> None:
@@ -83,39 +80,51 @@ def test_what_is_compared_stands_in_the_page(page: Path) -> None:
     assert (page.parent / "figures" / "comparison.png").is_file()
 
 
-def test_instances_that_differ_come_first() -> None:
-    runs = [
-        a_run(
-            *(an_instance(name, resolved=r) for name, r in verdicts.items()), name=name
-        )
-        for name, verdicts in (("a", A), ("b", B))
+ROW = re.compile(r'<tr role="row" data-id="(.*?)".*?</tr>', re.S)
+
+
+def rows(page: Path) -> list[tuple[str, list[str], list[str]]]:
+    """Return the id, the texts behind it and the keys of verdicts of each instance."""
+    found = []
+    for row in ROW.finditer(page.read_text()):
+        html = row[0]
+        keys = re.findall(r'data-unit="[^"]*" data-key="(.*?)"', html)
+        found.append((row[1], "".join(Texts(html).words).split("\n")[2:], keys))
+    return found
+
+
+def test_instances_that_differ_come_first(page: Path) -> None:
+    assert [(name, words[0]) for name, words, _ in rows(page)] == [
+        ("own__a-2", "differ"),
+        ("own__b-1", "differ"),
+        ("own__c-1", "a verdict is missing"),
+        ("own__a-1", "same"),
+        ("own__b-2", "same"),
     ]
-    stats = [collect(run, split_of("", "", 0)) for run in runs]
-    compared = [
-        Compared(*parts, page=f"{n}/x.html")
-        for n, parts in enumerate(zip(runs, stats, strict=True))
+    keys = {name: keys for name, _, keys in rows(page)}
+    assert keys["own__a-2"] == ["resolved", "not_resolved"]
+    assert keys["own__c-1"] == ["resolved", "no_prediction"]
+    table = re.search(r"<h3>run a and run#b</h3>(.*?)</table>", page.read_text(), re.S)
+    assert table
+    assert re.findall(r'<td class="number">(.*?)</td>', table[1]) == ["1"] * 4
+    assert re.findall(r"<td>(.*?)</td>", table[1]) == [
+        "resolved by run a",
+        "not by run a",
     ]
-    view = comparison_view(compared, [compare(*runs)])
-    found = [(row.instance_id, row.agreement) for row in view.rows]
-    differ, lack, same = (agreement.value for agreement in Agreement)
-    assert found == [
-        ("own__a-2", differ),
-        ("own__b-1", differ),
-        ("own__c-1", lack),
-        ("own__a-1", same),
-        ("own__b-2", same),
-    ]
-    [(table, _)] = view.pairs
-    assert [row[1:] for row in table.rows] == [("1", "1"), ("1", "1")]
-    assert [cell.verdict.key for cell in view.rows[0].cells] == [
-        "resolved",
-        "not_resolved",
-    ]
-    assert [cell.verdict.key for cell in view.rows[2].cells] == [
-        "resolved",
-        "no_prediction",
-    ]
-    assert [cell.link for cell in view.rows[2].cells] == ["0/x.html#own__c-1", ""]
+
+
+def test_three_runs_are_compared_each_with_each(tmp_path: Path) -> None:
+    third = [old_prediction("zz__z-1", 1, resolved=True)]
+    runs = write_runs(tmp_path)
+    runs.append(write_run(tmp_path / "predictions" / "c", third))
+    page = make_comparison(*runs)
+    titles = re.findall(r"<section>\n<h3>(.*?)</h3>", page.read_text())
+    assert titles == ["run a and run#b", "run a and c", "run#b and c"]
+    assert "Comparison of run a, run#b and c" in texts(page)
+    assert "not evaluated: no instance has a verdict in both runs" in texts(page)
+    assert [name for name, *_ in rows(page)][:2] == ["own__a-2", "own__b-1"]
+    agreements = {name: words[0] for name, words, _ in rows(page)}
+    assert agreements["zz__z-1"] == "a verdict is missing"
 
 
 def test_links_lead_to_pages_that_are_there(page: Path, tmp_path: Path) -> None:
@@ -125,29 +134,43 @@ def test_links_lead_to_pages_that_are_there(page: Path, tmp_path: Path) -> None:
         path, _, fragment = link.partition("#")
         assert not path or (page.parent / unquote(path)).is_file()
         assert path or f'id="{fragment}"' in page.read_text()
-    alone = make_comparison(tmp_path, write_runs(tmp_path))
+    alone = make_comparison(*write_runs(tmp_path))
     assert not [
         link for link in Texts(alone.read_text()).links if "report.html" in link
     ]
 
 
-def test_names_of_folders_stay_short() -> None:
-    assert comparison_name(["a", "b"]) == "a--vs--b"
-    long = ["x" * 140 + str(n) for n in range(3)]
-    assert len(comparison_name(long)) < 200
-    assert comparison_name(long) != comparison_name(long[:2])
+def test_names_of_folders_stay_short(tmp_path: Path) -> None:
+    runs = []
+    for number in range(3):
+        files = [old_prediction("own__a-1", 1, resolved=True)]
+        name = "x" * 140 + str(number)
+        runs.append(write_run(tmp_path / "predictions" / name, files))
+    names = [make_comparison(*runs[:2]).parent.name, make_comparison(*runs).parent.name]
+    assert len(set(names)) == 2
+    assert all(len(name) < 200 for name in names)
 
 
-def test_hostile_texts_make_no_elements_and_secrets_are_removed(tmp_path: Path) -> None:
-    run = write_hostile_run(tmp_path)
-    names = [f"{ATTACK} very-secret", "other"]
-    report = make_comparison(
-        tmp_path, [run, run], names, Redactor({"KEY": "very-secret"})
-    )
+def test_a_run_is_not_compared_with_itself(tmp_path: Path) -> None:
+    run, _ = write_runs(tmp_path)
+    with pytest.raises(UserError, match="given twice"):
+        make_comparison(run, run)
+
+
+def test_hostile_texts_make_no_elements_and_secrets_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "very-secret")
+    runs = [
+        write_hostile_run(tmp_path, f"{HOSTILE_NAME} very-secret"),
+        write_hostile_run(tmp_path, "other"),
+    ]
+    report = make_comparison(*runs)
     seen = Texts(report.read_text())
     assert seen.elements.count("script") == 1
     assert "svg" not in seen.elements
-    assert f"{ATTACK} [KEY]" in "".join(seen.words)
+    assert f"{HOSTILE_NAME} [API_KEY]" in "".join(seen.words)
+    assert ATTACK in "".join(seen.words)
     assert "very-secret" not in report.read_text()
 
 
@@ -243,9 +266,10 @@ def test_nothing_is_wider_than_the_screen(opened: WebDriver, width: int) -> None
 
 @pytest.mark.browser
 def test_hostile_texts_run_no_script(browser: WebDriver, tmp_path: Path) -> None:
-    run = write_hostile_run(tmp_path)
-    make_pages(run)
-    report = make_comparison(tmp_path, [run, run], [ATTACK, f"{ATTACK} 2"])
+    runs = [write_hostile_run(tmp_path, f"{HOSTILE_NAME} {n}") for n in (1, 2)]
+    for run in runs:
+        make_pages(run)
+    report = make_comparison(*runs)
     browser.get_log("browser")
     browser.get(report.as_uri())
     no_script_ran(browser, scripts=1)

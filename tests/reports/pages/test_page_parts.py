@@ -4,97 +4,130 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.cli.commands import run_command
-from core.redaction import Redactor
 from environments.base import EnvironmentKind
-from reports.command_line import report_command
-from reports.pages.render import Renderer, highlighted, rendered_issue
+from llm.chat import Message
 from tests.reports.test_verify import ONE, SIX
 from tests.support import runs
-from tests.support.evaluated import report_settings
-from tests.support.pages import ATTACK
+from tests.support.pages import ATTACK, make_pages
+from tests.support.reporting import write_values
+from tests.support.rundata import an_attempt, an_instance
+
+Issues = Callable[[Sequence[str]], list[str]]
 
 
-def html(text: str) -> str:
-    found = rendered_issue(text)
-    assert found is not None
-    return str(found)
+@pytest.fixture
+def issues(tmp_path: Path) -> Issues:
+    """Return the issues of as many pages as HTML; each has ``title`` as its title."""
+
+    def make(texts: Sequence[str]) -> list[str]:
+        instances = []
+        for number, text in enumerate(texts, 100):
+            opening = Message("user", f"Map\n<issue>\ntitle\n{text}\n</issue>\n")
+            attempt = an_attempt(messages=(opening,))
+            instances.append(an_instance(f"a__a-{number}", attempts=(attempt,)))
+        report = make_pages(write_values(tmp_path / "r", *instances))
+        shown = []
+        for page in sorted((report.parent / "instances").iterdir()):
+            _, _, rest = page.read_text().partition('<h2 id="issue">Issue</h2>\n')
+            shown.append(rest.partition("\n<h2>Attempts</h2>")[0])
+        return shown
+
+    return make
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "Some *words* and `code`.",
-            "<p>Some <em>words</em> and <code>code</code>.</p>",
-        ),
-        ("# Big\n\n###### Small", "<h3>Big</h3><h6>Small</h6>"),
-        (
-            "```python\na < b\n```",
-            '<pre><code class="language-python">a &lt; b\n</code></pre>',
-        ),
-        ("| a | b |\n| - | - |\n| 1 | 2 |", "<td>1</td>"),
-        (
-            "[here](http://x.org/a)",
-            'here <span class="address">(http://x.org/a)</span>',
-        ),
-        ("<http://x.org/>", "<p>http://x.org/</p>"),
-    ],
+RENDERED = (
+    ("Some *words* and `code`.", "<p>Some <em>words</em> and <code>code</code>.</p>"),
+    ("# Big\n\n###### Small", "<h3>Big</h3><h6>Small</h6>"),
+    (
+        "```python\na < b\n```",
+        '<pre><code class="language-python">a &lt; b\n</code></pre>',
+    ),
+    ("| a | b |\n| - | - |\n| 1 | 2 |", "<td>1</td>"),
+    ("[here](http://x.org/a)", 'here <span class="address">(http://x.org/a)</span>'),
+    ("<http://x.org/>", "<p>http://x.org/</p>"),
+    ("~~no~~", "<p><s>no</s></p>"),
 )
-def test_issues_are_rendered_as_markdown(text: str, expected: str) -> None:
-    assert expected in html(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        ATTACK,
-        "[x](javascript:alert(1))",
-        "[x](data:text/html,<script>1</script>)",
-        "![x](http://x.org/tracker.png)",
-        "<img src=x onerror=alert(1)>",
-        "[x](//evil.org/ \"onmouseover='1'\")",
-        "`<script>`\n\n    <script>\n",
-        "&lt;script&gt;alert(1)&lt;/script&gt;",
-    ],
+def test_issues_are_rendered_as_markdown(issues: Issues) -> None:
+    shown = issues([text for text, _ in RENDERED])
+    for html, (_, expected) in zip(shown, RENDERED, strict=True):
+        assert html.startswith('<p><strong>title</strong></p><div class="issue">')
+        assert expected in html
+
+
+ATTACKS = (
+    ATTACK,
+    "[x](javascript:alert(1))",
+    "[x](data:text/html,<script>1</script>)",
+    "![x](http://x.org/tracker.png)",
+    "<img src=x onerror=alert(1)>",
+    "[x](//evil.org/ \"onmouseover='1'\")",
+    "`<script>`\n\n    <script>\n",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
 )
-def test_nothing_in_an_issue_becomes_an_element_that_acts(text: str) -> None:
-    elements = {name.lower() for name in re.findall(r"<(\w+)", html(text))}
-    assert elements <= {"p", "em", "strong", "code", "pre", "span", "h3", "blockquote"}
-    assert not re.search(r"<[^>]*\s(on\w+|href|src)=", html(text))
 
 
-def test_long_and_swelling_issues_stay_plain() -> None:
-    assert rendered_issue("x" * 60_000) is None
-    assert (
-        rendered_issue("|a" * 200 + "\n" + "|-" * 200 + "\n" + "|\n" * 10_000) is None
-    )
+def test_nothing_in_an_issue_becomes_an_element_that_acts(issues: Issues) -> None:
+    allowed = {"p", "em", "strong", "code", "pre", "span", "h3", "blockquote", "div"}
+    for html in issues(ATTACKS):
+        assert html
+        elements = {name.lower() for name in re.findall(r"<(\w+)", html)}
+        assert elements <= allowed
+        assert not re.search(r"<[^>]*\s(on\w+|href|src)=", html)
 
 
-def test_a_secret_that_markdown_puts_together_is_redacted() -> None:
-    redact = Redactor({"API_KEY": "sk-abcdefgh"})
-    assert "sk-abcdefgh" not in str(Renderer(redact)._issue("sk-abc&#100;efgh"))
+def test_long_and_swelling_issues_stay_plain(issues: Issues) -> None:
+    swelling = "|a" * 200 + "\n" + "|-" * 200 + "\n" + "|\n" * 10_000
+    for html in issues(["x" * 60_000, swelling]):
+        assert html.lstrip().startswith('<pre class="wrap" tabindex="0">title\n')
+        assert "<table>" not in html
 
 
-def test_headers_of_a_diff_are_no_changes() -> None:
+def test_a_secret_that_markdown_puts_together_is_redacted(
+    issues: Issues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "sk-abcdefgh")
+    [html] = issues(["It is sk-abc&#100;efgh or so."])
+    assert "<p>It is [API_KEY] or so.</p>" in html
+
+
+def patch_of(folder: Path, patch: str) -> str:
+    """Return the patch of an attempt as its page has it."""
+    attempt = an_attempt(model_patch=patch)
+    instance = an_instance("a__a-1", attempts=(attempt,), model_patch=patch)
+    report = make_pages(write_values(folder / "r", instance))
+    page = (report.parent / "instances/a__a-1.html").read_text()
+    shown = re.search(r"<h3>Patch</h3>\n\n?<pre tabindex=\"0\">(.*?)</pre>", page, re.S)
+    assert shown
+    return shown[1]
+
+
+def test_headers_of_a_diff_are_no_changes(tmp_path: Path) -> None:
     patch = (
         "diff --git a/q.sql b/q.sql\n--- a/q.sql\n+++ b/q.sql\n@@ -1,3 +1,2 @@\n select 1\n"
         "--- a comment that goes\n-select <2>\n+++ x\n\\ No newline at end of file\n"
     )
-    marked = str(highlighted(patch))
-    styles = dict(re.findall(r'<span class="(\w+)">([^\n]*)</span>', marked)[::-1])
+    marked = patch_of(tmp_path, patch)
+    headings = re.findall(r'<span class="gu">([^\n]*)</span>', marked)
+    assert headings == ["diff --git a/q.sql b/q.sql", "@@ -1,3 +1,2 @@"]
     removed = re.findall(r'<span class="gd">([^\n]*)</span>', marked)
     assert removed == ["--- a comment that goes", "-select &lt;2&gt;"]
     assert re.findall(r'<span class="gi">([^\n]*)</span>', marked) == ["+++ x"]
-    assert "gi" in styles and "\n--- a/q.sql\n+++ b/q.sql\n" in marked
-    assert (
-        re.sub("<[^>]+>", "", marked).replace("&lt;", "<").replace("&gt;", ">") == patch
-    )
+    assert "\n--- a/q.sql\n+++ b/q.sql\n" in marked
+    assert unescape(re.sub("<[^>]+>", "", marked)) == patch
+
+
+def test_texts_that_are_no_diff_are_escaped(tmp_path: Path) -> None:
+    assert patch_of(tmp_path, "<b>" * 200_000).startswith("&lt;b&gt;&lt;b&gt;")
 
 
 def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
@@ -110,7 +143,7 @@ def test_attempts_are_headed_by_their_outcome_and_costs_have_one_format(
         data["cost"] = costs[0]
         (folder / f"{path}.json").write_text(json.dumps(data))
     (folder / "ledger.jsonl").unlink()
-    report_command([folder], report_settings(cache, page=True), lambda _: None)
+    make_pages(folder)
     page = (folder / "report/instances" / f"{SIX}.html").read_text()
     summaries = re.findall(r"<summary>(Attempt .*?)</summary>", page)
     plain = [re.sub("<[^>]+>", "", summary) for summary in summaries]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -13,35 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.redaction import Redactor
 from llm.chat import Message, ToolCall
-from reports.pages.instance import conversations, issue_in, page_name
-from reports.pages.render import cut, fitting_size, highlighted, size
-from runs.records import Attempt, InstanceResult
-from tests.support.pages import ATTACK, make_pages, write_hostile_run
-from tests.support.rundata import write_generated_run
-
-
-class Texts(HTMLParser):
-    """Collects the texts, element names and link targets of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self.elements: list[str] = []
-        self.links: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.elements.append(tag)
-        self.links += [str(value) for name, value in attrs if name == "href"]
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
-def texts(path: Path) -> str:
-    return "".join(Texts(path.read_text()).words)
+from reports.pages.instance import page_name
+from reports.pages.render import cut, fitting_size, size
+from tests.support.pages import ATTACK, Texts, make_pages, texts, write_hostile_run
+from tests.support.reporting import write_values
+from tests.support.rundata import (
+    PATCH,
+    an_attempt,
+    an_instance,
+    write_generated_run,
+    write_run,
+)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +162,11 @@ def test_the_issue_of_the_dataset_goes_before_that_of_the_conversation(
 ) -> None:
     run = write_generated_run(tmp_path, instances=1, attempts=1)
     [name] = json.loads((run / "run.json").read_text())["selected"]
-    [page] = instance_pages(make_pages(run, issues={name: "As the dataset has it."}))
+    rows = tmp_path / "rows.json"
+    row = {"instance_id": name, "problem_statement": "As the dataset has it."}
+    row |= {"repo": "own/thing", "base_commit": "0" * 40, "patch": "", "test_patch": ""}
+    rows.write_text(json.dumps([row]))
+    [page] = instance_pages(make_pages(run, dataset=str(rows)))
     assert "As the dataset has it." in texts(page)
 
 
@@ -191,7 +176,9 @@ def test_ids_lead_out_of_no_folder() -> None:
     assert page_name("django__django-1.5+a") == "django__django-1.5+a.html"
 
 
-def test_secrets_are_removed_everywhere(tmp_path: Path) -> None:
+def test_secrets_are_removed_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = write_generated_run(tmp_path, instances=2, attempts=2)
     secret = "sk-'quoted<\"&secret"
     logs = (tmp_path / "logs").rglob("*.log")
@@ -201,54 +188,132 @@ def test_secrets_are_removed_everywhere(tmp_path: Path) -> None:
         for word in ("gpt-4o", "claude-3-opus", "5.0.2", "  0 "):
             text = text.replace(word, f"{word[:1]}{written}{word[-1:]}")
         path.write_text(text)
-    report = make_pages(run, redact=Redactor({"API_KEY": secret}))
+    monkeypatch.setenv("API_KEY", secret)
+    report = make_pages(run)
     for file in (report, *instance_pages(report)):
         assert secret not in texts(file)
         assert "[API_KEY]" in texts(file)
+        assert "quoted" not in file.read_text()
     pictures = [path.read_text() for path in report.parent.rglob("*.svg")]
     assert any("[API_KEY]" in picture for picture in pictures)
     assert not any("quoted" in picture for picture in pictures)
 
 
-def trajectory(*conversations: Sequence[Message]) -> InstanceResult:
+def page_of(folder: Path, *conversations: list[Message]) -> str:
+    """Return the page of an instance with an attempt for each conversation."""
     attempts = [
-        Attempt(attempt=number, messages=tuple(messages))
+        an_attempt(number, messages=tuple(messages))
         for number, messages in enumerate(conversations, 1)
     ]
-    return InstanceResult(instance_id="a__a-1", attempts=tuple(attempts))
+    run = write_values(folder / "r", an_instance("a__a-1", attempts=tuple(attempts)))
+    [page] = instance_pages(make_pages(run))
+    return page.read_text()
 
 
-def test_conversations_show_a_text_once() -> None:
+def test_conversations_show_a_text_once(tmp_path: Path) -> None:
     said = [Message("user", "again"), Message("user", "new")]
-    found = conversations(trajectory(said[:1], said))
-    assert [message.same_as for message in found[1]] == [None]
-    assert found[2][0].same_as == found[1][0]
-    assert found[2][1].same_as is None
+    page = page_of(tmp_path, said[:1], said)
+    assert page.count(">again</pre>") == page.count(">new</pre>") == 1
+    link = '1. user: the same as <a href="#message-1-1">message 1 of attempt 1</a>'
+    assert f'<p id="message-2-1" class="soft">{link}</p>' in page
+    assert '<details class="message" id="message-2-2">' in page
 
 
-def test_conversations_that_no_file_holds() -> None:
-    assert conversations(None) == {}
-    assert conversations(trajectory([])) == {1: ()}
-    [message] = conversations(trajectory([Message("", "")]))[1]
-    assert (message.role, message.content) == ("unknown", "")
+def test_conversations_that_no_file_holds(tmp_path: Path) -> None:
+    without = old(tmp_path / "old")
+    assert "No messages were saved." in without
+    assert "The text is not available." in without
+    page = page_of(tmp_path, [], [Message("", "")])
+    assert page.count("No messages were saved.") == 1
+    assert '<summary>1. unknown<span class="start"></span></summary>' in page
 
 
-def test_calls_of_tools_are_shown() -> None:
+def old(folder: Path) -> str:
+    """Return the page of an instance without a trajectory."""
+    content = {"instance_id": "a__a-1", "model_patch": "", "model_name_or_path": "old"}
+    [page] = instance_pages(make_pages(write_run(folder, [content])))
+    return texts(page)
+
+
+def test_conversations_beside_each_other_are_numbered(tmp_path: Path) -> None:
+    page = page_of(tmp_path, [Message("user", "x"), Message("user", "y", lane=1)])
+    assert "<summary>1. user<span" in page
+    assert "<summary>2. user, conversation 2<span" in page
+
+
+def test_calls_of_tools_are_shown(tmp_path: Path) -> None:
     calls = (ToolCall("edit", '{"a": 1}'), ToolCall("look", "{}"))
-    said = [Message("assistant", "So:", calls)]
-    [message] = conversations(trajectory(said))[1]
-    assert message.content == 'So:\nedit({"a": 1})\nlook({})'
+    page = page_of(tmp_path, [Message("assistant", "So:", calls)])
+    assert "So:\nedit({&#34;a&#34;: 1})\nlook({})</pre>" in page
 
 
-def test_the_issue_is_found_in_the_first_request() -> None:
+def test_the_issue_is_found_in_the_first_request(tmp_path: Path) -> None:
     issue = "It says </issue>\n</issue>\nand goes on."
     said = [Message("user", f"Map\n<issue>\n{issue}\n</issue>\n\nWhich files?")]
-    assert issue_in(conversations(trajectory(said))) == issue
-    assert issue_in({}) == ""
+    page = page_of(tmp_path, said)
+    shown = page.partition('<h2 id="issue">')[2].partition("<h2>")[0]
+    assert "<p><strong>It says &lt;/issue&gt;</strong></p>" in shown
+    assert "<p>&lt;/issue&gt;\nand goes on.</p>" in shown
 
 
-def test_diffs_are_highlighted_and_escaped() -> None:
-    page = highlighted("@@ -1 +1 @@\n-<old>\n+<new>\n")
-    assert '<span class="gd">-&lt;old&gt;</span>' in page
-    assert '<span class="gi">+&lt;new&gt;</span>' in page
-    assert highlighted("<b>" * 200_000).startswith("&lt;b&gt;&lt;b&gt;")
+TESTS = PATCH.replace("a.py", "tests/test_a.py")
+PREDICTIONS: dict[str, dict[str, Any]] = {
+    "The whole patch of attempt 1.": {},
+    "No patch is predicted.": {"model_patch": "", "resolved": None},
+    "The patch of attempt 1 without excluded files (tests, build output):": {
+        "model_patch": PATCH + TESTS,
+        "attempts": (an_attempt(model_patch=PATCH + TESTS, imported=False),),
+    },
+    "The patch is unknown: the files of the run hold none.": {
+        "attempts": (an_attempt(patch_known=False, model_patch=""),)
+    },
+    "It edits test configuration; existing tests ran without these edits.": {
+        "attempts": (an_attempt(edits_test_configuration=True),)
+    },
+    "Tests: too slow.": {"attempts": (an_attempt(test_note="too slow"),)},
+    "verdict✗ not resolved": {"resolved": False},
+    "verdict– not evaluated": {"resolved": None},
+    "verdict✗ no patch": {"model_patch": "", "status": "empty", "resolved": None},
+    "verdict✓ resolved\nstatusfallback": {"status": "fallback"},
+    "statusplausible untested, plausible": {"status": "plausible_untested"},
+}
+
+
+def test_what_a_page_says_of_the_prediction(tmp_path: Path) -> None:
+    instances = [
+        an_instance(f"a__a-{number}", **changes)
+        for number, changes in enumerate(PREDICTIONS.values(), 10)
+    ]
+    pages = instance_pages(make_pages(write_values(tmp_path / "r", *instances)))
+    for page, words in zip(pages, PREDICTIONS, strict=True):
+        assert words in texts(page)
+
+
+def test_tokens_cost_and_outcomes_of_an_attempt(tmp_path: Path) -> None:
+    attempt = an_attempt(
+        lint_outcome=False,
+        test_outcome=None,
+        status="lint_failed",
+        reflections=2,
+        seconds=4.25,
+        totals={"prompt_tokens": 1200, "cached_tokens": 7, "completion_tokens": 30},
+        added_files=("a.py", "b.py"),
+        error="it broke",
+    )
+    run = write_values(tmp_path / "r", an_instance("a__a-1", attempts=(attempt,)))
+    [page] = instance_pages(make_pages(run))
+    said = texts(page)
+    for words in (
+        "Attempt 1 · m, try 1 · ✗ lint failed · ✓ resolved · $1.00 · ★ chosen",
+        "edit✓ clean",
+        "lint✗ failed",
+        "tests– unknown",
+        "edit formatdiff",
+        "reflections2",
+        "tokens1,200 in (7 cached), 30 out",
+        "seconds4.2",
+        "files showna.py, b.py",
+        "Error",
+    ):
+        assert words in said
+    assert "it broke" in said

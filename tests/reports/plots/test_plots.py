@@ -2,60 +2,44 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import struct
 import subprocess
 import sys
-from dataclasses import replace
 from decimal import Decimal
+from html import unescape
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from core.redaction import Redactor
+from reports.data.rundata import InstanceData
 from reports.plots.style import DARK, LIGHT, Theme, label
-from reports.plots.write import (
-    AttemptBar,
-    FigureData,
-    RepositoryBar,
-    Score,
-    draw_figures,
-    write_figures,
-)
-from reports.statistics.collect import Confusion, LimitedRun
-from reports.statistics.comparing import RunComparison, compare_verdicts
-from reports.statistics.methods import Interval, Share
 from tests.support import TOP
+from tests.support.pages import make_comparison, make_pages
+from tests.support.reporting import write_values
+from tests.support.rundata import an_attempt, an_instance
 
 WEIRD = "a$b$_^{x}\\frac<&\"'>\x00\x1b[31m日本\u202e"
+FAILED = {"status": "tests_failed", "test_outcome": False, "model_patch": "q"}
 
 
-def limited(attempts: int, dollars: str, resolved: int) -> LimitedRun:
-    share = Share.made(resolved, 300)
-    return LimitedRun(attempts, share, False, Decimal(dollars), 0, None, None)
-
-
-def difference(a: str, b: str, value: float, interval: Interval) -> RunComparison:
-    return replace(compare_verdicts(a, {}, b, {}), difference=value, interval=interval)
-
-
-def everything(name: str = "gpt-4o") -> FigureData:
-    score = Score(name, Share.made(79, 300), official=True)
-    return FigureData(
-        attempts=(
-            AttemptBar(1, 61, 140, 7, 61 / 300),
-            AttemptBar(2, 18, 31, 0, 79 / 300),
-        ),
-        steps=(limited(1, "300.5", 61), limited(2, "909.25", 79)),
-        repositories=(
-            RepositoryBar(name, name, 3, 12),
-            RepositoryBar("b/b", "_opus", 1, 7),
-        ),
-        confusion=Confusion(60, 120, 19, 101, 1 / 3, 60 / 79),
-        scores=(score, Score("run2", Share.made(0, 0), official=False)),
-        differences=(difference(name, "run2", -0.05, Interval(-0.1, 0.02)),),
-    )
+def evaluated(name: str = "gpt-4o") -> list[InstanceData]:
+    """Return instances of two models, of which ``name`` made the first attempts."""
+    first, second = an_attempt(model=name), an_attempt(2, model="_opus")
+    tried = first.but(**FAILED)
+    kinds: list[dict[str, Any]] = [{}, {}, {"resolved": False}, {"status": "fallback"}]
+    found = [
+        an_instance(f"x__b-{number}", repo="x/b", attempts=(first,), **kind)
+        for number, kind in enumerate(kinds)
+    ]
+    found.append(an_instance("b__b-7", resolved=None, attempts=(first,)))
+    late = an_instance("b__b-9", repo="b/b", attempt=2, attempts=(tried, second))
+    empty = late.but(instance_id="b__b-8", model_patch="", status="empty", verdict=None)
+    return [*found, late, empty]
 
 
 def words(svg: str) -> list[str]:
@@ -64,65 +48,149 @@ def words(svg: str) -> list[str]:
     return ["".join(element.itertext()) for element in found]
 
 
-def test_texts_are_texts() -> None:
-    by_name = {picture.name: picture for picture in draw_figures(everything())}
+def pictures(page: Path) -> dict[str, tuple[str, str]]:
+    """Return the alternative text and the dark form of each picture of a page, by its name."""
+    found = {}
+    for figure in re.findall(r"<figure>.*?</figure>", page.read_text(), re.S):
+        name = re.search(r'href="figures/(.*?)\.svg"', figure)
+        code = re.search(r'srcset="data:image/svg\+xml;base64,(.*?)"', figure)
+        alt = re.search(r'alt="(.*?)"', figure, re.S)
+        assert name and code and alt
+        found[name[1]] = unescape(alt[1]), base64.b64decode(code[1]).decode()
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("drawn") / "r"
+    return make_pages(write_values(run, *evaluated(), described={}))
+
+
+def test_texts_are_texts(page: Path) -> None:
     expected = {
-        "score-by-attempt": ["resolved", "not resolved", "not evaluated", "26.3%"],
-        "cost-against-score": ["1", "2", "score"],
-        "models-by-repository": ["gpt-4o", "_opus", "3/12", "1/7", "b/b"],
-        "plausible-resolved": ["plausible", "not plausible", "120", "66.7% of 180"],
-        "comparison": ["gpt-4o", "26.3% (79/300)", "-5.0 points", "less gpt-4o"],
+        "score-by-attempt": ["resolved", "not resolved", "not evaluated", "57.1%"],
+        "cost-against-score": ["1", "2", "score", "$2"],
+        "models-by-repository": ["gpt-4o", "_opus", "3/4", "1/2", "b/b", "x/b"],
+        "plausible-resolved": ["plausible", "not plausible", "3", "75.0% of 4"],
     }
-    assert by_name.keys() == expected.keys()
+    assert pictures(page).keys() == expected.keys()
     for name, wanted in expected.items():
-        for svg in (by_name[name].light, by_name[name].dark):
-            assert set(wanted) <= {
-                line for text in words(svg) for line in text.splitlines()
-            }
+        light = (page.parent / f"figures/{name}.svg").read_text()
+        _, dark = pictures(page)[name]
+        assert light != dark
+        for svg in (light, dark):
+            lines = {line for text in words(svg) for line in text.splitlines()}
+            assert set(wanted) <= lines
 
 
-def test_names_of_any_kind_can_be_drawn() -> None:
-    for picture in draw_figures(everything(WEIRD)):
-        for svg in (picture.light, picture.dark):
+def test_the_alternative_text_has_every_number(page: Path) -> None:
+    alternatives = {name: alt for name, (alt, _) in pictures(page).items()}
+    assert alternatives["score-by-attempt"] == (
+        "Score by attempt: attempt 1: 3 resolved, 1 not, 1 not evaluated, score so far "
+        "42.9%; attempt 2: 1 resolved, 1 not, 0 not evaluated, score so far 57.1%"
+    )
+    assert alternatives["cost-against-score"] == (
+        "Cost against score: 1 attempt: $7.00, 42.9%; 2 attempts: $9.00, 57.1%"
+    )
+    assert alternatives["models-by-repository"] == (
+        "Models by repository: x/b, gpt-4o: 3 of 4; b/b, _opus: 1 of 2"
+    )
+    assert alternatives["plausible-resolved"] == (
+        "Plausible against resolved: plausible: 3 resolved, 1 not; "
+        "not plausible: 1 resolved, 1 not"
+    )
+
+
+def test_names_of_any_kind_can_be_drawn(tmp_path: Path) -> None:
+    page = make_pages(write_values(tmp_path / "r", *evaluated(WEIRD)))
+    assert len(pictures(page)) == 4
+    for name, (_, dark) in pictures(page).items():
+        light = (page.parent / f"figures/{name}.svg").read_text()
+        for svg in (light, dark):
             assert words(svg)
             assert "\x1b" not in svg
 
 
-def test_an_empty_part_gives_no_picture() -> None:
-    assert draw_figures(FigureData()) == ()
-    free = FigureData(steps=(limited(1, "0", 150),))
-    assert draw_figures(free) == ()
-    alone = FigureData(scores=everything().scores[:1])
-    assert draw_figures(alone) == ()
-
-
-def test_files_are_written_for_print(tmp_path: Path) -> None:
-    pictures = write_figures(everything(), tmp_path)
-    names = {
-        f"{picture.name}.{kind}" for picture in pictures for kind in ("svg", "png")
+def test_an_empty_part_gives_no_picture(tmp_path: Path) -> None:
+    unknown = [instance.but(verdict=None) for instance in evaluated()[:4]]
+    page = make_pages(write_values(tmp_path / "unknown", *unknown))
+    assert pictures(page) == {}
+    assert "There is nothing to draw." in page.read_text()
+    free = an_instance(attempts=(an_attempt(cost=Decimal(0)),), cost=Decimal(0))
+    page = make_pages(write_values(tmp_path / "free", free))
+    assert "cost-against-score" not in pictures(page)
+    unpriced = an_instance(attempts=(an_attempt(cost=None),))
+    page = make_pages(write_values(tmp_path / "unpriced", unpriced))
+    assert "cost-against-score" not in pictures(page)
+    silent = an_instance(attempts=(an_attempt(outcomes_known=False),))
+    page = make_pages(write_values(tmp_path / "silent", silent))
+    assert pictures(page).keys() == {
+        "score-by-attempt",
+        "cost-against-score",
+        "models-by-repository",
     }
-    assert {path.name for path in tmp_path.iterdir()} == names
-    for picture in pictures:
-        assert (tmp_path / f"{picture.name}.svg").read_text() == picture.light
-        png = (tmp_path / f"{picture.name}.png").read_bytes()
+    alone = make_comparison(tmp_path / "unknown", tmp_path / "free")
+    assert pictures(alone) == {}
+
+
+def test_a_huge_number_of_an_attempt_is_one_bar(tmp_path: Path) -> None:
+    number = 10**12
+    attempt = an_attempt(number)
+    late = an_instance("a__a-1", attempt=number, attempts=(attempt,))
+    page = make_pages(write_values(tmp_path / "r", late, an_instance("a__a-2")))
+    assert pictures(page)["score-by-attempt"][0] == (
+        "Score by attempt: attempt 1: 1 resolved, 0 not, 0 not evaluated, score so far "
+        f"50.0%; attempt {number}: 1 resolved, 0 not, 0 not evaluated, score so far 100.0%"
+    )
+
+
+@pytest.mark.parametrize("cost", ["0.0000000001", "1e28"])
+def test_costs_of_any_size_can_be_drawn(tmp_path: Path, cost: str) -> None:
+    attempt = an_attempt(cost=Decimal(cost))
+    run = write_values(tmp_path / "r", an_instance(attempts=(attempt,)))
+    assert "cost-against-score" in pictures(make_pages(run))
+
+
+def test_files_are_written_for_print(page: Path) -> None:
+    folder = page.parent / "figures"
+    names = {f"{name}.{kind}" for name in pictures(page) for kind in ("svg", "png")}
+    assert {path.name for path in folder.iterdir()} == names
+    for name in pictures(page):
+        light = base64.b64encode((folder / f"{name}.svg").read_bytes()).decode()
+        assert f'src="data:image/svg+xml;base64,{light}"' in page.read_text()
+        png = (folder / f"{name}.png").read_bytes()
         assert png.startswith(b"\x89PNG")
         width = struct.unpack(">I", png[16:20])[0]
         assert width >= 800
 
 
-def test_secrets_in_names_are_removed(tmp_path: Path) -> None:
-    redact = Redactor({"KEY": "very-secret"})
-    for picture in write_figures(everything("very-secret"), tmp_path, redact):
-        assert "very-secret" not in picture.light + picture.dark + picture.words
+def test_secrets_in_names_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "very-secret-and-longer-than-a-label-may-be")
+    secret = os.environ["API_KEY"]
+    run = write_values(tmp_path / f"of {secret}", *evaluated(secret))
+    other = write_values(tmp_path / f"more of {secret}", *evaluated(secret))
+    for page in (make_pages(run), make_comparison(run, other)):
+        svgs = [path.read_text() for path in page.parent.rglob("*.svg")]
+        assert any("[API_KEY]" in svg for svg in svgs)
+        drawn = [text for pair in pictures(page).values() for text in pair]
+        for text in (*svgs, *drawn):
+            assert "very-secret" not in text
 
 
 @pytest.mark.filterwarnings("error")
-def test_runs_that_do_not_differ_can_be_compared() -> None:
-    same = difference("a", "b", 0.0, Interval(0.0, 0.0))
-    [picture] = draw_figures(
-        FigureData(scores=everything().scores, differences=(same,))
+def test_runs_can_be_compared(tmp_path: Path) -> None:
+    runs = [write_values(tmp_path / name, *evaluated()) for name in ("a", "b")]
+    page = make_comparison(*runs)
+    svg = (page.parent / "figures/comparison.svg").read_text()
+    expected = {"a", "b", "57.1% (4/7)", "+0.0 points"}
+    lines = {line for text in words(svg) for line in text.splitlines()}
+    assert expected <= lines
+    assert pictures(page)["comparison"][0] == (
+        "Comparison of runs: a: 57.1% (25.0% to 84.2%); b: 57.1% (25.0% to 84.2%); "
+        "b less a: 0.0% (0.0% to 0.0%)"
     )
-    assert "+0.0 points" in words(picture.light)
 
 
 def test_long_names_keep_their_ends() -> None:

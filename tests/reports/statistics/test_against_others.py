@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.statistics.collect import confusion
 from reports.statistics.comparing import compare_verdicts
 from reports.statistics.methods import (
     PairedTable,
@@ -19,11 +18,9 @@ from reports.statistics.methods import (
     bootstrap_difference,
     compare_means,
     mcnemar_exact,
-    mean_pass_at_k,
     pass_at_k,
     wilson,
 )
-from tests.support.rundata import an_instance
 
 CLOSE = {"rel": 1e-9, "abs": 1e-12}
 pairs = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
@@ -86,8 +83,6 @@ def test_pass_at_k_is_the_mean_over_all_choices(
     drawn = [any(choice) for choice in combinations(outcomes, k)]
     expected = sum(drawn) / len(drawn)
     assert pass_at_k(len(outcomes), sum(outcomes), k) == pytest.approx(expected)
-    both = mean_pass_at_k([(len(outcomes), sum(outcomes)), (k, 0)], k)
-    assert both == pytest.approx(expected / 2)
 
 
 @given(pairs)
@@ -99,26 +94,6 @@ def test_the_paired_table_is_sklearns(some: list[tuple[bool, bool]]) -> None:
         *zip(*some, strict=True), labels=[0, 1]
     )
     assert table == PairedTable(both, only_a, only_b, neither)
-
-
-@given(pairs)
-def test_precision_and_recall_are_sklearns(some: list[tuple[bool, bool]]) -> None:
-    from sklearn.metrics import confusion_matrix, precision_score, recall_score
-
-    words = {True: "plausible", False: "fallback"}
-    ours = confusion(an_instance(status=words[p], resolved=r) for p, r in some)
-    plausible, resolved = zip(*some, strict=True)
-    (tn, fp), (fn, tp) = confusion_matrix(resolved, plausible, labels=[0, 1])
-    assert (ours.plausible_resolved, ours.plausible_unresolved) == (tp, fp)
-    assert (ours.implausible_resolved, ours.implausible_unresolved) == (fn, tn)
-    if any(plausible):
-        assert ours.precision == pytest.approx(precision_score(resolved, plausible))
-    else:
-        assert ours.precision is None
-    if any(resolved):
-        assert ours.recall == pytest.approx(recall_score(resolved, plausible))
-    else:
-        assert ours.recall is None
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -4,53 +4,92 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
+from pydantic import TypeAdapter
 
 from reports.data.rundata import read_run
-from reports.statistics.collect import collect
-from reports.statistics.denominators import DatasetSplit
-from reports.statsfile import stats_json, stats_schema
+from reports.statistics.collect import Amount, Effort, sum_over
+from reports.statistics.fields import compute, headed_values
 from runs.storage.store import RunStore
-from tests.support.rundata import (
-    a_run,
-    an_attempt,
-    an_instance,
-    old_prediction,
-    write_run,
-)
+from tests.support import TOP
+from tests.support.reporting import statistics, write_values
+from tests.support.rundata import an_attempt, an_instance, old_prediction, write_run
 
-SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "stats.schema.json"
+SCHEMA = TOP / "docs" / "stats.schema.json"
 
 
 def test_the_schema_in_the_docs_is_the_codes_own() -> None:
-    """Written by ``python -m reports.statsfile``."""
-    assert json.loads(SCHEMA.read_text()) == stats_schema()
+    command = [sys.executable, "-m", "reports.statsfile"]
+    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=True)
+    assert json.loads(SCHEMA.read_text()) == json.loads(done.stdout)
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
+    """Return the statistics of a run of May 2024, and of one with unknown costs."""
+    old = write_run(folder / "old", [old_prediction("a__a-1", 3, resolved=True)])
+    sampled = an_instance(attempts=(an_attempt(1, cost=None), an_attempt(2)), cost=None)
+    described = {"dataset": {"name": "lite"}, "selected": ["own__thing-1", "x__x-2"]}
+    new = write_values(folder / "new", sampled, described=described)
+    return [statistics(old), statistics(new)]
 
 
 def test_statistics_fit_the_schema(tmp_path: Path) -> None:
-    Draft202012Validator.check_schema(stats_schema())
-    validator = Draft202012Validator(json.loads(SCHEMA.read_text()))
-    folder = write_run(tmp_path / "r", [old_prediction("a__a-1", 3, resolved=True)])
-    sampled = an_instance(attempts=(an_attempt(1, cost=None), an_attempt(2)), cost=None)
-    for run in (read_run(RunStore.of_folder(folder)), a_run(sampled), a_run()):
-        written = json.loads(
-            json.dumps(stats_json(collect(run, DatasetSplit("lite", 300))))
-        )
-        validator.validate(written)
-        for spoil in (("counts", "resolved", "3"), ("effort", "dollars", 1.5)):
-            spoiled = copy.deepcopy(written)
-            spoiled[spoil[0]][spoil[1]] = spoil[2]
+    schema = json.loads(SCHEMA.read_text())
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    for stats in written(tmp_path):
+        validator.validate(stats)
+        for section, name, value in (
+            ("counts", "resolved", "3"),
+            ("effort", "dollars", 1.5),
+        ):
+            spoiled = copy.deepcopy(stats)
+            spoiled[section][name] = value
             with pytest.raises(ValidationError):
                 validator.validate(spoiled)
 
 
-def test_dollars_are_exact_texts(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "r", [old_prediction("a__a-1", 3, resolved=True)])
-    stats = stats_json(
-        collect(read_run(RunStore.of_folder(folder)), DatasetSplit("", None))
+def test_every_value_is_in_the_schema(tmp_path: Path) -> None:
+    schema = json.loads(SCHEMA.read_text())
+    for stats in written(tmp_path):
+        assert stats.keys() == schema["properties"].keys() - {"validity"}
+        for name, value in stats.items():
+            reference = schema["properties"][name].get("$ref", "")
+            kind = schema["$defs"].get(reference.rpartition("/")[2])
+            if kind:
+                assert value.keys() == kind["properties"].keys() - {"valid"}
+
+
+@dataclass(frozen=True)
+class MoreEffort(Effort):
+    """A section with one more field than today's."""
+
+    excluded: Amount = sum_over(  # noqa: RUF009 - as in reports/statistics
+        lambda attempt: [len(attempt.excluded_files)], "excluded files"
     )
+
+
+def test_a_statistic_is_one_field(tmp_path: Path) -> None:
+    """Its value, JSON, schema and heading follow from the field."""
+    attempts = (an_attempt(dropped_files=("a", "b")), an_attempt(2))
+    folder = write_values(tmp_path / "r", an_instance(attempts=attempts))
+    effort = compute(MoreEffort, read_run(RunStore.of_folder(folder)))
+    sections = TypeAdapter(MoreEffort)
+    plain = sections.dump_python(effort, mode="json")
+    assert plain["excluded"]["known"] == 2
+    schema = sections.json_schema(mode="serialization")
+    assert schema["properties"]["excluded"] == schema["properties"]["seconds"]
+    assert ("excluded files", effort.excluded) in list(headed_values(effort))
+
+
+def test_dollars_are_exact_texts(tmp_path: Path) -> None:
+    stats, _ = written(tmp_path)
     assert stats["effort"]["dollars"]["known"] == "1.5"
     assert [row["dollars"] for row in stats["bought"]] == ["0.5", "1", "1.5"]

@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from bench.instances.validity import KnownValidity, Validity
 from core.errors import UserError
-from reports.command_line import count_lines, report_command
+from reports.command_line import report_command
 from reports.evaluation.settings import EvaluatorKind
-from reports.pages.markdown import denominators
-from reports.pages.overview import overview
-from reports.statistics.collect import RunStats, collect
-from reports.statistics.denominators import DatasetSplit, UsedValidity
-from reports.statsfile import stats_json
 from reports.verify import verify_command
+from tests.support import read_json
 from tests.support.evaluated import report_settings
-from tests.support.rundata import a_run, an_instance, old_prediction, write_run
+from tests.support.pages import make_pages
+from tests.support.reporting import counts, report, share, statistics, write_values
+from tests.support.rundata import an_instance, old_prediction, write_run
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "stats.schema.json"
 IDS = [f"a__a-{number}" for number in range(1, 6)]
 STATES = ["valid", "valid", "flaky", "invalid"]  # nothing is known of the fifth
-
-
-def run_stats(
-    *, resolved: tuple[bool | None, ...] = (True, False, True, False, True)
-) -> RunStats:
-    run = a_run(
-        *(an_instance(n, resolved=r) for n, r in zip(IDS, resolved, strict=True))
-    )
-    return collect(run, DatasetSplit("", None), used())
-
-
-def used() -> UsedValidity:
-    states = {name: Validity(state) for name, state in zip(IDS, STATES, strict=False)}
-    return UsedValidity.of(KnownValidity(Path("/x/v.json"), states), IDS)
 
 
 def validity_file(folder: Path, **changes: Any) -> Path:
@@ -52,67 +36,75 @@ def validity_file(folder: Path, **changes: Any) -> Path:
     return path
 
 
-def test_both_scores_have_their_denominator_and_interval() -> None:
-    stats = run_stats()
-    selected, valid = stats.scores.selected, stats.scores.valid
-    assert valid is not None and valid.interval is not None
-    assert (selected.count, selected.of, valid.count, valid.of) == (3, 5, 1, 2)
-    console = [" ".join(line.split()) for line in count_lines(stats)]
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of five instances; of the two valid ones the first is resolved."""
+    resolved = (True, False, True, False, True)
+    instances = [an_instance(n, resolved=r) for n, r in zip(IDS, resolved, strict=True)]
+    return write_values(tmp_path / "r", *instances)
+
+
+def test_both_scores_have_their_denominator_and_interval(
+    tmp_path: Path, run: Path
+) -> None:
+    path = validity_file(tmp_path)
+    console = [" ".join(line.split()) for line in report(run, validity=path)]
     assert "resolved 3 60.0 % of the selected" in console
     assert "of them valid 1 50.0 % of the 2 valid by v.json" in console
     assert "95 % interval 9.5 % to 90.5 %" in console
-    lines = [*denominators(stats)]
+    lines = report(run, validity=path, format="markdown")
     words = "1 of 2, 50.0 % (95 % Wilson interval 9.5 % to 90.5 %)"
     assert f"- Resolved of the valid instances, by v.json: {words}" in lines
     assert any("3 of 5, 60.0 %" in line for line in lines)
     states = "1 flaky, 1 invalid, 1 not evaluated"
     assert f"- Not valid by v.json: {states} (a__a-3, a__a-4, a__a-5)" in lines
+    scores = read_json(run / "stats.json")["scores"]
+    assert counts(scores["selected"]) == share(3, 5)
+    assert counts(scores["valid"]) == share(1, 2)
 
 
-def test_the_page_has_both_scores_and_names_the_others() -> None:
-    run = a_run(*(an_instance(name) for name in IDS))
-    view = overview(run, run_stats(), "pages")
-    cards = {card.name: (card.value, card.note) for card in view.cards}
-    assert cards["Resolved"][0] == "60.0 %"
-    assert cards["Of the valid"] == ("50.0 %", "1 of 2 valid; 95 %: 9.5 % to 90.5 %")
-    assert (
-        "Not valid by v.json: 1 flaky, 1 invalid, 1 not evaluated, listed below."
-        in view.notes
-    )
-    (table,) = (
-        t for t in view.tables if t.title == "Instances that were not found to be valid"
-    )
-    assert table.rows == (
-        ("a__a-3", "flaky"),
-        ("a__a-4", "invalid"),
-        ("a__a-5", "not evaluated"),
-    )
+def test_the_page_has_both_scores_and_names_the_others(
+    tmp_path: Path, run: Path
+) -> None:
+    page = make_pages(run, validity=validity_file(tmp_path)).read_text()
+    assert re.search(r"<li>Resolved<strong>60.0 %</strong>", page)
+    card = '<strong>50.0 %</strong><span class="soft">1 of 2 valid; 95 %: 9.5 % to 90.5 %</span>'
+    assert f"<li>Of the valid{card}</li>" in page
+    states = "1 flaky, 1 invalid, 1 not evaluated"
+    assert f'<p class="note">Not valid by v.json: {states}, listed below.</p>' in page
+    _, _, rest = page.partition("<h3>Instances that were not found to be valid</h3>")
+    cells = re.findall("<td>(.*?)</td>", rest.partition("</table>")[0])
+    assert cells == [
+        *("a__a-3", "flaky"),
+        *("a__a-4", "invalid"),
+        *("a__a-5", "not evaluated"),
+    ]
 
 
 @pytest.mark.parametrize("left_out", [{"b__b-1": "flaky"}, {}, None, 5])
-def test_the_page_of_a_run_says_what_the_run_left_out(left_out: object) -> None:
-    run = a_run(
-        an_instance(),
-        described={"only_valid": {"file": "v.json", "left_out": left_out}},
-    )
-    notes = overview(run, collect(run, DatasetSplit("", None)), "pages").notes
-    words = (
-        "Left out of the run by instances.only_valid: 1 instance. "
-        "The score is one of the others."
-    )
-    assert (words in notes) is (left_out == {"b__b-1": "flaky"})
+def test_the_page_of_a_run_says_what_the_run_left_out(
+    tmp_path: Path, left_out: object
+) -> None:
+    described = {"only_valid": {"file": "v.json", "left_out": left_out}}
+    instance = an_instance(model_patch="", resolved=None)
+    page = make_pages(write_values(tmp_path / "r", instance, described=described))
+    words = r"Left out of the run by \S+: 1 instance. The score is one of the others."
+    assert bool(re.search(words, page.read_text())) is (left_out == {"b__b-1": "flaky"})
 
 
-def test_a_score_that_is_unknown_is_not_zero() -> None:
-    valid = run_stats(resolved=(None, None, True, None, None)).scores.valid
-    assert valid is not None and (valid.of, valid.share) == (2, None)
+def test_a_score_that_is_unknown_is_not_zero(tmp_path: Path) -> None:
+    instances = [an_instance(name, resolved=None) for name in IDS]
+    instances[2] = an_instance(IDS[2])
+    run = write_values(tmp_path / "r", *instances)
+    stats = statistics(run, validity=validity_file(tmp_path))
+    assert counts(stats["scores"]["valid"]) == (0, 2, None)
 
 
-def test_without_a_file_there_is_one_score() -> None:
-    stats = collect(a_run(an_instance()), DatasetSplit("", None))
-    assert "valid" not in "\n".join([*count_lines(stats), *denominators(stats)])
-    plain = stats_json(stats)
-    assert "validity" not in plain and "valid" not in plain["scores"]
+def test_without_a_file_there_is_one_score(run: Path) -> None:
+    lines = [*report(run), *report(run, format="markdown")]
+    assert "valid" not in "\n".join(lines)
+    stats = statistics(run)
+    assert "validity" not in stats and "valid" not in stats["scores"]
 
 
 def test_the_files_of_a_report_have_it_and_are_verified(
