@@ -98,7 +98,7 @@ def combine(
     sources = _sources(stores)
     names = [store.run for store in stores]
     target = RunStore(stores[0].out, name or "+".join(names))
-    described = _described(target, sources)
+    described = _describe_run(target, sources)
     _check(target, described)
     offers: dict[str, list[Offer]] = {}
     for position, source in enumerate(sources, 1):
@@ -110,7 +110,7 @@ def combine(
             path.unlink()
     target.save_run(described)
     for instance_id, instance_offers in sorted(offers.items()):
-        result = _combined(instance_offers, described.model_name_or_path)
+        result = _combine_instance(instance_offers, described.model_name_or_path)
         trajectory = None
         if any(attempt.edit_format for attempt in result.attempts):
             trajectory = result.trajectory()
@@ -176,7 +176,7 @@ def _sources(stores: Sequence[RunStore]) -> list[SourceRun]:
     return sources
 
 
-def _described(
+def _describe_run(
     target: RunStore,
     sources: Sequence[SourceRun],
 ) -> Run:
@@ -241,7 +241,7 @@ def pick(offers: Sequence[Offer]) -> Offer:
     return min(usable, key=lambda offer: rank(offer.candidate), default=offers[0])
 
 
-def _combined(
+def _combine_instance(
     offers: Sequence[Offer],
     label: str,
 ) -> InstanceData:

@@ -5,29 +5,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
 
-from core.errors import UserError
 from core.money import in_words
 from core.plaintext import Say, counted, one_line, table
 from core.redaction import Redactor
 from reports.data.rundata import read_run
-from reports.lab.policies import policies_of
 from reports.lab.recorded import LabData, lab_data
-from reports.lab.replay import (
-    ORACLE,
-    ExpectedTotal,
-    Front,
-    LabReport,
-    PolicyResult,
-    run_lab,
-)
-from reports.pages.markdown import NONE, Cells, percent, points, within
-from reports.statistics.methods import ShareRange
+from reports.lab.replay import ORACLE, LabRow, lab_report
+from reports.pages.markdown import NONE, percent
 from runs.storage.store import RunStore
 
 _LEVEL = 0.05
+_INTERVAL = "95 % interval"
+_CHOICES = {
+    "best@k, least bad": "least_bad",
+    "best@k, most agreed": "most_agreed",
+    "pass@k": ORACLE,
+}
 
 
 def lab_command(
@@ -41,22 +35,17 @@ def lab_command(
 ) -> int:
     """Print the result in Markdown or as JSON, and write its picture beside the first run."""
     # Imported here: matplotlib takes half a second.
-    from reports.lab.picture import write_front
+    from reports.lab.picture import write_picture
 
-    runs = [read_run(store) for store in stores]
-    data = lab_data(runs)
-    if not data.attempts:
-        raise UserError(
-            f"{stores[0].folder} records no attempt, so no policy can be replayed"
-        )
-    report = run_lab(data, policies_of(data, policies), samples)
+    data = lab_data([read_run(store) for store in stores], samples)
+    redact = Redactor.of_environment(os.environ)
+    report = redact.of(lab_report(data, policies))
     if as_json:
-        show(json.dumps(lab_json(report, data), indent=1))
+        show(json.dumps(report, indent=1))
     else:
         for line in lab_lines(report, data):
             show(line)
-    folder = stores[0].folder / "lab"
-    picture = write_front(report, folder, Redactor.of_environment(os.environ))
+    picture = write_picture(report["policies"], stores[0].folder / "lab")
     if picture:
         say(f"picture        {picture}")
     else:
@@ -64,94 +53,111 @@ def lab_command(
     return 0
 
 
-def lab_json(report: LabReport, data: LabData) -> dict[str, Any]:
-    """Return the report as JSON; shares lie between 0 and 1."""
-    turns = [{"model": turn.model, "try": turn.try_} for turn in data.turns]
-    counts = {"instances": len(data.instances), "attempts": len(data.attempts)}
-    return {"runs": data.name, **counts, "turns": turns, **asdict(report)}
-
-
-def lab_lines(report: LabReport, data: LabData) -> Iterator[str]:
+def lab_lines(report: LabRow, data: LabData) -> Iterator[str]:
     """Yield the report in Markdown."""
-    attempts, most = len(data.attempts), len(data.turns)
-    models = counted(len({turn.model for turn in data.turns}), "model")
+    models = {turn.model for turn in data.turns}
+    turns = len(data.turns)
     yield f"# Lab: {one_line(data.name)}\n"
     yield (
-        f"{counted(len(data.instances), 'instance')}, {counted(attempts, 'attempt')} of {models}, "
-        f"at most {most} of an instance. {report.samples:,} samples, seed {report.seed}."
+        f"{counted(report['instances'], 'instance')}, {counted(report['attempts'], 'attempt')} "
+        f"of {counted(len(models), 'model')}, at most {turns} of an instance. "
+        f"{report['samples']:,} samples, seed {report['seed']}."
     )
-    if missing := len(data.instances) * most - attempts:
-        never = counted(missing, "attempt was", "attempts were")
-        yield f"\n{never} never made: a policy that asks for one ends."
-    verdicts = [one for each in data.instances for one in each.resolved.values()]
-    if unknown := verdicts.count(None):
-        lack = counted(unknown, "attempt has", "attempts have")
-        yield f"\n{lack} no verdict; `report.py RUN --all-attempts` evaluates them."
-    if any(each.unknown for each in report.policies):
+    unmade = report["instances"] * turns - report["attempts"]
+    if unmade:
+        attempts = counted(unmade, "attempt was", "attempts were")
+        yield f"\n{attempts} never made: a policy that asks for one ends."
+    unknown = -unmade
+    for instance in data.instances:
+        unknown += list(instance.outcomes.values()).count(None)
+    if unknown:
+        attempts = counted(unknown, "attempt has", "attempts have")
+        yield f"\n{attempts} no verdict; `report.py RUN --all-attempts` evaluates them."
+    yield from _policy_lines(report["policies"], report["instances"])
+    yield "\n## best@k and pass@k: k attempts in random order\n"
+    headings = ["k"]
+    for heading in _CHOICES:
+        headings += [heading, _INTERVAL]
+    rows = []
+    for row in report["best"]:
+        cells = [row["k"]]
+        for name in _CHOICES.values():
+            cells.append(_share(row[name]))
+            cells.append(_reach(row[name]["interval"]))
+        rows.append(cells)
+    yield from table(headings, rows, numbers=range(7), markdown=True)
+
+
+def _policy_lines(rows: Sequence[LabRow], instances: int) -> Iterator[str]:
+    tested = 0
+    different = []
+    for row in rows:
+        if row["p_corrected"] is not None:
+            tested += 1
+            if row["p_corrected"] < _LEVEL:
+                different.append(one_line(row["name"]))
+    if any(row["unknown"] for row in rows):
         yield "\nA range is what the recording cannot tell: its ends count it as not resolved, and"
         yield "as resolved. ≥ is a lower bound for the same reason."
     yield "\n## Policies, by cost\n"
-    headings = (
-        "Policy",
-        "Resolved",
-        "95 % interval",
-        "Attempts",
-        "Calls",
-        "Dollars",
-        "Hours",
-        "Against recorded",
-        "p (Holm)",
-        "Front",
-    )
-    ordered = sorted(report.policies, key=lambda each: each.dollars.value)
-    rows = [_cells(each, len(data.instances)) for each in ordered]
-    yield from table(headings, rows, numbers=range(1, 9), markdown=True)
-    tested = {
-        e.name: e.p_corrected for e in report.policies if e.p_corrected is not None
-    }
-    found = [one_line(name) for name, p_value in tested.items() if p_value < _LEVEL]
-    number = counted(len(tested), "policy", "policies")
-    which = ", ".join(found) or "none"
+    by_cost = sorted(rows, key=lambda row: row["dollars"]["value"])
+    lines = []
+    for row in by_cost:
+        cells = _policy_cells(row, instances)
+        lines.append(list(cells.values()))
+    yield from table(list(cells), lines, numbers=range(1, 9), markdown=True)
+    number = counted(tested, "policy", "policies")
+    which = ", ".join(different) or "none"
     yield f"\nSignificantly different from the run's own (5 %, Holm, {number}): {which}."
-    yield "\n## best@k and pass@k: k attempts in random order\n"
-    shares: list[Cells] = []
-    for row in report.best:
-        cells: list[object] = [row.k]
-        for share in (row.least_bad, row.most_agreed, row.oracle):
-            cells += [_share(share), within(share.interval)]
-        shares.append(cells)
-    kinds = ("best@k, least bad", "best@k, most agreed", "pass@k")
-    heads = ("k", *(name for head in kinds for name in (head, "95 % interval")))
-    yield from table(heads, shares, numbers=range(7), markdown=True)
 
 
-def _cells(each: PolicyResult, instances: int) -> Cells:
-    difference, found = NONE, each.difference
-    if found and found.interval:
-        among = "" if found.problems == instances else f"; {found.problems} known"
-        reach = f"{points(found.interval)}{among}"
-        difference = f"{100 * (found.difference or 0):+.1f} points ({reach})"
-    front = "" if each.front is Front.NO else each.front.value
-    return (
-        each.name,
-        _share(each.resolved),
-        within(each.resolved.interval),
-        _total(each.attempts, "{:,.0f}".format),
-        _total(each.calls, "{:,.0f}".format),
-        _total(each.dollars, in_words),
-        _total(each.hours, "{:,.1f}".format),
-        difference,
-        NONE if each.p_corrected is None else f"{each.p_corrected:.2g}",
-        "upper bound" if each.name == ORACLE else front,
-    )
+def _policy_cells(row: LabRow, instances: int) -> dict[str, str]:
+    """Return the cells by their headings."""
+    p_value = NONE
+    if row["p_corrected"] is not None:
+        p_value = f"{row['p_corrected']:.2g}"
+    front = row["front"].replace("no", "")
+    if row["name"] == ORACLE:
+        front = "upper bound"
+    return {
+        "Policy": row["name"],
+        "Resolved": _share(row["resolved"]),
+        _INTERVAL: _reach(row["resolved"]["interval"]),
+        "Attempts": _total(row["attempts"], "{:,.0f}".format),
+        "Calls": _total(row["calls"], "{:,.0f}".format),
+        "Dollars": _total(row["dollars"], in_words),
+        "Hours": _total(row["hours"], "{:,.1f}".format),
+        "Against recorded": _difference(row["difference"], instances),
+        "p (Holm)": p_value,
+        "Front": front,
+    }
 
 
-def _share(share: ShareRange) -> str:
-    low, high = percent(share.low), percent(share.high)
-    return low if low == high else f"{low} to {high}"
+def _share(share: LabRow) -> str:
+    text = percent(share["low"])
+    if text == percent(share["high"]):
+        return text
+    return _reach(share)
 
 
-def _total(total: ExpectedTotal, words: Callable[[float], str]) -> str:
-    if total.complete:
-        return words(total.value)
-    return f"≥ {words(total.value)}" if total.value else NONE
+def _reach(ends: LabRow) -> str:
+    return f"{percent(ends['low'])} to {percent(ends['high'])}"
+
+
+def _total(total: LabRow, as_text: Callable[[float], str]) -> str:
+    text = as_text(total["value"])
+    if total["complete"]:
+        return text
+    if total["value"]:
+        return f"≥ {text}"
+    return NONE
+
+
+def _difference(difference: LabRow | None, instances: int) -> str:
+    if difference is None:
+        return NONE
+    interval = difference["interval"]
+    reach = f"{100 * interval['low']:+.1f} to {100 * interval['high']:+.1f}"
+    if difference["problems"] != instances:
+        reach += f"; {difference['problems']} known"
+    return f"{100 * difference['difference']:+.1f} points ({reach})"

@@ -2,24 +2,26 @@
 
 A policy returns the ``ModelTurn`` to make next, or ``Chosen`` with the attempt to predict. It is
 asked again after each attempt, and never sees a verdict. To add one, write a function and its row
-in ``_PLAIN`` or ``_WITH_VALUE``; ``--policy FILE.py:NAME`` adds one of another file (docs/lab.md).
+in ``_WITHOUT_VALUE``, or name it in ``_policy_of_name`` if it takes a value;
+``--policy FILE.py:NAME`` adds one of another file (docs/lab.md).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
+from math import inf
 from pathlib import Path
 from runpy import run_path
 
 from bench.attempts import choose_by_evidence, is_enough, rank, stop_reason
 from bench.policy import StopRule
 from core.errors import UserError
-from core.money import dollars, known_sum
+from core.money import dollars, known_sum, total
 from core.plaintext import counted, one_line, shortened
 from reports.lab.recorded import LabData, ModelTurn, Tried
 from runs.evidence import CandidateClass, Evidence
@@ -31,18 +33,16 @@ class Seen:
 
     Attributes:
         turns: those of the run, in its order; for the policy ``random`` in a random one.
+        left: those of them that were not made.
         made: the turns so far.
         tried: what they gave; ``attempt.attempt`` is the place in this order, from 1.
     """
 
     turns: tuple[ModelTurn, ...]
+    left: tuple[ModelTurn, ...]
     made: tuple[ModelTurn, ...]
     tried: tuple[Tried, ...]
     require_tests: bool
-
-    @property
-    def left(self) -> tuple[ModelTurn, ...]:
-        return tuple(turn for turn in self.turns if turn not in self.made)
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Chosen:
 
 Decision = ModelTurn | Chosen
 Decide = Callable[[Seen], Decision]
+Select = Callable[[Sequence[Tried], bool], Sequence[Tried]]
+"""Selects the best ones of what was tried, which are equally good."""
 
 
 @dataclass(frozen=True)
@@ -73,187 +75,217 @@ class Policy:
     total_usd: Decimal | None = None
 
 
-# Selection: from what was tried to the best ones, which are equally good.
-Select = Callable[[Sequence[Tried], bool], Sequence[Tried]]
-
-
-def least_bad(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
+def least_bad(
+    tried: Sequence[Tried],
+    require_tests: bool,
+) -> Sequence[Tried]:
     """Select as ``bench.attempts.choose``: a plausible attempt, else the least bad."""
 
-    def key(one: Tried) -> tuple[int, ...]:
-        candidate = one.attempt
-        if candidate.plausible and not candidate.suspect:
-            untested = require_tests and not candidate.test_outcome
-            return 0, candidate.edits_test_configuration, untested
-        return 1, *rank(candidate)[:-1]
+    def order(candidate: Tried) -> tuple[int, ...]:
+        attempt = candidate.attempt
+        if attempt.plausible and not attempt.suspect:
+            untested = require_tests and not attempt.test_outcome
+            return (0, attempt.edits_test_configuration, untested)
+        return (1, *rank(attempt)[:-1])
 
-    usable = [one for one in tried if one.attempt.usable]
-    best = min(map(key, usable), default=None)
-    return [one for one in usable if key(one) == best]
+    usable = [candidate for candidate in tried if candidate.attempt.usable]
+    best = min(map(order, usable), default=None)
+    return [candidate for candidate in usable if order(candidate) == best]
 
 
-def most_agreed(tried: Sequence[Tried], require_tests: bool) -> Sequence[Tried]:
+def most_agreed(
+    tried: Sequence[Tried],
+    require_tests: bool,
+) -> Sequence[Tried]:
     """Select as ``choose_by_evidence``; without scripts the largest class of equal patches.
 
     Of the plausible attempts, else all with a patch; of equally large classes the least bad.
     """
-    if any(one.passed is not None for one in tried):
-        candidates = [one.attempt for one in tried]
-        choice = choose_by_evidence(
-            candidates, _evidence(tried), require_tests=require_tests
-        )
-        return [one for one in tried if one.attempt == choice.winner]
-    good = [t for t in tried if is_enough(t.attempt, require_tests=require_tests)]
-    pool = good or [one for one in tried if one.attempt.usable]
-    classes = Counter(one.equals for one in pool)
-    best = [one for one in pool if classes[one.equals] == max(classes.values())]
-    return least_bad(best, require_tests)
+    attempts = []
+    usable = []
+    enough = []
+    for candidate in tried:
+        attempts.append(candidate.attempt)
+        if candidate.attempt.usable:
+            usable.append(candidate)
+        if is_enough(candidate.attempt, require_tests=require_tests):
+            enough.append(candidate)
+    evidence = _evidence_of(tried)
+    if evidence:
+        choice = choose_by_evidence(attempts, evidence, require_tests=require_tests)
+        return [candidate for candidate in tried if candidate.attempt == choice.winner]
+    pool = enough or usable
+    classes = Counter(candidate.equals for candidate in pool)
+    size = max(classes.values(), default=0)
+    largest = [candidate for candidate in pool if classes[candidate.equals] == size]
+    return least_bad(largest, require_tests)
 
 
-def _evidence(tried: Sequence[Tried]) -> Evidence:
-    found: dict[str, list[Tried]] = {}
-    for one in (one for one in tried if one.equals):
-        found.setdefault(one.equals, []).append(one)
-    classes = [
-        CandidateClass(
-            id=key,
-            attempts=tuple(one.attempt.attempt for one in same),
-            models=tuple(dict.fromkeys(one.attempt.label for one in same)),
-        )
-        for key, same in found.items()
-    ]
-    passed = {key: same[0].passed or frozenset() for key, same in found.items()}
-    failing = {one.attempt.attempt: one.failing for one in tried if one.failing}
+def _evidence_of(tried: Sequence[Tried]) -> Evidence | None:
+    """Return what scripts tell of the attempts so far; None if none were run."""
+    attempts: dict[str, list[int]] = defaultdict(list)
+    passed = {}
+    failing = {}
+    for candidate in tried:
+        number = candidate.attempt.attempt
+        if candidate.failing:
+            failing[number] = candidate.failing
+        if candidate.passed is not None:
+            passed[candidate.equals] = candidate.passed
+            attempts[candidate.equals].append(number)
+    if not passed:
+        return None
+    classes = []
+    for key, numbers in attempts.items():
+        equal = CandidateClass(id=key, attempts=tuple(numbers), models=())
+        classes.append(equal)
     return Evidence.of_passed(classes, passed, failing)
 
 
 def until(
     seen: Seen,
-    stop: StopRule,
+    stop: StopRule = StopRule.PLAUSIBLE,
     *,
-    turns: Sequence[ModelTurn] | None = None,
-    most: int | None = None,
-    usd: Decimal | None = None,
+    limit: float = inf,
+    usd: Decimal = Decimal("inf"),
     select: Select = least_bad,
 ) -> Decision:
-    """Make the turns in their order until the stop rule or a limit ends it, and select."""
-    left = [
-        turn
-        for turn in (seen.turns if turns is None else turns)
-        if turn not in seen.made
-    ]
-    full = most is not None and len(seen.tried) >= most
-    poor = usd is not None and known_sum(one.attempt.cost for one in seen.tried) >= usd
-    candidates = [one.attempt for one in seen.tried]
-    ended = stop_reason(candidates, stop, require_tests=seen.require_tests)
-    if left and not (full or poor or ended):
-        return left[0]
+    """Make the turns that are left until the stop rule or a limit ends it, and select."""
+    attempts = [candidate.attempt for candidate in seen.tried]
+    if seen.left and len(attempts) < limit:
+        spent = known_sum(attempt.cost for attempt in attempts)
+        reason = stop_reason(attempts, stop, require_tests=seen.require_tests)
+        if spent < usd and not reason:
+            return seen.left[0]
     best = select(seen.tried, seen.require_tests)
-    return Chosen(min((one.attempt.attempt for one in best), default=0))
+    numbers = [candidate.attempt.attempt for candidate in best]
+    return Chosen(min(numbers, default=0))
 
 
-def only(seen: Seen, model: str) -> Decision:
-    return until(
-        seen, StopRule.PLAUSIBLE, turns=[t for t in seen.turns if t.model == model]
-    )
+def only_model(seen: Seen, model: str) -> Decision:
+    left = []
+    for turn in seen.left:
+        if turn.model == model:
+            left.append(turn)
+    return until(replace(seen, left=tuple(left)))
 
 
 def reversed_models(seen: Seen) -> Decision:
-    models = [*dict.fromkeys(turn.model for turn in seen.turns)]
-    turns = sorted(seen.turns, key=lambda turn: (turn.try_, -models.index(turn.model)))
-    return until(seen, StopRule.PLAUSIBLE, turns=turns)
+    models = [turn.model for turn in seen.turns]
+
+    def order(turn: ModelTurn) -> tuple[int, int]:
+        return turn.try_, -models.index(turn.model)
+
+    left = sorted(seen.left, key=order)
+    return until(replace(seen, left=tuple(left)))
 
 
-plausible = partial(until, stop=StopRule.PLAUSIBLE)
-_PLAIN: dict[str, Decide] = {
-    "first": partial(plausible, most=1),
-    "plausible": plausible,
-    "random": plausible,
+_WITHOUT_VALUE: dict[str, Decide] = {
+    "first": partial(until, limit=1),
+    "plausible": until,
+    "random": until,
     "all": partial(until, stop=StopRule.ALL),
     "reversed": reversed_models,
     "evidence": partial(until, stop=StopRule.ALL, select=most_agreed),
 }
-_WITH_VALUE: dict[str, Callable[[str], Decide]] = {
-    "plausible": lambda n: partial(plausible, most=int(n)),
-    "budget": lambda usd: partial(plausible, usd=dollars(usd)),
-    "total": lambda usd: plausible,
-}
 
 
-def policies_of(data: LabData, asked: Sequence[str] = ()) -> tuple[Policy, ...]:
-    """Return the policies that are asked for; without a name, all that fit the runs.
+def policies_of(data: LabData, names: Sequence[str] = ()) -> list[Policy]:
+    """Return the policies of these names; without a name, all that fit the runs.
 
     Raises:
         UserError: a name or a file is wrong.
     """
-    files = [name for name in asked if ".py:" in name]
-    names = [name for name in asked if name not in files] or [*_usual(data)]
-    made = [_named(name, data) for name in dict.fromkeys(names)]
-    return (*made, *map(_of_file, dict.fromkeys(files)))
+    policies = []
+    of_files = []
+    for name in dict.fromkeys(names):
+        if ".py:" in name:
+            of_files.append(_policy_of_file(name))
+        else:
+            policies.append(_policy_of_name(name, data))
+    if not policies:
+        for name in dict.fromkeys(_usual_names(data)):
+            policies.append(_policy_of_name(name, data))
+    return policies + of_files
 
 
-def _usual(data: LabData) -> Iterator[str]:
-    models = dict.fromkeys(turn.model for turn in data.turns)
-    yield "first"
-    yield from (f"only-{model}" for model in models if len(models) > 1)
-    yield from (f"plausible-{number}" for number in range(2, min(len(data.turns), 8)))
-    yield from ("plausible", "random", "all")
-    yield from ["reversed"] * (len(models) > 1)
-    yield from ["evidence"] * any(
-        each.valid_scripts is not None for each in data.instances
-    )
-    if cost := data.mean_cost:
-        yield from (f"budget-{cost * n:.4f}" for n in (1, 2))
-        yield f"total-{cost * len(data.instances):.2f}"
+def _usual_names(data: LabData) -> list[str]:
+    models = list(dict.fromkeys(turn.model for turn in data.turns))
+    names = ["first"]
+    if len(models) > 1:
+        names += [f"only-{model}" for model in models]
+    for limit in range(2, min(len(data.turns), 8)):
+        names.append(f"plausible-{limit}")
+    names += ["plausible", "random", "all"]
+    if len(models) > 1:
+        names.append("reversed")
+    if any(instance.has_evidence for instance in data.instances):
+        names.append("evidence")
+    costs = [attempt.cost for attempt in data.attempts]
+    spent = total(costs)
+    if spent:
+        mean = spent / len(costs)
+        names += [f"budget-{mean:.4f}", f"budget-{2 * mean:.4f}"]
+        names.append(f"total-{mean * len(data.instances):.2f}")
+    return names
 
 
-def _named(name: str, data: LabData) -> Policy:
-    if name in _PLAIN:
-        any_order, scripts = name == "random", name == "evidence"
-        return Policy(name, _PLAIN[name], any_order=any_order, scripts=scripts)
-    if name.startswith("only-") and any(turn.model == name[5:] for turn in data.turns):
-        return Policy(name, partial(only, model=name[5:]))
-    kind, _, text = name.rpartition("-")
-    with suppress(KeyError, ValueError):
-        total = dollars(text) if kind == "total" else None
-        return Policy(name, _WITH_VALUE[kind](text), total_usd=total)
+def _policy_of_name(name: str, data: LabData) -> Policy:
+    if name in _WITHOUT_VALUE:
+        return Policy(
+            name,
+            _WITHOUT_VALUE[name],
+            any_order=name == "random",
+            scripts=name == "evidence",
+        )
+    for turn in data.turns:
+        if name == f"only-{turn.model}":
+            return Policy(name, partial(only_model, model=turn.model))
+    kind, _, value = name.rpartition("-")
+    with suppress(ValueError):
+        if kind == "plausible":
+            return Policy(name, partial(until, limit=int(value)))
+        if kind == "budget":
+            return Policy(name, partial(until, usd=dollars(value)))
+        if kind == "total":
+            return Policy(name, until, total_usd=dollars(value))
     raise UserError(
-        f"--policy {one_line(name)!r} is not known; give {', '.join(_PLAIN)}, only-MODEL, "
+        f"--policy {one_line(name)!r} is not known; give {', '.join(_WITHOUT_VALUE)}, only-MODEL, "
         "plausible-N, budget-USD, total-USD, or FILE.py:NAME"
     )
 
 
-def _of_file(given: str) -> Policy:
-    path, _, name = given.rpartition(":")
+def _policy_of_file(name: str) -> Policy:
+    path, _, function_name = name.rpartition(":")
     try:
-        function = run_path(str(Path(path).expanduser()))[name]
+        content = run_path(str(Path(path).expanduser()))
+        function = content[function_name]
         if not callable(function):
-            raise TypeError(f"{name} is not a function")
+            raise TypeError(f"{function_name} is not a function")
     except (Exception, SystemExit) as error:  # whatever the file does
-        raise UserError(
-            f"--policy {given} cannot be read: {_problem(error)}"
-        ) from error
+        problem = _describe(error)
+        raise UserError(f"--policy {name} cannot be read: {problem}") from error
 
     def decide(seen: Seen) -> Decision:
         try:
-            found = function(seen)
-            shown = shortened(repr(found), 80)
+            decision = function(seen)
+            text = shortened(repr(decision), 80)
         except (Exception, SystemExit) as error:
-            raise UserError(f"--policy {given} raised {_problem(error)}") from error
-        if isinstance(found, Chosen) and found.attempt in range(len(seen.tried) + 1):
-            return Chosen(int(found.attempt))
-        known = isinstance(found, ModelTurn) and found.model in [
-            turn.model for turn in seen.turns
-        ]
-        if known and type(found.try_) is int and found not in seen.made:
-            return ModelTurn(found.model, found.try_)
+            raise UserError(f"--policy {name} raised {_describe(error)}") from error
+        count = len(seen.tried)
+        if isinstance(decision, Chosen) and decision.attempt in range(count + 1):
+            return Chosen(int(decision.attempt))
+        if isinstance(decision, ModelTurn) and type(decision.try_) is int:
+            models = [turn.model for turn in seen.turns]
+            if decision.model in models and decision not in seen.made:
+                return ModelTurn(decision.model, decision.try_)
         raise UserError(
-            f"--policy {given} returned {shown} after {counted(len(seen.tried), 'attempt')}; give "
+            f"--policy {name} returned {text} after {counted(count, 'attempt')}; give "
             "a ModelTurn of the runs' models that was not made, or Chosen(NUMBER) of one that was"
         )
 
-    return Policy(given, decide)
+    return Policy(name, decide)
 
 
-def _problem(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return shortened(f"{type(error).__name__}: {error}", 200)

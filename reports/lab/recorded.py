@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
-from core.money import total
-from llm.chat import Reply
+from core.errors import UserError
 from reports.data.rundata import InstanceData, RunData
 from reports.statistics.collect import UNFINISHED
 from runs.records import Attempt
@@ -43,132 +41,135 @@ class LabInstance:
     """A selected instance of the runs.
 
     Attributes:
-        made: its attempts; a turn that is missing was never made.
-        resolved: by turn, by the verdict on its patch; policies do not see it.
-        own: the turns of the first run.
-        own_resolved: whether the first run's prediction resolved it.
-        valid_scripts: None if the run has no evidence.
-        writers: calls for scripts, with their dollars and seconds.
+        recorded: what the first run has of it.
+        tried: its attempts; a turn that is missing was never made.
+        outcomes: of all turns, whether their patch resolves it; policies do not see them.
+        has_evidence: recorded scripts tell its attempts apart.
     """
 
-    instance_id: str
-    made: Mapping[ModelTurn, Tried]
-    resolved: Mapping[ModelTurn, bool | None]
-    own: tuple[ModelTurn, ...]
-    own_resolved: bool | None
-    valid_scripts: frozenset[str] | None
-    writers: tuple[Reply, ...] = ()
+    recorded: InstanceData
+    tried: Mapping[ModelTurn, Tried]
+    outcomes: Mapping[ModelTurn, bool | None]
+    has_evidence: bool
 
 
 @dataclass(frozen=True)
 class LabData:
-    """The runs together: attempts of later runs follow those of the first."""
+    """The runs together.
+
+    Attributes:
+        turns: those of any instance, in the order of their attempts.
+        samples: how many random orders and bootstrap resamples are drawn.
+    """
 
     name: str
-    instances: tuple[LabInstance, ...]
-    turns: tuple[ModelTurn, ...]  # of any instance, in the order of their attempts
+    instances: Sequence[LabInstance]
+    turns: tuple[ModelTurn, ...]
     require_tests: bool
+    samples: int
 
     @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        return tuple(
-            tried.attempt
-            for instance in self.instances
-            for tried in instance.made.values()
-        )
-
-    @property
-    def mean_cost(self) -> Decimal | None:
-        """Dollars of an attempt on average; None if one of them is unknown."""
-        costs = total(attempt.cost for attempt in self.attempts)
-        return (
-            costs / len(self.attempts) if costs is not None and self.attempts else None
-        )
+    def attempts(self) -> list[Attempt]:
+        attempts = []
+        for instance in self.instances:
+            for tried in instance.tried.values():
+                attempts.append(tried.attempt)
+        return attempts
 
 
-_Known = dict[ModelTurn, tuple[InstanceData, Attempt]]
+Sources = dict[ModelTurn, tuple[InstanceData, Attempt]]
+"""The attempts on an instance, each with the record that it comes from."""
 
 
-def lab_data(runs: Sequence[RunData]) -> LabData:
-    """Return the runs for the lab; the first one is that with which policies are compared."""
-    found: dict[str, _Known] = {
-        name: {} for name in sorted(n for r in runs for n in r.selected)
-    }
-    first: dict[ModelTurn, tuple[int, int]] = {}
-    for place, run in enumerate(runs):
+def lab_data(runs: Sequence[RunData], samples: int) -> LabData:
+    """Return the runs for the lab: attempts of later runs follow those of the first.
+
+    Raises:
+        UserError: there is no attempt.
+    """
+    sources: dict[str, Sources] = {}
+    positions: dict[ModelTurn, tuple[int, int]] = {}
+    for number, run in enumerate(runs):
+        for name in run.selected:
+            sources.setdefault(name, {})
         for instance in run.instances:
-            known = found[instance.instance_id]
-            for turn, attempt in _turns(instance, known):
-                known[turn] = instance, attempt
-                here = place, attempt.attempt
-                first[turn] = min(here, first.get(turn, here))
-    turns = tuple(sorted(first, key=lambda turn: first[turn]))
-    own = {instance.instance_id: instance for instance in runs[0].instances}
-    instances = (
-        _instance(name, known, turns, own.get(name)) for name, known in found.items()
-    )
-    tested = runs[0].described.configuration.require_tests
+            by_turn = sources[instance.instance_id]
+            for attempt in finished_attempts(instance):
+                turn = ModelTurn(attempt.label, attempt.try_)
+                # An earlier run has it, or a file gives all attempts one number.
+                while turn in by_turn:
+                    turn = ModelTurn(turn.model, turn.try_ + 1)
+                by_turn[turn] = (instance, attempt)
+                position = (number, attempt.attempt)
+                positions[turn] = min(position, positions.get(turn, position))
+    if not positions:
+        folder = runs[0].folder
+        raise UserError(f"{folder} records no attempt, so no policy can be replayed")
+    turns = sorted(positions, key=lambda turn: positions[turn])
+    recorded = {name: InstanceData(instance_id=name) for name in sources}
+    for instance in runs[0].instances:
+        recorded[instance.instance_id] = instance
+    instances = []
+    for name in sorted(sources):
+        lab_instance = _lab_instance(recorded[name], sources[name], turns)
+        instances.append(lab_instance)
     return LabData(
-        " + ".join(run.name for run in runs), tuple(instances), turns, tested
+        name=" + ".join(run.name for run in runs),
+        instances=instances,
+        turns=tuple(turns),
+        require_tests=runs[0].described.configuration.require_tests,
+        samples=samples,
     )
 
 
-def _turns(
-    instance: InstanceData, known: _Known
-) -> Iterator[tuple[ModelTurn, Attempt]]:
-    taken = {*known}
+def finished_attempts(instance: InstanceData) -> list[Attempt]:
+    """Return the attempts that say something of their models; others count as never made."""
+    attempts = []
     for attempt in instance.attempts:
-        if attempt.status in UNFINISHED:
-            continue  # it says nothing, as if it had never been made
-        turn = ModelTurn(attempt.label, attempt.try_)
-        while (
-            turn in taken
-        ):  # by an earlier run, or in files that give all attempts one number
-            turn = ModelTurn(turn.model, turn.try_ + 1)
-        taken.add(turn)
-        yield turn, attempt
+        if attempt.status not in UNFINISHED:
+            attempts.append(attempt)
+    return attempts
 
 
-def _instance(
-    name: str, known: _Known, turns: Sequence[ModelTurn], own: InstanceData | None
+def _lab_instance(
+    recorded: InstanceData,
+    sources: Sources,
+    turns: Sequence[ModelTurn],
 ) -> LabInstance:
-    # Classes of evidence are those of one run.
-    alone = own and all(instance is own for instance, _ in known.values())
-    evidence = own.evidence if own and alone else None
-    made: dict[ModelTurn, Tried] = {}
-    resolved: dict[ModelTurn, bool | None] = {}
-    texts: dict[str, str] = {}
-    for turn, (instance, attempt) in known.items():
-        key, passed, failing = _class_of(attempt.patch, texts), None, None
+    evidence = recorded.evidence
+    for source, _ in sources.values():
+        if source is not recorded:
+            evidence = None  # classes are those of one run
+    tried = {}
+    outcomes: dict[ModelTurn, bool | None] = dict.fromkeys(turns)
+    keys: dict[str, str] = {}
+    for turn, (source, attempt) in sources.items():
+        outcomes[turn] = source.resolved_by(attempt)
+        key = ""
+        passed = None
+        failing = None
+        if attempt.patch.strip():
+            text = _comparable_text(attempt.patch)
+            key = keys.setdefault(text, str(len(keys) + 1))
         if evidence:
             failing = evidence.failing.get(attempt.attempt)
         if evidence and key:
-            same = evidence.class_of(attempt.attempt)
-            key = same.id if same else f"text {key}"
+            candidates = evidence.class_of(attempt.attempt)
+            key = f"text {key}"
+            if candidates:
+                key = candidates.id
             passed = evidence.passed(key)
-        placed = attempt.at(turns.index(turn) + 1)
-        made[turn] = Tried(placed, key, passed, failing)
-        resolved[turn] = instance.resolved_by(attempt)
-    first = tuple(turn for turn, (instance, _) in known.items() if instance is own)
-    scripts = frozenset(evidence.valid) if evidence else None
-    return LabInstance(
-        instance_id=name,
-        made=made,
-        resolved=resolved,
-        own=first,
-        own_resolved=own.resolved if own else None,
-        valid_scripts=scripts,
-        writers=own.script_calls if own else (),
-    )
+        number = turns.index(turn) + 1
+        tried[turn] = Tried(attempt.at(number), key, passed, failing)
+    return LabInstance(recorded, tried, outcomes, evidence is not None)
 
 
-def _class_of(patch: str, known: dict[str, str]) -> str:
-    """Return the key of the class of patches with the same lines; empty without a patch."""
-    lines = (
-        "@@" if line.startswith("@@ ") else line
-        for line in patch.splitlines()
-        if not line.startswith("index ")
-    )
-    return (
-        known.setdefault("\n".join(lines), str(len(known) + 1)) if patch.strip() else ""
-    )
+def _comparable_text(patch: str) -> str:
+    """Return the lines of a patch without ``index`` lines and line numbers."""
+    lines = []
+    for line in patch.splitlines():
+        if line.startswith("@@ "):
+            line = "@@"
+        if not line.startswith("index "):
+            lines.append(line)
+    return "\n".join(lines)

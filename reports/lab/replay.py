@@ -6,11 +6,11 @@ its low end and as resolved at its high end.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import asdict, replace
 from itertools import combinations
-from math import comb
+from math import ceil, comb, inf
 from random import Random
 from statistics import fmean
 from typing import Any
@@ -18,309 +18,350 @@ from typing import Any
 import numpy as np
 
 from llm.chat import Reply
-from reports.lab.policies import Chosen, Policy, Seen, Select, least_bad, most_agreed
-from reports.lab.recorded import LabData, LabInstance, ModelTurn, Tried
+from reports.lab.policies import (
+    Chosen,
+    Policy,
+    Seen,
+    Select,
+    least_bad,
+    most_agreed,
+    policies_of,
+)
+from reports.lab.recorded import (
+    LabData,
+    LabInstance,
+    ModelTurn,
+    finished_attempts,
+)
 from reports.statistics.methods import (
     SEED,
-    MeanComparison,
     ShareRange,
     compare_means,
     holm,
     paired_p_value,
     pass_at_k,
 )
+from runs.records import Attempt
 
-_FEWEST_ORDERS = 20
+_MIN_DRAWS = 20
 ORACLE = "oracle"
 RECORDED = "recorded"
-_LOW, _HIGH, _ATTEMPTS, _CALLS, _DOLLARS, _SECONDS, _LACKS = range(7)
-Walks = Any
-"""An array with a row for each instance: whether it is resolved at least and at most, attempts,
-calls, dollars and seconds (NaN if unknown), and whether an attempt was asked for and never made.
+COLUMNS = ("low", "high", "attempts", "calls", "dollars", "seconds", "unmade")
+"""What a walk through an instance gives, as numbers.
+
+Whether it is resolved at least and at most, how much that took (NaN if unknown), and whether an
+attempt was asked for that was never made.
 """
+Walks = dict[str, Any]
+"""By column, an array with the number of each instance."""
+LabRow = dict[str, Any]
+"""A policy or a ``k`` as the table, the JSON and the picture show it."""
 
 
-@dataclass(frozen=True)
-class ExpectedTotal:
-    """A total over all instances; ``complete`` is False if it is only a lower bound."""
+def lab_report(data: LabData, names: Sequence[str]) -> LabRow:
+    """Return what policies give, as JSON.
 
-    value: float
-    complete: bool
-
-    @property
-    def most(self) -> float:
-        return self.value if self.complete else float("inf")
-
-
-class Front(str, Enum):
-    """Whether a policy is on the Pareto front: no other is cheaper and as good, or better."""
-
-    YES = "yes"
-    POSSIBLY = "possibly"
-    NO = "no"
-
-
-@dataclass(frozen=True)
-class PolicyResult:
-    """What a policy gives; dollars, hours, calls and attempts are totals of all instances.
-
-    Attributes:
-        unknown: instances whose outcome the recording cannot tell.
-        difference: from the run's own, over the instances whose outcome under both is known.
-        p_corrected: by Holm, for the number of policies; None if nothing can be compared.
+    Shares lie between 0 and 1; dollars, hours, calls and attempts are totals of all instances.
     """
-
-    name: str
-    resolved: ShareRange
-    unknown: int
-    attempts: ExpectedTotal
-    calls: ExpectedTotal
-    dollars: ExpectedTotal
-    hours: ExpectedTotal
-    difference: MeanComparison | None = None
-    p_value: float | None = None
-    p_corrected: float | None = None
-    front: Front = Front.NO
-
-
-@dataclass(frozen=True)
-class BestOfK:
-    """One of ``k`` attempts in random order: chosen by a rule, or by the oracle (pass@k)."""
-
-    k: int
-    least_bad: ShareRange
-    most_agreed: ShareRange
-    oracle: ShareRange
-
-
-@dataclass(frozen=True)
-class LabReport:
-    samples: int
-    seed: int
-    policies: tuple[PolicyResult, ...]
-    best: tuple[BestOfK, ...]
-
-
-def run_lab(data: LabData, policies: Sequence[Policy], samples: int) -> LabReport:
-    """Replay ``data`` under policies, with ``samples`` random orders and bootstrap resamples."""
-    own = np.array([_own(instance) for instance in data.instances])
-    bound = np.array([_oracle(instance, data) for instance in data.instances])
-    found = [_result(RECORDED, own, samples)]
-    for policy in policies:
-        walks = replays(data, policy, samples)
-        result = _result(policy.name, walks, samples)
-        found.append(_compared(result, own, walks, samples))
-    fair = iter(holm([each.p_value for each in found if each.p_value is not None]))
-    found = [
-        each if each.p_value is None else replace(each, p_corrected=next(fair))
-        for each in found
-    ]
-    results = [replace(each, front=_front(each, found)) for each in found]
-    results.insert(1, _result(ORACLE, bound, samples))
-    best = tuple(_best_of(data, k, samples) for k in range(1, len(data.turns) + 1))
-    return LabReport(samples, SEED, tuple(results), best)
+    recorded = _by_column(map(_recorded_figures, data.instances))
+    rows = [_policy_row(RECORDED, recorded, data.samples)]
+    for policy in policies_of(data, names):
+        walks = _replay(policy, data)
+        row = _policy_row(policy.name, walks, data.samples)
+        row |= _difference(recorded, walks, data.samples)
+        rows.append(row)
+    p_values = {}
+    for row in rows:
+        row["front"] = _front(row, rows)
+        if row["p_value"] is not None:
+            p_values[row["name"]] = row["p_value"]
+    corrected = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    for row in rows:
+        row["p_corrected"] = corrected.get(row["name"])
+    oracle = _by_column(map(_oracle_figures, data.instances))
+    rows.insert(1, _policy_row(ORACLE, oracle, data.samples))
+    turns = []
+    best = []
+    for k, turn in enumerate(data.turns, 1):
+        turns.append({"model": turn.model, "try": turn.try_})
+        best.append(_best_row(k, data))
+    return {
+        "runs": data.name,
+        "instances": len(data.instances),
+        "attempts": len(data.attempts),
+        "turns": turns,
+        "samples": data.samples,
+        "seed": SEED,
+        "policies": rows,
+        "best": best,
+    }
 
 
-def replays(data: LabData, policy: Policy, samples: int) -> Walks:
-    """Return the policy's walk through each instance; of random orders the mean."""
-    found = []
-    for instance in data.instances:
-        orders, dice = [data.turns], _dice(instance)
-        if policy.any_order:
-            count = _orders(data, samples)
-            orders = [
-                tuple(dice.sample(data.turns, len(data.turns))) for _ in range(count)
-            ]
-        starts = (Seen(turns, (), (), data.require_tests) for turns in orders)
-        walks = [_walk(policy, instance, start) for start in starts]
-        found.append(np.mean(walks, axis=0))
-    return _limited(np.array(found), policy, samples)
+def _by_column(figures: Iterable[Sequence[float]]) -> Walks:
+    columns = np.array(list(figures), dtype=float).T
+    return dict(zip(COLUMNS, columns, strict=True))
 
 
-def _dice(instance: LabInstance) -> Random:
-    return Random(f"{SEED} {instance.instance_id}")
+def _recorded_figures(instance: LabInstance) -> list[float]:
+    attempts = finished_attempts(instance.recorded)
+    return _figures(
+        attempts,
+        instance.recorded.resolved,
+        instance.recorded.script_calls,
+        unmade=not attempts,
+    )
 
 
-def _orders(data: LabData, samples: int) -> int:
-    """Return the number of orders of each instance, so that all of them make ``samples``."""
-    return max(_FEWEST_ORDERS, -(-samples // len(data.instances)))
+def _oracle_figures(instance: LabInstance) -> list[float]:
+    outcomes = instance.outcomes.values()
+    outcome: bool | None = False
+    if None in outcomes:
+        outcome = None
+    if True in outcomes:
+        outcome = True
+    attempts = [tried.attempt for tried in instance.tried.values()]
+    return _figures(attempts, outcome, unmade=len(attempts) < len(outcomes))
 
 
-def _walk(policy: Policy, instance: LabInstance, seen: Seen) -> list[float]:
-    made: list[Tried] = []
-    resolved: list[bool | None] = []
-    while True:
-        # One candidate needs no scripts.
-        paid = instance.writers if policy.scripts and len(made) > 1 else ()
-        step = policy.decide(seen)
-        if isinstance(step, Chosen):
-            chosen = resolved[step.attempt - 1] if step.attempt else False
-            return _walked(made, chosen, paid)
-        tried = instance.made.get(step)
-        if tried is None:
-            return _walked(made, None, paid, lacks=True)
-        made.append(replace(tried, attempt=tried.attempt.at(len(made) + 1)))
-        resolved.append(instance.resolved[step])
-        seen = replace(seen, made=(*seen.made, step), tried=tuple(made))
-
-
-def _walked(
-    made: Sequence[Tried],
-    resolved: bool | None,
+def _figures(
+    attempts: Sequence[Attempt],
+    outcome: bool | None,
     writers: Sequence[Reply] = (),
     *,
-    lacks: bool = False,
+    unmade: bool = False,
 ) -> list[float]:
-    def summed(values: Iterable[Any]) -> float:
-        return sum(
-            (float("nan") if value is None else float(value) for value in values), 0.0
+    """Return the figures of an instance in the order of ``COLUMNS``."""
+    spent = [
+        (1, attempt.sums.calls, attempt.cost, attempt.seconds) for attempt in attempts
+    ]
+    spent_on_scripts = [(0, 1, call.cost, call.seconds) for call in writers]
+    totals = _sums(spent) + _sums(spent_on_scripts)
+    return [outcome is True, outcome is not False, *totals, unmade]
+
+
+def _sums(rows: Sequence[Sequence[object]]) -> Any:  # noqa: ANN401 - an array
+    """Return the sums of the columns; NaN where a value is unknown."""
+    return np.array(rows, dtype=float).reshape(-1, 4).sum(axis=0)
+
+
+def _replay(policy: Policy, data: LabData) -> Walks:
+    """Return what a policy gives on each instance; of random orders the mean."""
+    means = []
+    for instance in data.instances:
+        orders: Iterable[tuple[ModelTurn, ...]] = [data.turns]
+        if policy.any_order:
+            orders = _draw_turns(len(data.turns), instance, data)
+        figures = []
+        for turns in orders:
+            seen = Seen(turns, turns, (), (), data.require_tests)
+            figures.append(_walk(policy, instance, seen))
+        means.append(np.mean(figures, axis=0))
+    walks = _by_column(means)
+    if policy.total_usd is not None:
+        _limit_dollars(walks, float(policy.total_usd), data.samples)
+    return walks
+
+
+def _walk(
+    policy: Policy,
+    instance: LabInstance,
+    seen: Seen,
+) -> list[float]:
+    """Follow a policy until it chooses an attempt, or asks for one that was never made."""
+    outcomes: list[bool | None] = [False]
+    attempts: list[Attempt] = []
+    step = policy.decide(seen)
+    while isinstance(step, ModelTurn) and step in instance.tried:
+        outcomes.append(instance.outcomes[step])
+        tried = instance.tried[step]
+        attempts.append(tried.attempt.at(len(outcomes) - 1))
+        tried = replace(tried, attempt=attempts[-1])
+        seen = replace(
+            seen,
+            left=tuple(turn for turn in seen.left if turn != step),
+            made=(*seen.made, step),
+            tried=(*seen.tried, tried),
         )
+        step = policy.decide(seen)
+    writers: Sequence[Reply] = ()
+    # A single candidate needs no scripts.
+    if policy.scripts and len(attempts) > 1:
+        writers = instance.recorded.script_calls
+    if isinstance(step, Chosen):
+        return _figures(attempts, outcomes[step.attempt], writers)
+    return _figures(attempts, None, writers, unmade=True)
 
-    attempts = [tried.attempt for tried in made]
-    calls = summed(one.sums.calls for one in attempts) + len(writers)
-    seconds = summed(one.seconds for one in attempts)
-    seconds += summed(call.seconds for call in writers)
-    dollars = summed(one.cost for one in attempts)
-    dollars += summed(call.cost for call in writers)
-    low, high = resolved is True, resolved is not False
-    return [low, high, len(made), calls, dollars, seconds, lacks]
+
+def _draw_turns(
+    k: int,
+    instance: LabInstance,
+    data: LabData,
+) -> Iterator[tuple[ModelTurn, ...]]:
+    """Yield random selections of ``k`` turns; those of all instances make the samples."""
+    dice = Random(f"{SEED} {instance.recorded.instance_id}")
+    for _ in range(_count_draws(data)):
+        yield tuple(dice.sample(data.turns, k))
 
 
-def _limited(walks: Walks, policy: Policy, samples: int) -> Walks:
+def _count_draws(data: LabData) -> int:
+    return max(_MIN_DRAWS, ceil(data.samples / len(data.instances)))
+
+
+def _limit_dollars(
+    walks: Walks,
+    usd: float,
+    samples: int,
+) -> None:
     """Apply a limit of all dollars: each instance counts by the chance that it is started."""
-    if policy.total_usd is None:
-        return walks
-    costs, dice = np.nan_to_num(walks[:, _DOLLARS]), np.random.default_rng(SEED)
-    started = np.zeros(len(walks))
+    dollars = np.nan_to_num(walks["dollars"])
+    unknown = np.isnan(walks["dollars"]).any() or walks["unmade"].any()
+    dice = np.random.default_rng(SEED)
+    started = np.zeros(len(dollars))
     for _ in range(samples):
-        order = dice.permutation(len(walks))
-        before = np.cumsum(costs[order]) - costs[order]
-        started[order] += before < float(policy.total_usd)
-    found = walks * (started / samples)[:, None]
-    if np.isnan(walks[:, _DOLLARS]).any() or walks[:, _LACKS].any():
-        found[:, _LOW] = 0  # the money may end before any instance
-    return found
+        order = dice.permutation(len(dollars))
+        spent_before = np.cumsum(dollars[order]) - dollars[order]
+        started[order] += spent_before < usd
+    for name in COLUMNS:
+        walks[name] = walks[name] * (started / samples)
+    if unknown:
+        walks["low"][:] = 0  # the money may end before any instance
 
 
-def _own(instance: LabInstance) -> list[float]:
-    made = [instance.made[turn] for turn in instance.own]
-    return _walked(made, instance.own_resolved, instance.writers, lacks=not made)
+def _policy_row(
+    name: str,
+    walks: Walks,
+    samples: int,
+) -> LabRow:
+    return {
+        "name": name,
+        "resolved": _share(zip(walks["low"], walks["high"], strict=True), samples),
+        "unknown": int((walks["low"] != walks["high"]).sum()),
+        "attempts": _total("attempts", walks),
+        "calls": _total("calls", walks),
+        "dollars": _total("dollars", walks),
+        "hours": _total("seconds", walks, unit=3600.0),
+        "difference": None,
+        "p_value": None,
+        "p_corrected": None,
+        "front": "no",
+    }
 
 
-def _oracle(instance: LabInstance, data: LabData) -> list[float]:
-    good, unknown = _labels(instance, data)
-    known = True if good else None if unknown else False
-    lacks = len(instance.made) < len(data.turns)
-    return _walked([*instance.made.values()], known, lacks=lacks)
+def _share(ranges: Iterable[tuple[float, float]], samples: int) -> LabRow:
+    """Return the mean of shares, each of which is known to lie in a range."""
+    lows, highs = zip(*ranges, strict=True)
+    return asdict(ShareRange.of(lows, highs, samples))
 
 
-def _labels(instance: LabInstance, data: LabData) -> tuple[int, int]:
-    """Return the number of turns that resolve an instance, and of those without an answer."""
-    found = list(instance.resolved.values())
-    never = len(data.turns) - len(found)
-    return found.count(True), found.count(None) + never
+def _total(
+    column: str,
+    walks: Walks,
+    unit: float = 1.0,
+) -> LabRow:
+    """Return the total of a column, which may be only a lower bound."""
+    values = walks[column]
+    unknown = walks["unmade"].any() or np.isnan(values).any()
+    return {"value": float(np.nansum(values)) / unit, "complete": not unknown}
 
 
-def _result(name: str, walks: Walks, samples: int) -> PolicyResult:
-    def summed(column: int, unit: float = 1.0) -> ExpectedTotal:
-        unknown = walks[:, _LACKS].any() or np.isnan(walks[:, column]).any()
-        return ExpectedTotal(float(np.nansum(walks[:, column])) / unit, not unknown)
-
-    return PolicyResult(
-        name=name,
-        resolved=ShareRange.of(
-            walks[:, _LOW].tolist(), walks[:, _HIGH].tolist(), samples
-        ),
-        unknown=int((walks[:, _LOW] != walks[:, _HIGH]).sum()),
-        attempts=summed(_ATTEMPTS),
-        calls=summed(_CALLS),
-        dollars=summed(_DOLLARS),
-        hours=summed(_SECONDS, 3600.0),
+def _difference(
+    recorded: Walks,
+    walks: Walks,
+    samples: int,
+) -> LabRow:
+    """Return the difference from the run's own, over the instances that are known of both."""
+    is_known = recorded["low"] == recorded["high"]
+    is_known &= walks["low"] == walks["high"]
+    if not is_known.any():
+        return {}
+    before = recorded["low"][is_known].tolist()
+    after = walks["low"][is_known].tolist()
+    names = list(map(str, range(len(before))))
+    means = compare_means(
+        dict(zip(names, before, strict=True)),
+        dict(zip(names, after, strict=True)),
+        resamples=samples,
     )
+    p_value = paired_p_value(list(zip(before, after, strict=True)))
+    return {"difference": asdict(means), "p_value": p_value}
 
 
-def _compared(
-    result: PolicyResult, own: Walks, walks: Walks, samples: int
-) -> PolicyResult:
-    known = (own[:, _LOW] == own[:, _HIGH]) & (walks[:, _LOW] == walks[:, _HIGH])
-    if not known.any():
-        return result
-    before, after = own[known, _LOW].tolist(), walks[known, _LOW].tolist()
-    a, b = (
-        {f"{n:09d}": share for n, share in enumerate(each)} for each in (before, after)
-    )
-    p_value = paired_p_value([*zip(before, after, strict=True)])
-    return replace(
-        result, difference=compare_means(a, b, resamples=samples), p_value=p_value
-    )
+def _front(row: LabRow, rows: Sequence[LabRow]) -> str:
+    """Return whether a policy is on the Pareto front; ``possibly`` if ranges leave it open.
+
+    It is if no other is cheaper and as good, or better at the same price.
+    """
+    front = "yes"
+    for other in rows:
+        if _beats(_at_worst(other), _at_best(row)):
+            return "no"
+        # A policy may also beat itself, if not all is known of it.
+        if _beats(_at_best(other), _at_worst(row)):
+            front = "possibly"
+    return front
 
 
-def _front(one: PolicyResult, others: Sequence[PolicyResult]) -> Front:
-    """Compare by the ranges of shares and dollars: ``POSSIBLY`` if they leave it open."""
-
-    def beaten(usd: float, share: float, own_usd: float, own_share: float) -> bool:
-        return (
-            usd <= own_usd
-            and share >= own_share
-            and (usd, share) != (own_usd, own_share)
-        )
-
-    cost, mine = one.dollars, one.resolved
-    rest = [(other.dollars, other.resolved) for other in others if other is not one]
-    if any(beaten(usd.most, share.low, cost.value, mine.high) for usd, share in rest):
-        return Front.NO
-    sure = cost.complete and not one.unknown
-    if sure and not any(
-        beaten(usd.value, share.high, cost.most, mine.low) for usd, share in rest
-    ):
-        return Front.YES
-    return Front.POSSIBLY
+DollarsAndShare = tuple[float, float]
+"""Dollars and a share."""
 
 
-def _best_of(data: LabData, k: int, samples: int) -> BestOfK:
-    def best(select: Select) -> ShareRange:
-        ends = [
-            _best_at(instance, data, k, samples, select) for instance in data.instances
-        ]
-        return ShareRange.of(
-            [low for low, _ in ends], [high for _, high in ends], samples
-        )
-
-    labels, n = (
-        [_labels(instance, data) for instance in data.instances],
-        len(data.turns),
-    )
-    proven = [pass_at_k(n, good, k) for good, _ in labels]
-    possible = [pass_at_k(n, good + unknown, k) for good, unknown in labels]
-    oracle = ShareRange.of(proven, possible, samples)
-    return BestOfK(k, best(least_bad), best(most_agreed), oracle)
+def _at_best(row: LabRow) -> DollarsAndShare:
+    return row["dollars"]["value"], row["resolved"]["high"]
 
 
-def _best_at(
-    instance: LabInstance, data: LabData, k: int, samples: int, select: Select
+def _at_worst(row: LabRow) -> DollarsAndShare:
+    dollars = row["dollars"]["value"]
+    if not row["dollars"]["complete"]:
+        dollars = inf
+    return dollars, row["resolved"]["low"]
+
+
+def _beats(score: DollarsAndShare, other: DollarsAndShare) -> bool:
+    if score == other:
+        return False
+    return score[0] <= other[0] and score[1] >= other[1]
+
+
+def _best_row(k: int, data: LabData) -> LabRow:
+    """Return what one of ``k`` attempts in random order gives, by the rule that chooses it."""
+    ranges = defaultdict(list)
+    for instance in data.instances:
+        ranges["least_bad"].append(_chance(k, instance, data, least_bad))
+        ranges["most_agreed"].append(_chance(k, instance, data, most_agreed))
+        outcomes = list(instance.outcomes.values())
+        count = len(outcomes)
+        low = pass_at_k(count, outcomes.count(True), k)
+        high = pass_at_k(count, count - outcomes.count(False), k)
+        ranges[ORACLE].append((low, high))
+    row: LabRow = {"k": k}
+    for name, chances in ranges.items():
+        row[name] = _share(chances, data.samples)
+    return row
+
+
+def _chance(
+    k: int,
+    instance: LabInstance,
+    data: LabData,
+    select: Select,
 ) -> tuple[float, float]:
     """Return the mean over sets of ``k`` turns; attempts that are equally good count in part."""
-    lows, highs = [], []
-    for turns in _sets(instance, data, k, samples):
+    sets: Iterable[tuple[ModelTurn, ...]] = combinations(data.turns, k)
+    if comb(len(data.turns), k) > _count_draws(data):
+        sets = _draw_turns(k, instance, data)
+    lows = []
+    highs = []
+    for turns in sets:
         # An attempt that was never made may be chosen or not.
-        labels: list[bool | None] = [None]
-        if all(turn in instance.made for turn in turns):
-            made = [instance.made[turn] for turn in turns]
-            best = {id(one) for one in select(made, data.require_tests)}
-            labels = []
-            for turn in turns:
-                if id(instance.made[turn]) in best:
-                    labels.append(instance.resolved[turn])
-            labels = labels or [False]
-        lows.append(labels.count(True) / len(labels))
-        highs.append((len(labels) - labels.count(False)) / len(labels))
+        outcomes: list[bool | None] = [None]
+        if instance.tried.keys() >= set(turns):
+            tried = [instance.tried[turn] for turn in turns]
+            outcomes = []
+            for candidate in select(tried, data.require_tests):
+                turn = data.turns[candidate.attempt.attempt - 1]
+                outcomes.append(instance.outcomes[turn])
+        if not outcomes:
+            outcomes = [False]
+        lows.append(outcomes.count(True) / len(outcomes))
+        highs.append((len(outcomes) - outcomes.count(False)) / len(outcomes))
     return fmean(lows), fmean(highs)
-
-
-def _sets(
-    instance: LabInstance, data: LabData, k: int, samples: int
-) -> Iterator[tuple[ModelTurn, ...]]:
-    most, dice = _orders(data, samples), _dice(instance)
-    if comb(len(data.turns), k) <= most:
-        return combinations(data.turns, k)
-    return (tuple(dice.sample(data.turns, k)) for _ in range(most))

@@ -5,23 +5,24 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import yaml
 
 from bench.instances.adapters.base import Row
 from bench.instances.dataset import Dataset, load_dataset
+from bench.instances.names import BUNDLED
+from bench.repos.mirrors import Mirrors
 from core.errors import UserError
 from core.parsing.untrusted import damage_at, read_object
 from core.plaintext import Say, some
 from core.redaction import Redactor
 from reports.data.jsonvalues import mapping
-from reports.data.predictions import ALL_PREDS
 from reports.data.rundata import InstanceData, RunData, read_run
 from reports.data.verdicts import (
     OUTPUT_FILE,
@@ -31,22 +32,31 @@ from reports.data.verdicts import (
     SwebenchLogs,
     log_name,
 )
-from reports.submission.entry import METADATA, Meta, read_meta, research_notes
-from reports.submission.hidden import mirrors_at_hand
-from reports.submission.package import RESEARCH_NOTICE, PackageFolder, Split
-from reports.submission.readme import (
-    BY_REPO_FILE,
-    BY_TIME_FILE,
-    Lists,
-    Readme,
-    by_repo,
-    by_time,
-    lists_of,
-)
+from reports.submission.meta import METADATA, Meta, read_meta
+from reports.submission.package import SPLITS, PackageFolder, split_of
+from reports.submission.readme import Submission, readme, results_of
 from reports.submission.validation import validate
 from runs.keys import RESULTS_FILE
 from runs.settings import FolderSettings
 from runs.storage.store import RunStore
+
+_RESEARCH_SPLITS = ("verified", "multilingual")
+# The day of this rule in the leaderboard's README.
+_RESEARCH_RULE_DAY = date(2025, 11, 18)
+_RESEARCH_NOTICE = (
+    f"note: since {_RESEARCH_RULE_DAY} {{split}} accepts only academic and research submissions: "
+    "open methods with an arXiv preprint or technical report, and at least one author at an "
+    "academic institution or an established research lab; others are closed (the rule does not "
+    "apply to multimodal and lite)"
+)
+_AFFILIATION = re.compile(
+    r"affiliat|universit|institut|research|college|\blab\b", re.IGNORECASE
+)
+_COPIED = (REPORT_FILE, OUTPUT_FILE, "eval.sh", RUN_LOG)
+_MAX_NAMES = 3
+_FIX = "evaluate it again"
+PackageFiles = Iterator[tuple[Path, bytes]]
+"""The files of a package with their content."""
 
 
 @dataclass(frozen=True)
@@ -70,258 +80,270 @@ class PackageOptions:
 def package_command(path: Path, folder: Path, options: PackageOptions, say: Say) -> int:
     """Build the package of a run in ``folder``, validate it, and return the exit code.
 
-    It is 1 if the package has a fault.
+    It is 1 if the package has a fault. The same run gives the same bytes.
     """
-    split = Split.of(options.split)
+    split = split_of(options.split)
     meta = read_meta(options.meta)
-    logo = options.meta.parent / meta.logo
-    if not logo.is_file():
-        raise UserError(f"--meta {options.meta}: the logo {logo} does not exist")
-    if split.research_only:
-        say(RESEARCH_NOTICE.format(split=split.value))
+    if split in _RESEARCH_SPLITS:
+        say(_RESEARCH_NOTICE.format(split=split))
     redact = Redactor.of_environment(os.environ)
     store = RunStore.of_folder(path)
-    dataset = _dataset_of_run(store, split, options.dataset)
+    dataset = _load_dataset(store, split, options.dataset)
     run = read_run(store, dataset.rows)
-    partial = options.allow_partial
-    builder = PackageBuilder(
-        store, run, split, meta, dataset.rows, logo, partial, redact
-    )
-    lists = builder.build(folder)
-    most = max((len(instance.attempts) for instance in run.instances), default=0)
-    tried = "one attempt each" if most < 2 else f"best of up to {most} attempts each"
-    say(f"resolved       {len(lists.resolved)} of {len(dataset.rows)}, {tried}")
-    package = builder.package(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists already: delete it or name another folder")
+    _check_instances(run, dataset.rows, split, options)
+    _check_verdicts(run, options)
+    evidence = {}
+    reported = {}
+    logs = SwebenchLogs(store.logs / "evaluation")
+    for instance in run.instances:
+        if instance.patch.strip():
+            files = _evidence_of(instance, store, logs)
+            evidence[instance.instance_id] = files
+            if REPORT_FILE in files:
+                reported[instance.instance_id] = instance.resolved is True
+    results = results_of(dataset.rows, evidence, reported)
+    submission = Submission(meta, split, run, dataset.rows, results)
+    logo = options.meta.parent / meta.logo
+    entry = f"{split}/{meta.entry_name}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
+        package = PackageFolder(Path(scratch, "package"), entry)
+        _write(_artifacts(package, run, store, evidence, redact))
+        _write(_entry(package, submission, logo, redact))
+        package.root.replace(folder)
+    package = PackageFolder(folder, entry)
+    resolved = len(results[RESULTS_FILE]["resolved"])
+    attempts = "one attempt each"
+    if submission.max_attempts > 1:
+        attempts = f"best of up to {submission.max_attempts} attempts each"
+    say(f"resolved       {resolved} of {len(dataset.rows)}, {attempts}")
     say(f"artifacts      {package.artifacts}: the content of {meta.artifacts}")
-    say(f"entry          {folder / ENTRY}: add it to a fork of SWE-bench/experiments")
-    for note in research_notes(package, meta, split):
+    fork = "add it to a fork of SWE-bench/experiments"
+    say(f"entry          {folder / 'entry'}: {fork}")
+    for note in _research_notes(package, meta, split):
         say(note)
-    mirrors = mirrors_at_hand(dataset.name, options.folders)
-    faults = validate(package, dataset.rows, meta, date.today(), mirrors, redact)
+    mirrors = _mirrors(dataset.name, options)
+    faults = validate(package, dataset.rows, meta, mirrors, redact)
     for fault in faults:
         say(fault)
     say(f"validated      {len(faults)} faults, against {dataset.name}")
     return int(bool(faults))
 
 
-def _dataset_of_run(store: RunStore, split: Split, given: str) -> Dataset:
+def _load_dataset(store: RunStore, split: str, name: str) -> Dataset:
+    """Return the dataset of this name, else that of the run, else that of the split."""
     run = store.read_run()
     if run is None:
         raise UserError(
             f"{store.folder} has no run.json, so the leaderboard's checklist on the prompts cannot "
             "be answered: package runs of harness.py"
         )
-    name = given or run.dataset.name or split.dataset
-    others = [s for s in Split if s is not split and name in (s.dataset, s.value)]
-    if others:
-        raise UserError(
-            f"the run was made on {name}: submit it with --split {others[0].value}, not "
-            f"{split.value}"
-        )
+    name = name or run.dataset.name or SPLITS[split]
+    for other, dataset in SPLITS.items():
+        if other != split and name in (other, dataset):
+            raise UserError(
+                f"the run was made on {name}: submit it with --split {other}, not {split}"
+            )
     return load_dataset(name, run.dataset.split or "test")
 
 
-ENTRY = "entry"
-_COPIED = (REPORT_FILE, OUTPUT_FILE, "eval.sh", RUN_LOG)
+def _mirrors(dataset: str, options: PackageOptions) -> Mirrors:
+    """Return the mirrors to look base commits up; bundled datasets have their own."""
+    folders = options.folders
+    if folders.repos:
+        return Mirrors(folders.repos)
+    if dataset in BUNDLED:
+        return Mirrors(folders.cache / f"{dataset}-mirrors")
+    return Mirrors(folders.cache / "mirrors")
 
 
-def evidence_of(
-    store: RunStore, logs: SwebenchLogs, instance_id: str, model: str, patch: str
-) -> dict[str, Path]:
-    """Return the files of an evaluation by their names in a package; swebench's own come first."""
-    # An evaluation that failed for infrastructure reasons has no report.
-    same = sorted(
-        logs.of(instance_id, patch), key=lambda f: not (f / REPORT_FILE).is_file()
-    )
-    if same:
-        found = {name: same[0] / name for name in _COPIED}
-    else:
-        report = store.logs / f"{instance_id}.{REPORT_FILE}"
-        found = {
-            REPORT_FILE: report,
-            OUTPUT_FILE: store.logs / log_name(instance_id, model),
-        }
-    return {name: path for name, path in found.items() if path.is_file()}
+def _research_notes(package: PackageFolder, meta: Meta, split: str) -> Iterator[str]:
+    """Yield notes, not faults: the maintainers decide about the rule."""
+    if split not in _RESEARCH_SPLITS or meta.date < _RESEARCH_RULE_DAY:
+        return
+    if not meta.os_system:
+        yield f"note: {METADATA} says os_system: false, and {split} asks for open methods"
+    if not _AFFILIATION.search(package.readme.read_text(encoding="utf-8")):
+        yield f"note: {package.readme.name} names no affiliation, and {split} asks for one"
 
 
-@dataclass(frozen=True)
-class PackageBuilder:
-    """Builds the package of an officially evaluated run; the same run gives the same bytes."""
-
-    store: RunStore
-    run: RunData
-    split: Split
-    meta: Meta
-    rows: Sequence[Row]  # of all instances of the split, the denominator of the score
-    logo: Path
-    allow_partial: (
-        bool  # count instances without a prediction or a verdict as unresolved
-    )
-    redact: Redactor  # of everything that is copied
-
-    def package(self, folder: Path) -> PackageFolder:
-        entry = folder / ENTRY / "evaluation" / self.split.value / self.meta.entry_name
-        return PackageFolder(folder, entry)
-
-    def build(self, folder: Path) -> Lists:
-        """Write the package into the new folder ``folder``; an incomplete one is removed.
-
-        The artifact repository is ``folder/artifacts`` and the entry is below ``folder/entry``.
-        """
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+def _check_instances(
+    run: RunData,
+    rows: Sequence[Row],
+    split: str,
+    options: PackageOptions,
+) -> None:
+    missing = set()
+    for row in rows:
+        missing.add(str(row["instance_id"]))
+        if not row.get("created_at") or not row.get("repo"):
             raise UserError(
-                f"{folder} exists already: delete it or name another folder"
-            )
-        self._check_rows()
-        patched = [
-            instance for instance in self.run.instances if instance.patch.strip()
-        ]
-        self._check_verdicts(patched)
-        logs = SwebenchLogs(self.store.logs / "evaluation")
-        evidence = {
-            instance.instance_id: self._evidence(instance, logs) for instance in patched
-        }
-        verdicts = {i.instance_id: i.resolved is True for i in patched}
-        reported = {
-            n: verdicts[n] for n, files in evidence.items() if REPORT_FILE in files
-        }
-        lists = lists_of(
-            [str(row["instance_id"]) for row in self.rows], evidence, reported
-        )
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        try:
-            package = self.package(scratch / "package")
-            self._write_artifacts(package, patched, evidence)
-            self._write_entry(package, lists)
-            package.root.replace(folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        return lists
-
-    def _check_rows(self) -> None:
-        without = [
-            row for row in self.rows if not row.get("created_at") or not row.get("repo")
-        ]
-        if without:
-            raise UserError(
-                f"the dataset lacks `created_at` or `repo`, as of {without[0]['instance_id']}, "
+                f"the dataset lacks `created_at` or `repo`, as of {row['instance_id']}, "
                 "which results/ needs: pass the Hugging Face id of the split as --dataset"
             )
-        ids, split = {str(row["instance_id"]) for row in self.rows}, self.split.value
-        if strange := [i for i in self.run.instances if i.instance_id not in ids]:
-            raise UserError(f"{_some(strange)} not in the dataset of --split {split}")
-        missing = sorted(ids - {i.instance_id for i in self.run.instances})
-        if missing and not self.allow_partial:
-            raise UserError(
-                f"{len(missing)} of the {len(ids)} instances of {split} have no prediction, as "
-                f"{missing[0]}: finish the run, or pass --allow-partial to count them as unresolved"
-            )
-
-    def _check_verdicts(self, patched: Sequence[InstanceData]) -> None:
-        with_verdict = [i for i in patched if i.resolved is not None]
-        if others := [
-            i for i in with_verdict if i.verdict is not None and not i.verdict.official
-        ]:
-            evaluator = others[0].verdict and others[0].verdict.evaluator
-            raise UserError(
-                f"{_some(others)} evaluated by {evaluator}, which is not official: evaluate the "
-                "run with --evaluator docker"
-            )
-        if not with_verdict:
-            raise UserError("the run is not evaluated: use --evaluator docker first")
-        waiting = [i for i in patched if i.resolved is None]
-        if waiting and not self.allow_partial:
-            raise UserError(
-                f"{_some(waiting)} not evaluated: evaluate the run with --evaluator docker, or "
-                "pass --allow-partial to count them as unresolved"
-            )
-
-    def _evidence(self, instance: InstanceData, logs: SwebenchLogs) -> dict[str, Path]:
-        """Return the files of an evaluation, whose report must agree with the verdict."""
-        if instance.resolved is None:
-            return {}
-        name, model = instance.instance_id, self.run.model_name_or_path
-        resolved: object = False
-        files = evidence_of(self.store, logs, name, model, instance.patch)
-        if path := files.get(REPORT_FILE):
-            resolved = mapping(read_object(path, "evaluate it again").get(name)).get(
-                "resolved"
-            )
-            if not isinstance(resolved, bool):
-                words = (
-                    f"is not a report on {name}: `resolved` is neither true nor false"
-                )
-                raise damage_at(path, (name, "resolved"), words, "evaluate it again")
-        if resolved is not instance.resolved:
-            raise UserError(
-                f"{name}: the verdict says {'' if instance.resolved else 'not '}resolved, but "
-                f"{path or 'no report'} does not; evaluate it again"
-            )
-        return files
-
-    def _write_artifacts(
-        self,
-        package: PackageFolder,
-        patched: Sequence[InstanceData],
-        evidence: Mapping[str, Mapping[str, Path]],
-    ) -> None:
-        label = self.run.model_name_or_path
-        keys = ("instance_id", "model_name_or_path", "model_patch")
-        parts = sorted((i.instance_id, label, i.patch) for i in self.run.instances)
-        lines = (f"{json.dumps(dict(zip(keys, p, strict=True)))}\n" for p in parts)
-        _write(package.artifacts / ALL_PREDS, "".join(lines).encode())
-        for instance in patched:
-            folder = package.logs / instance.instance_id
-            _write(
-                folder / PATCH_FILE, instance.patch.encode("utf-8", "surrogateescape")
-            )
-            for name, path in evidence[instance.instance_id].items():
-                if name == OUTPUT_FILE:
-                    packed = gzip.compress(self._clean(path), mtime=0)
-                    _write(folder / f"{name}.gz", packed)
-                else:
-                    _write(folder / name, self._clean(path))
-        for name in (instance.instance_id for instance in self.run.instances):
-            for path in (self.store.transcript(name), self.store.trajectory(name)):
-                if not path.is_file():
-                    raise UserError(
-                        f"{path} is missing: a package needs the trajectory of every instance"
-                    )
-                _write(package.trajectories / f"{name}{path.suffix}", self._clean(path))
-
-    def _clean(self, path: Path) -> bytes:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-        return self.redact(text).encode("utf-8", "surrogateescape")
-
-    def _write_entry(self, package: PackageFolder, lists: Lists) -> None:
-        meta = self.meta
-        rows = self.rows
-        folder = package.entry
-        readme = Readme(meta, self.run, rows, lists, self.split.value)
-        metadata = meta.metadata(several_attempts=readme.several)
-        text = yaml.safe_dump(
-            metadata, sort_keys=False, allow_unicode=True, width=10_000
+    count = len(missing)
+    strange = []
+    for instance in run.instances:
+        if instance.instance_id not in missing:
+            strange.append(instance)
+        missing.discard(instance.instance_id)
+    if strange:
+        raise UserError(f"{_names(strange)} not in the dataset of --split {split}")
+    if missing and not options.allow_partial:
+        raise UserError(
+            f"{len(missing)} of the {count} instances of {split} have no prediction, as "
+            f"{min(missing)}: finish the run, or pass --allow-partial to count them as unresolved"
         )
-        _write(folder / METADATA, text.encode())
-        _write(package.readme, self.redact(readme.text()).encode())
-        _write(folder / meta.logo_name, self.logo.read_bytes())
-        results = {
-            RESULTS_FILE: asdict(lists),
-            BY_REPO_FILE: by_repo(rows, lists.resolved),
-            BY_TIME_FILE: by_time(rows, lists.resolved),
+
+
+def _check_verdicts(run: RunData, options: PackageOptions) -> None:
+    official = []
+    unofficial = []
+    waiting = []
+    for instance in run.instances:
+        if not instance.patch.strip():
+            continue
+        if instance.resolved is None:
+            waiting.append(instance)
+        elif instance.verdict and instance.verdict.official:
+            official.append(instance)
+        else:
+            unofficial.append(instance)
+    if unofficial:
+        verdict = unofficial[0].verdict
+        evaluator = verdict and verdict.evaluator
+        raise UserError(
+            f"{_names(unofficial)} evaluated by {evaluator}, which is not official: evaluate the "
+            "run with --evaluator docker"
+        )
+    if not official:
+        raise UserError("the run is not evaluated: use --evaluator docker first")
+    if waiting and not options.allow_partial:
+        raise UserError(
+            f"{_names(waiting)} not evaluated: evaluate the run with --evaluator docker, or "
+            "pass --allow-partial to count them as unresolved"
+        )
+
+
+def _names(instances: Sequence[InstanceData]) -> str:
+    """Return the names as the subject of a sentence, with its verb."""
+    names = some([instance.instance_id for instance in instances], _MAX_NAMES)
+    if len(instances) == 1:
+        return f"{names}: is"
+    return f"{names}: are"
+
+
+def _evidence_of(
+    instance: InstanceData,
+    store: RunStore,
+    logs: SwebenchLogs,
+) -> dict[str, Path]:
+    """Return the files of an evaluation, whose report must agree with the verdict."""
+    if instance.resolved is None:
+        return {}
+    name = instance.instance_id
+    files = _evaluation_files(instance, store, logs)
+    path = files.get(REPORT_FILE)
+    resolved: object = False
+    if path:
+        report = mapping(read_object(path, _FIX).get(name))
+        resolved = report.get("resolved")
+        if not isinstance(resolved, bool):
+            problem = f"is not a report on {name}: `resolved` is neither true nor false"
+            raise damage_at(path, (name, "resolved"), problem, _FIX)
+    if resolved is not instance.resolved:
+        verdict = "resolved" if instance.resolved else "not resolved"
+        source = path or "no report"
+        raise UserError(
+            f"{name}: the verdict says {verdict}, but {source} does not; {_FIX}"
+        )
+    return files
+
+
+def _evaluation_files(
+    instance: InstanceData,
+    store: RunStore,
+    logs: SwebenchLogs,
+) -> dict[str, Path]:
+    """Return the files by their names in a package; swebench's own come first."""
+    name = instance.instance_id
+    log = log_name(name, instance.model_name_or_path)
+    files = {
+        REPORT_FILE: store.logs / f"{name}.{REPORT_FILE}",
+        OUTPUT_FILE: store.logs / log,
+    }
+    # An evaluation that failed for infrastructure reasons has no report.
+    folders = logs.of(name, instance.patch)
+    folders.sort(key=lambda folder: not (folder / REPORT_FILE).is_file())
+    if folders:
+        files = {file: folders[0] / file for file in _COPIED}
+    return {file: path for file, path in files.items() if path.is_file()}
+
+
+def _artifacts(
+    package: PackageFolder,
+    run: RunData,
+    store: RunStore,
+    evidence: Mapping[str, Mapping[str, Path]],
+    redact: Redactor,
+) -> PackageFiles:
+    lines = ""
+    for instance in sorted(run.instances, key=lambda instance: instance.instance_id):
+        name = instance.instance_id
+        prediction = {
+            "instance_id": name,
+            "model_name_or_path": run.model_name_or_path,
+            "model_patch": instance.patch,
         }
-        for name, value in results.items():
-            _write(
-                folder / "results" / name, (json.dumps(value, indent=1) + "\n").encode()
-            )
+        lines += json.dumps(prediction) + "\n"
+        if name in evidence:
+            patch = instance.patch.encode("utf-8", "surrogateescape")
+            yield package.logs / name / PATCH_FILE, patch
+        for file, path in evidence.get(name, {}).items():
+            data = _redacted_bytes(path, redact)
+            if file == OUTPUT_FILE:
+                file = f"{file}.gz"
+                data = gzip.compress(data, mtime=0)
+            yield package.logs / name / file, data
+        for path in (store.transcript(name), store.trajectory(name)):
+            if not path.is_file():
+                raise UserError(
+                    f"{path} is missing: a package needs the trajectory of every instance"
+                )
+            target = package.trajectories / f"{name}{path.suffix}"
+            yield target, _redacted_bytes(path, redact)
+    yield package.predictions, lines.encode()
 
 
-def _some(instances: Sequence[InstanceData]) -> str:
-    names = some([instance.instance_id for instance in instances], 3)
-    return f"{names}: {'is' if len(instances) == 1 else 'are'}"
+def _redacted_bytes(path: Path, redact: Redactor) -> bytes:
+    text = path.read_bytes().decode("utf-8", "surrogateescape")
+    return redact(text).encode("utf-8", "surrogateescape")
 
 
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+def _entry(
+    package: PackageFolder,
+    submission: Submission,
+    logo: Path,
+    redact: Redactor,
+) -> PackageFiles:
+    meta = submission.meta
+    metadata = yaml.safe_dump(
+        meta.metadata(several_attempts=submission.has_choice),
+        sort_keys=False,
+        allow_unicode=True,
+        width=10_000,
+    )
+    yield package.entry / METADATA, metadata.encode()
+    yield package.readme, redact(readme(submission)).encode()
+    yield package.entry / meta.logo_name, logo.read_bytes()
+    for name, result in submission.results.items():
+        text = json.dumps(result, indent=1) + "\n"
+        yield package.entry / "results" / name, text.encode()
+
+
+def _write(files: PackageFiles) -> None:
+    for path, data in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)

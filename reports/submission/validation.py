@@ -3,87 +3,32 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
 from bench.instances.adapters.base import Row
-from bench.instances.instance import split_row
+from bench.instances.instance import Instance, split_row
 from bench.repos.mirrors import Mirrors
+from bench.repos.patches import applies_to
+from core.git import GitError
 from core.parsing.untrusted import MIB
 from core.redaction import Redactor
 from reports.data.verdicts import OUTPUT_FILE, REPORT_FILE
-from reports.submission.artifacts import (
-    check_predictions,
-    check_trajectories,
-    read_lines,
-)
-from reports.submission.entry import Meta, check_entry
+from reports.submission.hidden import mirror_of, texts_of, traces
+from reports.submission.meta import Meta
 from reports.submission.package import PackageFolder
-
-
-def validate(
-    package: PackageFolder,
-    rows: Sequence[Row],
-    meta: Meta,
-    today: date,
-    mirrors: Mirrors,
-    redact: Redactor,
-) -> list[str]:
-    """Return the faults of a package that was built, a line each.
-
-    ``rows`` are all instances of the split. A check that needs a base commit is skipped where
-    ``mirrors`` lack it.
-    """
-    halves = {str(row["instance_id"]): split_row(row) for row in rows}
-    predictions = read_lines(package)
-    faults = list(check_files(package, redact))
-    faults += check_entry(package, meta, today)
-    faults += check_predictions(package, predictions, halves, mirrors)
-    faults += check_logs(package)
-    faults += check_trajectories(package, predictions, halves, mirrors)
-    return faults
-
+from runs.patches import is_excluded, split_patch
+from runs.storage.store import read_trajectory_file
 
 MAX_FILE_BYTES = 100 * MIB  # GitHub refuses larger ones
 MAX_TOTAL_BYTES = 5 * 1024 * MIB  # GitHub asks for smaller repositories
-
-
-def check_files(package: PackageFolder, redact: Redactor) -> Iterator[str]:
-    """Yield the faults of all files of a package: sizes and secrets."""
-    total = 0
-    for path in sorted(package.root.rglob("*")):
-        if not path.is_file():
-            continue
-        size = path.stat().st_size
-        total += size
-        if size > MAX_FILE_BYTES:
-            problem = f"{size // MIB} MiB, but GitHub refuses more than {MAX_FILE_BYTES // MIB}"
-            yield package.fault("size", path, problem, "shorten or compress it")
-            continue
-        secret = secret_in(_text_of(path), redact)
-        if secret:
-            fix = "redact it, and revoke it if it was ever valid"
-            yield package.fault("secret", path, f"contains {secret}", fix)
-    if total > MAX_TOTAL_BYTES:
-        problem = (
-            f"{total // MIB} MiB, but GitHub asks for at most {MAX_TOTAL_BYTES // MIB}"
-        )
-        yield package.fault(
-            "size", package.root, problem, "shorten logs and trajectories"
-        )
-
-
-def _text_of(path: Path) -> str:
-    data = path.read_bytes()
-    if path.suffix == ".gz":
-        data = gzip.decompress(data)
-    return data.decode("utf-8", "replace")
-
-
+_OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
+_FILE_HEADER = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 # Each pattern is long enough that no word or hash matches it.
-_SHAPES = {
+_SECRETS = {
     "a key of Anthropic": r"sk-ant-[\w-]{24,}",
     "a key of OpenRouter": r"sk-or-v1-[0-9a-f]{32,}",
     "a key of OpenAI": r"sk-(?:proj|svcacct|admin)-[\w-]{40,}|sk-[A-Za-z0-9]{32,}",
@@ -97,27 +42,138 @@ _SHAPES = {
     "a token of Slack": r"xox[abprs]-[A-Za-z0-9-]{20,}",
     "a private key": r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\s+[A-Za-z0-9+/=]{40,}",
 }
-_SHAPE = "|".join(f"({shape})" for shape in _SHAPES.values())
-_ANY = re.compile(rf"(?<![\w-])(?:{_SHAPE})")
 # A quick check before the regular expression, because most texts contain none of these.
 _BEGINNINGS = (
     "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza",
     "hf_", "gsk_", "xai-", "xox", "-----BEGIN",
 )  # fmt: skip
-_NAMES = tuple(_SHAPES)
+_SECRET = re.compile(rf"(?<![\w-])(?:({')|('.join(_SECRETS.values())}))")
 
 
-def secret_in(text: str, redact: Redactor) -> str | None:
-    """Return a description of a secret in ``text``, None if there is none."""
-    if name := redact.named_in(text):
-        return f"the value of {name}"
-    if not any(beginning in text for beginning in _BEGINNINGS):
-        return None
-    match = _ANY.search(text)
-    return _NAMES[match.lastindex - 1] if match and match.lastindex else None
+def validate(
+    package: PackageFolder,
+    rows: Sequence[Row],
+    meta: Meta,
+    mirrors: Mirrors,
+    redact: Redactor,
+) -> list[str]:
+    """Return the faults of a package that was built, a line each.
+
+    ``rows`` are all instances of the split. A check that needs a base commit is skipped where
+    ``mirrors`` lack it.
+    """
+    faults = list(_file_faults(package, redact))
+    faults += _entry_faults(package, meta)
+    traced = []
+    rows_by_id = {str(row["instance_id"]): row for row in rows}
+    text = package.predictions.read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), 1):
+        prediction = json.loads(line)
+        name = prediction["instance_id"]
+        patch = prediction["model_patch"]
+        instance, evaluation = split_row(rows_by_id[name])
+        mirror = mirror_of(instance, mirrors)
+        for kind, problem, fix in _patch_faults(instance, patch, mirror):
+            fault = package.fault(kind, package.predictions, problem, fix, number)
+            faults.append(fault)
+        path = package.trajectories / f"{name}.json"
+        texts = texts_of(read_trajectory_file(path, instance.instance_id))
+        for field, example in traces(texts, instance, evaluation, patch, mirror):
+            problem = f"shows {field}: {example[:80]!r}"
+            fix = "find out how it got there; an attempt with hidden knowledge does not count"
+            traced.append(package.fault("trace", path, problem, fix))
+    faults += _log_faults(package)
+    return faults + traced
 
 
-def check_logs(package: PackageFolder) -> Iterator[str]:
+def _file_faults(package: PackageFolder, redact: Redactor) -> Iterator[str]:
+    """Yield the faults of all files of a package: sizes and secrets."""
+    total = 0
+    for path in sorted(package.root.rglob("*")):
+        if not path.is_file():
+            continue
+        size = path.stat().st_size
+        total += size
+        if size > MAX_FILE_BYTES:
+            problem = f"{size // MIB} MiB, but GitHub refuses more than {MAX_FILE_BYTES // MIB}"
+            yield package.fault("size", path, problem, "shorten or compress it")
+            continue
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+        secret = secret_in(data.decode("utf-8", "replace"), redact)
+        if secret:
+            fix = "redact it, and revoke it if it was ever valid"
+            yield package.fault("secret", path, f"contains {secret}", fix)
+    if total > MAX_TOTAL_BYTES:
+        problem = (
+            f"{total // MIB} MiB, but GitHub asks for at most {MAX_TOTAL_BYTES // MIB}"
+        )
+        fix = "shorten logs and trajectories"
+        yield package.fault("size", package.root, problem, fix)
+
+
+def secret_in(text: str, redact: Redactor) -> str:
+    """Return in words what secret is in ``text``; empty without one."""
+    variable = redact.named_in(text)
+    if variable:
+        return f"the value of {variable}"
+    if any(beginning in text for beginning in _BEGINNINGS):
+        match = _SECRET.search(text)
+        if match and match.lastindex:
+            return list(_SECRETS)[match.lastindex - 1]
+    return ""
+
+
+def _entry_faults(package: PackageFolder, meta: Meta) -> Iterator[str]:
+    if meta.date > date.today():
+        problem = f"its date {meta.date} is in the future"
+        fix = "use the day of the submission"
+        yield package.fault("name", package.entry, problem, fix)
+    if _OPEN_BOX.search(package.readme.read_text(encoding="utf-8")):
+        problem = "a box of the checklist is open"
+        yield package.fault("readme", package.readme, problem, "check it")
+
+
+def _patch_faults(
+    instance: Instance,
+    patch: str,
+    mirror: Path | None,
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the kind, problem and fix of each fault of a patch."""
+    if not patch.strip():
+        return
+    try:
+        patch.encode("utf-8")
+    except UnicodeEncodeError:
+        problem = f"the patch of {instance.instance_id} is not UTF-8"
+        fix = "predict a patch without such lines, and evaluate again"
+        yield "unreadable", problem, fix
+    data = patch.encode("utf-8", "surrogateescape")
+    files = [(part.path, part.new) for part in split_patch(data)]
+    if not files:
+        files = [(path, False) for path in _FILE_HEADER.findall(patch)]
+    excluded = [path for path, new in files if is_excluded(path, new=new)]
+    if not files or any(not path.strip("/. ") for path, _ in files):
+        yield "patch", "the patch names no file", "use git's format"
+    elif excluded:
+        problem = f"the patch edits {', '.join(excluded[:3])}"
+        fix = "remove tests, test configuration and build output, and evaluate again"
+        yield "test edit", problem, fix
+    if mirror and not _applies(instance, patch, mirror):
+        commit = instance.base_commit[:12]
+        problem = f"the patch does not apply to {commit} of {instance.repo}"
+        yield "patch", problem, "predict a patch that applies"
+
+
+def _applies(instance: Instance, patch: str, mirror: Path) -> bool:
+    try:
+        return applies_to(mirror, instance.base_commit, patch)
+    except GitError:
+        return True  # the mirror's fault, not the package's
+
+
+def _log_faults(package: PackageFolder) -> Iterator[str]:
     """Yield a fault for each report of swebench without the test output that it is of."""
     for report in sorted(package.logs.glob(f"*/{REPORT_FILE}")):
         output = report.with_name(f"{OUTPUT_FILE}.gz")

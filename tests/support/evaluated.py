@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,9 +14,7 @@ import yaml
 from bench.cli.commands import run_command
 from bench.instances.dataset import Dataset, load_dataset
 from bench.instances.instance import split_row
-from bench.repos.mirrors import Mirrors
 from core.errors import UserError
-from core.redaction import Redactor
 from core.settings import SourcedValue, check_settings, settings_of
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
@@ -33,9 +30,6 @@ from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
 from reports.submission.commands import PackageOptions, package_command
-from reports.submission.entry import Meta
-from reports.submission.package import PackageFolder
-from reports.submission.validation import validate
 from runs.settings import FolderSettings
 from runs.storage.store import RunStore
 from tests.support import read_json
@@ -169,7 +163,8 @@ class Made:
     @property
     def packaging(self) -> PackageOptions:
         """The options of the run's package."""
-        return package_options("lite", self.meta, self.cache, dataset="demo")
+        folders = FolderSettings(cache=self.cache)
+        return PackageOptions("lite", self.meta, folders, dataset="demo")
 
 
 def make_evaluated(folder: Path, cache: Path | None = None) -> Made:
@@ -257,12 +252,6 @@ def report_settings(
     return check_settings(ReportSettings, layer)
 
 
-def package_options(
-    split: str, meta: Path, cache: Path, **values: Any
-) -> PackageOptions:
-    return PackageOptions(split, meta, FolderSettings(cache=cache), **values)
-
-
 def on_disk(store: RunStore, name: str) -> Any:
     return read_json(store.verdict(name))
 
@@ -277,67 +266,31 @@ IDS = sorted(str(row["instance_id"]) for row in ROWS)
 ID = "demo__bank-1"
 RESOLVED = IDS[:3]
 ROW = next(row for row in ROWS if row["instance_id"] == ID)
-TODAY = date(2026, 6, 1)
-Change = Callable[[dict[str, Any]], object]
 Build = Callable[..., tuple[int, Path, list[str]]]
 KEY = "sk-ant-" + "a1" * 20
 
 
-@dataclass(frozen=True)
-class Package:
-    """A copy of a valid package in which tests plant faults."""
+def say_in(run: Path, text: str, role: str = "user", place: int = 1) -> None:
+    """Insert a message into the conversation of the first attempt."""
 
-    root: Path
-    mirrors: Mirrors
-    meta: Meta
+    def add(data: dict[str, Any]) -> None:
+        message = {"role": role, "content": text}
+        data["attempts"][0]["messages"].insert(place, message)
 
-    @property
-    def artifacts(self) -> Path:
-        return self.root / "artifacts"
-
-    @property
-    def entry(self) -> Path:
-        return self.root / "entry/evaluation/lite/20260131_retry_scripted"
-
-    @property
-    def logs(self) -> Path:
-        return self.artifacts / "logs" / ID
-
-    @property
-    def trajectory(self) -> Path:
-        return self.artifacts / f"trajs/{ID}.json"
-
-    def findings(self, mirrors: bool = True, **changes: Any) -> list[str]:
-        available = self.mirrors if mirrors else Mirrors(self.root / "no-mirrors")
-        values: dict[str, Any] = {
-            "rows": ROWS,
-            "meta": self.meta,
-            "today": TODAY,
-            "mirrors": available,
-            "redact": Redactor(),
-        }
-        folder = PackageFolder(self.root, self.entry)
-        return validate(folder, **{**values, **changes})
-
-    def change_prediction(self, change: Change) -> None:
-        path = self.artifacts / "all_preds.jsonl"
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        change(next(row for row in rows if row["instance_id"] == ID))
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def say(self, text: str, role: str = "user", place: int = 1) -> None:
-        """Insert a message into the first attempt's conversation."""
-
-        def add(data: dict[str, Any]) -> None:
-            data["attempts"][0]["messages"].insert(
-                place, {"role": role, "content": text}
-            )
-
-        change_json(self.trajectory, add)
+    change_json(run / f"trajectories/{ID}.json", add)
 
 
-def append(path: Path, text: str) -> None:
-    path.write_text(path.read_text() + text)
+def change_patch(run: Path, change: Callable[[str], str]) -> None:
+    """Change the predicted patch to one of another harness, and write its verdict."""
+
+    def edit(data: dict[str, Any]) -> None:
+        data["model_patch"] = change(data["model_patch"])
+        for part in (data, *data["all_results"]):
+            if part["attempt"] == data["attempt"]:
+                part.update(model_patch=data["model_patch"], imported=True)
+
+    change_json(run / f"{ID}.json", edit)
+    write_verdicts(run, RESOLVED)
 
 
 def diff(path: str, old: str = "", new: str = "added") -> str:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from decimal import Decimal
+from io import StringIO
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
+from report import main
 from reports.data.rundata import InstanceData, RunData
-from reports.lab.policies import policies_of
-from reports.lab.recorded import lab_data
-from reports.lab.replay import PolicyResult, run_lab
 from runs.records import Attempt
-from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance
+from tests.support.rundata import (
+    a_run,
+    a_verdict,
+    an_attempt,
+    an_instance,
+    write_run_data,
+)
 
 SAMPLES = 300
 RIGHT, SHARED = "+right\n", "+the mistake that all make\n"
@@ -37,6 +48,7 @@ class World:
     shared: float = 0.0
     accepted: float = 1.0
     scripts: tuple[float, ...] = ()
+    cost: Decimal | None = Decimal(1)
 
     def run(self, instances: int, seed: int = 1) -> RunData:
         dice = Random(seed)
@@ -99,15 +111,37 @@ class World:
             test_outcome=test,
             status="plausible" if test else "tests_failed",
             model_patch=patch,
-            cost=Decimal(1),
+            cost=self.cost,
             seconds=60.0,
         )
 
 
-def results(run: RunData, *policies: str) -> dict[str, PolicyResult]:
+def lab(
+    runs: Sequence[Path | RunData], *policies: object, samples: int = SAMPLES
+) -> dict[str, Any]:
+    """Return what ``report.py lab`` prints of folders, or of values that it is given as files."""
+    with TemporaryDirectory() as place:
+        folders = []
+        for number, run in enumerate(runs):
+            if isinstance(run, RunData):
+                run = write_run_data(Path(place, str(number)), run)
+            folders.append(run)
+        arguments = ["report.py", "lab", *folders, "--format", "json"]
+        for policy in policies:
+            arguments += ["--policy", policy]
+        arguments += ["--samples", samples]
+        argv = patch.object(sys, "argv", list(map(str, arguments)))
+        with argv, redirect_stdout(StringIO()) as printed:
+            assert main() == 0
+    report: dict[str, Any] = json.loads(printed.getvalue())
+    return report
+
+
+def results(run: RunData, *policies: object) -> dict[str, dict[str, Any]]:
     """Return what policies give, with the run's own and the oracle."""
-    data = lab_data([run])
-    return {
-        each.name: each
-        for each in run_lab(data, policies_of(data, policies), SAMPLES).policies
-    }
+    return {row["name"]: row for row in lab([run], *policies)["policies"]}
+
+
+def limits(share: dict[str, float]) -> tuple[float, float]:
+    """Return the ends of the range of a share."""
+    return share["low"], share["high"]

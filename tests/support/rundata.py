@@ -10,10 +10,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from reports.data.predictions import Prediction, other_patch
 from reports.data.rundata import InstanceData, RunData
-from reports.data.verdicts import Verdict, VerdictStatus
+from reports.data.verdicts import Verdict, VerdictStatus, verdict_path
 from runs.description import Run
 from runs.records import Attempt
+from runs.storage.store import RunStore
 
 PATCH = (
     "diff --git a/a.py b/a.py\nindex 1..2 100644\n--- a/a.py\n+++ b/a.py\n"
@@ -83,6 +85,32 @@ def a_run(*instances: InstanceData, **changes: Any) -> RunData:
     if isinstance(values["described"], dict):
         values["described"] = Run.model_validate(values["described"])
     return RunData(**values)
+
+
+def write_run_data(out: Path, run: RunData) -> Path:
+    """Write a run of values and its verdicts below ``out``, and return its folder."""
+    store = RunStore(out, run.name)
+    _write(store.run_file, {"selected": run.selected, **run.described.as_json()})
+    for instance in run.instances:
+        name = instance.instance_id
+        _write(store.prediction(name), instance.prediction())
+        _write(store.trajectory(name), instance.trajectory())
+        if instance.verdict:
+            _write_verdict_on(store, instance.to_evaluate(), instance.verdict)
+        for attempt in instance.attempts:
+            verdict = instance.verdicts.get(attempt.attempt)
+            if verdict and attempt.patch not in ("", instance.patch):
+                label = instance.model_name_or_path
+                other = other_patch(name, label, attempt.patch)
+                _write_verdict_on(store, other, verdict)
+    return store.folder
+
+
+def _write_verdict_on(
+    store: RunStore, prediction: Prediction, verdict: Verdict
+) -> None:
+    saved = verdict.but(patch_sha256=prediction.patch_sha256)
+    _write(verdict_path(store, prediction), saved.as_json())
 
 
 def old_result(

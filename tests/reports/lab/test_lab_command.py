@@ -6,18 +6,25 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from report import main
-from reports.lab.policies import _PLAIN, _WITH_VALUE
-from reports.lab.replay import ORACLE, RECORDED
 from runs.storage.store import RunStore
 from tests.support import TOP
 from tests.support.evaluated import replay_demo, write_other_verdicts, write_verdicts
-from tests.support.rundata import old_prediction, write_generated_run, write_run
+from tests.support.rundata import (
+    a_run,
+    an_attempt,
+    an_instance,
+    old_prediction,
+    write_generated_run,
+    write_run,
+    write_run_data,
+)
 
 RESOLVED = {"demo__bank-1", "demo__textkit-1", "demo__units-1"}
 
@@ -89,6 +96,38 @@ def test_a_run_with_costs_has_a_picture(tmp_path: Path, report: Report) -> None:
     assert (folder / "lab/pareto.png").read_bytes().startswith(b"\x89PNG")
     report(folder, "--samples", 20)
     assert (folder / "lab/pareto.svg").read_text() == svg
+
+
+@pytest.mark.parametrize("words", [(), ("--format", "json")])
+def test_a_secret_in_a_name_is_neither_printed_nor_drawn(
+    tmp_path: Path,
+    report: Report,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("EXAMPLE_API_KEY", "correct-horse-battery")
+    attempts = (an_attempt(), an_attempt(2, model="correct-horse-battery"))
+    folder = write_run_data(tmp_path, a_run(an_instance(attempts=attempts)))
+    code, text, _ = report(folder, *words)
+    svg = (folder / "lab/pareto.svg").read_text()
+    assert code == 0
+    assert "only-[EXAMPLE_API_KEY]" in text
+    assert "correct-horse" not in text + svg
+
+
+def test_numbers_beyond_all_bounds(tmp_path: Path, report: Report) -> None:
+    far = an_attempt(2, model="n", cost=Decimal("1e28"), seconds=1e307)
+    instances = [
+        an_instance(f"own__thing-{n}", attempts=(an_attempt(), far)) for n in (1, 2)
+    ]
+    folder = write_run_data(tmp_path, a_run(*instances))
+    code, text, _ = report(folder, "--format", "json", "--samples", 5)
+    found = {row["name"]: row for row in json.loads(text)["policies"]}
+    assert code == 0
+    assert found["recorded"]["dollars"] == {"value": 2e28 + 2, "complete": True}
+    assert found["random"]["hours"]["value"] > 1e303
+    assert report(folder, "--samples", 5)[0] == 0
+    assert (folder / "lab/pareto.png").exists()
 
 
 def test_an_imported_run(tmp_path: Path, report: Report) -> None:
@@ -173,9 +212,12 @@ def test_the_policy_of_the_document_works(
     )
 
 
-def test_the_document_names_all_policies() -> None:
-    for name in (*_PLAIN, *_WITH_VALUE, RECORDED, ORACLE):
-        assert f"`{name}" in DOCUMENT, name
+def test_the_document_names_all_policies(demo: Path, report: Report) -> None:
+    words = report(demo, "--policy", "best")[2].partition(" give ")[2]
+    names = words.partition(", or FILE.py:NAME")[0].split(", ")
+    assert len(names) == 10
+    for name in (*names, "recorded", "oracle"):
+        assert f"`{name}`" in DOCUMENT, name
 
 
 @pytest.mark.parametrize(

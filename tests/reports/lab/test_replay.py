@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,20 +14,50 @@ import pytest
 from bench.attempts import choose
 from reports.data.rundata import RunData
 from reports.data.verdicts import VerdictStatus
-from reports.lab.policies import Chosen, Decision, Policy, Seen, least_bad, policies_of
-from reports.lab.recorded import LabData, ModelTurn, Tried, lab_data
-from reports.lab.replay import Front, replays, run_lab
 from runs.evidence import Evidence
 from runs.records import AttemptStatus
 from tests.support.attempts import make_candidate
-from tests.support.labworld import SAMPLES, World, results
-from tests.support.rundata import a_run, an_attempt, an_instance
+from tests.support.labworld import World, lab, limits, results
+from tests.support.rundata import a_run, a_verdict, an_attempt, an_instance
 
 WORLD = World(lambda *_: 0.4, shared=0.5, accepted=0.4, scripts=(0.8, 0.6))
 EVERY = (
     "first", "only-a", "plausible-3", "plausible", "random", "all", "reversed", "evidence",
     "budget-2", "total-20",
 )  # fmt: skip
+WATCH = """
+from pathlib import Path
+from reports.lab.policies import Chosen
+LOG = Path(__file__).with_name("log")
+
+def watch(seen):
+    scripts = [sorted(t.passed or ()) for t in seen.tried]
+    with LOG.open("a") as stream:
+        print(seen.turns, seen.made, seen.left, seen.require_tests, file=stream, end=" ")
+        print([t.attempt for t in seen.tried], scripts, file=stream)
+    return seen.left[0] if seen.left else Chosen()
+
+def classes(seen):
+    if seen.left:
+        return seen.left[0]
+    scripts = [t.passed if t.passed is None else sorted(t.passed) for t in seen.tried]
+    LOG.write_text(str([*zip([t.equals for t in seen.tried], scripts)]))
+    return Chosen()
+"""
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Callable[..., str]:
+    """Return a function that runs a policy of a file and returns what it was shown."""
+    path = tmp_path / "watch.py"
+    path.write_text(WATCH)
+
+    def shown(run: RunData, name: str = "watch") -> str:
+        path.with_name("log").unlink(missing_ok=True)
+        lab([run], f"{path}:{name}", samples=1)
+        return path.with_name("log").read_text()
+
+    return shown
 
 
 def without_verdicts(run: RunData, change: Callable[[Any], Any]) -> RunData:
@@ -41,7 +72,7 @@ def without_verdicts(run: RunData, change: Callable[[Any], Any]) -> RunData:
     return replace(run, instances=tuple(instances))
 
 
-def test_no_policy_is_shown_a_verdict() -> None:
+def test_no_policy_is_shown_a_verdict(watch: Callable[..., str]) -> None:
     """All verdicts are turned round, and every policy sees the same and decides the same."""
 
     def turned(verdict: Any) -> Any:
@@ -49,29 +80,15 @@ def test_no_policy_is_shown_a_verdict() -> None:
         status = VerdictStatus.UNRESOLVED if resolved else VerdictStatus.RESOLVED
         return verdict.but(status=status)
 
-    def watched(data: LabData) -> list[tuple[Seen, Decision]]:
-        shown: list[tuple[Seen, Decision]] = []
-
-        def watching(policy: Policy) -> Policy:
-            def decide(seen: Seen) -> Decision:
-                shown.append((seen, policy.decide(seen)))
-                return shown[-1][1]
-
-            return replace(policy, decide=decide)
-
-        for policy in map(watching, policies_of(data, EVERY)):
-            replays(data, policy, 1)
-        return shown
-
     run = WORLD.run(20)
-    plain, other = lab_data([run]), lab_data([without_verdicts(run, turned)])
-    assert watched(plain) == watched(other)
-    assert len(watched(plain)) > 20 * len(EVERY)
-    shares = [
-        run_lab(data, policies_of(data, ["first"]), 1).policies
-        for data in (plain, other)
-    ]
-    assert shares[0][2].resolved != shares[1][2].resolved
+    other = without_verdicts(run, turned)
+    assert watch(run) == watch(other)
+    assert len(watch(run).splitlines()) == 20 * 7
+    plain, changed = results(run, *EVERY), results(other, *EVERY)
+    for name in EVERY:
+        for figure in ("attempts", "calls", "dollars", "hours"):
+            assert plain[name][figure] == changed[name][figure], (name, figure)
+    assert plain["first"]["resolved"] != changed["first"]["resolved"]
 
 
 @pytest.mark.parametrize("lost", ["attempts", "verdicts"])
@@ -93,41 +110,34 @@ def test_the_range_holds_the_truth(lost: str) -> None:
     ranges = 0
     for name in EVERY:
         true, seen = whole[name], part[name]
-        assert seen.resolved.low <= true.resolved.low <= seen.resolved.high, name
-        assert seen.dollars.value <= true.dollars.value
-        assert seen.dollars.complete is (seen.dollars == true.dollars)
-        ranges += seen.unknown > 0
-        assert seen.front is not Front.YES or not seen.unknown
+        low, high = limits(seen["resolved"])
+        assert low <= true["resolved"]["low"] <= high, name
+        assert seen["dollars"]["value"] <= true["dollars"]["value"]
+        assert seen["dollars"]["complete"] is (seen["dollars"] == true["dollars"])
+        ranges += seen["unknown"] > 0
+        assert seen["front"] != "yes" or not seen["unknown"]
     assert ranges > 4
-    assert part["oracle"].resolved.high >= whole["oracle"].resolved.low
+    highest = whole["oracle"]["resolved"]["low"]
+    assert part["oracle"]["resolved"]["high"] >= highest
 
 
 def test_an_attempt_that_was_never_made_is_not_guessed() -> None:
-    rejected = an_attempt(1, status="tests_failed", test_outcome=False)
+    rejected = an_attempt(1, status="tests_failed", test_outcome=False, model_patch="q")
     run = a_run(
         an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2))),
-        an_instance("own__thing-2", attempts=(rejected,), resolved=False),
+        an_instance(
+            "own__thing-2", attempts=(rejected,), model_patch="q", resolved=False
+        ),
     )
-    found = results(run, "plausible", "first", "all")
-    assert (found["plausible"].resolved.low, found["plausible"].resolved.high) == (
-        0.5,
-        1,
-    )
-    assert (found["plausible"].dollars.value, found["plausible"].dollars.complete) == (
-        2,
-        False,
-    )
-    assert (found["first"].resolved.low, found["first"].unknown) == (0.5, 0)
-    assert found["all"].unknown == 1
-    best = run_lab(lab_data([run]), (), SAMPLES).best
-    assert [(row.oracle.low, row.oracle.high) for row in best] == [
-        (0.5, 0.75),
-        (0.5, 1),
-    ]
-    assert [(row.least_bad.low, row.least_bad.high) for row in best] == [
-        (0.5, 0.75),
-        (0.5, 1),
-    ]
+    report = lab([run], "plausible", "first", "all")
+    found = {row["name"]: row for row in report["policies"]}
+    assert limits(found["plausible"]["resolved"]) == (0.5, 1)
+    assert found["plausible"]["dollars"] == {"value": 2, "complete": False}
+    assert (found["first"]["resolved"]["low"], found["first"]["unknown"]) == (0.5, 0)
+    assert found["all"]["unknown"] == 1
+    for choice in ("oracle", "least_bad"):
+        shares = [limits(row[choice]) for row in report["best"]]
+        assert shares == [(0.5, 0.75), (0.5, 1)]
 
 
 def test_costs_are_a_bound_where_only_some_orders_ask_for_a_missing_attempt() -> None:
@@ -136,9 +146,11 @@ def test_costs_are_a_bound_where_only_some_orders_ask_for_a_missing_attempt() ->
         an_instance("own__thing-2", attempts=(an_attempt(1),)),
     )
     found = results(run, "random", "total-99")
-    assert found["random"].unknown == 1 and not found["random"].dollars.complete
-    assert 0.5 < found["random"].resolved.low < 1 == found["random"].resolved.high
-    assert found["total-99"].dollars.complete
+    assert found["random"]["unknown"] == 1
+    assert not found["random"]["dollars"]["complete"]
+    low, high = limits(found["random"]["resolved"])
+    assert 0.5 < low < 1 == high
+    assert found["total-99"]["dollars"]["complete"]
 
 
 def test_unknown_dollars_may_end_the_work_before_any_instance() -> None:
@@ -147,27 +159,26 @@ def test_unknown_dollars_may_end_the_work_before_any_instance() -> None:
         for n in (1, 2)
     ]
     found = results(a_run(*free), "total-5", "first")
-    assert (found["total-5"].resolved.low, found["total-5"].resolved.high) == (0, 1)
-    assert found["first"].resolved.low == 1
-    assert not found["first"].dollars.complete
+    assert limits(found["total-5"]["resolved"]) == (0, 1)
+    assert found["first"]["resolved"]["low"] == 1
+    assert not found["first"]["dollars"]["complete"]
 
 
 def test_an_attempt_that_infrastructure_ended_counts_as_never_made() -> None:
     ended = an_attempt(2, try_=2, status=AttemptStatus.INFRA_ERROR.value)
-    data = lab_data([a_run(an_instance(attempts=(an_attempt(1), ended)))])
-    assert (data.turns, len(data.attempts)) == ((ModelTurn("m", 1),), 1)
+    report = lab([a_run(an_instance(attempts=(an_attempt(1), ended)))])
+    assert report["turns"] == [{"model": "m", "try": 1}]
+    assert report["attempts"] == 1
 
 
 def test_a_selected_instance_without_a_prediction_is_unknown() -> None:
     run = a_run(an_instance("own__thing-1"), selected=("own__thing-1", "own__thing-2"))
-    found = results(run, "first")
-    assert [(each.resolved.low, each.resolved.high) for each in found.values()] == [
-        (0.5, 1)
-    ] * 3
-    assert not any(each.dollars.complete for each in found.values())
+    rows = lab([run], "first")["policies"]
+    assert [limits(row["resolved"]) for row in rows] == [(0.5, 1)] * 3
+    assert not any(row["dollars"]["complete"] for row in rows)
 
 
-def test_runs_together() -> None:
+def test_runs_together(watch: Callable[..., str]) -> None:
     """Attempts of a second run follow; its other instances share their turns with the first."""
     one = a_run(
         an_instance("own__thing-1", attempts=(an_attempt(1), an_attempt(2, try_=2)))
@@ -176,21 +187,17 @@ def test_runs_together() -> None:
         "own__thing-1", attempts=(an_attempt(1), an_attempt(2, model="n"))
     )
     two = a_run(again, an_instance("own__thing-2"), name="s")
-    data = lab_data([one, two])
-    assert data.turns == (
-        ModelTurn("m", 1),
-        ModelTurn("m", 2),
-        ModelTurn("m", 3),
-        ModelTurn("n", 1),
-    )
-    assert [len(each.made) for each in data.instances] == [4, 1]
-    assert [len(each.own) for each in data.instances] == [2, 0]
-    numbers = [tried.attempt.attempt for tried in data.instances[0].made.values()]
-    assert sorted(numbers) == [1, 2, 3, 4]
-    assert data.name == "r + s"
+    report = lab([one, two], "all")
+    turns = [(turn["model"], turn["try"]) for turn in report["turns"]]
+    assert turns == [("m", 1), ("m", 2), ("m", 3), ("n", 1)]
+    assert (report["runs"], report["instances"], report["attempts"]) == ("r + s", 2, 5)
+    recorded, oracle, every = report["policies"]
+    assert recorded["attempts"] == {"value": 2, "complete": False}
+    assert oracle["attempts"] == {"value": 5, "complete": False}
+    assert every["attempts"] == {"value": 5, "complete": False}
 
 
-def test_equal_patches_are_those_with_the_same_lines() -> None:
+def test_equal_patches_are_those_with_the_same_lines(watch: Callable[..., str]) -> None:
     text = (
         "diff --git a/a b/a\nindex 1..2 100644\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n"
     )
@@ -202,12 +209,15 @@ def test_equal_patches_are_those_with_the_same_lines() -> None:
         an_attempt(n, try_=n, model_patch=patch)
         for n, patch in enumerate((text, moved, other, ""), 1)
     )
-    (found,) = lab_data([a_run(an_instance(attempts=attempts))]).instances
-    keys = [made.equals for made in found.made.values()]
-    assert keys[0] == keys[1] != keys[2] and keys[3] == ""
+    run = a_run(an_instance(attempts=attempts, model_patch=text))
+    assert watch(run, "classes") == (
+        "[('1', None), ('1', None), ('2', None), ('', None)]"
+    )
 
 
-def test_classes_and_scripts_are_those_of_recorded_evidence() -> None:
+def test_classes_and_scripts_are_those_of_recorded_evidence(
+    watch: Callable[..., str],
+) -> None:
     known = Evidence.model_validate(
         {
             "classes": [
@@ -222,56 +232,73 @@ def test_classes_and_scripts_are_those_of_recorded_evidence() -> None:
         }
     )
     attempts = tuple(an_attempt(n, try_=n, model_patch=f"p{n}") for n in (1, 2, 3))
-    (found,) = lab_data(
-        [a_run(an_instance(attempts=attempts, evidence=known))]
-    ).instances
-    made = list(found.made.values())
-    assert [one.equals for one in made] == ["a", "b", "a"]
-    assert [one.passed for one in made] == [{"s1"}, frozenset(), {"s1"}]
-    assert found.valid_scripts == {"s1"}
+    run = a_run(an_instance(attempts=attempts, model_patch="p1", evidence=known))
+    assert watch(run, "classes") == "[('a', ['s1']), ('b', []), ('a', ['s1'])]"
+    assert "evidence" in results(run), "a policy for it is offered"
 
 
 @pytest.mark.parametrize("require_tests", [False, True])
 def test_the_lab_selects_as_the_harness_does(require_tests: bool) -> None:
+    """Of random attempts, that alone is resolved which the harness would predict."""
     outcomes: tuple[bool | None, ...] = (True, None, False)
-    every = [
-        make_candidate(
-            1, *values, patch=patch, edits_test_configuration=marked, untested=why
+    patches, marks, notes = ("p", ""), (False, True), ("", "no test could tell")
+    every = [*product(patches, marks, notes, product(outcomes, repeat=3))]
+    dice, instances, chosen = Random(2), [], 0
+    for number in range(500):
+        attempts = []
+        for n in range(1, 6):
+            patch, marked, why, (edit, lint, test) = dice.choice(every)
+            candidate = make_candidate(
+                n,
+                edit,
+                lint,
+                test,
+                patch=patch and f"p{n}",
+                edits_test_configuration=marked,
+                untested=why,
+                try_=n,
+                model="m",
+                edit_format="diff",
+            )
+            attempts.append(candidate)
+        winner = choose(attempts, require_tests=require_tests).winner
+        chosen += winner is not None
+        name = f"own__thing-{number}"
+        first = attempts[0]
+        verdicts = {a.attempt: a_verdict(name, resolved=a is winner) for a in attempts}
+        instance = an_instance(
+            name,
+            attempts=tuple(attempts),
+            model_patch=first.model_patch,
+            verdicts=verdicts,
+            resolved=first is winner if first.patch else None,
         )
-        for patch in ("p", "")
-        for marked in (False, True)
-        for why in ("", "no test could tell")
-        for values in product(outcomes, repeat=3)
-    ]
-    dice = Random(2)
-    for _ in range(500):
-        drawn = [dice.choice(every).at(n) for n in range(1, 6)]
-        tried = [Tried(one) for one in drawn]
-        winner = choose(drawn, require_tests=require_tests).winner
-        best = [one.attempt for one in least_bad(tried, require_tests)]
-        assert best[:1] == ([winner] if winner else [])
+        instances.append(instance)
+    described = {"config": {"require_tests": require_tests}}
+    found = results(a_run(*instances, described=described), "all")["all"]
+    assert limits(found["resolved"]) == (chosen / 500, chosen / 500)
+    assert 400 < chosen < 500
 
 
 def test_cheaper_and_as_good_is_the_front() -> None:
     names = ("first", "plausible", "plausible-6", "all")
     found = results(World(lambda *_: 0.5, accepted=0.0).run(50), *names)
-    assert found["first"].front is found["plausible"].front is Front.YES
-    assert found["plausible-6"].front is Front.YES, "equal ones share their place"
-    assert found["all"].front is Front.NO, "as good as plausible, and dearer"
-    assert found["oracle"].front is Front.NO
-    assert found["recorded"].front is Front.NO
+    assert found["first"]["front"] == found["plausible"]["front"] == "yes"
+    assert found["plausible-6"]["front"] == "yes", "equal ones share their place"
+    assert found["all"]["front"] == "no", "as good as plausible, and dearer"
+    assert found["oracle"]["front"] == found["recorded"]["front"] == "no"
 
 
 def test_the_same_seed_gives_the_same_report() -> None:
-    def report() -> object:
-        data = lab_data([WORLD.run(10)])
-        return run_lab(data, policies_of(data), 50)
-
-    assert report() == report()
+    run = WORLD.run(10)
+    assert lab([run], samples=50) == lab([run], samples=50)
 
 
-def test_a_choice_of_nothing_is_unresolved() -> None:
-    data = lab_data([WORLD.run(3)])
-    policy = Policy("none", lambda seen: Chosen())
-    walks = replays(data, policy, 1)
-    assert walks[:, :3].tolist() == [[0, 0, 0]] * 3
+def test_a_choice_of_nothing_is_unresolved(tmp_path: Path) -> None:
+    path = tmp_path / "none.py"
+    path.write_text(
+        "from reports.lab.policies import Chosen\ndef none(seen): return Chosen()"
+    )
+    found = results(WORLD.run(3), f"{path}:none")[f"{path}:none"]
+    assert limits(found["resolved"]) == (0, 0)
+    assert found["attempts"] == {"value": 0, "complete": True}

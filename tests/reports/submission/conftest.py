@@ -1,28 +1,28 @@
-"""A demo run, a function that packages it, and a valid package."""
+"""A demo run with verdicts, and functions that package it by the command."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from dataclasses import replace
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.repos.mirrors import Mirrors
 from demo.setup import build_mirrors
-from reports.submission.commands import package_command
-from reports.submission.entry import read_meta
+from report import main
 from tests.support.evaluated import (
-    IDS,
     RESOLVED,
     Build,
-    Package,
-    package_options,
+    change_json,
     replay_demo,
     write_meta,
     write_verdicts,
 )
+
+Package = Callable[..., tuple[int, list[str]]]
 
 
 @pytest.fixture(scope="session")
@@ -32,53 +32,91 @@ def played(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
 
 
 @pytest.fixture
-def run(played: Path, tmp_path: Path) -> Path:
+def run(played: Path, tmp_path: Path, cache: Path) -> Path:
     """A copy of the run with verdicts."""
     shutil.copytree(played.parent.parent, tmp_path / "out")
     folder = tmp_path / "out/predictions/r"
     write_verdicts(folder, RESOLVED)
+    folders = {"repos": str(build_mirrors(cache / "demo-mirrors"))}
+    change_json(folder / "run.json", lambda data: data.update(settings={}))
+    change_json(
+        folder / "run.json", lambda data: data["settings"].update(folders=folders)
+    )
     return folder
 
 
 @pytest.fixture
-def build(run: Path, tmp_path: Path, cache: Path) -> Build:
-    """Return a function that builds a package with changed options and metadata."""
+def package(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Package:
+    """Run the command in this process; return its code and the lines that it prints."""
+
+    def call(*words: object) -> tuple[int, list[str]]:
+        monkeypatch.setattr(sys, "argv", ["report.py", "package", *map(str, words)])
+        capsys.readouterr()
+        code = main()
+        printed = capsys.readouterr()
+        return code, [*printed.out.splitlines(), *printed.err.splitlines()]
+
+    return call
+
+
+@pytest.fixture
+def build(package: Package, run: Path, tmp_path: Path) -> Build:
+    """Return a function that packages the run with changed options and metadata."""
 
     def make(
         split: str = "lite",
         place: str = "package",
         partial: bool = False,
+        dataset: object = "demo",
         **meta: Any,
     ) -> tuple[int, Path, list[str]]:
-        said: list[str] = []
         path = write_meta(tmp_path / "meta", meta)
-        options = package_options(split, path, cache, allow_partial=partial)
-        code = package_command(run, tmp_path / place, options, said.append)
-        return code, tmp_path / place, said
+        words = ["--split", split, "--meta", path, "--dataset", dataset]
+        words += ["--allow-partial"] * partial
+        code, lines = package(run, tmp_path / place, *words)
+        return code, tmp_path / place, lines
 
     return make
 
 
-@pytest.fixture(scope="session")
-def clean(
-    played: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path
-) -> Package:
-    """The package of a real run with invented verdicts; one instance has no report."""
-    place = shutil.copytree(
-        played.parent.parent, tmp_path_factory.mktemp("clean") / "out"
-    )
-    run = place / "predictions/r"
-    write_verdicts(run, IDS[1:3])
-    (place / f"logs/r/{IDS[5]}.report.json").unlink()
-    meta = write_meta(place / "meta", {})
-    options = package_options("lite", meta, cache)
-    said: list[str] = []
-    assert package_command(run, place / "package", options, said.append) == 0, said
-    mirrors = Mirrors(build_mirrors(cache / "demo-mirrors"))
-    return Package(place / "package", mirrors, read_meta(meta))
+@pytest.fixture
+def refusal(build: Build) -> Callable[..., str]:
+    """Return a function that returns the one line with which a run is refused."""
+
+    def refuse(**changes: Any) -> str:
+        code, _, lines = build(**changes)
+        assert code == 2
+        (line,) = [line for line in lines if not line.startswith("note: ")]
+        return line.removeprefix("error: ")
+
+    return refuse
 
 
 @pytest.fixture
-def package(clean: Package, tmp_path: Path) -> Package:
-    shutil.copytree(clean.root, tmp_path / "package")
-    return replace(clean, root=tmp_path / "package")
+def faults(build: Build) -> Callable[..., list[str]]:
+    """Return a function that returns the faults of the package, a line each."""
+
+    def find(**changes: Any) -> list[str]:
+        code, _, lines = build(**changes)
+        assert code in (0, 1), lines
+        heads = ("resolved ", "artifacts ", "entry ", "note: ", "validated ")
+        found = [line for line in lines if not line.startswith(heads)]
+        assert lines[-1].startswith(f"validated      {len(found)} faults, against ")
+        assert code == bool(found)
+        return found
+
+    return find
+
+
+@pytest.fixture
+def rows_file(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes a dataset."""
+
+    def write(rows: list[dict[str, Any]]) -> Path:
+        path = tmp_path / "out/rows.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    return write

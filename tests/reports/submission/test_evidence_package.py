@@ -6,22 +6,22 @@ import json
 from pathlib import Path
 
 from bench.cli.commands import run_command
-from reports.submission.commands import package_command
-from tests.support.evaluated import package_options, write_meta, write_verdicts
+from tests.reports.submission.conftest import Package
+from tests.support.evaluated import write_meta, write_verdicts
 from tests.support.evidence import NAME, OTHER, by_evidence
 from tests.support.runs import options
 
 
 def test_scripts_matrix_groups_and_reason_are_in_the_package(
-    tmp_path: Path, cache: Path
+    tmp_path: Path, cache: Path, package: Package
 ) -> None:
     assert run_command(by_evidence(), options(tmp_path, cache, NAME, OTHER), print) == 0
     run = tmp_path / "predictions/r"
     write_verdicts(run, (NAME, OTHER))
     meta = write_meta(tmp_path / "meta", {})
-    package = package_options("lite", meta, cache, allow_partial=True)
-    said: list[str] = []
-    assert package_command(run, tmp_path / "package", package, said.append) == 0, said
+    words = ("--split", "lite", "--meta", meta, "--allow-partial")
+    code, said = package(run, tmp_path / "package", *words)
+    assert code == 0, said
     shown = (tmp_path / f"package/artifacts/trajs/{NAME}.md").read_text()
     assert (
         "- choice: attempt 2 is chosen by evidence: it passes 4 of 4 valid scripts"

@@ -1,11 +1,9 @@
-"""The check of a built package finds a planted fault of every kind."""
+"""The check of a package finds a planted fault of every kind."""
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,131 +13,114 @@ from tests.support.evaluated import (
     ID,
     KEY,
     ROW,
-    Change,
-    Package,
-    append,
     change_json,
+    change_patch,
     diff,
+    say_in,
 )
 
 DOCUMENT = Path(__file__).parents[3] / "docs/submission.md"
-Plant = Callable[[Package], object]
+Plant = Callable[[Path], object]
 Fault = tuple[Plant, str, str]
+PLAIN_DIFF = "--- a/tests/test_x.py\n+++ b/tests/test_x.py\n@@ -1 +1 @@\n-a\n+b\n"
 
 
-def edit_patch(package: Package, text: str) -> None:
-    package.change_prediction(
-        lambda row: row.update(model_patch=row["model_patch"] + text)
-    )
+def output_of(run: Path) -> Path:
+    (path,) = (run.parent.parent / "logs/r").glob(f"{ID}.*.eval.log")
+    return path
 
 
-def huge(package: Package) -> None:
-    with (package.artifacts / "trajs" / f"{ID}.md").open("r+") as stream:
-        stream.truncate(10**9)
+def adds(text: str) -> Plant:
+    return lambda run: change_patch(run, lambda patch: patch + text)
 
 
-def log_with(text: bytes) -> Plant:
-    def plant(package: Package) -> None:
-        (package.logs / "test_output.txt.gz").write_bytes(gzip.compress(text))
-
-    return plant
-
-
-def in_trajectory(change: Change) -> Plant:
-    return lambda package: change_json(package.trajectory, change)
-
-
-def in_prediction(change: Change) -> Plant:
-    return lambda package: package.change_prediction(change)
+def says(text: str, place: int = 1) -> Plant:
+    return lambda run: say_in(run, text, place=place)
 
 
 FAULTS: dict[str, Fault] = {
     "no test output": (
-        lambda p: (p.logs / "test_output.txt.gz").unlink(),
+        lambda run: output_of(run).unlink(),
         "missing",
         "test_output.txt.gz",
     ),
     "half a character": (
-        in_prediction(lambda row: row.update(model_patch="\udc80")),
+        lambda run: change_patch(run, lambda _: "\udc80"),
         "unreadable",
         "not UTF-8",
     ),
-    "a huge file": (huge, "size", f"{ID}.md"),
+    "a huge file": (
+        lambda run: (run / f"{ID}.md").write_bytes(bytes(300_001)),
+        "size",
+        f"{ID}.md",
+    ),
     "much in all": (
-        lambda p: [
-            (p.artifacts / f"x{n}").write_bytes(bytes(290_000)) for n in range(7)
+        lambda run: [
+            path.write_bytes(bytes(290_000)) for path in run.glob("demo__*.md")
         ],
         "size",
         "GitHub asks",
     ),
-    "a key in a trajectory": (lambda p: p.say(KEY), "secret", "a key of Anthropic"),
+    "a key in a trajectory": (says(KEY), "secret", "a key of Anthropic"),
     "a key in a test output": (
-        log_with(b"x" * 65_499 + b" " + KEY.encode()),
+        lambda run: output_of(run).write_bytes(b"x" * 65_499 + b" " + KEY.encode()),
         "secret",
         "test_output.txt.gz",
     ),
-    "a key in the readme": (
-        lambda p: append(p.entry / "README.md", "ghp_" + "a1" * 18),
-        "secret",
-        "GitHub",
-    ),
     "an edited test": (
-        lambda p: edit_patch(p, diff("tests/test_new.py")),
+        adds(diff("tests/test_new.py")),
         "test edit",
         "tests/test_new.py",
     ),
     "new test configuration": (
-        lambda p: edit_patch(p, diff("bank/conftest.py")),
+        adds(diff("bank/conftest.py")),
         "test edit",
         "bank/conftest.py",
     ),
     "an edited test in a plain diff": (
-        in_prediction(
-            lambda row: row.update(
-                model_patch="--- a/tests/test_x.py\n+++ b/tests/test_x.py\n@@ -1 +1 @@\n-a\n+b\n"
-            )
-        ),
+        lambda run: change_patch(run, lambda _: PLAIN_DIFF),
         "test edit",
         "tests/test_x.py",
     ),
     "a patch that does not apply": (
-        lambda p: edit_patch(p, diff("bank/account.py", "no such line")),
+        adds(diff("bank/account.py", "no such line")),
         "patch",
         "not apply",
     ),
     "a patch of no file": (
-        in_prediction(lambda row: row.update(model_patch="fix it")),
+        lambda run: change_patch(run, lambda _: "fix it"),
         "patch",
         "names no file",
     ),
     "an open box": (
-        lambda p: append(p.entry / "README.md", "- [ ] more\n"),
+        lambda run: change_json(
+            run / "run.json", lambda data: data["config"].update(agent_allow_web=True)
+        ),
         "readme",
         "open",
     ),
-    "the gold patch": (lambda p: p.say(ROW["patch"]), "trace", "the gold patch"),
-    "the hidden tests": (
-        lambda p: p.say(ROW["test_patch"]),
-        "trace",
-        "the hidden tests",
-    ),
+    "the gold patch": (says(ROW["patch"]), "trace", "the gold patch"),
+    "the hidden tests": (says(ROW["test_patch"]), "trace", "the hidden tests"),
     "the name of a hidden test": (
-        lambda p: p.say(f"Make {ROW['FAIL_TO_PASS'][0]} pass."),
+        says(f"Make {ROW['FAIL_TO_PASS'][0]} pass."),
         "trace",
         "the hidden tests",
     ),
     "the lists of tests": (
-        lambda p: p.say("FAIL_TO_PASS: see below"),
+        says("FAIL_TO_PASS: see below"),
         "trace",
         "lists of tests",
     ),
     "the hidden tests after the model's word": (
-        lambda p: p.say(ROW["test_patch"], place=3),
+        says(ROW["test_patch"], place=3),
         "trace",
         "the hidden tests",
     ),
     "the hidden tests beside the messages": (
-        in_trajectory(lambda d: d.update(title=ROW["test_patch"])),
+        lambda run: change_json(
+            run / f"trajectories/{ID}.json",
+            lambda data: data.update(title=ROW["test_patch"]),
+        ),
         "trace",
         "hidden tests",
     ),
@@ -148,21 +129,29 @@ FAULTS: dict[str, Fault] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found(
-    name: str, package: Package, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    run: Path,
+    faults: Callable[..., list[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plant, kind, words = FAULTS[name]
     monkeypatch.setattr(validation, "MAX_FILE_BYTES", 300_000)
-    monkeypatch.setattr(validation, "MAX_TOTAL_BYTES", 2_000_000)
-    plant(package)
-    mirrors = kind in ("patch", "trace")  # nothing else asks them
-    lines = [line for line in package.findings(mirrors) if line.startswith(f"{kind}: ")]
+    monkeypatch.setattr(validation, "MAX_TOTAL_BYTES", 1_500_000)
+    plant(run)
+    lines = [line for line in faults() if line.startswith(f"{kind}: ")]
     assert any(words in line for line in lines), lines
     assert all("\n" not in line and "; " in line and len(line) < 1500 for line in lines)
 
 
-def test_a_day_to_come_is_a_fault(package: Package) -> None:
-    assert package.findings(today=date(2026, 1, 30)) == [
-        "name: entry/evaluation/lite/20260131_retry_scripted: its date 2026-01-31 is in the "
+def test_a_key_in_the_meta_is_found(faults: Callable[..., list[str]]) -> None:
+    found = faults(name="ghp_" + "a1" * 18)
+    assert len(found) == 2, "in the README and in metadata.yaml"
+    assert all("contains a token of GitHub; redact it" in line for line in found)
+
+
+def test_a_day_to_come_is_a_fault(faults: Callable[..., list[str]]) -> None:
+    assert faults(date="2999-01-31") == [
+        "name: entry/evaluation/lite/29990131_retry_scripted: its date 2999-01-31 is in the "
         "future; use the day of the submission"
     ]
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from core.errors import UserError
-from reports.data.verdicts import SwebenchLogs
-from reports.submission.commands import evidence_of
-from reports.submission.entry import read_meta
-from reports.submission.package import Split
-from reports.submission.readme import by_repo, by_time, lists_of
-from runs.storage.store import RunStore
-from tests.support.evaluated import IDS, RESOLVED, Build, entry_of, whole_output
+from tests.reports.submission.conftest import Package
+from tests.support.evaluated import (
+    IDS,
+    RESOLVED,
+    ROWS,
+    Build,
+    entry_of,
+    whole_output,
+    write_meta,
+)
+
+Refusal = Callable[..., str]
 
 
 def test_a_package_holds_everything_and_validates_clean(
@@ -156,55 +161,66 @@ def test_the_files_of_swebench_are_copied(build: Build, run: Path) -> None:
     assert said[-1].startswith("validated      0 faults")
 
 
-def test_the_evidence_is_of_the_patch_that_is_predicted(tmp_path: Path) -> None:
-    store = RunStore(tmp_path, "r")
-    for run_id, patch, report in (
-        ("1", "old", "{}"),
-        ("2", "new", ""),
-        ("3", "new", "{}"),
+def test_the_evidence_is_of_the_patch_that_is_predicted(
+    build: Build, run: Path
+) -> None:
+    """Neither of an earlier patch, nor of an evaluation that failed before its report."""
+    name = IDS[0]
+    patch = json.loads((run / f"{name}.json").read_text())["model_patch"]
+    logs = run.parent.parent / "logs/r"
+    report = (logs / f"{name}.report.json").read_text()
+    for number, text, own_report in (
+        (1, "old", "{}"),
+        (2, patch, ""),
+        (3, patch + "\n", report),
     ):
-        folder = store.logs / f"evaluation/logs/run_evaluation/{run_id}/m/a__b-1"
+        folder = logs / f"evaluation/logs/run_evaluation/{number}/m/{name}"
         folder.mkdir(parents=True)
-        (folder / "patch.diff").write_text(patch)
-        if report:
-            (folder / "report.json").write_text(report)
-    logs = SwebenchLogs(store.logs / "evaluation")
-    assert "/3/" in str(evidence_of(store, logs, "a__b-1", "m", "new\n")["report.json"])
-    assert evidence_of(store, logs, "a__b-1", "m", "other") == {}
-    report = store.logs / "a__b-1.report.json"
-    report.write_text("{}")
-    assert evidence_of(store, logs, "a__b-1", "m", "other") == {"report.json": report}
+        (folder / "patch.diff").write_text(text)
+        (folder / "eval.sh").write_text(f"evaluation {number}")
+        if own_report:
+            (folder / "report.json").write_text(own_report)
+    made = build()[1] / f"artifacts/logs/{name}"
+    assert (made / "eval.sh").read_text() == "evaluation 3"
+    assert (made / "report.json").read_text() == report
+    (folder / "patch.diff").write_text("other")
+    (folder.parents[2] / f"2/m/{name}/patch.diff").write_text("other")
+    made = build(place="own")[1] / f"artifacts/logs/{name}"
+    assert not (made / "eval.sh").exists(), "the report is the one that we saved"
+    assert (made / "report.json").read_text() == report
 
 
-def test_the_lists_count_the_whole_split() -> None:
-    lists = lists_of("dcba", ["d", "b", "a"], {"d": True, "a": False})
-    assert (lists.no_generation, lists.no_logs, lists.resolved) == (["c"], ["b"], ["d"])
-    rows = [
-        {"instance_id": name, "repo": repo, "created_at": when}
-        for name, repo, when in (
-            ("a", "r/y", "2020-01"),
-            ("b", "r/x", "2019"),
-            ("c", "r/y", 2020),
-        )
+def test_the_lists_count_the_whole_split(
+    build: Build, run: Path, rows_file: Callable[..., Path]
+) -> None:
+    (run / f"{IDS[3]}.json").unlink()
+    (run.parent.parent / f"logs/r/{IDS[5]}.report.json").unlink()
+    rows = []
+    for number, row in enumerate(sorted(ROWS, key=lambda row: row["instance_id"])):
+        year = f"{2020 - number // 3}-01-31"
+        rows.append({**row, "repo": f"r/{'yx'[number % 2]}", "created_at": year})
+    dataset = rows_file([*rows, {**rows[5], "instance_id": "r__x-7"}])
+    folder = entry_of(build(partial=True, dataset=dataset)[1]) / "results"
+    results = json.loads((folder / "results.json").read_text())
+    assert results["no_generation"] == [IDS[3], "r__x-7"]
+    assert results["no_logs"] == [IDS[5]]
+    assert results["resolved"] == IDS[:3]
+    by_repo = json.loads((folder / "resolved_by_repo.json").read_text())
+    assert list(by_repo.items()) == [
+        ("r/x", {"resolved": 1, "total": 4}),
+        ("r/y", {"resolved": 2, "total": 3}),
     ]
-    assert by_repo(rows, ["a"]) == {
-        "r/x": {"resolved": 0, "total": 1},
-        "r/y": {"resolved": 1, "total": 2},
-    }
-    assert list(by_time(rows, ["a"]).items()) == [
-        ("2019", {"resolved": 0, "total": 1}),
-        ("2020", {"resolved": 1, "total": 2}),
+    by_time = json.loads((folder / "resolved_by_time.json").read_text())
+    assert list(by_time.items()) == [
+        ("2019", {"resolved": 0, "total": 4}),
+        ("2020", {"resolved": 3, "total": 3}),
     ]
 
 
-def test_splits() -> None:
-    assert (
-        Split.of("full") is Split.TEST and Split.TEST.dataset == "SWE-bench/SWE-bench"
-    )
-    with pytest.raises(
-        UserError, match="lite, verified, test, multilingual, multimodal"
-    ):
-        Split.of("light")
+def test_splits(build: Build, refusal: Refusal) -> None:
+    assert entry_of(build("full")[1], "test").is_dir()
+    names = "lite, verified, test, multilingual, multimodal"
+    assert refusal(split="light", place="other").endswith(f"leaderboard: {names}")
 
 
 @pytest.mark.parametrize(
@@ -229,39 +245,47 @@ def test_splits() -> None:
     ],
 )
 def test_a_mistake_in_the_meta_is_one_line(
-    changes: dict[str, Any], said: str, build: Build
+    changes: dict[str, Any], said: str, refusal: Refusal
 ) -> None:
-    with pytest.raises(UserError, match=said) as caught:
-        build(**changes)
-    assert str(caught.value).startswith("--meta ") and "\n" not in str(caught.value)
+    line = refusal(**changes)
+    assert line.startswith("--meta ") and said in line
 
 
 @pytest.mark.parametrize(
     "content", [b"\xff", b"[", b"a: &a [1]\nb: *a", b"5", b"d: 2024-99-99"]
 )
-def test_a_broken_meta_file_is_named(content: bytes, tmp_path: Path) -> None:
+def test_a_broken_meta_file_is_named(
+    content: bytes, run: Path, package: Package, tmp_path: Path
+) -> None:
     path = tmp_path / "meta.yaml"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"meta\.yaml") as caught:
-        read_meta(path)
-    assert "\n" not in str(caught.value)
+    code, lines = package(run, tmp_path / "p", "--split", "lite", "--meta", path)
+    assert code == 2
+    (line,) = lines
+    assert line.startswith(f"error: --meta {path}: ")
 
 
-def test_the_template_is_a_meta_file_once_it_is_filled_in(tmp_path: Path) -> None:
+def test_the_template_is_a_meta_file_once_it_is_filled_in(
+    run: Path, package: Package, tmp_path: Path
+) -> None:
+    write_meta(tmp_path, {})
     path = tmp_path / "meta.yaml"
-    with pytest.raises(UserError, match="it is a new template: fill it in"):
-        read_meta(path)
+    path.unlink()
+    words = (run, tmp_path / "package", "--split", "lite", "--meta", path)
+    (line,) = package(*words)[1]
+    assert line.endswith("it is a new template: fill it in")
     template = path.read_text()
-    with pytest.raises(UserError, match="a TODO is left"):
-        read_meta(path)
+    (line,) = package(*words)[1]
+    assert "a TODO is left" in line
     lines = [
         line.replace(
             "TODO", "https://a.example/b" if line.split(":")[0] in ADDRESSES else "some"
-        )
+        ).replace("logo.svg", "picture.svg")
         for line in template.splitlines()
     ]
     path.write_text("\n".join(lines))
-    assert read_meta(path).folder == "some"
+    assert package(*words)[0] in (0, 1), "its day may be to come"
+    assert (tmp_path / "package/entry/evaluation/lite/20260930_some").is_dir()
 
 
 ADDRESSES = ("site", "report", "artifacts", "first_author_site")

@@ -1,9 +1,8 @@
-"""The entry: the user's ``meta.yaml``, the ``metadata.yaml`` made from it, and its check."""
+"""The user's ``meta.yaml``, and the ``metadata.yaml`` of the entry that is made from it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,41 +18,8 @@ from pydantic import (
 
 from core.errors import UserError
 from core.parsing.untrusted import yaml_of
-from reports.submission.package import (
-    RESEARCH_RULE_DAY,
-    PackageFolder,
-    Split,
-)
 
 METADATA = "metadata.yaml"
-_AFFILIATED = re.compile(
-    r"affiliat|universit|institut|research|college|\blab\b", re.IGNORECASE
-)
-_OPEN_BOX = re.compile(r"^\s*[-*] \[ \]", re.MULTILINE)
-
-
-def check_entry(package: PackageFolder, meta: Meta, today: date) -> Iterator[str]:
-    """Yield the faults of the entry."""
-    if meta.date > today:
-        problem = f"its date {meta.date} is in the future"
-        yield package.fault(
-            "name", package.entry, problem, "use the day of the submission"
-        )
-    if _OPEN_BOX.search(package.readme.read_text(encoding="utf-8")):
-        problem = "a box of the checklist is open"
-        yield package.fault("readme", package.readme, problem, "check it")
-
-
-def research_notes(package: PackageFolder, meta: Meta, split: Split) -> Iterator[str]:
-    """Yield notes, not faults: the maintainers decide about the rule."""
-    if not split.research_only or meta.date < RESEARCH_RULE_DAY:
-        return
-    if not meta.os_system:
-        yield f"note: {METADATA} says os_system: false, and {split.value} asks for open methods"
-    if not _AFFILIATED.search(package.readme.read_text(encoding="utf-8")):
-        yield f"note: {package.readme.name} names no affiliation, and {split.value} asks for one"
-
-
 _VERSION = re.compile(r"\bv?\d+\.\d+|\bv\d+\b", re.IGNORECASE)
 
 
@@ -80,17 +46,6 @@ _FIXES = {
     "date_from_datetime_parsing": "must be a date, as 2026-09-30",
     "date_type": "must be a date, as 2026-09-30",
 }
-
-
-def _first_mistake(error: ValidationError) -> str:
-    item = error.errors()[0]
-    place = ": ".join(map(str, item["loc"])) or "the file"
-    message = item["msg"].removeprefix("Value error, ")
-    if item["type"] == "string_pattern_mismatch":
-        message = (
-            "must be a full URL, as https://…" if "http" in message else "is empty"
-        )
-    return f"{place} {_FIXES.get(item['type'], message)}"
 
 
 _TEMPLATE = Path(__file__).with_name("meta-template.yaml")
@@ -168,31 +123,51 @@ class Meta(BaseModel):
 
 
 def read_meta(path: Path) -> Meta:
-    """Return what the file says; where there is none, write a template and raise a UserError."""
+    """Return what the file says.
+
+    Raises:
+        UserError: it is wrong, or was missing: then it is a template now.
+    """
     try:
-        if not path.exists():
-            path.write_text(_TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
-            raise ValueError("it is a new template: fill it in")
-        text = path.read_text(encoding="utf-8")
-        data = yaml_of(text)
-        if "TODO" in str(data):
-            raise ValueError("a TODO is left in it: fill it in")
-        meta = Meta.model_validate(data)
+        meta = Meta.model_validate(_read_yaml(path))
     except OSError as error:
         raise _mistake(path, f"cannot be read ({error.strerror})") from error
     except ValidationError as error:
-        raise _mistake(path, _first_mistake(error)) from error
+        raise _mistake(path, _describe(error)) from error
     except ValueError as error:  # not UTF-8, not YAML
         raise _mistake(path, f"cannot be used: {error}") from error
     if meta.web_browsing and not meta.web_measures.strip():
-        raise _mistake(
-            path,
-            "web_measures is empty: describe how looking up solutions was prevented",
-        )
-    if Path(meta.logo).suffix.lower() not in _LOGOS:
+        fix = "describe how looking up solutions was prevented"
+        raise _mistake(path, f"web_measures is empty: {fix}")
+    logo = path.parent / meta.logo
+    if logo.suffix.lower() not in _LOGOS:
         raise _mistake(path, f"logo must name an image ({', '.join(_LOGOS)})")
+    if not logo.is_file():
+        raise _mistake(path, f"the logo {logo} does not exist")
     return meta
 
 
-def _mistake(path: Path, words: str) -> UserError:
-    return UserError(f"--meta {path}: {words}")
+def _read_yaml(path: Path) -> object:
+    if not path.exists():
+        path.write_text(_TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
+        raise ValueError("it is a new template: fill it in")
+    data = yaml_of(path.read_text(encoding="utf-8"))
+    if "TODO" in str(data):
+        raise ValueError("a TODO is left in it: fill it in")
+    return data
+
+
+def _describe(error: ValidationError) -> str:
+    """Return the first mistake in words."""
+    mistake = error.errors()[0]
+    key = ": ".join(map(str, mistake["loc"])) or "the file"
+    message = mistake["msg"].removeprefix("Value error, ")
+    if mistake["type"] != "string_pattern_mismatch":
+        return f"{key} {_FIXES.get(mistake['type'], message)}"
+    if "http" in message:
+        return f"{key} must be a full URL, as https://…"
+    return f"{key} is empty"
+
+
+def _mistake(path: Path, problem: str) -> UserError:
+    return UserError(f"--meta {path}: {problem}")
