@@ -17,7 +17,7 @@ INSTANCES = "instances"
 """The folder of the pages of instances."""
 _START = 90
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,150}")
-Message = dict[str, Any]
+ShownMessage = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PageTexts:
     """
 
     issue: str
-    messages: Mapping[int, list[Message]]
+    messages: Mapping[int, list[ShownMessage]]
     output: str
 
     @property
@@ -80,10 +80,10 @@ def long_texts(instance: InstanceData, texts: PageTexts) -> Iterator[str]:
                 yield message["content"]
 
 
-def _messages(trajectory: InstanceResult | None) -> dict[int, list[Message]]:
+def _messages(trajectory: InstanceResult | None) -> dict[int, list[ShownMessage]]:
     """Return the messages by attempt; a text that is repeated refers to its first message."""
-    first: dict[str, Message] = {}
-    messages: dict[int, list[Message]] = {}
+    first: dict[str, ShownMessage] = {}
+    messages: dict[int, list[ShownMessage]] = {}
     for attempt in trajectory.attempts if trajectory else ():
         rows = messages[attempt.attempt] = []
         for number, message in enumerate(attempt.messages or (), 1):
@@ -105,7 +105,7 @@ def _messages(trajectory: InstanceResult | None) -> dict[int, list[Message]]:
     return messages
 
 
-def _issue_in(messages: Mapping[int, list[Message]]) -> str:
+def _issue_in(messages: Mapping[int, list[ShownMessage]]) -> str:
     """Return the text of the issue in the first request (``agent/prompts/opening.md``)."""
     for rows in messages.values():
         for message in rows:

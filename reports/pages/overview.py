@@ -23,7 +23,7 @@ from reports.statistics.collect import Amount, Money, PassAtK, RunStats
 from reports.statistics.fields import headed_values
 from reports.statistics.methods import Share
 
-Row = dict[str, Any]
+CellsByHeading = dict[str, Any]
 """A row of a table: its cells by the heads of their columns."""
 
 
@@ -47,9 +47,9 @@ def verdict_mark(instance: InstanceData | None) -> VerdictMark:
     return VerdictMark("not_resolved", "✗ not resolved", "bad")
 
 
-def instance_rows(run: RunData) -> list[Row]:
+def instance_rows(run: RunData) -> list[CellsByHeading]:
     """Return a row for each selected or started instance."""
-    blank: Row = {
+    blank: CellsByHeading = {
         "repo": "",
         "page": "",
         "status": "not started",
@@ -110,13 +110,13 @@ def tables(stats: RunStats) -> Iterator[Table]:
             yield Table(title, tuple(cells[0]), lines, texts)
 
 
-def _attempt(row: AttemptRow) -> Row:
+def _attempt(row: AttemptRow) -> CellsByHeading:
     cells = attempt_cells(row)
     cells["95 % interval"] = within(row.score.interval)
     return cells
 
 
-def _pass_at_k(row: PassAtK) -> Row:
+def _pass_at_k(row: PassAtK) -> CellsByHeading:
     return {
         "k": row.k,
         "plausible": percent(row.plausible),
@@ -127,9 +127,9 @@ def _pass_at_k(row: PassAtK) -> Row:
 def _groups(
     what: str,
     groups: Iterable[Group],
-) -> Iterator[Row]:
+) -> Iterator[CellsByHeading]:
     for group in groups:
-        cells: Row = {}
+        cells: CellsByHeading = {}
         for name, value in headed_values(group):
             cells[name] = NONE if value is None else value
             if isinstance(value, Share):
@@ -139,7 +139,7 @@ def _groups(
         yield {what: cells.pop("name"), **cells}
 
 
-def _effort(stats: RunStats) -> Iterator[Row]:
+def _effort(stats: RunStats) -> Iterator[CellsByHeading]:
     values = list(headed_values(stats.effort))
     # Amounts first.
     values.sort(key=lambda pair: isinstance(pair[1], Share))
@@ -173,7 +173,7 @@ def _amount(amount: Amount | Money | Share) -> list[str]:
     return cells
 
 
-def _limited_runs(stats: RunStats) -> Iterator[Row]:
+def _limited_runs(stats: RunStats) -> Iterator[CellsByHeading]:
     runs = stats.bought
     costs = column([run.dollars for run in runs])
     further_costs = column([run.further_dollars for run in runs])
@@ -192,13 +192,13 @@ def _limited_runs(stats: RunStats) -> Iterator[Row]:
         }
 
 
-def _gold_files(stats: RunStats) -> Iterator[Row]:
+def _gold_files(stats: RunStats) -> Iterator[CellsByHeading]:
     for name, share in headed_values(stats.gold_files):
         if share.of:
             yield {"": name, "instances": of(share)}
 
 
-def _failures(stats: RunStats) -> Iterator[Row]:
+def _failures(stats: RunStats) -> Iterator[CellsByHeading]:
     for row in stats.failures.instances:
         for reason in row.reasons:
             yield {
@@ -208,7 +208,7 @@ def _failures(stats: RunStats) -> Iterator[Row]:
             }
 
 
-def _not_valid(stats: RunStats) -> Iterator[Row]:
+def _not_valid(stats: RunStats) -> Iterator[CellsByHeading]:
     if stats.validity:
         for name, state in stats.validity.not_valid.items():
             yield {"instance": name, "state": to_words(state.value)}

@@ -39,7 +39,7 @@ from reports.statistics.collect import Confusion, LimitedRun, RunStats
 from reports.statistics.comparing import RunComparison
 
 Draw = Callable[[Theme], Figure]
-Row = Mapping[str, Any]
+PlottedRow = Mapping[str, Any]
 # As a part of the width of an axis, for the text after an interval.
 _TEXT_SPACE = 0.4
 
@@ -124,15 +124,15 @@ def _score_by_attempt(run: RunData, stats: RunStats) -> Picture:
     return draw_picture("score-by-attempt", "Score by attempt", description, draw)
 
 
-def _sentence(text: str, rows: Sequence[Row]) -> str:
+def _sentence(text: str, rows: Sequence[PlottedRow]) -> str:
     return "; ".join(map(text.format_map, rows))
 
 
-def _column(rows: Sequence[Row], name: str) -> list[Any]:
+def _column(rows: Sequence[PlottedRow], name: str) -> list[Any]:
     return [row[name] for row in rows]
 
 
-def _draw_score_by_attempt(rows: Sequence[Row], theme: Theme) -> Figure:
+def _draw_score_by_attempt(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
     figure, axes = new_figure()
     attempts = _column(rows, "attempt")
     looks = {
@@ -188,7 +188,7 @@ def _cost_against_score(steps: Sequence[LimitedRun]) -> Picture:
     return draw_picture("cost-against-score", "Cost against score", description, draw)
 
 
-def _draw_cost_against_score(rows: Sequence[Row], theme: Theme) -> Figure:
+def _draw_cost_against_score(rows: Sequence[PlottedRow], theme: Theme) -> Figure:
     figure, axes = new_figure()
     dollars = _column(rows, "dollars")
     scores = _column(rows, "score")
@@ -261,7 +261,7 @@ def _models_by_repository(run: RunData, redact: Redactor) -> Picture:
 
 
 def _draw_models_by_repository(
-    rows: Sequence[Row], redact: Redactor, theme: Theme
+    rows: Sequence[PlottedRow], redact: Redactor, theme: Theme
 ) -> Figure:
     repositories = sorted(set(_column(rows, "repository")), reverse=True)
     models = list(dict.fromkeys(_column(rows, "model")))
@@ -413,8 +413,8 @@ def comparison_pictures(
 
 
 def _draw_comparison(
-    scores: Sequence[Row],
-    differences: Sequence[Row],
+    scores: Sequence[PlottedRow],
+    differences: Sequence[PlottedRow],
     theme: Theme,
 ) -> Figure:
     # In inches: an axis and its lines.
@@ -455,7 +455,7 @@ def _draw_comparison(
 
 def _draw_intervals(
     axes: Axes,
-    rows: Sequence[Row],
+    rows: Sequence[PlottedRow],
     theme: Theme,
 ) -> None:
     for y, row in enumerate(rows):

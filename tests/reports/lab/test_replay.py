@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from bench.attempts import choose
+from llm.chat import Reply
 from reports.data.rundata import RunData
 from reports.data.verdicts import VerdictStatus
 from runs.evidence import Evidence
@@ -235,6 +237,43 @@ def test_classes_and_scripts_are_those_of_recorded_evidence(
     run = a_run(an_instance(attempts=attempts, model_patch="p1", evidence=known))
     assert watch(run, "classes") == "[('a', ['s1']), ('b', []), ('a', ['s1'])]"
     assert "evidence" in results(run), "a policy for it is offered"
+
+
+def test_scripts_are_paid_by_who_uses_them() -> None:
+    """The run and ``evidence`` pay for scripts, but not where there is one candidate."""
+    call = Reply("x", cost=Decimal("0.25"), seconds=3600.0)
+    writer = an_attempt(0, model="w", calls=(call, call))
+    patches = {"p1": [1], "p2": [2]}
+    known = Evidence.model_validate(
+        {
+            "classes": [
+                {"id": id, "attempts": numbers, "models": ["m"]}
+                for id, numbers in patches.items()
+            ],
+            "scripts": [{"id": "s1", "source": "issue", "base": [2, 2]}],
+            "outcomes": {"s1": {"p1": 2, "p2": 0}},
+        }
+    )
+    attempts = tuple(
+        an_attempt(n, try_=n, model_patch=f"p{n}", seconds=0.0) for n in (1, 2)
+    )
+    two = an_instance(
+        attempts=attempts,
+        attempt=2,
+        model_patch="p2",
+        evidence=known,
+        writers=(writer,),
+    )
+    found = results(a_run(two), "evidence", "all", "first")
+    for policy in ("recorded", "evidence"):
+        assert found[policy]["dollars"]["value"] == 2.5
+        assert found[policy]["calls"]["value"] == found[policy]["hours"]["value"] == 2
+    assert found["all"]["dollars"]["value"] == found["oracle"]["dollars"]["value"] == 2
+    assert limits(found["evidence"]["resolved"]) == (1, 1)
+    alone = an_instance(
+        attempts=attempts[:1], model_patch="p1", evidence=known, writers=(writer,)
+    )
+    assert results(a_run(alone), "evidence")["evidence"]["dollars"]["value"] == 1
 
 
 @pytest.mark.parametrize("require_tests", [False, True])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.repos.mirrors import Mirrors
+from core.git import git
 from tests.support.evaluated import (
     ID,
     ROW,
@@ -85,6 +88,33 @@ def test_the_hidden_tests_are_found_without_mirrors(
 ) -> None:
     say_in(run, ROW["test_patch"])
     assert kinds(faults()) == ["trace"]
+
+
+def test_a_few_lines_are_no_trace_without_mirrors(
+    faults: Faults, run: Path, tmp_path: Path
+) -> None:
+    """Repositories repeat lines: without a mirror more than half of a field must be shown."""
+    two_of_four = "other = Account()\nassert other.balance == 0"
+    assert all(f"    {line}\n" in ROW["test_patch"] for line in two_of_four.split("\n"))
+    say_in(run, two_of_four)
+    assert kinds(faults()) == ["trace"], "the mirror says that it is not in the base"
+    without_mirrors(run, tmp_path)
+    assert faults(place="other") == []
+
+
+def test_a_mirror_that_is_damaged_is_no_fault_of_the_package(
+    faults: Faults, run: Path, tmp_path: Path
+) -> None:
+    described = json.loads((run / "run.json").read_text())
+    copy = tmp_path / "out/damaged"
+    shutil.copytree(described["settings"]["folders"]["repos"], copy)
+    mirror = Mirrors(copy).get(ROW["repo"], ROW["base_commit"])
+    tree = git("rev-parse", f"{ROW['base_commit']}^{{tree}}", cwd=mirror).decode()
+    tree = tree.strip()
+    (mirror / "objects" / tree[:2] / tree[2:]).unlink()
+    folders = {"repos": str(copy)}
+    change_json(run / "run.json", lambda data: data["settings"].update(folders=folders))
+    assert faults() == []
 
 
 def test_a_trace_of_the_hints_counts_unless_the_issue_says_it_too(

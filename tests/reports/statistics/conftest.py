@@ -1,0 +1,34 @@
+"""What the tests of statistics share: a run of some instances, and its ``stats.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.reporting import statistics, write_values
+
+Stats = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def stats(tmp_path: Path) -> Stats:
+    """Write a run of these instances, report on it, and return ``stats.json``."""
+
+    def make(*instances: Any, **values: Any) -> dict[str, Any]:
+        made = len(list(tmp_path.glob("*/run.json")))
+        values.setdefault("described", {})
+        run = write_values(tmp_path / f"r{made}", *instances, **values)
+        return statistics(run)
+
+    return make
+
+
+def selecting(*names: str, **values: Any) -> dict[str, Any]:
+    return {"selected": list(names), **values}
+
+
+def dataset(name: str, split: str = "test") -> dict[str, Any]:
+    return {"dataset": {"name": name, "split": split}}
