@@ -39,7 +39,7 @@ from reports.data.verdicts import (
     eval_report,
     known_verdict,
     leaderboard_lists,
-    presumed,
+    presumed_verdict,
     verdict_path,
 )
 from reports.evaluation.evaluators.swebench import tests_ended
@@ -199,7 +199,7 @@ class Verification:
         predictions = read_predictions(store)
         verdicts = {}
         for prediction in predictions:
-            verdict = known_verdict(store, prediction) or presumed(prediction)
+            verdict = known_verdict(store, prediction) or presumed_verdict(prediction)
             verdicts[prediction.instance_id] = verdict
             yield from compare_verdict(store, prediction, verdict)
         requested = RequestedEvaluation(

@@ -246,9 +246,6 @@ def presumed_verdict(prediction: Prediction) -> Verdict:
     return not_evaluated(name, "none", reason)
 
 
-presumed = presumed_verdict  # as the evaluation and verify call it
-
-
 def read_verdict(path: Path) -> Verdict | None:
     """Return the verdict in a file, on any patch; None if there is none."""
     try:

@@ -25,7 +25,7 @@ from reports.data.verdicts import (
     forget_others,
     known_verdict,
     not_evaluated,
-    presumed,
+    presumed_verdict,
     save_verdict,
 )
 from reports.evaluation.evaluators.base import EvaluationTask, Evaluator, Tasks
@@ -215,7 +215,7 @@ class RunEvaluation:
             self.say(f"kept: {saved} on unchanged patches, {official} official")
         given = [self._saved(verdict) for verdict in self._given(todo, evaluator)]
         verdicts = {
-            p.instance_id: self._known[p.instance_id] or presumed(p)
+            p.instance_id: self._known[p.instance_id] or presumed_verdict(p)
             for p in self.predictions
         }
         for verdict in given:
@@ -247,7 +247,7 @@ class RunEvaluation:
         tasks, unknown = self._tasks(todo)
         for prediction in todo:
             if not prediction.patch.strip():
-                yield presumed(prediction)
+                yield presumed_verdict(prediction)
         for name, reason in unknown.items():
             yield not_evaluated(name, evaluator.name, reason)
         tasks = [task for task in tasks if task.prediction.patch.strip()]

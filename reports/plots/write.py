@@ -71,9 +71,6 @@ def draw_picture(
     return Picture(name, title, description, light, dark, png)
 
 
-drawn = draw_picture  # as exercises and the lab call it
-
-
 def write_picture(picture: Picture, folder: Path) -> None:
     write_text_atomic(folder / f"{picture.name}.svg", picture.light)
     write_bytes_atomic(folder / f"{picture.name}.png", picture.png)

@@ -194,7 +194,7 @@ def write_page(
 ) -> Path:
     # Imported here: only pages need jinja2 and pygments.
     from reports.pages.render import Renderer
-    from reports.plots.write import drawn, write_picture
+    from reports.plots.write import draw_picture, write_picture
 
     redact = Redactor.of_environment(os.environ)
     bars = [
@@ -204,7 +204,7 @@ def write_page(
     pictures = []
     if bars:
         draw = partial(draw_chart, bars)
-        picture = drawn("exercises", "Exercises solved", chart_words(bars), draw)
+        picture = draw_picture("exercises", "Exercises solved", chart_words(bars), draw)
         write_picture(picture, folder / "figures")
         pictures.append(picture)
     head, rows = column_rows(report_of(columns, published))
