@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from core.atomic import write_json_atomic, write_text_atomic
 from core.errors import UserError
 from core.hashing import sha256_of
 from core.plaintext import Say, counted, one_line
+from core.redaction import Redactor
 from reports.data.rundata import InstanceData
 from reports.foreign.files import files_below
 from reports.foreign.recognise import AnyRun, read_any
@@ -33,7 +35,8 @@ def import_run(
     path = path.expanduser().resolve()
     stem = path.name.partition(".")[0] or path.name
     name = _UNSAFE.sub("-", stem).strip("-.+")
-    store = RunStore(out, name or "imported")
+    redact = Redactor.of_environment(os.environ)
+    store = RunStore(out, name or "imported", redact)
     described = store.read_run() or Run()
     recorded = described.imported or {}
     fingerprint = _fingerprint(path)

@@ -204,6 +204,18 @@ def test_secrets_are_not_exported(
         assert text.count("[OPENAI_API_KEY]") >= 4
 
 
+def test_secrets_are_not_imported(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "sk-0123456789abcdef"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    turn = Turn(f"I print {secret}.", f"echo {secret}", secret)
+    folder = report.imported(mini(Talk((turn,), prompt=secret), tmp_path / "run"))
+    texts = [path.read_text() for path in folder.rglob("*") if path.is_file()]
+    assert secret not in "".join(texts)
+    assert "[OPENAI_API_KEY]" in "".join(texts)
+
+
 def test_counts_costs_and_patches_are_those_of_the_originals(
     report: Report, tmp_path: Path
 ) -> None:
