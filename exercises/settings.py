@@ -66,16 +66,18 @@ def token_counter(
         ) from error
 
 
-def _count_by(place: Path) -> Callable[[str], int]:
-    path = place / "tokenizer.json" if place.is_dir() else place
-    if place.is_dir() and not path.exists():
+def _count_by(path: Path) -> Callable[[str], int]:
+    file = path
+    if path.is_dir():
+        file = path / "tokenizer.json"
+    if not file.exists() and path.is_dir():
         from transformers import AutoTokenizer  # type: ignore[import-not-found, unused-ignore]
 
-        slow = AutoTokenizer.from_pretrained(str(place), local_files_only=True)
+        slow = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
         return lambda text: len(slow.encode(text, add_special_tokens=False))
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = Tokenizer.from_file(str(file))
     # A limit in the file is for training.
     tokenizer.no_truncation()
     tokenizer.no_padding()

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.cli import EnvFileOption, Version
+from bench.cli.cli import EnvFileOption, JsonFormat, Version
 from core.atomic import check_folder
 from core.errors import UserError
 from core.settings import CommandLine, SettingFlag, check_settings, command
@@ -29,7 +29,6 @@ from reports.named_runs import (
     stores_of,
 )
 from reports.settings import ReportFormat, ReportSettings
-from runs.options import JsonFormat
 from runs.settings import TOP
 from runs.signals import sigterm_as_interrupt
 
@@ -90,7 +89,7 @@ def report(
     settings = line.load(recorded_layer(runs))
     if settings.evaluation.evaluator != EvaluatorKind.NONE:
         check_folder("folders.cache", settings.folders.cache)
-    from reports.command_line import report_command
+    from reports.report import report_command
 
     # Other formats stand alone on standard output, so that they can be sent to a file.
     say = print if format == "text" else say_aside
@@ -101,7 +100,7 @@ def report(
 
 def compare(runs: RunArguments, format: JsonFormat = "text") -> int:
     """Compare runs, each with each, by what is known of them, and write a page about it."""
-    from reports.command_line import compare_command
+    from reports.report import compare_command
 
     say = say_aside if format == "json" else print
     stores = stores_of(import_foreign(runs, TOP, say))

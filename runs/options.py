@@ -9,9 +9,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import typer
 from typing_extensions import Self
 
 from agent.formats import format_names
@@ -29,15 +28,6 @@ from runs.storage.versions import HARNESS_VERSION
 
 OUT = ("--out", "-o")
 WORKERS = ("--workers", "-w")
-JsonFormat = Annotated[
-    Literal["text", "json"], typer.Option(help="Print the result as text or json.")
-]
-"""The option ``--format`` of a command that declares its options as parameters."""
-Out = Annotated[
-    Path,
-    typer.Option(*OUT, help="The folder that predictions/ and logs/ lie in."),
-]
-"""The option ``--out`` of a command that declares its options as parameters."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +53,10 @@ class RunBasics:
         """Return the configuration as ``run.json`` and trajectories hold it."""
         calls = self.settings.calls
         # A replay calls no model, and needs no litellm to say what it would know.
-        known = calls.replay is None
-        models = [
-            model.as_json(known=known, api_base=calls.api_base) for model in self.models
-        ]
+        is_live = calls.replay is None
+        models = []
+        for model in self.models:
+            models.append(model.as_json(known=is_live, api_base=calls.api_base))
         return {
             "environment": self.environment.value,
             "models": models,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import textwrap
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,10 +17,12 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
+import harness
+from bench.cli.dispatch import Program
 from core.errors import UserError
 from tests.old_options import PAGE, page, replacements
 from tests.support import TOP
-from tests.support.programs import commands, options_of
+from tests.support.programs import commands, options_of, programs
 
 pytestmark = pytest.mark.check
 
@@ -157,3 +161,46 @@ def test_the_page_of_old_options_names_each_of_them() -> None:
     ]
     assert not unknown
     assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.old_options"
+
+
+@cache
+def settings_of_program(key: str) -> set[str]:
+    """Return the settings of all commands of a program, as they list them."""
+    names = set()
+    for program in programs():
+        for command in known_commands_of(program) if program.key == key else ():
+            if "--settings" in options_of(command):
+                required = [item.name for item in command.params if item.required]
+                printed = io.StringIO()
+                with redirect_stdout(printed):
+                    command.invoke(command.make_context(key, ["--settings", *required]))
+                names.update(re.findall(r"^[a-z_.0-9]+", printed.getvalue(), re.M))
+    return names
+
+
+def known_commands_of(program: Program) -> Iterator[Any]:
+    for name, command in known_commands().items():
+        if name[: len(program.name.split())] == tuple(program.name.split()):
+            yield command
+
+
+ROWS = [tuple(row.split("\t")) for row in RENAMED.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("key", "old", "new"), [row for row in ROWS if row[2]])
+def test_what_replaces_an_option_exists(key: str, old: str, new: str) -> None:
+    """It is a setting, or a command line of options and settings that exist."""
+    [program] = [program for program in programs() if program.key == key]
+    if new.startswith("harness.py "):
+        assert new.split()[1] in harness.SUBCOMMANDS
+        return
+    settings = set(re.findall(r"--set ([a-z_.0-9]+)=", new))
+    if "." in new and " " not in new:
+        settings = {new}
+    assert settings <= settings_of_program(key)
+    options = {option for c in known_commands_of(program) for option in options_of(c)}
+    assert set(_OPTION.findall(new)) <= options
+    command = new.split()[0]
+    is_subcommand = command in program.subcommands
+    assert is_subcommand or command.startswith("--") or settings == {new}
+    assert old not in program.subcommands

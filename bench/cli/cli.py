@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
@@ -22,6 +22,7 @@ from core.plaintext import one_line
 from core.redaction import Redactor
 from core.settings import SETTINGS, NoSuchSettingError
 from runs.envfile import load_env_file
+from runs.options import OUT
 from runs.signals import INTERRUPTED, keep_ignoring_interrupts
 from runs.storage.versions import HARNESS_VERSION
 
@@ -31,6 +32,22 @@ _PARSING = re.compile(r", unable to parse string as an? \w+")
 _COMPLETED = ("retry-harness", "retry-report")
 
 
+RUN = "The run"
+"""The heading of a help for what belongs to a run."""
+JsonFormat = Annotated[
+    Literal["text", "json"],
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="Print the result as text or json. [text]",
+        show_default=False,
+        rich_help_panel=RUN,
+    ),
+]
+OutOption = Annotated[
+    Path,
+    typer.Option(*OUT, help="The folder that predictions/ and logs/ lie in."),
+]
 EnvFileOption = Annotated[
     Path | None,
     typer.Option(

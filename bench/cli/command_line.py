@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from agent.agents import is_command
 from agent.formats import format_names
 from agent.named import AGENTS
-from bench.cli.cli import EnvFileOption, Version
+from bench.cli.cli import RUN, EnvFileOption, JsonFormat, Version
 from bench.config import RunConfig, RunSettings
 from bench.options import Options
 from core.errors import UserError
@@ -23,7 +23,6 @@ MODELS = "Models and agent"
 MONEY = "Money"
 INSTANCES = "Instances and tests"
 PROJECT = "Your own repository"
-RUN = "The run"
 
 MODEL_FLAGS = (
     SettingFlag("models.names", "--models", "NAME,NAME", MODELS, "-m"),
@@ -58,16 +57,6 @@ FLAGS = (
     WORKERS_FLAG,
 )
 
-Format = Annotated[
-    Literal["text", "json"],
-    typer.Option(
-        "--format",
-        metavar="FORMAT",
-        help="Print the result as text or json. [text]",
-        show_default=False,
-        rich_help_panel=RUN,
-    ),
-]
 RedoOption = Annotated[
     str,
     typer.Option(
@@ -101,7 +90,7 @@ def main(
             rich_help_panel=RUN,
         ),
     ] = False,
-    format: Format = "text",
+    format: JsonFormat = "text",
     word: Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)] = None,
     env_file: EnvFileOption = None,
     version: Version = False,

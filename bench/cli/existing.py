@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runs.options import JsonFormat, Out
+from bench.cli.cli import JsonFormat, OutOption
 from runs.settings import TOP, default_cache
 from runs.storage.store import RunStore
 from runs.upkeep import clean_command, status_command
@@ -17,7 +17,7 @@ RunName = Annotated[
 ]
 
 
-def status(run: RunName, out: Out = TOP, format: JsonFormat = "text") -> int:
+def status(run: RunName, out: OutOption = TOP, format: JsonFormat = "text") -> int:
     """Print how far a run is; start nothing."""
     from bench.attempts import RESULTS
 
@@ -27,7 +27,7 @@ def status(run: RunName, out: Out = TOP, format: JsonFormat = "text") -> int:
 
 def clean(
     run: RunName,
-    out: Out = TOP,
+    out: OutOption = TOP,
     everything: Annotated[
         bool,
         typer.Option("--all", help="Remove the run, its predictions and logs too."),

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from agent.named import AGENTS
+from bench.cli.cli import JsonFormat
 from core.errors import UserError
 from core.plaintext import Say, table
 from llm.options import ModelChoice
 from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
 from llm.settings import SettingsBook, our_settings
-from runs.options import JsonFormat
 
 _COLUMNS = (
     "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",

@@ -74,9 +74,11 @@ class DatasetName:
             return SETS[self.name].name
         return self.name if _HUB_ID.fullmatch(self.name) else ""
 
-    def split(self, asked: str) -> str:
+    def split(self, requested: str) -> str:
         """Return the split to load: the set's only one in place of a default that it lacks."""
-        return _SPLITS.get(self.hub_id, asked) if asked == DEFAULT_SPLIT else asked
+        if requested != DEFAULT_SPLIT:
+            return requested
+        return _SPLITS.get(self.hub_id, requested)
 
 
 @dataclass(frozen=True)

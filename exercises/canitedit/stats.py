@@ -11,6 +11,7 @@ from statistics import fmean, stdev
 
 from rapidfuzz.distance import Levenshtein
 
+from bench.cli.cli import JsonFormat
 from core.errors import UserError
 from core.plaintext import table
 from core.settings import CommandLine, command
@@ -21,7 +22,6 @@ from exercises.canitedit.problems import (
 )
 from exercises.canitedit.settings import ProblemStatsSettings
 from exercises.settings import WORDS, SettingsWord, load, token_counter
-from runs.options import JsonFormat
 
 
 @dataclass(frozen=True)

@@ -166,8 +166,8 @@ def _by_origin(sources: Sequence[RowSource]) -> dict[str, RowSource]:
     """
     if len(sources) == 1:
         return {"": sources[0]}
-    places = {Path(source.name).expanduser().resolve() for source in sources}
-    if len(places) != len(sources):
+    paths = {Path(source.name).expanduser().resolve() for source in sources}
+    if len(paths) != len(sources):
         raise UserError("the same rows are given twice; name each set once")
     short_names = []
     for source in sources:

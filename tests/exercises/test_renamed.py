@@ -6,45 +6,9 @@ import sys
 
 import pytest
 
-import harness
 from bench.cli.dispatch import Program
-from core.settings import Section, settings_of
 from exercises.canitedit.__main__ import PROGRAM as CANITEDIT
-from exercises.canitedit.settings import (
-    CompletionReportSettings,
-    CompletionSettings,
-    ProblemStatsSettings,
-)
 from exercises.exercism.__main__ import PROGRAM as EXERCISM
-from exercises.exercism.reporting.commands import ExercismReportSettings
-from exercises.exercism.settings import ExercismSettings
-from tests.support import TOP
-
-ROOTS: dict[str, tuple[type[Section], ...]] = {
-    "canitedit": (CompletionSettings, CompletionReportSettings, ProblemStatsSettings),
-    "exercism": (ExercismSettings, ExercismReportSettings),
-}
-ROWS = [
-    line.split("\t")
-    for line in (TOP / "bench/cli/renamed.tsv").read_text().splitlines()
-    if line.split("\t")[0] in ROOTS and line.split("\t")[2]
-]
-
-
-@pytest.mark.parametrize(("key", "old", "new"), ROWS)
-def test_what_replaces_an_option_exists(key: str, old: str, new: str) -> None:
-    """Each row names a setting of the program, one of its commands, or gives both."""
-    settings = {name for root in ROOTS[key] for name in settings_of(root)}
-    program = {"canitedit": CANITEDIT, "exercism": EXERCISM}[key]
-    command, *words = new.split()
-    if command == "harness.py":
-        assert words[0] in harness.SUBCOMMANDS
-        return
-    assert new in settings or command in program.subcommands
-    for word in words:
-        name, equals, _ = word.partition("=")
-        assert not equals or name in settings
-    assert old not in program.subcommands
 
 
 @pytest.mark.parametrize(

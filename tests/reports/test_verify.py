@@ -15,9 +15,9 @@ import pytest
 
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
-from reports.command_line import report_command
 from reports.data.rundata import read_predictions
 from reports.data.verdicts import eval_log
+from reports.report import report_command
 from reports.verify import verify_command
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
@@ -319,7 +319,7 @@ def test_a_report_that_was_killed_leaves_no_checksums(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reports.command_line.collect", stop)
+    monkeypatch.setattr("reports.report.collect", stop)
     with pytest.raises(KeyboardInterrupt):
         report_command(
             [out / "predictions/r"], report_settings(cache, page=False), lambda _: None

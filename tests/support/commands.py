@@ -52,7 +52,7 @@ _IMPORTED_LATER = (
     "bench.cli.tryagent",
     "openai.resources",
     "reports.subcommands",
-    "reports.command_line",
+    "reports.report",
     "reports.pages.write",
     "tenacity",
 )

@@ -18,13 +18,13 @@ from core.errors import UserError
 from core.settings import SourcedValue, check_settings, settings_of
 from demo.setup import build_mirrors
 from environments.base import EnvironmentKind
-from reports.command_line import report_command
 from reports.data.predictions import Prediction, all_preds
 from reports.data.rundata import read_predictions, read_run, rounds
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
 from reports.evaluation.evaluators.base import EvaluationTask
 from reports.evaluation.settings import EvaluatorKind
 from reports.pages.markdown import run_tables
+from reports.report import report_command
 from reports.settings import ReportSettings
 from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of

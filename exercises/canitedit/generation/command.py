@@ -13,8 +13,8 @@ from typing import Any
 from typing_extensions import Self
 
 from agent.formats import format_names
-from bench.cli.cli import EnvFileOption
-from bench.cli.command_line import Format, RedoOption
+from bench.cli.cli import EnvFileOption, JsonFormat
+from bench.cli.command_line import RedoOption
 from core.errors import DamagedFileError, InfrastructureError, UserError
 from core.money import as_text, dollars_or_none, total
 from core.plaintext import Say, counted
@@ -70,7 +70,7 @@ from runs.storage.store import RunStore, read_as
 def main(
     line: CommandLine[CompletionSettings],
     redo: RedoOption = "",
-    format: Format = "text",
+    format: JsonFormat = "text",
     word: SettingsWord = None,
     env_file: EnvFileOption = None,
 ) -> int:

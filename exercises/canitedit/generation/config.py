@@ -66,19 +66,19 @@ class GenerationConfig(RunBasics):
         return self.run or f"canitedit--{model_slug(self.models)}"
 
     def as_json(self) -> dict[str, Any]:
-        asked = self.settings.completions
+        completions = self.settings.completions
         return {
             **super().as_json(),
-            "prompt": asked.prompt.value,
-            "kinds": [kind.value for kind in asked.kinds],
-            "completions": asked.each,
-            "temperature": asked.temperature,
-            "top_p": asked.top_p,
+            "prompt": completions.prompt.value,
+            "kinds": [kind.value for kind in completions.kinds],
+            "completions": completions.each,
+            "temperature": completions.temperature,
+            "top_p": completions.top_p,
         }
 
     def deciding(self) -> dict[str, Any]:
         """Return what a continued run must repeat; instructions may be added later."""
-        asked = self.settings.completions
+        completions = self.settings.completions
         requests = []
         for prompt in Prompt:
             requests.append(repr(edit_request(prompt, "{before}", "{instruction}")))
@@ -89,10 +89,10 @@ class GenerationConfig(RunBasics):
             "models": [model.name for model in self.models],
             "prompts_sha256": sha256_of("\0".join(requests)),
             "models.max_output_tokens": self.settings.models.max_output_tokens,
-            "completions.prompt": asked.prompt.value,
-            "completions.each": asked.each,
-            "completions.temperature": asked.temperature,
-            "completions.top_p": asked.top_p,
+            "completions.prompt": completions.prompt.value,
+            "completions.each": completions.each,
+            "completions.temperature": completions.temperature,
+            "completions.top_p": completions.top_p,
         }
 
 

@@ -88,11 +88,11 @@ def main(
             "no folder given; usage: python -m exercises.canitedit report DIR…"
         )
     _check_chart(chart, settings.report.k)
-    places = list(chain.from_iterable(map(model_folders_in, folders)))
-    if len({place.resolve() for place in places}) < len(places):
+    of_models = list(chain.from_iterable(map(model_folders_in, folders)))
+    if len({folder.resolve() for folder in of_models}) < len(of_models):
         raise UserError("a folder is given twice; leave one of them out")
     try:
-        evaluated = evaluate(places, settings)
+        evaluated = evaluate(of_models, settings)
     except StoppedError:
         return INTERRUPTED
     v1 = settings.problems.v1

@@ -323,7 +323,7 @@ def _train(
     model = load_model(request.model, recipe.window)
     parameters = model.num_parameters()  # an adapter would be counted later
     encode, end = encoder(tokenizer), tokenizer.eos_token_id
-    documents, said = tokenized(request.source, encode, end, stop.check)
+    documents, counts_of_tokens = tokenized(request.source, encode, end, stop.check)
     data, counts = _packed(documents, request)
     steps = recipe.steps(data.each)
     start = f"; goes on from {checkpoint.name}" if checkpoint else ""
@@ -361,7 +361,7 @@ def _train(
             "deepspeed_sha256": settings,
         },
         "data": {**record, "decontaminated": decontaminated(record)},
-        "corpus": {**counts, **said},
+        "corpus": {**counts, **counts_of_tokens},
         "versions": used_versions(PACKAGES),
     }
     say(write_record(request.out, facts, trained, seen, seen - seen_before))

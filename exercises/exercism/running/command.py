@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.formats import format_names
-from bench.cli.cli import EnvFileOption
+from bench.cli.cli import EnvFileOption, JsonFormat
 from bench.cli.command_line import (
     INSTANCES,
     MODELS,
-    Format,
     RedoOption,
 )
 from core.address import without_logins
@@ -106,7 +105,7 @@ _UNHEEDED = {
 def main(
     line: CommandLine[ExercismSettings],
     redo: RedoOption = "",
-    format: Format = "text",
+    format: JsonFormat = "text",
     word: SettingsWord = None,
     env_file: EnvFileOption = None,
 ) -> int:

@@ -21,7 +21,7 @@ from agent.named.base import NamedAgent
 from bench.config import ModelChoice, RunConfig, validated
 from core.errors import UserError
 from environments.base import AgentSandbox
-from reports.command_line import report_command
+from reports.report import report_command
 from reports.verify import verify_command
 from runs.calls.budget import BudgetLimits
 from runs.settings import Spending

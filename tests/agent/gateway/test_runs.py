@@ -18,9 +18,9 @@ from bench.config import ModelChoice, RunConfig
 from core.errors import UserError
 from environments.local.bubblewrap import bubblewrap_works
 from llm.provider_errors import RetryPolicy
-from reports.command_line import report_command
 from reports.foreign.export import export_command
 from reports.foreign.layouts import ExportLayout
+from reports.report import report_command
 from reports.verify import verify_command
 from runs.calls.ledger import read_ledger
 from runs.storage.store import RunStore

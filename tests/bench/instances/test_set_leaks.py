@@ -15,7 +15,7 @@ from core.git import git
 from environments.base import EnvironmentKind
 from environments.docker.containers import Container
 from llm.chat import request_sha256
-from reports.command_line import report_on
+from reports.report import report_on
 from runs.storage.store import RunStore
 from tests.support.evaluated import report_settings
 from tests.support.provider import Provider

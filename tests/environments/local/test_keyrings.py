@@ -20,8 +20,8 @@ from environments.base import EnvironmentKind, run_once
 from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_with
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.launcher import key_filter
-from reports.command_line import report_command
 from reports.evaluation.settings import EvaluatorKind
+from reports.report import report_command
 from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
 from tests.support.runs import live, options

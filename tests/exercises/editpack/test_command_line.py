@@ -73,13 +73,6 @@ def _renamed() -> Iterator[tuple[str, str]]:
             yield old, new
 
 
-def test_each_old_option_leads_to_a_setting_that_exists() -> None:
-    names = {name for root in ROOTS.values() for name in settings_of(root)}
-    settings = [new for _, new in _renamed() if new and " " not in new]
-    assert len(settings) > 30
-    assert set(settings) <= names
-
-
 @pytest.mark.parametrize(
     ("words", "answer"),
     [

@@ -34,8 +34,8 @@ from core.plaintext import table
 from demo import register
 from report import main as report
 from reports.combine.combine import combine
-from reports.command_line import report_command
 from reports.named_runs import stores_of
+from reports.report import report_command
 from reports.verify import verify_command
 from tests.support.evaluated import (
     Made,

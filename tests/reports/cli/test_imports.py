@@ -8,7 +8,7 @@ import sys
 SLOW = ("matplotlib", "numpy", "datasets", "markdown_it", "swebench")
 PROGRAM = f"""
 import sys
-import reports.command_line
+import reports.report
 print(*(name for name in {SLOW} if name in sys.modules))
 """
 

@@ -11,10 +11,10 @@ import pytest
 
 from bench.instances.dataset import load_dataset
 from core.errors import UserError
-from reports.command_line import report_command
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict, VerdictStatus, leaderboard_lists
 from reports.evaluation.settings import EvaluatorKind
+from reports.report import report_command
 from tests.support import read_json, run_script
 from tests.support.evaluated import report_settings
 

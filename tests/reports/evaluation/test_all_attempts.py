@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from reports.combine.combine import combine
-from reports.command_line import report_command
 from reports.data.rundata import read_run, rounds
 from reports.data.verdicts import VerdictStatus, eval_log, verdict_path
 from reports.evaluation.settings import EvaluatorKind
+from reports.report import report_command
 from reports.verify import verify_command
 from runs.storage.store import RunStore
 from tests.support import read_json

@@ -17,8 +17,8 @@ from threading import Thread
 import pytest
 
 from demo.setup import commit_all
-from reports.command_line import report_command
 from reports.evaluation.settings import EvaluatorKind
+from reports.report import report_command
 from runs.storage.store import RunStore
 from tests.support import wait_until
 from tests.support.evaluated import (

@@ -14,8 +14,8 @@ import pytest
 
 from demo.images import build_images
 from environments.docker.engine import connect
-from reports.command_line import report_command
 from reports.evaluation.settings import EvaluatorKind
+from reports.report import report_command
 from runs.storage.store import RunStore
 from tests.support import TOP, wait_until
 from tests.support.evaluated import (

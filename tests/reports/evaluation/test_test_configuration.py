@@ -14,8 +14,8 @@ from bench.config import ModelChoice
 from bench.instances.dataset import load_dataset
 from demo.setup import REPOSITORIES
 from environments.base import EnvironmentKind
-from reports.command_line import report_command
 from reports.evaluation.settings import EvaluatorKind
+from reports.report import report_command
 from reports.verify import verify_command
 from runs.storage.store import RunStore
 from tests.conftest import MakeMirror

@@ -15,7 +15,7 @@ from bench.cli.commands import run_command
 from core import money
 from core.money import as_text
 from llm.prices import Price
-from reports.command_line import report_command
+from reports.report import report_command
 from runs.settings import Spending
 from tests.reports.test_verify import verify
 from tests.support.evaluated import report_settings

@@ -11,8 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from core.errors import UserError
-from reports.command_line import report_command
 from reports.evaluation.settings import EvaluatorKind
+from reports.report import report_command
 from reports.verify import verify_command
 from tests.support import read_json
 from tests.support.evaluated import report_settings

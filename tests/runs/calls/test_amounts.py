@@ -66,6 +66,7 @@ def test_no_sums_of_dollars(text: str) -> None:
         ("50", "give MODEL=VALUE"),
         ("=50", "give MODEL=VALUE"),
         ("gpt-4o=", "must be a valid decimal"),
+        ("gpt-4o=50,", "must be a valid decimal"),
         ("gpt-4o=0", r"budget\.usd_per_model gpt-4o 0: give dollars above 0"),
         ("gpt-4o=nan", r"budget\.usd_per_model gpt-4o nan: must be a finite number"),
         (

@@ -231,3 +231,10 @@ def test_dollars_by_instance() -> None:
         a_line("d", "0.1", "j"),
     ]
     assert by_instance(lines) == {"i": Decimal("0.3"), "j": None}
+
+
+def test_the_limits_of_older_journals_are_read() -> None:
+    assert LimitScope("--max-calls") is LimitScope.CALLS
+    assert LimitScope("--budget-usd-per-model") is LimitScope.MODEL
+    with pytest.raises(ValueError, match="--nothing"):
+        LimitScope("--nothing")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.command_line import report_command
 from reports.data.verdicts import MANUAL_TOOLS, Verdict, VerdictStatus
 from reports.evaluation.evaluators.official.manual import PROGRAMS, ManualEvaluator
+from reports.report import report_command
 from tests.support import official
 from tests.support.evaluated import (
     BANK,

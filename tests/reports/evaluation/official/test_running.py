@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.command_line import report_command
 from reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
 from reports.evaluation.evaluators.base import EvaluationTask, Tasks
 from reports.evaluation.evaluators.official.programs import TOOLS
@@ -27,6 +26,7 @@ from reports.evaluation.evaluators.official.tool import (
     row_id,
     write_values,
 )
+from reports.report import report_command
 from reports.verify import verify_command
 from tests.support import official
 from tests.support.evaluated import (
