@@ -41,28 +41,30 @@ def import_foreign(runs: Sequence[Path], out: Path, say: Say) -> list[Path]:
     # What recognises a run is small; the import needs most of the harness.
     from reports.foreign.recognise import is_foreign
 
-    foreign = [run for run in runs if is_foreign(run)]
+    # All are recognised before one is imported, which takes time.
+    are_foreign = [is_foreign(run) for run in runs]
     folders = []
-    for run in runs:
-        if run in foreign:
+    for run, must_import in zip(runs, are_foreign, strict=True):
+        folder = run
+        if must_import:
             from reports.foreign.importing import import_run
 
-            run = import_run(run, out, say).folder
-        folders.append(run)
+            folder = import_run(run, out, say).folder
+        folders.append(folder)
     return folders
 
 
-def runs_and_words(arguments: Sequence[Path]) -> tuple[list[Path], str]:
-    """Return the runs among the arguments beside ``--settings``, and the other words."""
+def runs_and_filters(arguments: Sequence[Path]) -> tuple[list[Path], str]:
+    """Return the runs among the arguments beside ``--settings``, and the words to filter by."""
     runs: list[Path] = []
-    words: list[str] = []
+    filters: list[str] = []
     for path in arguments:
         # A word may be the name of some folder here.
         if len(path.parts) > 1 or (path / RUN_FILE).exists():
             runs.append(path)
         else:
-            words.append(str(path))
-    return runs, " ".join(words)
+            filters.append(str(path))
+    return runs, " ".join(filters)
 
 
 def recorded_layer(runs: Sequence[Path]) -> Layer:

@@ -6,11 +6,12 @@ repository at its base commit, and the patches alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,6 +21,7 @@ from bench.attempts import (
     GivenModels,
     InstanceJob,
     PatchAgent,
+    Services,
     given_sha256,
 )
 from bench.benchmark import InstanceBenchmark, make_services
@@ -39,7 +41,7 @@ from core.errors import UserError
 from core.plaintext import Say, one_line
 from core.settings import CommandLine, Layer, command, of_texts
 from reports.foreign.recognise import read_any
-from reports.named_runs import runs_and_words
+from reports.named_runs import runs_and_filters
 from runs.checks import check_folders, check_models
 from runs.description import Run
 from runs.evidence import Evidence
@@ -72,8 +74,8 @@ def main(
 ) -> int:
     """Choose among the candidates of runs by scripts that models write for each issue."""
     if line.asks_for_list:
-        runs, words = runs_and_words(runs or ())
-        line.prints(line.load(_recorded_dataset(runs), _FIXED), words)
+        runs, filters = runs_and_filters(runs or ())
+        line.prints(line.load(_recorded_dataset(runs), _FIXED), filters)
         return 0
     if not runs:
         raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
@@ -95,31 +97,45 @@ def select_command(
 ) -> int:
     """Write a run whose predictions are chosen from ``runs``; return the exit code."""
     _check(runs, config)
-    given = candidates_of(runs)
-    chosen = options.settings.instances
-    dataset = load_dataset(options.dataset, chosen.split, chosen.config)
-    known = [one for one in dataset.instances() if one.instance_id in given]
-    if not known:
+    candidates = candidates_of(runs)
+    dataset_name = options.dataset
+    settings = options.settings.instances
+    dataset = load_dataset(dataset_name, settings.split, settings.config)
+    instances = []
+    for instance in dataset.instances():
+        if instance.instance_id in candidates:
+            instances.append(instance)
+    if not instances:
         raise UserError(
-            f"--dataset {options.dataset} has no instance of these runs; give theirs"
+            f"--dataset {dataset_name} has no instance of these runs; give theirs"
         )
-    if lost := len(given) - len(known):
+    missing = len(candidates) - len(instances)
+    if missing:
         say(
-            f"left out: {lost} instances that --dataset {options.dataset} does not have"
+            f"left out: {missing} instances that --dataset {dataset_name} does not have"
         )
     names = tuple(path.name for path in runs)
-    made = replace(config, candidates_of=names, run=config.run or _NAME)
-    made = replace(made, candidates_sha256=given_sha256(given))
-    made = validated(
-        replace(made, label=config.label or f"selected--{'+'.join(names)}"[:200])
+    label = f"selected--{'+'.join(names)}"[:200]
+    config = replace(
+        config,
+        candidates_of=names,
+        candidates_sha256=given_sha256(candidates),
+        run=config.run or _NAME,
+        label=config.label or label,
     )
-    store = RunStore(options.out, made.run_name)
-    selected = chosen.selection.apply(known)
+    config = validated(config)
+    store = RunStore(options.out, config.run_name)
     benchmark = SelectionBenchmark(
-        made, options, store, say, dataset, selected, candidates=given
+        config,
+        options,
+        store,
+        say,
+        dataset,
+        selected=settings.selection.apply(instances),
+        candidates=candidates,
     )
     check_folders(options)
-    check_models(made, options.money)
+    check_models(config, options.money)
     code = start_run(benchmark)
     for path in store.prediction_paths():
         for line in candidate_lines(store.read_prediction(path)):
@@ -128,7 +144,8 @@ def select_command(
 
 
 def _check(runs: Sequence[Path], config: RunConfig) -> None:
-    if len({path.expanduser().resolve() for path in runs}) < len(runs):
+    folders = {path.expanduser().resolve() for path in runs}
+    if len(folders) < len(runs):
         raise UserError("a run is given twice; name each once")
     if config.outside_agent:
         raise UserError(
@@ -138,27 +155,29 @@ def _check(runs: Sequence[Path], config: RunConfig) -> None:
 
 def candidates_of(runs: Sequence[Path]) -> Given:
     """Return the candidates with a patch, by instance, in the order of runs and attempts."""
-    candidates: dict[str, list[GivenCandidate]] = {}
+    candidates = defaultdict(list)
     for path in runs:
-        for name, candidate in _candidates(path):
-            candidates.setdefault(name, []).append(candidate)
+        for instance_id, candidate in _candidates(path):
+            candidates[instance_id].append(candidate)
     if not candidates:
-        raise UserError(
-            f"{', '.join(map(str, runs))}: no patch there; give runs with predictions"
-        )
+        paths = ", ".join(map(str, runs))
+        raise UserError(f"{paths}: no patch there; give runs with predictions")
     return candidates
 
 
 def _candidates(path: Path) -> Iterator[tuple[str, GivenCandidate]]:
     run = read_any(path, labels=False)
     for instance in run.instances:
+        label = instance.model_name_or_path or run.layout.value
         for attempt in instance.attempts:
-            origin = f"{run.name}, attempt {attempt.attempt}"
-            label = instance.model_name_or_path or run.layout.value
-            patch = attempt.model_patch
-            if patch.strip():
-                model = attempt.model or label
-                yield instance.instance_id, GivenCandidate(origin, model, patch)
+            if not attempt.model_patch.strip():
+                continue
+            candidate = GivenCandidate(
+                origin=f"{run.name}, attempt {attempt.attempt}",
+                model=attempt.model or label,
+                patch=attempt.model_patch,
+            )
+            yield instance.instance_id, candidate
 
 
 @dataclass
@@ -169,37 +188,50 @@ class SelectionBenchmark(InstanceBenchmark):
 
     @property
     def jobs(self) -> Mapping[str, InstanceJob]:
-        return {one.instance_id: InstanceJob(one) for one in self.selected}
+        # Replies are replayed for the writers of scripts, and not for attempts.
+        return {i.instance_id: InstanceJob(i) for i in self.selected}
 
-    def services(self) -> Any:  # noqa: ANN401 - as of Benchmark
-        return partial(_services, self.config, self.options, self.candidates)
+    def services(self) -> Callable[[WorkerAccess], Services]:
+        return partial(_make_services, self.config, self.options, self.candidates)
 
 
-def _services(
-    config: RunConfig, options: Options, given: Given, worker: WorkerAccess
-) -> Any:  # noqa: ANN401
-    made = make_services(config, options, worker)
-    writers: ModelSource = made.models
+def _make_services(
+    config: RunConfig,
+    options: Options,
+    candidates: Given,
+    worker: WorkerAccess,
+) -> Services:
+    services = make_services(config, options, worker)
+    writers: ModelSource = services.models
     replay = config.settings.calls.replay
     if replay is not None:
         writers = ReplayedModels(replay_folder(replay), options.book.aliases)
-    models = GivenModels(given, writers)
-    return replace(made, models=models, agent=PatchAgent(), given=given)
+    return replace(
+        services,
+        models=GivenModels(candidates, writers),
+        agent=PatchAgent(),
+        given=candidates,
+    )
 
 
 def candidate_lines(result: InstanceResult) -> Iterator[str]:
     """Yield a line for each candidate: instance, candidate, status, class, scripts, choice."""
     evidence = result.evidence or Evidence()
     for attempt in result.attempts:
-        same = evidence.class_of(attempt.attempt)
-        passed = len(evidence.passed(same.id)) if same else 0
-        words = [
+        group = evidence.class_of(attempt.attempt)
+        passed = 0
+        class_text = "no class"
+        if group:
+            passed = len(evidence.passed(group.id))
+            class_text = f"class {group.id}"
+        cells = [
             result.instance_id,
             attempt.model,
             attempt.status.replace("_", " "),
-            f"class {same.id}" if same else "no class",
+            class_text,
             f"passes {passed} of {len(evidence.valid)}",
-            "chosen" if attempt is result.winner else "",
         ]
-        yield one_line("  ".join(filter(None, words)))
+        if attempt is result.winner:
+            cells.append("chosen")
+        yield one_line("  ".join(filter(None, cells)))
     yield one_line(f"{result.instance_id}  {result.reason}")

@@ -24,7 +24,7 @@ from reports.foreign.layouts import ExportLayout
 from reports.named_runs import (
     import_foreign,
     recorded_layer,
-    runs_and_words,
+    runs_and_filters,
     say_aside,
     stores_of,
 )
@@ -81,8 +81,8 @@ def report(
       python report.py compare predictions/run1 predictions/run2
     """
     if line.asks_for_list:
-        runs, words = runs_and_words(runs or ())
-        line.prints(line.load(recorded_layer(runs)), words)
+        runs, filters = runs_and_filters(runs or ())
+        line.prints(line.load(recorded_layer(runs)), filters)
         return 0
     if not runs:
         raise UserError("no run given; usage: report.py predictions/RUN")
@@ -100,7 +100,7 @@ def report(
 
 def compare(runs: RunArguments, format: JsonFormat = "text") -> int:
     """Compare runs, each with each, by what is known of them, and write a page about it."""
-    from reports.report import compare_command
+    from reports.compare import compare_command
 
     say = say_aside if format == "json" else print
     stores = stores_of(import_foreign(runs, TOP, say))

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from llm.chat import Message
+from reports.compare import compare_command
 from reports.data.predictions import other_patch
 from reports.data.rundata import InstanceData
 from reports.data.verdicts import save_verdict
 from reports.named_runs import stores_of
-from reports.report import compare_command, report_command
+from reports.report import report_command
 from reports.settings import ReportFormat
 from runs.calls.ledger import LedgerLine, write_ledger
 from runs.storage.store import RunStore

@@ -12,9 +12,10 @@ import pytest
 from bench.attempts import choose
 from core.errors import UserError
 from reports.combine.combine import combine
+from reports.compare import compare_command
 from reports.data.rundata import read_predictions, read_run
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
-from reports.report import compare_command, report_command
+from reports.report import report_command
 from runs.progress.overview import overview
 from runs.storage.store import RunStore
 from tests.support import write_files

@@ -11,10 +11,11 @@ import pytest
 
 from bench.cli.commands import run_command
 from environments.base import EnvironmentKind
+from reports.compare import compare_command
 from reports.evaluation.settings import EvaluatorKind
 from reports.named_runs import stores_of
 from reports.plots.style import new_figure, percent_axis
-from reports.report import compare_command, report_command
+from reports.report import report_command
 from reports.settings import ReportFormat
 from tests.reports.test_verify import ONE, SIX
 from tests.support import runs

@@ -1,0 +1,79 @@
+"""``report.py compare RUN RUN…``: runs side by side and in pairs, as text, JSON and a page."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from core.plaintext import Say
+from core.redaction import Redactor
+from reports.combine.combine import labels
+from reports.evaluation.requested import RequestedEvaluation
+from reports.evaluation.settings import (
+    EvaluationRoot,
+    EvaluationSettings,
+    EvaluatorKind,
+)
+from reports.pages.comparison import Compared
+from reports.pages.markdown import comparison_table, run_tables
+from reports.pages.write import write_comparison
+from reports.report import read_statistics
+from reports.statistics.comparing import RunComparison, compare
+from reports.statsfile import comparison_json, stats_json
+from runs.description import Run
+from runs.storage.store import RunStore
+
+
+def compare_command(
+    stores: Sequence[RunStore],
+    say: Say,
+    show: Say,
+    *,
+    as_json: bool = False,
+) -> int:
+    """Show the runs as they are and each pair of them, and write a page; evaluate nothing."""
+    runs = []
+    for store, label in zip(stores, labels(stores), strict=True):
+        runs.append(_read_compared(store, label, say))
+    pairs = [compare(a.run, b.run) for a, b in combinations(runs, 2)]
+    if as_json:
+        content = {
+            "runs": [stats_json(compared.stats) for compared in runs],
+            "comparisons": [comparison_json(pair) for pair in pairs],
+        }
+        show(json.dumps(content, indent=1))
+    else:
+        for line in _tables(runs, pairs):
+            show(line)
+    labelled = []
+    for compared in runs:
+        stats = replace(compared.stats, run=compared.run.name)
+        labelled.append(replace(compared, stats=stats))
+    redact = Redactor.of_environment(os.environ)
+    page = write_comparison(stores[0].out, labelled, pairs, redact)
+    say(f"page           {page}")
+    return 0
+
+
+def _read_compared(store: RunStore, label: str, say: Say) -> Compared:
+    settings = EvaluationRoot(
+        evaluation=EvaluationSettings(evaluator=EvaluatorKind.NONE)
+    )
+    described = store.read_run() or Run()
+    requested = RequestedEvaluation(store, settings, described, say)
+    run, stats = read_statistics(requested)
+    return Compared(replace(run, name=label), stats)
+
+
+def _tables(runs: Sequence[Compared], pairs: Sequence[RunComparison]) -> Iterator[str]:
+    for compared in runs:
+        yield f"## {compared.run.name}\n"
+        yield from run_tables(compared.stats)
+        yield ""
+    for pair in pairs:
+        yield f"## {pair.a} and {pair.b}\n"
+        yield from comparison_table(pair)
+        yield ""
