@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import iniconfig
 from pydantic import BaseModel, ValidationError
 
 from bench.instances.shape import Commands
 from core.errors import UserError
-from core.parsing.untrusted import fault_of, object_of
+from core.parsing.untrusted import DamagedError, fault_of, object_of
 from core.plaintext import shortened
 
 if sys.version_info >= (3, 11):
@@ -25,46 +26,58 @@ else:
     import tomli as tomllib
 
 CONFIG_FILE = ".retry-harness.toml"
-_KEYS = {field: f"{field}-cmd" for field in ("setup", "test", "lint")}
-_KEYS |= {field: field for field in ("image", "python")}
-_MOST = 1 << 18  # characters
-
-# Files, and a pattern that each of them has to contain. The first that does counts.
-_PACKAGE = {
-    "pyproject.toml": r"^\[(project|build-system|tool\.poetry)\b",
-    "setup.py": "",
+_KEYS = {
+    "setup": "setup-cmd",
+    "test": "test-cmd",
+    "lint": "lint-cmd",
+    "image": "image",
+    "python": "python",
 }
-_PACKAGE["setup.cfg"] = r"^\[metadata\]"
-_OF_PYTHON = (*_PACKAGE, "tox.ini", "noxfile.py", "requirements.txt")
-_PYTEST = dict.fromkeys(("pytest.ini", "conftest.py", "tests/conftest.py"), "")
-_PYTEST |= dict.fromkeys(_OF_PYTHON, r"\bpytest\b")
-_PYTEST_FILE = re.compile(r"(.*/)?(test_[^/]*|[^/]*_test)\.py")
-_RUFF = {"ruff.toml": "", ".ruff.toml": "", "pyproject.toml": r"^\[tool\.ruff\b"}
-_FLAKE8 = {".flake8": "", "setup.cfg": r"^\[flake8\]", "tox.ini": r"^\[flake8\]"}
-_LINTERS = (
-    ("lint", "ruff check --output-format concise", _RUFF),
-    ("lint", "flake8", _FLAKE8),
+_MAX_CHARACTERS = 1 << 18
+_MAX_DOTS = 1000
+
+_PYPROJECT = "pyproject.toml"
+_SETUP_CFG = "setup.cfg"
+_SETUP_PY = "setup.py"
+_TOX = "tox.ini"
+_REQUIREMENTS = "requirements.txt"
+# Places: a file, and the keys of a table in it.
+_PACKAGE = (
+    (_PYPROJECT, "project"),
+    (_PYPROJECT, "build-system"),
+    (_PYPROJECT, "tool", "poetry"),
+    (_SETUP_PY,),
+    (_SETUP_CFG, "metadata"),
 )
-# What pip installs for tests, where it is named, and by what pattern; the group lists packages.
-# NAME is one of these, best first.
-_OF_TESTS = ("test", "tests", "testing", "dev")
-_LINES = r"\](?:\n(?!\[).*)*?\n"  # from the name of a section to any line of it
-_NAMED = r"NAME *=(.*(?:\n[ \t\]].*)*)"
-_FILES = ["requirements/NAME.txt", "requirements-NAME.txt", "requirements_NAME.txt"]
-_FILES += ["NAME-requirements.txt", "NAME_requirements.txt", "NAME/requirements.txt"]
-_NEEDED = (
-    (
-        "-e '.[NAME]'",
-        "pyproject.toml",
-        rf"^\[project\.optional-dependencies{_LINES}{_NAMED}",
-    ),
-    ("-e '.[NAME]'", "pyproject.toml", rf"^optional-dependencies\.{_NAMED}"),
-    ("-e '.[NAME]'", "setup.cfg", rf"^\[options\.extras_require{_LINES}{_NAMED}"),
-    ("-e '.[NAME]'", "setup.py", r"[\"']NAME[\"']\s*:\s*[\[(]"),
-    ("--group NAME", "pyproject.toml", rf"^\[dependency-groups{_LINES}{_NAMED}"),
-    *((f"-r {file}", file, r"(?s)\A.*") for file in _FILES),
+_RUFF = (("ruff.toml",), (".ruff.toml",), (_PYPROJECT, "tool", "ruff"))
+_FLAKE8 = ((".flake8",), (_SETUP_CFG, "flake8"), (_TOX, "flake8"))
+_PYTHON_FILES = (
+    _PYPROJECT,
+    _SETUP_PY,
+    _SETUP_CFG,
+    _TOX,
+    "noxfile.py",
+    _REQUIREMENTS,
 )
-_TOX = {"tox.ini": rf"^\[testenv{_LINES}(?:deps *=)?[ \t]*-r[ \t]*(\w[\w./-]*)[ \t]*$"}
+_PYTEST_FILES = ("pytest.ini", "conftest.py", "tests/conftest.py")
+_PYTEST = re.compile(r"\bpytest\b")
+_TEST_MODULE = re.compile(r"(.*/)?(test_[^/]*|[^/]*_test)\.py")
+# Extras, groups and files with what tests need have one of these names, best first.
+_TEST_NAMES = ("test", "tests", "testing", "dev")
+_PACKAGE_LISTS = (
+    ("-e '.[{}]'", (_PYPROJECT, "project", "optional-dependencies")),
+    ("-e '.[{}]'", (_SETUP_CFG, "options.extras_require")),
+    ("--group {}", (_PYPROJECT, "dependency-groups")),
+)
+_REQUIREMENT_FILES = (
+    "requirements/{}.txt",
+    "requirements-{}.txt",
+    "requirements_{}.txt",
+    "{}-requirements.txt",
+    "{}_requirements.txt",
+    "{}/requirements.txt",
+)
+_REFERENCE = re.compile(r"\s*-r\s*(\w[\w./-]*)\s*")
 # Lock or build file, and the commands for set-up, tests and lint.
 _BUILDS = (
     ("package-lock.json", "npm ci", "npm test", "npm run lint"),
@@ -78,32 +91,48 @@ _BUILDS = (
     ("gradlew", "./gradlew testClasses", "./gradlew test", ""),
     ("build.gradle", "gradle testClasses", "gradle test", ""),
 )
+_SCRIPTED = re.compile("p?npm|yarn")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_MAKE_TARGETS = (("test", "test"), ("test", "check"), ("lint", "lint"))
 _DEVCONTAINERS = (".devcontainer/devcontainer.json", ".devcontainer.json")
-_IMAGE = r'^(?![ \t]*//).*?"image"\s*:\s*"([a-z0-9][\w./:@-]{0,254})"'
-# What counts besides any language, with the group of a pattern in place of {}.
-_OTHERS = (
-    ("test", "make test", dict.fromkeys(_MAKEFILES, r"^test[ \t]*::?(?![:=])")),
-    ("test", "make check", dict.fromkeys(_MAKEFILES, r"^check[ \t]*::?(?![:=])")),
-    ("lint", "make lint", dict.fromkeys(_MAKEFILES, r"^lint[ \t]*::?(?![:=])")),
-    ("image", "{}", dict.fromkeys(_DEVCONTAINERS, _IMAGE)),
-    ("python", "{}", {".python-version": r"\A(3\.\d{1,2})\b"}),
+# The file is JSON with comments.
+_IMAGE = re.compile(
+    r'^(?![ \t]*//).*?"image"\s*:\s*"([a-z0-9][\w./:@-]{0,254})"', re.MULTILINE
 )
-_Said = tuple[str, str, str]  # a field of Commands, a value, and where it was found
+_PYTHON_VERSION = re.compile(r"\A(3\.\d{1,2})\b")
 
 
-class Found(BaseModel, frozen=True):
+class FoundCommands(BaseModel, frozen=True):
     """Commands, and by field the files that they were found in."""
 
     commands: Commands
     sources: Mapping[str, str]
 
 
-class _Saved(Commands, frozen=True, alias_generator=_KEYS.__getitem__):
+class _SavedCommands(Commands, frozen=True, alias_generator=_KEYS.__getitem__):
     """Commands by the keys that they have in a file."""
 
 
-class _Tree(NamedTuple):
+class Finding(NamedTuple):
+    """The value of a field of ``Commands``, and the file that it was found in."""
+
+    field: str
+    value: str
+    path: str
+
+
+class Requirements(NamedTuple):
+    """What pip installs for tests: its arguments, the file that names it, and its packages."""
+
+    arguments: str = ""
+    path: str = ""
+    packages: str = ""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The files of a commit; those of others' formats are empty if they cannot be read."""
+
     files: frozenset[str]
     read: Callable[[str], str | None]
 
@@ -111,86 +140,192 @@ class _Tree(NamedTuple):
         if path not in self.files:
             return ""
         text = self.read(path)
-        if not text or len(text) > _MOST:
+        if not text or len(text) > _MAX_CHARACTERS:
             return ""
         return text.replace("\r", "")
 
-    def find(self, places: Mapping[str, str]) -> tuple[str, str]:
-        """Return the first place that counts, and what the last group of its pattern matched."""
-        for path, pattern in places.items():
-            if path in self.files and (
-                found := re.search(pattern, self.text(path), re.MULTILINE)
-            ):
-                return path, found[found.lastindex or 0]
-        return "", ""
+    def value(self, path: str, *keys: str) -> Any:  # noqa: ANN401 - of any format
+        """Return the value at some keys of a TOML, INI or JSON file; None without one."""
+        value = _parse(path, self.text(path))
+        for key in keys:
+            if not isinstance(value, Mapping):
+                return None
+            value = value.get(key)
+        return value
+
+    def first(self, places: Iterable[Sequence[str]]) -> str:
+        """Return the file of the first place that is there; empty if none is."""
+        for path, *keys in places:
+            if path in self.files and self.value(path, *keys) is not None:
+                return path
+        return ""
 
 
-def discover(files: Collection[str], read: Callable[[str], str | None]) -> Found:
+def _parse(path: str, text: str) -> Mapping[str, Any]:
+    try:
+        if path.endswith(".toml"):
+            return _parse_toml(text)
+        if path.endswith((".cfg", ".ini")):
+            return iniconfig.IniConfig("", data=text).sections
+        if path.endswith(".json"):
+            return object_of(text)
+    except (ValueError, RecursionError, iniconfig.ParseError, DamagedError):
+        pass
+    return {}
+
+
+def discover(
+    files: Collection[str],
+    read: Callable[[str], str | None],
+) -> FoundCommands:
     """Return what the files of a commit say; ``read`` gives the text of a file, if it has one.
 
     The first language that has tests counts; a Makefile where no language has any.
     """
-    tree = _Tree(frozenset(files), cache(read))
-    languages = [[*_python(tree)], *_builds(tree)]
-    if tree.files.isdisjoint((*_OF_PYTHON, *_PYTEST)):
-        languages.append(
-            languages.pop(0)
-        )  # other projects have a few scripts of Python with tests
-    tested = [said for said in languages if "test" in {field for field, _, _ in said}]
-    said = next(filter(None, (*tested, *languages)), [])
-    for field, command, places in _OTHERS:
-        path, value = tree.find(places)
-        said += [(field, command.format(value), path)] if path else []
-    values: dict[str, object] = {field: value for field, value, _ in reversed(said)}
-    sources = {field: path for field, _, path in reversed(said)}
-    if setup := {value: path for field, value, path in said if field == "setup"}:
-        values["setup"], sources["setup"] = (
-            [*setup],
-            ", ".join(dict.fromkeys(setup.values())),
-        )
-    return Found(commands=Commands.model_validate(values), sources=sources)
+    tree = Tree(frozenset(files), cache(read))
+    languages = list(_build_findings(tree))
+    python = list(_python_findings(tree))
+    # Projects in other languages have a few scripts of Python with tests.
+    is_python = not tree.files.isdisjoint((*_PYTHON_FILES, *_PYTEST_FILES))
+    position = 0 if is_python else len(languages)
+    languages.insert(position, python)
+    findings = [*_choose_language(languages), *_other_findings(tree)]
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    setup: dict[str, str] = {}
+    for finding in findings:
+        if finding.field == "setup":
+            setup[finding.value] = finding.path
+        else:
+            values.setdefault(finding.field, finding.value)
+            sources.setdefault(finding.field, finding.path)
+    if setup:
+        values["setup"] = list(setup)
+        sources["setup"] = ", ".join(dict.fromkeys(setup.values()))
+    return FoundCommands(commands=Commands.model_validate(values), sources=sources)
 
 
-def _python(tree: _Tree) -> Iterator[_Said]:
-    package, (needed, source, listed) = tree.find(_PACKAGE)[0], _needed(tree)
-    if package and not needed.startswith("-e"):
-        yield "setup", "pip install -e .", package
-    elif not package and "requirements.txt" in tree.files:
-        yield "setup", "pip install -r requirements.txt", "requirements.txt"
-    if needed:
-        yield "setup", f"pip install {needed}", source
-    file = min(filter(_PYTEST_FILE.fullmatch, tree.files), default="")
-    pytest = ("test", "pytest", {**_PYTEST, file: ""})
-    for field, command, places in (pytest, *_LINTERS):
-        if path := tree.find(places)[0]:
-            if (tool := command.partition(" ")[0]) not in listed:
-                yield "setup", f"pip install {tool}", path
-            yield field, command, path
+def _choose_language(languages: Sequence[Sequence[Finding]]) -> Sequence[Finding]:
+    """Return the findings of the first language with tests, else of the first with any."""
+    for findings in languages:
+        fields = [finding.field for finding in findings]
+        if "test" in fields:
+            return findings
+    return next(filter(None, languages), ())
 
 
-def _needed(tree: _Tree) -> tuple[str, str, str]:
-    """Return what pip installs for tests, the file that names it, and the packages' text."""
-    for name in _OF_TESTS:
-        for needed in _NEEDED:
-            argument, path, pattern = (word.replace("NAME", name) for word in needed)
-            if path == (found := tree.find({path: pattern}))[0]:
-                return argument, *found
-    path, file = tree.find(_TOX)
-    return (f"-r {file}", path, tree.text(file)) if file in tree.files else ("", "", "")
+def _python_findings(tree: Tree) -> Iterator[Finding]:
+    package = tree.first(_PACKAGE)
+    requirements = _test_requirements(tree)
+    if package and not requirements.arguments.startswith("-e"):
+        yield Finding("setup", "pip install -e .", package)
+    elif not package and _REQUIREMENTS in tree.files:
+        yield Finding("setup", f"pip install -r {_REQUIREMENTS}", _REQUIREMENTS)
+    if requirements.arguments:
+        command = f"pip install {requirements.arguments}"
+        yield Finding("setup", command, requirements.path)
+    for field, command, path in (
+        ("test", "pytest", _pytest_file(tree)),
+        ("lint", "ruff check --output-format concise", tree.first(_RUFF)),
+        ("lint", "flake8", tree.first(_FLAKE8)),
+    ):
+        tool = command.partition(" ")[0]
+        if path and tool not in requirements.packages:
+            yield Finding("setup", f"pip install {tool}", path)
+        if path:
+            yield Finding(field, command, path)
 
 
-def _builds(tree: _Tree) -> Iterator[list[_Said]]:
-    known = {"setup"}
-    with suppress(ValueError, LookupError, AttributeError, TypeError):
-        scripts = object_of(tree.text("package.json"))["scripts"].items()
-        known |= {
-            name for name, text in scripts if text and "no test specified" not in text
-        }
-    for file, *commands in _BUILDS:
-        if file in tree.files:
-            told = zip(("setup", "test", "lint"), commands, strict=True)
-            scripted = re.match("p?npm|yarn", commands[0])
-            yield [(f, c, file) for f, c in told if c and (f in known or not scripted)]
+def _pytest_file(tree: Tree) -> str:
+    """Return the file by which the tests are those of pytest; empty without one."""
+    for path in _PYTEST_FILES:
+        if path in tree.files:
+            return path
+    for path in _PYTHON_FILES:
+        if _PYTEST.search(tree.text(path)):
+            return path
+    return min(filter(_TEST_MODULE.fullmatch, tree.files), default="")
+
+
+def _test_requirements(tree: Tree) -> Requirements:
+    for name in _TEST_NAMES:
+        for requirements in _requirements_named(tree, name):
+            return requirements
+    dependencies = tree.value(_TOX, "testenv", "deps") or ""
+    for line in dependencies.split("\n"):
+        match = _REFERENCE.fullmatch(line)
+        if match and match[1] in tree.files:
+            return Requirements(f"-r {match[1]}", _TOX, tree.text(match[1]))
+    return Requirements()
+
+
+def _requirements_named(tree: Tree, name: str) -> Iterator[Requirements]:
+    if re.search(rf"[\"']{name}[\"']\s*:\s*[\[(]", tree.text(_SETUP_PY)):
+        yield Requirements(f"-e '.[{name}]'", _SETUP_PY)
+    for arguments, (path, *keys) in _PACKAGE_LISTS:
+        packages = tree.value(path, *keys, name)
+        if packages is not None:
+            yield Requirements(arguments.format(name), path, str(packages))
+    for template in _REQUIREMENT_FILES:
+        path = template.format(name)
+        if path in tree.files:
+            yield Requirements(f"-r {path}", path, tree.text(path))
+
+
+def _build_findings(tree: Tree) -> Iterator[list[Finding]]:
+    """Yield the findings of each language that has a lock or build file."""
+    scripts = _package_scripts(tree)
+    for path, setup, test, lint in _BUILDS:
+        if path not in tree.files:
+            continue
+        findings = [Finding("setup", setup, path)]
+        for field, command in (("test", test), ("lint", lint)):
+            is_defined = field in scripts or not _SCRIPTED.match(setup)
+            if command and is_defined:
+                findings.append(Finding(field, command, path))
+        yield findings
+
+
+def _package_scripts(tree: Tree) -> set[str]:
+    """Return the names of the scripts in ``package.json`` but for the one that npm writes."""
+    names = set()
+    scripts = tree.value("package.json", "scripts")
+    if isinstance(scripts, dict):
+        for name, script in scripts.items():
+            if script and "no test specified" not in str(script):
+                names.add(name)
+    return names
+
+
+def _other_findings(tree: Tree) -> Iterator[Finding]:
+    """Yield what counts besides any language."""
+    for field, target in _MAKE_TARGETS:
+        rule = re.compile(rf"^{target}[ \t]*::?(?![:=])", re.MULTILINE)
+        for path in _MAKEFILES:
+            if rule.search(tree.text(path)):
+                yield Finding(field, f"make {target}", path)
+                break
+    for path in _DEVCONTAINERS:
+        image = _IMAGE.search(tree.text(path))
+        if image:
+            yield Finding("image", image[1], path)
+            break
+    version = _PYTHON_VERSION.search(tree.text(".python-version"))
+    if version:
+        yield Finding("python", version[1], ".python-version")
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    """Return the values of a TOML file.
+
+    Raises:
+        ValueError, RecursionError: it is not TOML, or would take too long.
+    """
+    # The reader takes time by the square of a dotted name's parts.
+    dots = max(line.count(".") for line in text.split("\n"))
+    if len(text) > _MAX_CHARACTERS or dots > _MAX_DOTS:
+        raise ValueError("it is too large, or a line has too many dots")
+    return tomllib.loads(text.removeprefix("\ufeff"))
 
 
 def read_saved(text: str) -> Commands:
@@ -200,21 +335,14 @@ def read_saved(text: str) -> Commands:
         UserError: it is not TOML, has other keys, or values of other types.
     """
     try:
-        # The reader takes time by the square of a dotted name's parts.
-        if (
-            len(text) > _MOST
-            or max(line.count(".") for line in text.split("\n")) > 1000
-        ):
-            raise ValueError("it is too large, or a line has too many dots")
-        found = _Saved.model_validate(tomllib.loads(text.removeprefix("\ufeff")))
+        saved = _SavedCommands.model_validate(_parse_toml(text))
+    except ValidationError as error:
+        raise _wrong_saved_file(fault_of(error)) from error
     except (ValueError, RecursionError) as error:
-        words = (
-            fault_of(error)
-            if isinstance(error, ValidationError)
-            else f"is not TOML: {error}"
-        )
-        keys = ", ".join(_KEYS.values())
-        raise UserError(
-            f"{CONFIG_FILE}: {shortened(words, 200)}; its keys are {keys}"
-        ) from error
-    return Commands.model_validate(dict(found))
+        raise _wrong_saved_file(f"is not TOML: {error}") from error
+    return Commands.model_validate(dict(saved))
+
+
+def _wrong_saved_file(problem: str) -> UserError:
+    keys = ", ".join(_KEYS.values())
+    return UserError(f"{CONFIG_FILE}: {shortened(problem, 200)}; its keys are {keys}")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.own.discovery import Commands, Found, discover, read_saved
+from bench.own.discovery import Commands, FoundCommands, discover, read_saved
 from bench.regression.runners import Runner
 from bench.regression.runners.commands import find_runner
 from core.errors import UserError
@@ -22,7 +22,7 @@ NO_TEST = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && ex
 EDITABLE, PYTEST = "pip install -e .", "pip install pytest"
 
 
-def found_in(files: Mapping[str, str]) -> Found:
+def found_in(files: Mapping[str, str]) -> FoundCommands:
     return discover([*files], files.get)
 
 
