@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from dataclasses import dataclass
 from typing import Any, TextIO
 from urllib.parse import quote, urlsplit
 
@@ -15,161 +16,208 @@ from core.errors import InfrastructureError, UserError
 from core.parsing.untrusted import MIB, fault_of, json_of
 from core.plaintext import shortened
 
-_MOST_BYTES, _MOST_ANSWER, _MOST_PAGES = MIB, 4 * MIB, 30
-_TIMEOUT, _ALL_SECONDS = 10.0, 60.0
+_MAX_BYTES = MIB
+_MAX_ANSWER = 4 * MIB
+_MAX_PAGES = 30
+_TIMEOUT = 10.0
+_MAX_SECONDS = 60.0
 _GITHUB = "https://github.com"
 # GitLab has groups in groups and /-/; its work items are issues in another view.
 _NAME = r"(?!(?:\.+|-)/)[\w.~-]+"
 _PATH = re.compile(
     rf"/({_NAME}(?:/{_NAME})+)(/-)?/(?:issues|work_items)/([0-9]{{1,18}})"
 )
-_FAULTS = dict.fromkeys((404, 410), "there is no such issue, or it is not public")
-_FAULTS |= dict.fromkeys((401, 403, 429), "the server wants a login or fewer requests")
-_FAULTS |= dict.fromkeys((301, 302, 303, 307, 308), "it has moved to another address")
-_USER = AliasChoices(AliasPath("user", "login"), AliasPath("author", "username"))
+_FAULTS = {
+    404: "there is no such issue, or it is not public",
+    410: "there is no such issue, or it is not public",
+    401: "the server wants a login or fewer requests",
+    403: "the server wants a login or fewer requests",
+    429: "the server wants a login or fewer requests",
+    301: "it has moved to another address",
+    302: "it has moved to another address",
+    303: "it has moved to another address",
+    307: "it has moved to another address",
+    308: "it has moved to another address",
+}
 
 
 class Issue(BaseModel, frozen=True):
-    """What an agent is asked to solve; without a number where it is not from a server."""
+    """What an agent is asked to solve; without a number where it is not from a server.
 
-    text: str  # title, body, and what its author wrote below
+    Attributes:
+        text: title, body, and what its author wrote below.
+        repo: OWNER/NAME on its server.
+        url: without query and fragment.
+        note: what could not be read, for the user.
+    """
+
+    text: str
     title: str
     number: int | None = None
-    repo: str = ""  # OWNER/NAME on its server
-    url: str = ""  # without query and fragment
-    note: str = ""  # what could not be read, for the user
+    repo: str = ""
+    url: str = ""
+    note: str = ""
 
 
 class _Post(BaseModel):
-    title: str = ""  # a comment has none
+    """An issue or a comment, as servers send them.
+
+    Attributes:
+        title: a comment has none.
+        user: None for a deleted account.
+        system: GitLab also lists its own remarks as comments.
+    """
+
+    title: str = ""
     body: str | None = Field(None, validation_alias=AliasChoices("body", "description"))
-    user: str | None = Field(None, validation_alias=_USER)  # None for a deleted account
+    user: str | None = Field(
+        None,
+        validation_alias=AliasChoices(
+            AliasPath("user", "login"), AliasPath("author", "username")
+        ),
+    )
     pull_request: Any = None
-    system: bool = False  # GitLab also lists its own remarks as comments
+    system: bool = False
 
 
-def read_issue(given: str, stdin: TextIO) -> Issue:
+@dataclass(frozen=True)
+class _Api:
+    """The address of an issue for programs, and that of its comments."""
+
+    issue: str
+    comments: str
+    token: str = ""
+
+
+def read_issue(value: str, stdin: TextIO) -> Issue:
     """Return the issue that the value of ``--issue`` means.
 
     Raises:
         UserError: the value, the file or the address is of no use, with the fix.
         InfrastructureError: the server or the way to it failed.
     """
-    shown = f"--issue {without_logins(shortened(given, 300))}"
+    option = f"--issue {without_logins(shortened(value, 300))}"
+    path = os.path.expanduser(value)  # noqa: PTH111 - of any length
     try:
-        if given == "-":
-            return _of_text(stdin.read(_MOST_BYTES + 1), shown)
-        if os.path.exists(name := os.path.expanduser(given)):  # noqa: PTH110, PTH111 - of any length
-            with open(name, "rb") as file:  # noqa: PTH123 - also the pipe of a shell's <(...)
-                return _of_text(file.read(_MOST_BYTES + 4).decode(), shown)
+        if value == "-":
+            return _issue_of_text(stdin.read(_MAX_BYTES + 1), option)
+        if os.path.exists(path):  # noqa: PTH110 - of any length
+            with open(path, "rb") as file:  # noqa: PTH123 - also the pipe of a shell's <(...)
+                return _issue_of_text(file.read(_MAX_BYTES + 4).decode(), option)
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{shown}: cannot be read as UTF-8 of at most 1 MiB: {error}"
+            f"{option}: cannot be read as UTF-8 of at most 1 MiB: {error}"
         ) from error
-    if re.fullmatch(r"https?://\S*", given.strip(), re.IGNORECASE):
-        return _fetch(given.strip(), shown)
-    if not re.search(r"\s", given.strip()) and re.search(
-        r"[/\\]|\w\.\w+$", given.strip()
-    ):
+    text = value.strip()
+    if re.fullmatch(r"https?://\S*", text, re.IGNORECASE):
+        return _fetch(text, option)
+    has_space = re.search(r"\s", text)
+    looks_like_path = re.search(r"[/\\]|\w\.\w+$", text)
+    if looks_like_path and not has_space:
         raise UserError(
-            f"{shown}: there is no such file; give a file, -, an address or a text"
+            f"{option}: there is no such file; give a file, -, an address or a text"
         )
-    return _of_text(given, "--issue")
+    return _issue_of_text(value, "--issue")
 
 
-def _of_text(text: str, shown: str, **more: Any) -> Issue:  # noqa: ANN401 - fields of Issue
+def _issue_of_text(text: str, option: str, **values: Any) -> Issue:  # noqa: ANN401
+    """Return the issue of a text; ``values`` are further fields of it."""
     # Neither JSON files nor arguments of commands can hold the rest.
-    clean = (
-        text.encode("utf-8", "replace")
-        .decode()
-        .removeprefix("\ufeff")
-        .replace("\0", "")
-    )
-    clean = clean.replace("\r\n", "\n").strip()
-    if not clean or len(clean.encode()) > _MOST_BYTES:
-        wrong = "larger than 1 MiB; give the part that matters" if clean else "empty"
-        raise UserError(f"{shown}: is {wrong}")
-    title = shortened(clean.partition("\n")[0].lstrip("# "), 200)
-    return Issue(text=clean, title=title, **more)
+    text = text.encode("utf-8", "replace").decode()
+    text = text.removeprefix("\ufeff").replace("\0", "").replace("\r\n", "\n").strip()
+    if not text:
+        raise UserError(f"{option}: is empty")
+    if len(text.encode()) > _MAX_BYTES:
+        raise UserError(f"{option}: is larger than 1 MiB; give the part that matters")
+    title = shortened(text.partition("\n")[0].lstrip("# "), 200)
+    return Issue(text=text, title=title, **values)
 
 
-def _fetch(given: str, shown: str) -> Issue:
+def _fetch(address: str, option: str) -> Issue:
     import httpx
 
-    parts = urlsplit(parse_address("--issue", given).given)
-    host, match = parts.netloc.lower(), _PATH.fullmatch(parts.path.rstrip("/"))
+    parts = urlsplit(parse_address("--issue", address).given)
+    host = parts.netloc.lower()
+    match = _PATH.fullmatch(parts.path.rstrip("/"))
     if "@" in host or not match:  # nothing of a login is shown
         raise UserError(
             f"--issue: give an address as {_GITHUB}/OWNER/NAME/issues/5, without login"
         )
-    (repo, gitlab, number), origin, token = (
-        match.groups(),
-        f"{parts.scheme}://{host}",
-        "",
-    )
-    api, comments = f"{origin}/api/v1/repos/{repo}/issues/{number}", "comments"
-    server = (os.environ.get("GITHUB_SERVER_URL") or _GITHUB).rstrip("/")
-    if gitlab:
-        api, comments = (
-            f"{origin}/api/v4/projects/{quote(repo, '')}/issues/{number}",
-            "notes",
-        )
-    elif host.removeprefix("www.") == urlsplit(server).netloc.lower():
-        usual = "https://api.github.com" if server == _GITHUB else f"{server}/api/v3"
-        base = (os.environ.get("GITHUB_API_URL") or usual).rstrip("/")
-        api, token = (
-            f"{base}/repos/{repo}/issues/{number}",
-            os.environ.get("GITHUB_TOKEN", ""),
-        )
+    origin = f"{parts.scheme}://{host}"
+    repo, gitlab, number = match.groups()
+    api = _api_of(origin, host, repo, number, is_gitlab=bool(gitlab))
     try:
-        text, note = _read(api, comments, token.strip())
+        text, note = _read_posts(api)
+    except UserError as error:
+        raise UserError(f"{option}: cannot be read: {_describe(error)}") from error
     except (
-        UserError,
         httpx.HTTPError,
         httpx.InvalidURL,
         OSError,
         TypeError,
         ValueError,
     ) as error:
-        kind = UserError if isinstance(error, UserError) else InfrastructureError
-        words = (
-            fault_of(error)
-            if isinstance(error, ValidationError)
-            else str(error) or repr(error)
-        )
-        raise kind(f"{shown}: cannot be read: {shortened(words, 300)}") from error
-    return _of_text(
-        text, shown, number=number, repo=repo, url=origin + match[0], note=note
-    )
+        raise InfrastructureError(
+            f"{option}: cannot be read: {_describe(error)}"
+        ) from error
+    url = origin + match[0]
+    return _issue_of_text(text, option, number=number, repo=repo, url=url, note=note)
 
 
-def _read(api: str, comments: str, token: str) -> tuple[str, str]:
-    end = time.monotonic() + _ALL_SECONDS
-    post = _Post.model_validate(_get(api, token, end)[0])
-    if post.pull_request is not None or not post.title:
+def _describe(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return shortened(fault_of(error), 300)
+    return shortened(str(error) or repr(error), 300)
+
+
+def _api_of(origin: str, host: str, repo: str, number: str, *, is_gitlab: bool) -> _Api:
+    """Return the address of GitLab, GitHub, or else of a server such as Gitea and Forgejo."""
+    if is_gitlab:
+        project = quote(repo, "")
+        return _Api(f"{origin}/api/v4/projects/{project}/issues/{number}", "notes")
+    server = (os.environ.get("GITHUB_SERVER_URL") or _GITHUB).rstrip("/")
+    if host.removeprefix("www.") != urlsplit(server).netloc.lower():
+        return _Api(f"{origin}/api/v1/repos/{repo}/issues/{number}", "comments")
+    default = f"{server}/api/v3"
+    if server == _GITHUB:
+        default = "https://api.github.com"
+    base = (os.environ.get("GITHUB_API_URL") or default).rstrip("/")
+    token = os.environ.get("GITHUB_TOKEN", "").strip()
+    return _Api(f"{base}/repos/{repo}/issues/{number}", "comments", token)
+
+
+def _read_posts(api: _Api) -> tuple[str, str]:
+    """Return an issue with its author's comments, and a note on comments that are missing."""
+    deadline = time.monotonic() + _MAX_SECONDS
+    answer, _ = _get(api.issue, api.token, deadline)
+    issue = _Post.model_validate(answer)
+    if issue.pull_request is not None or not issue.title:
         raise UserError(
             "it is a pull request or another thing; give the address of an issue"
         )
-    blocks = [post.title, post.body]
-    query = "per_page=100&sort=asc&order_by=created_at" if post.user else ""
+    texts = [issue.title, issue.body]
+    query = ""
+    if issue.user:
+        query = "per_page=100&sort=asc&order_by=created_at"
+    pages = 0
+    note = ""
     try:
-        for _ in range(_MOST_PAGES):
-            found, query = (
-                _get(f"{api}/{comments}?{query}", token, end) if query else ([], "")
-            )
-            said = map(_Post.model_validate, found)
-            blocks += [
-                one.body for one in said if one.user == post.user and not one.system
-            ]
-        note = f"only {_MOST_PAGES} pages of comments were read" if query else ""
+        while query and pages < _MAX_PAGES:
+            address = f"{api.issue}/{api.comments}?{query}"
+            answer, query = _get(address, api.token, deadline)
+            pages += 1
+            for comment in map(_Post.model_validate, answer):
+                if comment.user == issue.user and not comment.system:
+                    texts.append(comment.body)
+        if query:
+            note = f"only {_MAX_PAGES} pages of comments were read"
     except UserError as error:
         note = f"comments were not read: {error}"
-    return "\n\n".join(
-        block.strip() for block in blocks if block and block.strip()
-    ), note
+    blocks = [text.strip() for text in texts if text]
+    return "\n\n".join(filter(None, blocks)), note
 
 
-def _get(address: str, token: str, end: float) -> tuple[Any, str]:
+def _get(address: str, token: str, deadline: float) -> tuple[Any, str]:
     """Return an answer, and the query of the next page, whose address could be on any server."""
     import httpx
 
@@ -181,7 +229,7 @@ def _get(address: str, token: str, end: float) -> tuple[Any, str]:
     with httpx.stream("GET", address, headers=headers, timeout=_TIMEOUT) as response:
         for part in response.iter_raw():
             content += part
-            if len(content) > _MOST_ANSWER or time.monotonic() > end:
+            if len(content) > _MAX_ANSWER or time.monotonic() > deadline:
                 raise ValueError(
                     "an answer has more than 4 MiB, or takes more than 60 s"
                 )
@@ -192,6 +240,5 @@ def _get(address: str, token: str, end: float) -> tuple[Any, str]:
         )
     if status != 200:
         raise ValueError(f"the server answers HTTP {status}")
-    return json_of(bytes(content)), urlsplit(
-        response.links.get("next", {}).get("url", "")
-    ).query
+    next_page = urlsplit(response.links.get("next", {}).get("url", ""))
+    return json_of(bytes(content)), next_page.query

@@ -237,7 +237,7 @@ def test_all_pages_are_read_and_only_the_query_of_the_next_counts(
 def test_pages_without_end_are_left(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(issues, "_MOST_PAGES", 4)
+    monkeypatch.setattr(issues, "_MAX_PAGES", 4)
     server.answers[f"{GITEA}/comments"] = (200, {"Link": '<?page=2>; rel="next"'}, [])
     assert (
         "only 4 pages of comments were read" in read(f"{server.url}/o/r/issues/5").note
@@ -347,7 +347,7 @@ def test_a_slow_server_and_a_missing_one_are_one_line(
                 time.sleep(0.05)
 
     server.answers[GITEA] = drip
-    monkeypatch.setattr(issues, "_ALL_SECONDS", 0.3)
+    monkeypatch.setattr(issues, "_MAX_SECONDS", 0.3)
     assert "takes more than 60 s" in error_of(address, InfrastructureError)
     server.server.shutdown()
     server.server.server_close()
