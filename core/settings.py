@@ -44,7 +44,7 @@ _CLOSE = 0.8
 _NULLS = ("null", "~")
 _PAIR = re.compile(r",(?=[^,]*=)")
 # What pydantic adds to "should be a valid number".
-_PARSING = re.compile(r", unable to (parse|interpret) .*$")
+_PARSING = re.compile(r", unable to (parse string as an? \w+|interpret input)")
 _WORDING = {
     "Value error, ": "",
     "Input should be greater than or equal to": "must be at least",
@@ -375,10 +375,16 @@ def _problem(sourced: SourcedValue, error: Any) -> str:  # noqa: ANN401 - pydant
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, WrongValueError):
         return f"{label} {cause}"
-    message = _PARSING.sub("", error["msg"])
+    message = plain_wording(error["msg"])
+    return f"{label} {_text(value)}: {message}"
+
+
+def plain_wording(message: str) -> str:
+    """Return a message of pydantic in the wording of all messages."""
+    message = _PARSING.sub("", message)
     for before, after in _WORDING.items():
         message = message.replace(before, after)
-    return f"{label} {_text(value)}: {message}"
+    return message
 
 
 def chosen_settings(settings: Section) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import traceback
+from collections import defaultdict
 from collections.abc import Callable
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
@@ -20,14 +20,12 @@ from core.address import without_logins
 from core.errors import InfrastructureError, UserError
 from core.plaintext import one_line
 from core.redaction import Redactor
-from core.settings import SETTINGS, NoSuchSettingError
+from core.settings import SETTINGS, NoSuchSettingError, plain_wording
 from runs.envfile import load_env_file
 from runs.options import OUT
 from runs.signals import INTERRUPTED, keep_ignoring_interrupts
 from runs.storage.versions import HARNESS_VERSION
 
-# What pydantic adds to "should be a valid number".
-_PARSING = re.compile(r", unable to parse string as an? \w+")
 # As they are installed: a shell completes commands by their names.
 _COMPLETED = ("retry-harness", "retry-report")
 
@@ -68,26 +66,29 @@ class SectionedCommand(TyperCommand):
     """Help in plain sections that never cut a name, and keys from a file of variables."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own click
-        sections: dict[str, list[tuple[str, str]]] = {}
+        sections = defaultdict(list)
         program = ctx.obj
         if isinstance(program, Program) and program.name == ctx.info_name:
-            usages = list(program.usages().items())
-            sections["Commands, each with its own --help"] = usages
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
-                kind = "Arguments" if param.param_type_name == "argument" else "Options"
-                panel = getattr(param, "rich_help_panel", None) or kind
-                sections.setdefault(panel, []).append(record)
+            usages = program.usages().items()
+            sections["Commands, each with its own --help"] = list(usages)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            panel = getattr(parameter, "rich_help_panel", None)
+            default = f"{parameter.param_type_name.capitalize()}s"
+            sections[panel or default].append(record)
         for name, records in sections.items():
             with formatter.section(name):
                 formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
         if not ctx.resilient_parsing:  # as where a line is completed
-            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-            env_file = given.get("env_file")
-            load_env_file(None if env_file is None else Path(env_file), _note)
+            values, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            path = values.get("env_file")
+            if path is not None:
+                path = Path(path)
+            load_env_file(path, _note)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
@@ -109,20 +110,20 @@ class _Output(FileIO):
 
 def _survive_readers() -> None:
     for number, name in ((1, "stdout"), (2, "stderr")):
-        own = getattr(sys, name)
-        if own is not None and own is getattr(sys, f"__{name}__"):
-            raw = _Output(number, "wb", closefd=False)
-            buffer = (
-                raw if own.write_through else BufferedWriter(raw)
-            )  # none with `python -u`
-            how = (
-                own.encoding,
-                own.errors,
-                None,
-                own.line_buffering,
-                own.write_through,
-            )
-            setattr(sys, name, TextIOWrapper(buffer, *how))
+        stream = getattr(sys, name)
+        if stream is None or stream is not getattr(sys, f"__{name}__"):
+            continue
+        buffer: Any = _Output(number, "wb", closefd=False)
+        if not stream.write_through:  # as with `python -u`
+            buffer = BufferedWriter(buffer)
+        text = TextIOWrapper(
+            buffer,
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, text)
 
 
 def make_app(command: Callable[..., object], name: str) -> typer.Typer:
@@ -156,7 +157,9 @@ def run_cli(
     try:
         code = app(standalone_mode=False, prog_name=name, obj=program)
     except TyperException as error:
-        return _say(_replacement(error, program) or f"{_usage(error)} (see --help)", 2)
+        return _say(
+            _replacement(error, program) or f"{_problem(error)} (see --help)", 2
+        )
     except NoSuchSettingError as error:
         return _say(_renamed_setting(error, program) or error, 2)
     except UserError as error:
@@ -184,16 +187,13 @@ def _renamed_setting(error: NoSuchSettingError, program: Program | None) -> str 
     return replacement and f"{error.source}: {replacement}"
 
 
-def _usage(error: TyperException) -> str:
+def _problem(error: TyperException) -> str:
+    """Return what is wrong with a command line, in the wording of settings."""
+    text = str(error)
     format_message = getattr(error, "format_message", None)
-    words = str(format_message() if format_message else error).replace(
-        ": Value error, ", ": "
-    )
-    words = words.replace(
-        "Input should be greater than or equal to", "must be at least"
-    )
-    words = _PARSING.sub("", words).replace("Input should be", "must be")
-    return one_line(words)
+    if format_message:
+        text = str(format_message())
+    return one_line(plain_wording(text))
 
 
 def _note(text: str) -> None:
@@ -202,9 +202,8 @@ def _note(text: str) -> None:
 
 def _say(error: object, code: int) -> int:
     redact = Redactor.of_environment(os.environ)
-    words = without_logins(str(error))
-    print(
-        redact(words if words.startswith("note: ") else f"error: {words}"),
-        file=sys.stderr,
-    )
+    text = without_logins(str(error))
+    if not text.startswith("note: "):
+        text = f"error: {text}"
+    print(redact(text), file=sys.stderr)
     return code

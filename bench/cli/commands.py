@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -49,136 +49,175 @@ from runs.storage.store import RunStore
 def run_command(config: RunConfig, options: Options, say: Say) -> int:
     """Run, or print what a run would do, and return the exit code."""
     config = validated(config)
-    replay = config.settings.calls.replay
-    if replay:
-        config = replace(config, label=recorded_label(replay_folder(replay)))
+    settings = options.settings
+    if settings.calls.replay:
+        label = recorded_label(replay_folder(settings.calls.replay))
+        config = replace(config, label=label)
     if not options.dry_run:
         # A wrong name is reported before a dataset is fetched.
         agent_of(config)
-    calls = options.settings.calls
-    make_tracing(config.run_name, enabled=calls.trace, content=calls.trace_content)
-    chosen = options.settings.instances
-    dataset = load_dataset(options.dataset, chosen.split, chosen.config)
-    notes = (lambda _: None) if options.dry_run and options.as_json else say
-    instances = dated(dataset.instances(), chosen.since, chosen.until)
-    selected = _recorded(config, options, chosen.selection.apply(instances), notes)
-    left_out = not_valid(chosen.only_valid, [i.instance_id for i in selected], notes)
-    selected = [i for i in selected if i.instance_id not in left_out]
-    store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
-    benchmark = InstanceBenchmark(
-        config, options, store, say, dataset, selected, left_out
+    make_tracing(
+        config.run_name,
+        enabled=settings.calls.trace,
+        content=settings.calls.trace_content,
     )
+    benchmark = _select_instances(config, options, say)
     check_folders(options)
     if options.dry_run:
-        return _dry_run(benchmark)
+        return _forecast(benchmark)
     check_models(config, options.money)
     return start_run(benchmark)
 
 
-def _recorded(
-    config: RunConfig, options: Options, selected: Sequence[Instance], say: Say
+def _select_instances(
+    config: RunConfig, options: Options, say: Say
+) -> InstanceBenchmark:
+    """Return the run of the instances that the settings select."""
+    note = say
+    if options.dry_run and options.as_json:
+        note = _ignore
+    settings = options.settings.instances
+    dataset = load_dataset(options.dataset, settings.split, settings.config)
+    instances = dated(dataset.instances(), settings.since, settings.until)
+    selected = _with_recording(options, settings.selection.apply(instances), note)
+    ids = [instance.instance_id for instance in selected]
+    left_out = not_valid(settings.only_valid, ids, note)
+    valid = [i for i in selected if i.instance_id not in left_out]
+    store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
+    return InstanceBenchmark(config, options, store, say, dataset, valid, left_out)
+
+
+def _ignore(line: str) -> None:
+    pass
+
+
+def _with_recording(
+    options: Options, selected: Sequence[Instance], note: Say
 ) -> Sequence[Instance]:
-    replay = config.settings.calls.replay
+    """Return the instances that a replay has a recording of; those named by id must have one."""
+    replay = options.settings.calls.replay
     if not replay:
         return selected
     folder = replay_folder(replay)
-    found = recorded_of(folder, [i.instance_id for i in selected])
+    names = recorded_of(folder, [instance.instance_id for instance in selected])
     if options.settings.instances.ids:
         return selected
-    recorded = [i for i in selected if i.instance_id in found]
-    if left_out := len(selected) - len(recorded):
+    recorded = [instance for instance in selected if instance.instance_id in names]
+    left_out = len(selected) - len(recorded)
+    if left_out:
         which = counted(left_out, "instance")
-        say(f"left out: {which} of the dataset without a recording in {folder}")
+        note(f"left out: {which} of the dataset without a recording in {folder}")
     return recorded
 
 
-def _dry_run(benchmark: InstanceBenchmark) -> int:
-    config, options, say = benchmark.config, benchmark.options, benchmark.say
+def _forecast(benchmark: InstanceBenchmark) -> int:
+    """Print what a run would do; return 2 if it would be refused."""
     notes: list[str] = []
     plan = benchmark.planned(notes.append)
-    selected = benchmark.selected
-    todo = [i for i in selected if i.instance_id in {*plan.todo}]
+    names = set(plan.todo)
+    todo = [i for i in benchmark.selected if i.instance_id in names]
     differences = recorded_differences(benchmark.store, benchmark.deciding())
-    found = _forecast(config, options, benchmark.store, todo, differences)
-    if options.as_json:
-        counts = {
-            "selected": len(selected),
+    forecast = make_forecast(benchmark, todo, differences)
+    if benchmark.options.as_json:
+        forecast |= {
+            "selected": len(benchmark.selected),
             "done": plan.done,
             "over_budget": plan.over_budget,
         }
-        say(json.dumps({**found, **counts}, default=as_text))
+        benchmark.say(json.dumps(forecast, default=as_text))
     else:
-        for line in (*notes, *_forecast_lines(found)):
-            say(line)
-    return 2 if differences else 0
+        for line in (*notes, *_forecast_lines(forecast)):
+            benchmark.say(line)
+    if differences:
+        return 2
+    return 0
 
 
-def _forecast(
-    config: RunConfig,
-    options: Options,
-    store: RunStore,
+def make_forecast(
+    benchmark: InstanceBenchmark,
     todo: Sequence[Instance],
     differences: Sequence[str],
 ) -> dict[str, Any]:
     """Return what a run would do as ``--dry-run --format json`` shows it; None is unknown."""
-    attempts = len(config.models) * config.settings.models.tries
-    each: int | None = 1 + config.settings.builtin.reflections.most
+    config = benchmark.config
+    options = benchmark.options
+    settings = config.settings
+    attempts = len(config.models) * settings.models.tries
+    # Of an attempt, then of all.
+    calls: int | None = 1 + settings.builtin.reflections.most
     if config.outside_agent:
-        each = config.settings.agent.max_calls
-    most = each and len(todo) * (attempts * each + _extra(config)) * config.calls_models
+        calls = settings.agent.max_calls
+    if calls and config.calls_models:
+        calls = len(todo) * (attempts * calls + _script_calls(config))
+    elif calls:
+        calls = 0
     lower, upper = cost_bounds(config, options.money, todo)
-    cache = next(p for p in (options.cache, *options.cache.parents) if p.exists())
+    cache = options.cache
+    while not cache.exists():
+        cache = cache.parent
+    models = []
+    for model in config.models:
+        models.append({"name": model.name, "edit_format": model.edit_format})
     return {
         "run": config.run_name,
-        "folder": str(store.folder),
-        "models": [
-            {"name": m.name, "edit_format": m.edit_format} for m in config.models
-        ],
+        "folder": str(benchmark.store.folder),
+        "models": models,
         "todo": [instance.instance_id for instance in todo],
         "attempts": attempts,
-        "calls": most,
+        "calls": calls,
         "lower": lower,
         "upper": upper,
         "budget": options.money.limits.usd,
         "environment": config.environment.value,
-        "tests": config.settings.tests.which.value,
-        "agent_timeout": config.settings.agent.timeout,
-        "missing": [*_missing(config, todo, make_mirrors(options))],
-        "differences": [*differences],
+        "tests": settings.tests.which.value,
+        "agent_timeout": settings.agent.timeout,
+        "missing": list(_missing(config, todo, make_mirrors(options))),
+        "differences": list(differences),
         "cache": str(cache),
         "free": shutil.disk_usage(cache).free,
     }
 
 
-def _forecast_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    names = ", ".join(
-        f"{model['name']} ({model['edit_format']})" for model in found["models"]
-    )
-    attempts, todo = (
-        counted(found["attempts"], "attempt"),
-        counted(len(found["todo"]), "instance"),
-    )
-    yield f"models: {names}; up to {attempts} on each of {todo}"
-    if found["calls"] is None:
-        yield f"calls: those of the outside agent, {found['agent_timeout']:.0f} s for an attempt"
+def _forecast_lines(forecast: Mapping[str, Any]) -> Iterator[str]:
+    models = []
+    for model in forecast["models"]:
+        models.append(f"{model['name']} ({model['edit_format']})")
+    attempts = counted(forecast["attempts"], "attempt")
+    todo = counted(len(forecast["todo"]), "instance")
+    yield f"models: {', '.join(models)}; up to {attempts} on each of {todo}"
+    if forecast["calls"] is None:
+        seconds = forecast["agent_timeout"]
+        yield f"calls: those of the outside agent, {seconds:.0f} s for an attempt"
     else:
-        yield f"calls: at most {found['calls']:,}, those after transient errors aside"
-    if found["lower"] is None or found["upper"] is None:
-        yield "cost: unknown"
-    else:
-        held = "" if found["budget"] is None else "; --budget-usd is counted in"
-        yield f"cost: at least {in_words(found['lower'])}, at most {in_words(found['upper'])}{held}"
-    yield f"environment: {found['environment']}; tests: {found['tests']}"
-    yield f"output: {found['folder']}"
-    yield from (f"missing: {words}" for words in found["missing"])
-    yield f"disk: {found['free'] / 1e9:.0f} GB free at {found['cache']}"
-    for words in found["differences"]:
-        yield f"refused: run {found['run']} was started with different settings: {words}"
+        calls = forecast["calls"]
+        yield f"calls: at most {calls:,}, those after transient errors aside"
+    yield _cost_line(forecast)
+    yield f"environment: {forecast['environment']}; tests: {forecast['tests']}"
+    yield f"output: {forecast['folder']}"
+    for missing in forecast["missing"]:
+        yield f"missing: {missing}"
+    yield f"disk: {forecast['free'] / 1e9:.0f} GB free at {forecast['cache']}"
+    for difference in forecast["differences"]:
+        run = forecast["run"]
+        yield f"refused: run {run} was started with different settings: {difference}"
 
 
-def cost_bounds(
-    config: RunConfig, money: Spending, todo: Sequence[Instance]
-) -> tuple[Decimal | None, Decimal | None]:
+def _cost_line(forecast: Mapping[str, Any]) -> str:
+    lower = forecast["lower"]
+    upper = forecast["upper"]
+    if lower is None or upper is None:
+        return "cost: unknown"
+    line = f"cost: at least {in_words(lower)}, at most {in_words(upper)}"
+    if forecast["budget"] is not None:
+        line += "; --budget-usd is counted in"
+    return line
+
+
+Bounds = tuple[Decimal | None, Decimal | None]
+"""The least and the most dollars; None if unknown."""
+
+
+def cost_bounds(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Bounds:
     """Return the least and the most dollars that a run over ``todo`` can cost.
 
     The least: one request of the first model for each instance, with its instructions and the
@@ -187,73 +226,89 @@ def cost_bounds(
     knows, and models without a price or a window, make it None.
     """
     if config.outside_agent:
-        limits = money.limits
-        held = [
-            limits.usd,
-            limits.usd_per_instance and limits.usd_per_instance * len(todo),
-        ]
-        most = min((limit for limit in held if limit is not None), default=None)
-        known = config.has_gateway and config.calls_models and most is not None
-        return (Decimal(), most) if known else (None, None)
+        limit = _limit(money, len(todo))
+        if limit is None or not (config.has_gateway and config.calls_models):
+            return None, None
+        return Decimal(), limit
     if not config.calls_models or not todo:
         return Decimal(), Decimal()
-    return _least(config, money, todo), _most(config, money, len(todo))
+    return _lower_bound(config, money, todo), _upper_bound(config, money, len(todo))
 
 
-def _least(
+def _limit(money: Spending, instances: int) -> Decimal | None:
+    """Return the most dollars that the limits allow; None without a limit."""
+    limits = []
+    if money.limits.usd is not None:
+        limits.append(money.limits.usd)
+    if money.limits.usd_per_instance is not None:
+        limits.append(money.limits.usd_per_instance * instances)
+    return min(limits, default=None)
+
+
+def _lower_bound(
     config: RunConfig, money: Spending, todo: Sequence[Instance]
 ) -> Decimal | None:
-    price = money.prices.get(config.models[0].name) or cheapest_price(
-        config.models[0].name
-    )
+    model = config.models[0]
+    price = money.prices.get(model.name) or cheapest_price(model.name)
     if price is None:
         return None
-    rules = get_format(config.models[0].edit_format).instructions("```")
+    rules = get_format(model.edit_format).instructions("```")
     instructions = estimate_tokens(render("system", format_rules=rules))
-    prompts = (instructions + estimate_tokens(i.problem_statement) for i in todo)
-    return sum((price.bound(prompt, 1) for prompt in prompts), Decimal())
+    dollars = Decimal()
+    for instance in todo:
+        issue = estimate_tokens(instance.problem_statement)
+        dollars += price.bound(instructions + issue, 1)
+    return dollars
 
 
-def _extra(config: RunConfig) -> int:
+def _script_calls(config: RunConfig) -> int:
     """Return the most calls for an instance beside those of attempts: those for scripts."""
+    if not config.by_evidence:
+        return 0
     choice = config.settings.choice
-    return choice.scripts + choice.rounds if config.by_evidence else 0
+    return choice.scripts + choice.rounds
 
 
-def _most(config: RunConfig, money: Spending, count: int) -> Decimal | None:
-    limits, calls = money.limits, 1 + config.settings.builtin.reflections.most
-    known = [
-        _most_of_call(model, config, money.prices.get(model.name))
-        for model in config.models
-    ]
-    priced = [cost for cost in known if cost is not None]
-    each = sum(priced, Decimal()) * calls * config.settings.models.tries
-    whole = None
-    if len(priced) == len(known):
-        whole = (each + max(priced, default=Decimal()) * _extra(config)) * count
-    held = [limits.usd, limits.usd_per_instance and limits.usd_per_instance * count]
-    bounds = [bound for bound in (whole, *held) if bound is not None]
-    return min(bounds, default=None)
+def _upper_bound(config: RunConfig, money: Spending, instances: int) -> Decimal | None:
+    limit = _limit(money, instances)
+    costs = []
+    for model in config.models:
+        cost = _cost_of_call(model, config, money.prices.get(model.name))
+        if cost is None:
+            return limit
+        costs.append(cost)
+    calls = 1 + config.settings.builtin.reflections.most
+    attempts = sum(costs, Decimal()) * calls * config.settings.models.tries
+    scripts = max(costs, default=Decimal()) * _script_calls(config)
+    dollars = (attempts + scripts) * instances
+    if limit is None:
+        return dollars
+    return min(dollars, limit)
 
 
-def _most_of_call(
-    model: ModelChoice, config: RunConfig, own: Price | None
+def _cost_of_call(
+    model: ModelChoice, config: RunConfig, price: Price | None
 ) -> Decimal | None:
-    known = filled(model.settings, model.name, config.settings.calls.api_base)
-    price = own or dearest_price(model.name)
-    output = config.settings.models.max_output_tokens or known.max_output
-    if price is None or output is None or known.context is None:
+    """Return the dollars of a full window and the longest reply; None if they are unknown."""
+    info = filled(model.settings, model.name, config.settings.calls.api_base)
+    price = price or dearest_price(model.name)
+    output = config.settings.models.max_output_tokens or info.max_output
+    if price is None or output is None or info.context is None:
         return None
-    return price.bound(known.context, output)
+    return price.bound(info.context, output)
 
 
 def _missing(
     config: RunConfig, todo: Sequence[Instance], mirrors: Mirrors
 ) -> Iterator[str]:
+    """Yield what the run lacks: mirrors, keys, an agent, an engine, images."""
     yield from _missing_mirrors(todo, mirrors)
-    for model in config.models if config.calls_models else ():
-        if missing := missing_key(model.name, config.settings.calls.api_base):
-            yield f"a key for {model.given} in the environment variable {missing}{unread_file()}"
+    if config.calls_models:
+        for model in config.models:
+            variable = missing_key(model.name, config.settings.calls.api_base)
+            if variable:
+                name = f"{variable}{unread_file()}"
+                yield f"a key for {model.given} in the environment variable {name}"
     try:
         agent_of(config)
     except UserError as error:
@@ -262,17 +317,19 @@ def _missing(
 
 
 def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str]:
-    for repo, count in sorted(Counter(i.repo for i in todo).items()):
+    by_repo = defaultdict(list)
+    for instance in todo:
+        by_repo[instance.repo].append(instance.base_commit)
+    for repo, commits in sorted(by_repo.items()):
         mirror = mirrors.find(repo)
         if mirror is None:
-            yield f"a mirror of {repo} ({counted(count, 'instance')}); it would be cloned"
+            count = counted(len(commits), "instance")
+            yield f"a mirror of {repo} ({count}); it would be cloned"
             continue
-        absent = [
-            i for i in todo if i.repo == repo and not has_commit(mirror, i.base_commit)
-        ]
+        absent = [commit for commit in commits if not has_commit(mirror, commit)]
         if absent:
-            commits = counted(len(absent), "base commit")
-            yield f"{commits} in {mirror}, as {absent[0].base_commit}"
+            count = counted(len(absent), "base commit")
+            yield f"{count} in {mirror}, as {absent[0]}"
 
 
 def _missing_engine(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str]:
@@ -282,5 +339,6 @@ def _missing_engine(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str
     if client is None:
         yield "no Docker engine answers; start one or choose --environment local"
         return
-    if absent := missing_images(client, used_images(todo)):
+    absent = missing_images(client, used_images(todo))
+    if absent:
         yield f"{counted(len(absent), 'image')} to be pulled, as {absent[0]}"

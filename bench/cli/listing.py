@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -51,19 +52,20 @@ def list_models(
     as_json: bool = False,
 ) -> None:
     """Say the table of ``names``, and without any that of all aliases and the default models."""
-
-    def parse_name(name: str) -> ModelChoice:
-        return ModelChoice.parse(name, book=book)
-
-    aliases: dict[str, list[str]] = {}
+    aliases = defaultdict(list)
     for alias in book.aliases:
-        aliases.setdefault(parse_name(alias).name, []).append(alias)
-    choices = [parse_name(name) for name in names or aliases]
-    rows = [_row(choice, aliases.get(choice.name, [])) for choice in choices]
+        choice = ModelChoice.parse(alias, book=book)
+        aliases[choice.name].append(alias)
+    rows = []
+    for name in names or aliases:
+        choice = ModelChoice.parse(name, book=book)
+        rows.append(_model_row(choice, aliases.get(choice.name, [])))
     if as_json:
         say(json.dumps(rows))
         return
-    cells = ([_cell(*item) for item in row.items()] for row in rows)
+    cells = []
+    for row in rows:
+        cells.append([_cell(key, value) for key, value in row.items()])
     for line in table(_COLUMNS, cells, numbers=range(3, 7)):
         say(line)
 
@@ -74,8 +76,10 @@ def list_agents(names: Sequence[str], say: Say, *, as_json: bool = False) -> Non
     for name in names:
         if name not in agents:
             raise UserError(f"unknown agent {name!r}; there are {', '.join(agents)}")
-    rows = [
-        {
+    rows = []
+    for name in names or agents:
+        agent = agents[name]
+        row = {
             "agent": agent.name,
             "installed": agent.installed() or None,
             "tested": agent.tested,
@@ -83,41 +87,43 @@ def list_agents(names: Sequence[str], say: Say, *, as_json: bool = False) -> Non
             "licence": agent.licence,
             "install": agent.install,
         }
-        for agent in (agents[name] for name in names or agents)
-    ]
+        rows.append(row)
     if as_json:
         say(json.dumps(rows))
         return
-    for line in table(
-        [*rows[0]], ([value or "no" for value in row.values()] for row in rows)
-    ):
+    cells = [[value or "no" for value in row.values()] for row in rows]
+    for line in table(list(rows[0]), cells):
         say(line)
 
 
-def _row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
+def _model_row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
     """Return what is known of a model; None is unknown. Prices are dollars for a million tokens."""
     settings = replace(choice.settings, edit_format=choice.edit_format)
     settings = filled(settings, choice.name, None)
     entry = map_entry(choice.name)
-    key = None  # the provider wants none
-    if missing := missing_key(choice.name, None):
-        key = f"missing {missing}"
-    else:
-        variables = the_litellm().validate_environment(model=choice.name)
-        if variables["keys_in_environment"]:
-            key = "set"
     return {
         "model": choice.name,
         "aliases": aliases,
         "edit_format": settings.edit_format,
         "context": settings.context,
         "output": settings.max_output,
-        "usd_per_million_in": _price(entry.get("input_cost_per_token")),
-        "usd_per_million_out": _price(entry.get("output_cost_per_token")),
+        "usd_per_million_in": _per_million(entry.get("input_cost_per_token")),
+        "usd_per_million_out": _per_million(entry.get("output_cost_per_token")),
         "cache_markers": bool(settings.cache_markers),
         "temperature": takes_temperature(settings, choice.name, 0.0, None),
-        "key": key,
+        "key": _key_state(choice.name),
     }
+
+
+def _key_state(model: str) -> str | None:
+    """Return whether the provider's key is set; None if the provider wants none."""
+    missing = missing_key(model, None)
+    if missing:
+        return f"missing {missing}"
+    variables = the_litellm().validate_environment(model=model)
+    if variables["keys_in_environment"]:
+        return "set"
+    return None
 
 
 def _cell(key: str, value: Any) -> str:  # noqa: ANN401 - any value of a row
@@ -125,8 +131,12 @@ def _cell(key: str, value: Any) -> str:  # noqa: ANN401 - any value of a row
         return "yes" if value else "no"
     if key.startswith("usd") and value is not None:
         return f"{value:.2f}"
-    return (",".join(value) if isinstance(value, list) else str(value or "")) or "-"
+    if isinstance(value, list):
+        value = ",".join(value)
+    return str(value or "-")
 
 
-def _price(dollars: float | None) -> float | None:
-    return None if dollars is None else round(dollars * 1_000_000, 6)
+def _per_million(dollars: float | None) -> float | None:
+    if dollars is None:
+        return None
+    return round(dollars * 1_000_000, 6)

@@ -33,7 +33,7 @@ from core.errors import UserError
 from core.hashing import sha256_of
 from core.plaintext import Say, one_line
 from core.settings import Layer
-from environments.base import EnvironmentKind, UnavailableError, run_once
+from environments.base import EnvironmentKind, Session, UnavailableError, run_once
 from environments.choice import make_environment
 from environments.docker.engine import engine_answers
 from runs.checks import check_models
@@ -46,9 +46,21 @@ from runs.storage.runlock import LOCK_FILES
 from runs.storage.store import RunStore
 
 NOTHING_TO_TEST = 3
-_NAMED, _LINES = 20, 12  # failing tests, and lines of output, in the terminal
 IGNORING = ".gitignore"
-_OF_DATA_SETS = ("dataset", "ids", "filter", "slice", "prior", "only_valid")
+_SETTING = "given"
+"""The source of a command that a setting gives."""
+# In the terminal.
+_MAX_FAILING = 20
+_MAX_LINES = 12
+_OF_DATA_SETS = (
+    "folders.repos",
+    "instances.dataset",
+    "instances.ids",
+    "instances.filter",
+    "instances.slice",
+    "instances.prior",
+    "instances.only_valid",
+)
 
 
 @dataclass(frozen=True)
@@ -70,8 +82,10 @@ class OwnRun:
     key: str
 
     def named(self, config: RunConfig) -> RunConfig:
-        name = f"{self.key}--{model_slug(config.models)}"
-        return config if config.run else replace(config, run=name)
+        """Return the configuration with a name of the run."""
+        if config.run:
+            return config
+        return replace(config, run=f"{self.key}--{model_slug(config.models)}")
 
     @property
     def dataset(self) -> Path:
@@ -80,65 +94,70 @@ class OwnRun:
 
     def recorded(self) -> dict[str, str]:
         """Return the settings by which ``--continue`` finds the same repository and issue."""
-        issue, name = (
-            self.issue.url or self.project.issue,
-            os.path.expanduser(self.project.issue),  # noqa: PTH111
-        )
+        issue = self.issue.url or self.project.issue
+        path = os.path.expanduser(self.project.issue)  # noqa: PTH111 - of any length
         if issue == "-":
             issue = self.issue.text
-        elif os.path.exists(name):  # noqa: PTH110 - of any length
-            issue = str(Path(name).resolve())
-        place = self.repository.tree or self.repository.repo.git_dir
-        return {
-            "repo": without_logins(self.repository.url) or str(place),
-            "issue": issue,
-        }
+        elif os.path.exists(path):  # noqa: PTH110 - of any length
+            issue = str(Path(path).resolve())
+        repo = without_logins(self.repository.url)
+        if not repo:
+            repo = str(self.repository.tree or self.repository.repo.git_dir)
+        return {"repo": repo, "issue": issue}
 
     def run(self, config: RunConfig, options: Options, say: Say) -> int:
         """Measure the base, make the attempts and hand the result over; return the exit code."""
-        project = self.project
-        repository = self.repository
         config = validated(config)
-        tell: Say = partial(print, file=sys.stderr) if options.as_json else say
+        note = say
+        if options.as_json:
+            note = partial(print, file=sys.stderr)
         self._check()
-        for line in self._found():
-            tell(line)
+        for line in self._description():
+            note(line)
         if options.dry_run:
             return run_command(config, options, say)
         check_models(config, options.money)
-        before = measured(config, options, split_row(self.row)[0], tell)
-        for line in before.lines(_NAMED):
-            tell(line)
+        before = measure_base(config, options, split_row(self.row)[0], note)
+        for line in before.lines(_MAX_FAILING):
+            note(line)
         if before.untested and config.settings.tests.required:
-            tell("nothing to test, and tests.required is set: no model was called")
+            note("nothing to test, and tests.required is set: no model was called")
             if options.as_json:
-                say(
-                    json.dumps(
-                        {"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}
-                    )
-                )
+                content = {"outcome": "nothing to test", "exit_code": NOTHING_TO_TEST}
+                say(json.dumps(content))
             return NOTHING_TO_TEST
-        store, name = (
-            RunStore(options.out, config.run_name),
-            str(self.row["instance_id"]),
-        )
+        store = RunStore(options.out, config.run_name)
         for folder in (store.folder, store.logs):
-            hide(folder, repository.tree)
+            hide(folder, self.repository.tree)
         if run_command(config, options, say) == INTERRUPTED:
             return INTERRUPTED
-        result = OwnResult.read(repository, self.issue, store, name, before)
+        return self._hand_over(config, options, store, before, say, note)
+
+    def _hand_over(
+        self,
+        config: RunConfig,
+        options: Options,
+        store: RunStore,
+        before: Before,
+        say: Say,
+        note: Say,
+    ) -> int:
+        """Write the result and put the patch where it was asked for; return the exit code."""
+        name = str(self.row["instance_id"])
+        result = OwnResult.read(self.repository, self.issue, store, name, before)
         result.write()
         for line in result.lines():
-            tell(line)
-        for line in deliver(project, result):
-            tell(line)
-        untested = (
-            result.outcome is OwnOutcome.UNTESTED and config.settings.tests.required
-        )
-        code = NOTHING_TO_TEST if untested else 0 if result.plausible else 1
+            note(line)
+        for line in deliver(self.project, result):
+            note(line)
+        code = int(not result.plausible)
+        if result.outcome is OwnOutcome.UNTESTED and config.settings.tests.required:
+            code = NOTHING_TO_TEST
         if options.as_json:
-            taken = result.patch and (result.plausible or project.least_bad)
-            say(result.as_json(project.branch if taken else "", code))
+            branch = ""
+            if result.patch and (result.plausible or self.project.least_bad):
+                branch = self.project.branch
+            say(result.as_json(branch, code))
         return code
 
     def _check(self) -> None:
@@ -148,27 +167,32 @@ class OwnRun:
             repository.check_branch(project.branch)
         if repository.tree is None and project.apply:
             raise UserError("--apply: there is no work tree; leave it out")
-        if project.patch and (
-            project.patch.is_dir() or not project.patch.parent.is_dir()
-        ):
+        patch = project.patch
+        if patch and (patch.is_dir() or not patch.parent.is_dir()):
             raise UserError(
-                f"project.patch {project.patch}: a file cannot be written there; give another"
+                f"project.patch {patch}: a file cannot be written there; give another"
             )
 
-    def _found(self) -> Iterator[str]:
-        """Yield what was found, for the user to see before anything costs."""
-        repository, commands = self.repository, self.commands
-        changed = ", with uncommitted changes" if repository.changed else ""
-        for name, key, words in (
-            ("repository", "", f"{repository.name} at {repository.head[:12]}{changed}"),
+    def _description(self) -> Iterator[str]:
+        """Yield what the run works with, for the user to see before anything costs."""
+        repository = self.repository
+        commands = self.commands
+        base = f"{repository.name} at {repository.head[:12]}"
+        if repository.changed:
+            base += ", with uncommitted changes"
+        environment = f"{self.environment.value} {commands.image}"
+        for name, field, text in (
+            ("repository", "", base),
             ("issue", "", self.issue.title),
             ("set-up", "setup", "; ".join(commands.setup) or "none"),
             ("tests", "test", commands.test or "none found; give --test-cmd"),
             ("lint", "lint", commands.lint or "syntax and names only"),
-            ("environment", "image", f"{self.environment.value} {commands.image}"),
+            ("environment", "image", environment),
         ):
-            source = f"  ({self.sources[key]})" if key in self.sources else ""
-            yield f"{name:<12} {one_line(words)}{source}"
+            source = ""
+            if field in self.sources:
+                source = f"  ({self.sources[field]})"
+            yield f"{name:<12} {one_line(text)}{source}"
         if self.issue.note:
             yield f"note: {self.issue.note}"
 
@@ -176,32 +200,37 @@ class OwnRun:
 def prepare(settings: RunSettings, chosen: Layer) -> OwnRun:
     """Read repository and issue, and make the data set of the one instance.
 
-    ``chosen`` has the settings that were given for this start.
+    ``chosen`` has the settings of the command line and of files.
     """
     project = settings.project
     if not (project.repo and project.issue):
         raise UserError("give both --repo and --issue")
-    for name in ("folders.repos", *(f"instances.{field}" for field in _OF_DATA_SETS)):
+    for name in _OF_DATA_SETS:
         if name in chosen:
             label = chosen[name].label
             raise UserError(f"--repo is a data set of one instance; leave {label} out")
     cache = settings.folders.cache
+
+    def list_ours(tree: Path) -> set[str]:
+        return own_files(tree, settings.folders.out, cache, project.patch)
+
     repository = open_repository(
         project.repo,
         project.base,
         cache,
         include_changes=project.include_changes,
-        ours=lambda tree: own_files(tree, settings.folders.out, cache, project.patch),
+        list_ours=list_ours,
     )
     issue = read_issue(project.issue, sys.stdin)
-    commands, sources = _commands(project, repository)
-    environment = _environment(settings, commands, sources)
+    commands, sources = _find_commands(project, repository)
+    environment = _choose_environment(settings, commands, sources)
     if environment is not EnvironmentKind.DOCKER:
         commands = commands.model_copy(update={"image": ""})
         sources.pop("image", None)
     number = issue.number or sha256_of(issue.text.encode("utf-8", "replace"))[:8]
+    name = f"{repository.name.replace('/', '__')}-{number}"
     row = {
-        "instance_id": f"{repository.name.replace('/', '__')}-{number}",
+        "instance_id": name,
         "repo": repository.name,
         "base_commit": repository.commit,
         "problem_statement": issue.text,
@@ -217,20 +246,21 @@ def prepare(settings: RunSettings, chosen: Layer) -> OwnRun:
         commands=commands,
         sources=sources,
         row=row,
-        key=f"{row['instance_id']}-{digest}",
+        key=f"{name}-{digest}",
     )
     write_json_atomic(run.dataset, [row])
     return run
 
 
-def _environment(
+def _choose_environment(
     settings: RunSettings, commands: Commands, sources: Mapping[str, str]
 ) -> EnvironmentKind:
     kind = settings.tests.environment
     if kind is None:
-        image = sources.get("image")
-        in_image = image == "given" or (image is not None and engine_answers())
-        kind = EnvironmentKind.DOCKER if in_image else EnvironmentKind.LOCAL
+        kind = EnvironmentKind.LOCAL
+        source = sources.get("image")
+        if source == _SETTING or (source and engine_answers()):
+            kind = EnvironmentKind.DOCKER
     in_docker = kind is EnvironmentKind.DOCKER
     if in_docker and not commands.image:
         raise UserError("--environment docker needs an image; set project.image")
@@ -246,29 +276,31 @@ def own_files(tree: Path, out: Path, cache: Path, patch: Path | None) -> set[str
 
     What this version makes is hidden from git; runs of earlier ones are known by their files.
     """
-    places = [cache]
+    paths = [cache]
     for folder in (out / "predictions").glob("*"):
-        if any((folder / name).exists() for name in (RUN_FILE, *LOCK_FILES)):
-            places += [folder, out / "logs" / folder.name]
-    places += [
-        journal.parent.parent for journal in (out / "logs").glob("*/journals/*.jsonl")
-    ]
+        files = [folder / name for name in (RUN_FILE, *LOCK_FILES)]
+        if any(file.exists() for file in files):
+            paths += [folder, out / "logs" / folder.name]
+    for journal in (out / "logs").glob("*/journals/*.jsonl"):
+        paths.append(journal.parent.parent)
     if patch:
-        places.append(patch.expanduser().parent.resolve() / patch.name)
+        paths.append(patch.expanduser().parent.resolve() / patch.name)
     if cache.is_relative_to(tree):
         _check_cache(cache, tree)
         hide(cache, tree)
-    return {
-        place.relative_to(tree).as_posix()
-        for place in places
-        if place.is_relative_to(tree)
-    }
+    ours = set()
+    for path in paths:
+        if path.is_relative_to(tree):
+            ours.add(path.relative_to(tree).as_posix())
+    return ours
 
 
 def _check_cache(cache: Path, tree: Path) -> None:
-    known = (cache / IGNORING, *cache.glob("own/*/*__*.git"))
-    empty = not cache.exists() or not any(cache.iterdir())
-    if cache == tree or not (empty or any(place.exists() for place in known)):
+    """Refuse a folder in the repository that holds files of others."""
+    is_used = cache.exists() and any(cache.iterdir())
+    marks = [cache / IGNORING, *cache.glob("own/*/*__*.git")]
+    is_ours = any(mark.exists() for mark in marks)
+    if cache == tree or (is_used and not is_ours):
         raise UserError(
             f"folders.cache {cache}: it holds files of the repository; give another folder"
         )
@@ -283,43 +315,46 @@ def hide(folder: Path, tree: Path | None) -> None:
         (folder / IGNORING).write_text("*\n")
 
 
-def _commands(
+def _find_commands(
     project: ProjectSettings, repository: OwnRepository
 ) -> tuple[Commands, dict[str, str]]:
-    """Return the commands given, else saved, else found, and where each comes from."""
-    found = discover(repository.files, repository.read)
-    file = repository.tree / CONFIG_FILE if repository.tree else Path()
-    text = repository.read(CONFIG_FILE)
-    if file.is_file():
-        text = file.read_text("utf-8", "replace")
-    saved = read_saved(text) if text is not None else Commands()
-    given = Commands(
+    """Return the commands of settings, else of the file, else discovered, and their sources."""
+    discovered = discover(repository.files, repository.read)
+    values = discovered.commands.model_dump(exclude_defaults=True)
+    sources = {}
+    for name in values:
+        sources[name] = f"found in {discovered.sources[name]}"
+    of_settings = Commands(
         setup=project.setup,
         test=project.test,
         lint=project.lint,
         image=project.image,
     )
-    values: dict[str, Any] = {}
-    sources: dict[str, str] = {}
-    for commands, source in (
-        (found.commands, ""),
-        (saved, CONFIG_FILE),
-        (given, "given"),
-    ):
-        for name, value in commands.model_dump(exclude_defaults=True).items():
-            values[name], sources[name] = (
-                value,
-                source or f"found in {found.sources[name]}",
-            )
+    saved = _read_saved_commands(repository)
+    for source, commands in {CONFIG_FILE: saved, _SETTING: of_settings}.items():
+        fields = commands.model_dump(exclude_defaults=True)
+        values |= fields
+        sources |= dict.fromkeys(fields, source)
     return Commands.model_validate(values), sources
 
 
-def measured(
-    config: RunConfig, options: Options, instance: Instance, tell: Say
+def _read_saved_commands(repository: OwnRepository) -> Commands:
+    """Return the commands of the file in the work tree, else of that in the base commit."""
+    text = repository.read(CONFIG_FILE)
+    if repository.tree and (repository.tree / CONFIG_FILE).is_file():
+        text = (repository.tree / CONFIG_FILE).read_text("utf-8", "replace")
+    if text is None:
+        return Commands()
+    return read_saved(text)
+
+
+def measure_base(
+    config: RunConfig, options: Options, instance: Instance, note: Say
 ) -> Before:
     """Set the repository up, run all tests at the base commit, and return their results."""
     if not config.runs_tests:
         return Before("tests are not run (tests.which=none or --environment none)")
+    cache = options.cache
     key = run_key(RunStore(options.out, config.run_name).folder)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -328,32 +363,29 @@ def measured(
     ):
         try:
             mirrors = make_mirrors(options)
-            snapshots = Snapshots(options.cache / "snapshots")
-            snapshot = snapshot_of(instance, mirrors, snapshots)
+            snapshot = snapshot_of(instance, mirrors, Snapshots(cache / "snapshots"))
             base = make_checkout(snapshot, Path(folder) / "base")
-            environment = make_environment(
-                config.environment, options.cache, Once(tell), key
-            )
-            tell("setting up the repository at its base commit …")
-            tests = start_tests(
-                config, instance, mirrors, environment, base, options.cache
-            )
+            environment = make_environment(config.environment, cache, Once(note), key)
+            note("setting up the repository at its base commit …")
+            tests = start_tests(config, instance, mirrors, environment, base, cache)
         except UnavailableError as error:
             return Before(str(error))
-        session = tests.session
         try:
             if not config.full_suite:
                 return Before()
-            tell("running all tests at the base commit …")
-            before = Before.of(
-                tests.baseline(), session.test_command, config.settings.tests.timeout
-            )
-            if before.untested:  # the user should see why
-                result = run_once(
-                    session, {}, before.command, config.settings.tests.timeout
-                )
-                for line in result.output.strip().splitlines()[-_LINES:]:
-                    tell(f"  | {one_line(line)}")
+            note("running all tests at the base commit …")
+            seconds = config.settings.tests.timeout
+            command = tests.session.test_command
+            before = Before.of(tests.baseline(), command, seconds)
+            if before.untested:
+                _show_output(tests.session, before.command, seconds, note)
             return before
         finally:
-            session.stop()
+            tests.session.stop()
+
+
+def _show_output(session: Session, command: str, seconds: float, note: Say) -> None:
+    """Run the tests again and show the end of the output, so that the user sees what is wrong."""
+    result = run_once(session, {}, command, seconds)
+    for line in result.output.strip().splitlines()[-_MAX_LINES:]:
+        note(f"  | {one_line(line)}")

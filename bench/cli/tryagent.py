@@ -68,56 +68,64 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     config = validated(config)
     check_models(config, options.money)
     agent = agent_of(config)
-    rows = load_dataset("demo", "test").instances()
-    instance = next(row for row in rows if row.instance_id == _INSTANCE)
+    instances = load_dataset("demo", "test").instances()
+    by_id = {instance.instance_id: instance for instance in instances}
+    instance = by_id[_INSTANCE]
     mirrors = make_mirrors(replace(options, dataset="demo"))
     snapshot = snapshot_of(instance, mirrors, Snapshots(options.cache / "snapshots"))
+    models = LiveModels(config, options.retries, say, options.money.prices)
+    temperature = config.settings.models.temperature(1)
+    turn = models.turn(_INSTANCE, 1, config.models[0], temperature, OpenGate())
+    maps = RenderedMaps(snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
+    files = FileIndex.of(snapshot.blobs)
     folder = Path(tempfile.mkdtemp())
     try:
         checkout = make_checkout(snapshot, folder / "checkout")
-        models = LiveModels(config, options.retries, say, options.money.prices)
-        gate = OpenGate()
-        turn = models.turn(
-            _INSTANCE, 1, config.models[0], config.settings.models.temperature(1), gate
-        )
-        tags = TagStore(options.cache / "tags.sqlite")
-        maps = RenderedMaps(snapshot.blobs, tags)
-        files = FileIndex.of(snapshot.blobs)
         task = make_task(config, instance, checkout, turn, files, maps)
         started = time.monotonic()
-        work = agent.work(task)
+        result = agent.work(task)
         seconds = time.monotonic() - started
-        patch, notes = _left(checkout, ours=work.result is not None)
+        patch, notes = _take_patch(checkout, ours=result.result is not None)
     finally:
         remove_tree(folder)
-    for line in (*_lines(config, work, task, seconds, patch), *notes):
+    for line in (*_lines(config, result, task, seconds, patch), *notes):
         say(line)
-    return 0 if work.ending is None and patch.strip() else 1
+    succeeded = result.ending is None and patch.strip()
+    return int(not succeeded)
 
 
-def _left(checkout: Checkout, *, ours: bool) -> tuple[str, tuple[str, ...]]:
-    try:
-        dropped = () if ours else take_over(checkout)
-    except UnusableTreeError as error:
-        return "", (str(error),)
-    fit = submittable_patch(take_patch(checkout, ignored=ours))
-    return fit.patch, tuple(f"dropped: {found}" for found in dropped)
+def _take_patch(checkout: Checkout, *, ours: bool) -> tuple[str, list[str]]:
+    """Return the patch to predict, and what was left out of it."""
+    notes = []
+    if not ours:
+        try:
+            for path in take_over(checkout):
+                notes.append(f"dropped: {path}")
+        except UnusableTreeError as error:
+            return "", [str(error)]
+    patch = take_patch(checkout, ignored=ours)
+    return submittable_patch(patch).patch, notes
 
 
 def _lines(
-    config: RunConfig, work: AgentResult, task: Task, seconds: float, patch: str
+    config: RunConfig, result: AgentResult, task: Task, seconds: float, patch: str
 ) -> Iterator[str]:
     replies = task.transcript.calls
-    usage = Usage.known_sum(reply.usage for reply in replies)
+    usages = [reply.usage for reply in replies]
     tokens = "unknown"
-    if any(reply.usage for reply in replies):
+    if any(usages):
+        usage = Usage.known_sum(usages)
         tokens = f"{usage.prompt_tokens:,} in, {usage.completion_tokens:,} out"
+    ending = result.error or "normally"
+    if config.outside_agent and not result.error:
+        ending = "exit code 0"
     yield f"agent     {config.settings.agent.name}"
     yield f"instance  {_INSTANCE}"
-    yield f"ended     {work.error or ('exit code 0' if config.outside_agent else 'normally')}"
+    yield f"ended     {ending}"
     yield f"time      {seconds:.1f} s"
     yield f"cost      {in_words(total(reply.cost for reply in replies))}"
     yield f"tokens    {tokens}"
     for message in task.transcript.messages[1:]:
         yield f"\n--- {message.role} ---\n{message.content.rstrip()}"
-    yield f"\n--- the predicted patch ---\n{patch.rstrip() or 'none: no change is left'}"
+    text = patch.rstrip() or "none: no change is left"
+    yield f"\n--- the predicted patch ---\n{text}"

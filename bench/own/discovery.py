@@ -146,7 +146,7 @@ class Tree:
 
     def value(self, path: str, *keys: str) -> Any:  # noqa: ANN401 - of any format
         """Return the value at some keys of a TOML, INI or JSON file; None without one."""
-        value = _parse(path, self.text(path))
+        value: Any = _parse(path, self.text(path))
         for key in keys:
             if not isinstance(value, Mapping):
                 return None
@@ -325,7 +325,8 @@ def _parse_toml(text: str) -> dict[str, Any]:
     dots = max(line.count(".") for line in text.split("\n"))
     if len(text) > _MAX_CHARACTERS or dots > _MAX_DOTS:
         raise ValueError("it is too large, or a line has too many dots")
-    return tomllib.loads(text.removeprefix("\ufeff"))
+    content: dict[str, Any] = tomllib.loads(text.removeprefix("\ufeff"))
+    return content
 
 
 def read_saved(text: str) -> Commands:

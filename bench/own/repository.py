@@ -41,24 +41,21 @@ from core.plaintext import one_line, some
 # names the programs for that.
 _NO_FETCH = {"GIT_ALLOW_PROTOCOL": "none"}
 # What a view takes over of a repository's settings; none of them names a program.
-_SETTINGS = frozenset(
-    f"core.{name}"
-    for name in (
-        "autocrlf",
-        "checkstat",
-        "eol",
-        "excludesfile",
-        "filemode",
-        "ignorecase",
-        "precomposeunicode",
-        "safecrlf",
-        "symlinks",
-        "trustctime",
-    )
+_SETTINGS = (
+    "core.autocrlf",
+    "core.checkstat",
+    "core.eol",
+    "core.excludesfile",
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.safecrlf",
+    "core.symlinks",
+    "core.trustctime",
 )
 _ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+@[\w.-]+:")
 _NAME = re.compile(r"([^/:]+)[/:]([^/:]+?)(?:\.git)?/*$")
-_SHOWN = 5
+_MAX_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,9 @@ class OwnRepository:
     @property
     def tree(self) -> Path | None:
         """The user's work tree; None where there is none."""
-        return None if self.url else tree_of(self.repo)
+        if self.url:
+            return None
+        return tree_of(self.repo)
 
     @property
     def remote(self) -> str:
@@ -103,10 +102,14 @@ class OwnRepository:
     @property
     def version(self) -> str:
         """The number of the last tag, for builds that ask git for it; empty without one."""
-        words = ("describe", "--tags", "--abbrev=0", self.head)
-        found = git_result(*words, cwd=Path(self.repo.common_dir), env=_NO_FETCH)
-        number = re.search(r"\d+(?:\.\d+)+", found.stdout.decode("utf-8", "replace"))
-        return number.group() if number else ""
+        command = ("describe", "--tags", "--abbrev=0", self.head)
+        folder = Path(self.repo.common_dir)
+        described = git_result(*command, cwd=folder, env=_NO_FETCH)
+        tag = described.stdout.decode("utf-8", "replace")
+        number = re.search(r"\d+(?:\.\d+)+", tag)
+        if number is None:
+            return ""
+        return number.group()
 
     @cached_property
     def files(self) -> Collection[str]:
@@ -129,7 +132,7 @@ class OwnRepository:
                 view("apply", "--whitespace=nowarn", "-", stdin=_encoded(patch))
         except GitError as error:
             raise UserError(
-                f"--apply: the work tree is not as the patch needs it ({_said(error)}); "
+                f"--apply: the work tree is not as the patch needs it ({_first_error(error)}); "
                 "nothing is changed: use --branch, or --set project.patch=FILE"
             ) from None
 
@@ -153,45 +156,41 @@ class OwnRepository:
                 tree = view("write-tree").decode().strip()
         except GitError as error:
             raise UserError(
-                f"--branch {branch}: the patch needs uncommitted changes ({_said(error)}); "
+                f"--branch {branch}: the patch needs uncommitted changes ({_first_error(error)}); "
                 "commit them first, or use --apply"
             ) from None
-        place = _place(self.repo)
         config = _config(self.repo)
-        who = _identity(config)
-        words = ("commit-tree", tree, "-p", self.head, "-F", "-")
-        made = git(*words, cwd=place, stdin=_encoded(message), env=who, as_user=True)
-        commit = made.decode().strip()
-        reference = ("update-ref", f"refs/heads/{branch}", commit, "0" * 40)
+        run = partial(git, cwd=_folder(self.repo), env=_identity(config), as_user=True)
+        arguments = ("commit-tree", tree, "-p", self.head, "-F", "-")
+        commit = run(*arguments, stdin=_encoded(message)).decode().strip()
         # Newer versions of git run hooks of the configuration. Those that are files never run.
-        hooks = [
-            key
-            for key in config
-            if key.startswith("hook.") and key.endswith(".command")
-        ]
-        without_hooks = _options(dict.fromkeys(hooks, "true"))
-        git(*without_hooks, *reference, cwd=place, env=who, as_user=True)
+        hooks = {}
+        for key in config:
+            if key.startswith("hook.") and key.endswith(".command"):
+                hooks[key] = "true"
+        new_branch = ("update-ref", f"refs/heads/{branch}", commit, "0" * 40)
+        run(*_options(hooks), *new_branch)
         return commit
 
     def check_branch(self, branch: str) -> None:
         """Raise a UserError where ``branch`` cannot be a new branch."""
-        if git_result(
-            "check-ref-format", "--branch", branch, cwd=self.mirror
-        ).returncode:
+        check = ("check-ref-format", "--branch", branch)
+        if git_result(*check, cwd=self.mirror).returncode:
             raise UserError(
                 f"--branch {branch!r} is not a name for a branch; choose another"
             )
         for head in self.repo.heads:
-            if f"{branch}/".startswith(f"{head.name}/") or head.name.startswith(
-                f"{branch}/"
-            ):
+            # A branch is a file, and the first part of its name a folder.
+            name = f"{head.name}/"
+            new_name = f"{branch}/"
+            if new_name.startswith(name) or name.startswith(new_name):
                 raise UserError(
                     f"--branch {branch}: there is {head.name}; choose another name"
                 )
 
 
 Git = Callable[..., bytes]
-"""Runs git with the words of a command, and with ``stdin`` where it is given."""
+"""Runs git with the arguments of a command, and with ``stdin`` where there is some."""
 
 
 @contextmanager
@@ -208,18 +207,19 @@ def view_of(repo: Repo, head: str, objects: Path | None = None) -> Iterator[Git]
         (folder / "info").mkdir()
         (folder / "HEAD").write_text(f"{head}\n")
         (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
-        copied = {
-            common / f"info/{file}": folder / "info"
-            for file in ("attributes", "exclude")
+        targets = {
+            common / "info" / "attributes": folder / "info",
+            common / "info" / "exclude": folder / "info",
+            own_folder / "index": folder,
         }
-        # An index that is split has more files.
-        for file in (own_folder / "index", *own_folder.glob("sharedindex.*")):
-            copied[file] = folder
-        for file, target in copied.items():
+        # An index that is split has further files.
+        for file in own_folder.glob("sharedindex.*"):
+            targets[file] = folder
+        for file, target in targets.items():
             if file.is_file():
                 # With its time, by which git knows what may have changed since.
                 shutil.copy2(file, target)
-        tree = _place(repo)
+        tree = _folder(repo)
         env = {
             **_NO_FETCH,
             **BASE_AUTHOR,
@@ -227,46 +227,57 @@ def view_of(repo: Repo, head: str, objects: Path | None = None) -> Iterator[Git]
             "GIT_WORK_TREE": str(tree),
             "GIT_OBJECT_DIRECTORY": str(objects or common / "objects"),
         }
-        settings = _config(repo)
-        taken_over = {key: settings[key] for key in settings.keys() & _SETTINGS}
-        yield partial(git, *_options(taken_over), cwd=tree, env=env, as_user=True)
+        settings = {}
+        for key, value in _config(repo).items():
+            if key in _SETTINGS:
+                settings[key] = value
+        yield partial(git, *_options(settings), cwd=tree, env=env, as_user=True)
 
 
 def _changed_files(view: Git) -> list[str]:
     """Return the paths that differ from HEAD."""
     # Git would look into submodules with their own configuration.
-    words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
-    listed = view(*words, "--ignore-submodules=dirty").split(b"\0")
-    return [os.fsdecode(entry[3:]) for entry in listed if entry]
+    status = view(
+        "status",
+        "--porcelain",
+        "-z",
+        "--untracked-files=all",
+        "--no-renames",
+        "--ignore-submodules=dirty",
+    )
+    entries = filter(None, status.split(b"\0"))
+    # Each begins with two letters and a space.
+    return [os.fsdecode(entry[3:]) for entry in entries]
 
 
 def _changed_in_submodules(repo: Repo, tree: Path) -> Iterator[str]:
     """Yield the changed files in submodules, but of those that git is to ignore."""
-    if not (tree / ".gitmodules").is_file():
+    file = tree / ".gitmodules"
+    if not file.is_file():
         return
-    listed = _config(repo, "--file", str(tree / ".gitmodules"))
-    settings = {**listed, **_config(repo)}
-    for key, path in listed.items():
+    submodules = _config(repo, "--file", str(file))
+    settings = {**submodules, **_config(repo)}
+    for key, path in submodules.items():
         name, _, last = key.rpartition(".")
-        place = (tree / path).resolve()
-        ignored = settings.get(f"{name}.ignore", "none") != "none"
-        if last != "path" or ignored or not place.is_relative_to(tree):
+        folder = (tree / path).resolve()
+        is_ignored = settings.get(f"{name}.ignore", "none") != "none"
+        if last != "path" or is_ignored or not folder.is_relative_to(tree):
             continue
-        with suppress(
-            InvalidGitRepositoryError, NoSuchPathError, UserError
-        ):  # not checked out
-            submodule = Repo(place)
+        # One that is not checked out has no change.
+        with suppress(InvalidGitRepositoryError, NoSuchPathError, UserError):
+            submodule = Repo(folder)
             with view_of(submodule, _commit(submodule, "HEAD")) as view:
-                yield from (f"{path}/{file}" for file in _changed_files(view))
+                for changed in _changed_files(view):
+                    yield f"{path}/{changed}"
 
 
 def open_repository(
-    given: str,
+    location: str,
     base: str,
     cache: Path,
     *,
     include_changes: bool = False,
-    ours: Callable[[Path], Collection[str]] = lambda _: (),
+    list_ours: Callable[[Path], Collection[str]] = lambda _: (),
 ) -> OwnRepository:
     """Return the repository at a path or an address, with what a run needs of it.
 
@@ -274,7 +285,7 @@ def open_repository(
         base: any name of a commit; empty for HEAD.
         cache: mirrors lie below it.
         include_changes: uncommitted changes are part of the base; else they are refused.
-        ours: returns the files and folders in a work tree that are the harness's own.
+        list_ours: returns the files and folders in a work tree that are the harness's own.
 
     Raises:
         UserError: naming what is wrong and the fix.
@@ -283,23 +294,26 @@ def open_repository(
     # As hooks set them, they would make GitPython find another repository.
     for name in ("DIR", "WORK_TREE", "COMMON_DIR", "OBJECT_DIRECTORY"):
         os.environ.pop(f"GIT_{name}", None)
-    place = Path(os.path.expanduser(given))  # noqa: PTH111 - pathlib raises for unknown users
+    path = Path(os.path.expanduser(location))  # noqa: PTH111 - pathlib raises for unknown users
+    is_address = _ADDRESS.match(location) and not path.exists()
+    if is_address and include_changes:
+        raise UserError("project.include_changes is for a repository of this machine")
     try:
-        if _ADDRESS.match(given) and not place.exists():
-            if include_changes:
-                raise UserError(
-                    "project.include_changes is for a repository of this machine"
-                )
-            return _cloned(given, base, cache)
-        repo = Repo(place, search_parent_directories=True)
-        return _local(repo, base, cache, include_changes, ours)
+        if is_address:
+            return _clone(location, base, cache)
+        repo = Repo(path, search_parent_directories=True)
+        return _open_local(repo, base, cache, include_changes, list_ours)
     except (InvalidGitRepositoryError, NoSuchPathError):
-        there = "is not in a git repository" if place.exists() else "does not exist"
+        problem = "does not exist"
+        if path.exists():
+            problem = "is not in a git repository"
         raise UserError(
-            f"--repo {given}: it {there}; give a path or an address"
+            f"--repo {location}: it {problem}; give a path or an address"
         ) from None
     except GitError as error:
-        raise UserError(f"--repo {without_logins(given)}: {_said(error)}") from None
+        raise UserError(
+            f"--repo {without_logins(location)}: {_first_error(error)}"
+        ) from None
 
 
 def tree_of(repo: Repo) -> Path | None:
@@ -311,28 +325,34 @@ def tree_of(repo: Repo) -> Path | None:
         return None
     folder = Path(repo.working_tree_dir).resolve()
     try:
-        there = Repo(folder).git_dir
+        git_dir = Path(Repo(folder).git_dir).resolve()
     except (InvalidGitRepositoryError, NoSuchPathError):
         return None
-    same = Path(there).resolve() == Path(repo.git_dir).resolve() != folder
-    return folder if same else None
+    if git_dir == folder or git_dir != Path(repo.git_dir).resolve():
+        return None
+    return folder
 
 
-def _local(
+def _open_local(
     repo: Repo,
     base: str,
     cache: Path,
     include_changes: bool,
-    ours: Callable[[Path], Collection[str]],
+    list_ours: Callable[[Path], Collection[str]],
 ) -> OwnRepository:
     _ask(repo, "rev-parse", "--git-dir")  # git refuses repositories of other users
-    head, common = _commit(repo, base or "HEAD"), Path(repo.common_dir).resolve()
+    head = _commit(repo, base or "HEAD")
+    common = Path(repo.common_dir).resolve()
     if "\n" in str(common):
         raise UserError("--repo: its path has a line break; rename the folder")
     tree = tree_of(repo)
-    own_files = ours(tree) if tree else ()
-    folder = common.parent if common.name == ".git" else common
-    mirror, name = _mirror(cache, str(common), _origin(repo), folder.name)
+    ours: Collection[str] = ()
+    if tree:
+        ours = list_ours(tree)
+    folder = common
+    if common.name == ".git":
+        folder = common.parent
+    mirror, name = _make_mirror(cache, str(common), _origin(repo), folder.name)
     modules = (
         *common.glob("modules/**/objects"),
         *common.glob("worktrees/*/modules/**/objects"),
@@ -343,60 +363,63 @@ def _local(
             raise UserError(
                 "project.include_changes: they belong to HEAD, which project.base does not name"
             )
-        return OwnRepository(repo, name, head, _without_env_files(mirror, head), mirror)
+        return _repository_at(repo, name, head, mirror)
     with view_of(repo, head, mirror / "objects") as view:
-        changed, own = _divided(_changed_files(view), own_files)
-        everything = [*changed, *_changed_in_submodules(repo, tree)]
-        if everything and not include_changes:
-            names = one_line(some(everything, _SHOWN))
+        users, harness = _divide(_changed_files(view), ours)
+        changes = [*users, *_changed_in_submodules(repo, tree)]
+        if changes and not include_changes:
+            names = one_line(some(changes, _MAX_NAMES))
             raise UserError(
                 f"--repo: there are uncommitted changes ({names}); commit or stash them, or give "
                 "--set project.include_changes=true"
             )
-        if not changed:
-            return OwnRepository(
-                repo, name, head, _without_env_files(mirror, head), mirror
-            )
-        _add_changes(view, head, changed, own)
+        if not users:
+            return _repository_at(repo, name, head, mirror)
+        _add_changes(view, head, users, harness)
         commit = _base_commit(view, head)
     return OwnRepository(repo, name, head, commit, mirror, changed=True)
 
 
-def _divided(
-    paths: Iterable[str], ours: Collection[str]
-) -> tuple[list[str], list[str]]:
-    """Return the paths of the user's changes, and those of the harness's own files."""
-    changed, own = [], []
-    for path in paths:
-        name = path.rpartition("/")[2]
-        parents = {str(parent) for parent in PurePosixPath(path).parents}
-        if path in ours or not parents.isdisjoint(ours):
-            own.append(path)
-        elif path != CONFIG_FILE and name != ENV_NAME:
-            changed.append(path)
-    return changed, own
-
-
-def _add_changes(
-    view: Git, head: str, changed: Sequence[str], own: Sequence[str]
-) -> None:
-    """Put the user's changes into the index of ``view``; our own files stay as in ``head``."""
-    # What is staged counts, also where it is ignored.
-    words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-    view(*words, stdin=join_paths(path.rstrip("/") for path in changed))
-    view("update-index", "-z", "--force-remove", "--stdin", stdin=join_paths(own))
-    listed = view("ls-tree", "-r", "-z", head).split(b"\0")
-    names = {os.fsencode(path) for path in own}
-    before = [entry + b"\0" for entry in listed if entry.partition(b"\t")[2] in names]
-    view("update-index", "-z", "--index-info", stdin=b"".join(before))
-
-
-def _without_env_files(mirror: Path, head: str) -> str:
+def _repository_at(
+    repo: Repo, name: str, head: str, mirror: Path, url: str = ""
+) -> OwnRepository:
+    """Return a repository whose base commit is ``head`` without files named ``.env``."""
     with tempfile.TemporaryDirectory() as folder:
         env = {"GIT_INDEX_FILE": f"{folder}/index", **BASE_AUTHOR}
         run = partial(git, cwd=mirror, env=env)
         run("read-tree", head)
-        return _base_commit(run, head)
+        commit = _base_commit(run, head)
+    return OwnRepository(repo, name, head, commit, mirror, url)
+
+
+def _divide(paths: Iterable[str], ours: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the paths of the user's changes, and those of the harness's own files."""
+    users = []
+    harness = []
+    for path in paths:
+        name = path.rpartition("/")[2]
+        parents = {str(parent) for parent in PurePosixPath(path).parents}
+        if path in ours or not parents.isdisjoint(ours):
+            harness.append(path)
+        elif path != CONFIG_FILE and name != ENV_NAME:
+            users.append(path)
+    return users, harness
+
+
+def _add_changes(
+    view: Git, head: str, users: Sequence[str], harness: Sequence[str]
+) -> None:
+    """Put the user's changes into the index of ``view``; our own files stay as in ``head``."""
+    # What is staged counts, also where it is ignored.
+    update = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+    view(*update, stdin=join_paths(path.rstrip("/") for path in users))
+    view("update-index", "-z", "--force-remove", "--stdin", stdin=join_paths(harness))
+    names = {os.fsencode(path) for path in harness}
+    before = b""
+    for entry in view("ls-tree", "-r", "-z", head).split(b"\0"):
+        if entry.partition(b"\t")[2] in names:
+            before += entry + b"\0"
+    view("update-index", "-z", "--index-info", stdin=before)
 
 
 def _base_commit(run: Git, head: str) -> str:
@@ -411,71 +434,84 @@ def _base_commit(run: Git, head: str) -> str:
     return run("commit-tree", tree, "-p", head, "-m", "changes").decode().strip()
 
 
-def _cloned(given: str, base: str, cache: Path) -> OwnRepository:
-    mirror, name = _mirror(cache, given, given, "clone")
+def _clone(address: str, base: str, cache: Path) -> OwnRepository:
+    mirror, name = _make_mirror(cache, address, address, "clone")
     repo = Repo(mirror)
-    refs = ("+HEAD:refs/retry/HEAD", "+refs/heads/*:refs/remotes/origin/*")
-    fetch = ("fetch", "--quiet", "--prune", "--tags", "--force", "--", given, *refs)
-    try:
-        if not (re.fullmatch(r"[0-9a-f]{40}", base) and _find_commit(repo, base)):
-            with FileLock(f"{mirror}.lock"):
-                git(*fetch, cwd=mirror, as_user=True)
-    except GitError as error:
-        words = without_logins(f"cannot clone {given}: {_said(error)}")
-        raise InfrastructureError(words) from None
+    is_hash = re.fullmatch(r"[0-9a-f]{40}", base)
+    if not (is_hash and _find_commit(repo, base)):
+        _fetch(address, mirror)
     branch = _find_commit(repo, f"origin/{base}")
     head = _commit(repo, branch or base or "refs/retry/HEAD")
-    return OwnRepository(
-        repo, name, head, _without_env_files(mirror, head), mirror, given
-    )
+    return _repository_at(repo, name, head, mirror, address)
 
 
-def _mirror(cache: Path, place: str, origin: str, folder: str) -> tuple[Path, str]:
-    """Return a bare repository for what lies at ``place``, and the name of that."""
-    found = _NAME.search(origin) if _ADDRESS.match(origin) else None
-    owner, name = found.groups() if found else ("local", folder.removesuffix(".git"))
-    owner, name = (
-        re.sub(r"[^\w.-]+", "-", one, flags=re.ASCII) for one in (owner, name)
-    )
-    mirrors = cache / "own" / sha256_of(place)[:16]
+def _fetch(address: str, mirror: Path) -> None:
+    refs = ("+HEAD:refs/retry/HEAD", "+refs/heads/*:refs/remotes/origin/*")
+    fetch = ("fetch", "--quiet", "--prune", "--tags", "--force", "--", address, *refs)
+    try:
+        with FileLock(f"{mirror}.lock"):
+            git(*fetch, cwd=mirror, as_user=True)
+    except GitError as error:
+        problem = f"cannot clone {address}: {_first_error(error)}"
+        raise InfrastructureError(without_logins(problem)) from None
+
+
+def _make_mirror(
+    cache: Path, location: str, origin: str, folder: str
+) -> tuple[Path, str]:
+    """Return a bare repository for what lies at ``location``, and the name of that.
+
+    Args:
+        origin: the address of its remote; empty without one.
+        folder: names it if there is no address.
+    """
+    owner = "local"
+    name = folder.removesuffix(".git")
+    match = _NAME.search(origin)
+    if match and _ADDRESS.match(origin):
+        owner, name = match.groups()
+    owner = re.sub(r"[^\w.-]+", "-", owner, flags=re.ASCII)
+    name = re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII)
+    mirrors = cache / "own" / sha256_of(location)[:16]
     mirrors.mkdir(parents=True, exist_ok=True)
     mirror = mirrors / f"{owner}__{name}.git"
     git("init", "--quiet", "--bare", "--template=", mirror, cwd=mirrors)
     return mirror, f"{owner}/{name}"
 
 
-def _place(repo: Repo) -> Path:
+def _folder(repo: Repo) -> Path:
+    """Return where git runs in a repository: its work tree, or itself without one."""
     return tree_of(repo) or Path(repo.git_dir)
 
 
-def _ask(repo: Repo, *words: str) -> str:
-    """Return what git says in the repository itself; the command must start no program."""
-    said = git(*words, cwd=_place(repo), env=_NO_FETCH, as_user=True)
-    return os.fsdecode(said).strip()
+def _ask(repo: Repo, *arguments: str) -> str:
+    """Return what git prints in the repository itself; the command must start no program."""
+    output = git(*arguments, cwd=_folder(repo), env=_NO_FETCH, as_user=True)
+    return os.fsdecode(output).strip()
 
 
-def _answer(repo: Repo, *words: str) -> str:
-    """Return what git says in the repository itself; empty where it fails."""
+def _ask_if_possible(repo: Repo, *arguments: str) -> str:
+    """Return what git prints in the repository itself; empty where it fails."""
     try:
-        return _ask(repo, *words)
+        return _ask(repo, *arguments)
     except GitError:
         return ""
 
 
 def _find_commit(repo: Repo, name: str) -> str:
     """Return the hash of a commit; empty where there is none of this name."""
-    return _answer(
-        repo, "rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}"
-    )
+    options = ("-q", "--verify", "--end-of-options")
+    return _ask_if_possible(repo, "rev-parse", *options, f"{name}^{{commit}}")
 
 
 def _commit(repo: Repo, name: str) -> str:
+    """Return the hash of a commit; a UserError where there is none of this name."""
     commit = _find_commit(repo, name)
     if not commit:
-        where = (
-            "it has no commit yet" if name == "HEAD" else f"it has no commit {name!r}"
-        )
-        raise UserError(f"--repo: {where}; give another with --set project.base=NAME")
+        problem = f"it has no commit {name!r}"
+        if name == "HEAD":
+            problem = "it has no commit yet"
+        raise UserError(f"--repo: {problem}; give another with --set project.base=NAME")
     if len(commit) != 40:
         raise UserError("--repo: repositories with SHA-256 hashes are not supported")
     return commit
@@ -483,15 +519,17 @@ def _commit(repo: Repo, name: str) -> str:
 
 def _origin(repo: Repo) -> str:
     """Return the address of the remote ``origin``; empty without one."""
-    return _answer(repo, "remote", "get-url", "origin")
+    return _ask_if_possible(repo, "remote", "get-url", "origin")
 
 
 def _config(repo: Repo, *source: str) -> dict[str, str]:
     """Return the settings that count in a repository; one without a value is ``true``."""
     values = {}
     for entry in _ask(repo, "config", *source, "--list", "-z").split("\0"):
-        key, line, value = entry.partition("\n")
-        values[key] = value if line else "true"
+        key, separator, value = entry.partition("\n")
+        if not separator:
+            value = "true"
+        values[key] = value
     return values
 
 
@@ -504,24 +542,27 @@ def _options(settings: Mapping[str, str]) -> Iterator[str]:
 def _identity(config: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that name the author and the committer, as git would find them."""
     user = getpass.getuser()
-    last = {
-        "NAME": user,
-        "EMAIL": os.environ.get("EMAIL") or f"{user}@{socket.gethostname()}",
-    }
+    email = os.environ.get("EMAIL") or f"{user}@{socket.gethostname()}"
     variables = {}
     for role in ("AUTHOR", "COMMITTER"):
-        for key, default in last.items():
-            name, own = f"GIT_{role}_{key}", f"{role}.{key}".lower()
-            configured = config.get(own) or config.get(f"user.{key.lower()}")
-            variables[name] = os.environ.get(name) or configured or default
+        for field, default in {"NAME": user, "EMAIL": email}.items():
+            variable = f"GIT_{role}_{field}"
+            configured = config.get(f"{role}.{field}".lower())
+            configured = configured or config.get(f"user.{field}".lower())
+            variables[variable] = os.environ.get(variable) or configured or default
     return variables
 
 
-def _said(error: GitError) -> str:
-    """Return the telling line of what git wrote."""
-    lines = [one_line(line) for line in error.words.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"\b(fatal|error):", line)]
-    return (telling or lines or ["git failed"])[0].removeprefix("error: ")
+def _first_error(error: GitError) -> str:
+    """Return the first line with an error of what git wrote, else its first line."""
+    lines = []
+    for line in error.words.splitlines():
+        if line.strip():
+            lines.append(one_line(line))
+    for line in lines:
+        if re.search(r"\b(fatal|error):", line):
+            return line.removeprefix("error: ")
+    return next(iter(lines), "git failed")
 
 
 def _encoded(text: str) -> bytes:

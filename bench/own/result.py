@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path, PurePosixPath
@@ -29,9 +29,10 @@ from runs.patches import SubmittablePatch, split_patch, submittable_patch
 from runs.records import Attempt
 from runs.storage.store import RunStore
 
-SUMMARY, PATCH = "summary.md", "candidate.patch"
-_NAMED = 200
-_LONGEST_SUBJECT = 72
+SUMMARY = "summary.md"
+PATCH = "candidate.patch"
+_MAX_NAMES = 200
+_MAX_SUBJECT = 72
 
 
 @dataclass(frozen=True)
@@ -51,32 +52,31 @@ class Before:
 
     @classmethod
     def of(cls, baseline: Baseline, command: str, seconds: float) -> Before:
-        untested, note = "", ""
+        before = cls(command=command, results=baseline.results)
         if baseline.timed_out or baseline.died:
-            why = (
-                f"did not end within {seconds:.0f} s"
-                if baseline.timed_out
-                else "were killed"
-            )
-            note = f"all tests {why}: related tests alone decide; see tests.timeout"
-        elif not passing(baseline.results):
-            none = "no test passes at the base commit"
-            untested = (
-                none
-                if baseline.results
-                else f"no result of a test in the output of {command}"
-            )
-        return cls(untested, command, baseline.results, note)
+            end = "were killed"
+            if baseline.timed_out:
+                end = f"did not end within {seconds:.0f} s"
+            note = f"all tests {end}: related tests alone decide; see tests.timeout"
+            return replace(before, note=note)
+        if passing(baseline.results):
+            return before
+        untested = "no test passes at the base commit"
+        if not baseline.results:
+            untested = f"no result of a test in the output of {command}"
+        return replace(before, untested=untested)
 
-    def lines(self, most: int) -> Iterator[str]:
-        """Yield what a user should know of it, with at most ``most`` names of tests."""
+    def lines(self, limit: int) -> Iterator[str]:
+        """Yield what a user should know of it, with at most ``limit`` names of tests."""
         if self.results:
             yield f"Tests before, `{self.command}`: {results_in_words(self.results)}"
-        if names := failing(self.results):
-            yield f"Failing before, so never held against a candidate: {_code(names, most)}"
-        for name, words in (("Note", self.note), ("No baseline", self.untested)):
-            if words:
-                yield f"{name}: {one_line(words)}"
+        names = failing(self.results)
+        if names:
+            yield f"Failing before, so never held against a candidate: {_code(names, limit)}"
+        if self.note:
+            yield f"Note: {one_line(self.note)}"
+        if self.untested:
+            yield f"No baseline: {one_line(self.untested)}"
 
 
 class OwnOutcome(str, Enum):
@@ -90,7 +90,7 @@ class OwnOutcome(str, Enum):
 
 @dataclass(frozen=True)
 class OwnResult:
-    """What a run found for an issue.
+    """The result of a run for an issue.
 
     Attributes:
         cost: of all calls of the run; None where a price is unknown.
@@ -102,9 +102,9 @@ class OwnResult:
     issue: Issue
     store: RunStore
     before: Before
-    outcome: OwnOutcome
-    reason: str
     cost: Decimal | None
+    outcome: OwnOutcome = OwnOutcome.NONE
+    reason: str = "the attempts did not end; the same command continues"
     attempts: Sequence[Attempt] = ()
     winner: Attempt | None = None
     patch: str = ""
@@ -120,35 +120,27 @@ class OwnResult:
         before: Before,
     ) -> OwnResult:
         """Return the result of the instance ``name`` from the files of its run."""
-        path, cost = store.prediction(name), total(Ledger.load(store.ledger).lines())
-        if not path.exists():
-            reason = "the attempts did not end; the same command continues"
-            none = OwnOutcome.NONE
-            return cls(repository, issue, store, before, none, reason, cost)
+        cost = total(Ledger.load(store.ledger).lines())
+        unfinished = cls(repository, issue, store, before, cost)
+        if not store.prediction(name).exists():
+            return unfinished
         result = store.read_result(name)
-        fit = deliverable_patch(result.model_patch)
-        winner = None
-        outcome = OwnOutcome.NONE
-        if fit.patch.strip():
-            winner = result.chosen
-            outcome = OwnOutcome.NOT_PLAUSIBLE
-        if winner and result.plausible:
-            outcome = OwnOutcome.UNTESTED
-            if winner.test_outcome:
-                outcome = OwnOutcome.PLAUSIBLE
-        return cls(
-            repository,
-            issue,
-            store,
-            before,
-            outcome,
-            one_line(result.reason),
-            cost,
-            result.attempts,
-            winner,
-            fit.patch if winner else "",
-            fit.dropped,
+        deliverable = deliverable_patch(result.model_patch)
+        ended = replace(
+            unfinished,
+            reason=one_line(result.reason),
+            attempts=result.attempts,
+            dropped=deliverable.dropped,
         )
+        winner = result.chosen
+        if winner is None or not deliverable.patch.strip():
+            return ended
+        outcome = OwnOutcome.NOT_PLAUSIBLE
+        if result.plausible and winner.test_outcome:
+            outcome = OwnOutcome.PLAUSIBLE
+        elif result.plausible:
+            outcome = OwnOutcome.UNTESTED
+        return replace(ended, outcome=outcome, winner=winner, patch=deliverable.patch)
 
     @property
     def plausible(self) -> bool:
@@ -156,7 +148,7 @@ class OwnResult:
 
     def as_json(self, branch: str, exit_code: int) -> str:
         """Return one line for programs."""
-        folder, cost = self.store.folder, as_text(self.cost)
+        folder = self.store.folder
         patch = str(folder / PATCH) if self.patch else None
         return json.dumps(
             {
@@ -164,7 +156,7 @@ class OwnResult:
                 "outcome": self.outcome.value,
                 "reason": self.reason,
                 "exit_code": exit_code,
-                "cost_usd": cost,
+                "cost_usd": as_text(self.cost),
                 "patch": patch,
                 "branch": branch or None,
                 "summary": str(folder / SUMMARY),
@@ -174,7 +166,7 @@ class OwnResult:
     def write(self) -> None:
         """Write the summary and the patch into the folder of the run."""
         patch = fenced(self.patch, "diff") if self.patch else "None.\n"
-        text = "\n".join([*self._about(), "", "## Patch", "", patch])
+        text = "\n".join([*self._summary_lines(), "", "## Patch", "", patch])
         write_text_atomic(self.store.folder / SUMMARY, self.store.redact(text))
         if self.patch:
             _write_patch(self.store.folder / PATCH, self.patch)
@@ -182,25 +174,29 @@ class OwnResult:
     def lines(self) -> Iterator[str]:
         """Yield what the user reads in the terminal."""
         yield ""
-        yield from map(self.store.redact, self._about())
+        yield from map(self.store.redact, self._summary_lines())
         yield ""
         if self.patch:
-            yield _coloured(self.patch)
+            yield _coloured_patch(self.patch)
             yield f"patch:   {self.store.folder / PATCH}"
         yield f"summary: {self.store.folder / SUMMARY}"
 
-    def _about(self) -> Iterator[str]:
-        winner, outcome = self.winner, self.outcome.value
+    def _summary_lines(self) -> Iterator[str]:
+        outcome = self.outcome.value
         yield f"# {one_line(self.issue.title)}\n"
         yield f"- **{outcome[:1].upper()}{outcome[1:]}**: {self.reason}"
         yield f"- Cost: {in_words(self.cost)}"
-        yield from (f"- {line}" for line in self.before.lines(_NAMED))
-        if winner and winner.test_note:
-            yield f"- Tests after: {one_line(winner.test_note)}"
-        env_files = [
-            path for path in self.dropped if PurePosixPath(path).name == ENV_NAME
-        ]
-        tests = [path for path in self.dropped if path not in env_files]
+        for line in self.before.lines(_MAX_NAMES):
+            yield f"- {line}"
+        if self.winner and self.winner.test_note:
+            yield f"- Tests after: {one_line(self.winner.test_note)}"
+        tests = []
+        env_files = []
+        for path in self.dropped:
+            if _is_env_file(path):
+                env_files.append(path)
+            else:
+                tests.append(path)
         if tests:
             yield f"- Left out, as edits of tests: {_code(tests)}"
         if env_files:
@@ -210,21 +206,24 @@ class OwnResult:
             yield f"- Issue: {self.issue.url}"
         if self.attempts:
             yield ""
-            yield from attempts_table(self.attempts, winner)
+            yield from attempts_table(self.attempts, self.winner)
 
 
 def deliverable_patch(patch: str) -> SubmittablePatch:
     """Leave out edits of tests, and files named ``.env``, which no base has."""
-    fit = submittable_patch(patch)
-    kept, dropped = [], list(fit.dropped)
-    for part in split_patch(fit.patch.encode("utf-8", "surrogateescape")):
-        if PurePosixPath(part.path).name == ENV_NAME:
+    submittable = submittable_patch(patch)
+    data = b""
+    dropped = list(submittable.dropped)
+    for part in split_patch(submittable.patch.encode("utf-8", "surrogateescape")):
+        if _is_env_file(part.path):
             dropped.append(part.path)
         else:
-            kept.append(part.data)
-    return SubmittablePatch(
-        b"".join(kept).decode("utf-8", "surrogateescape"), tuple(dropped)
-    )
+            data += part.data
+    return SubmittablePatch(data.decode("utf-8", "surrogateescape"), tuple(dropped))
+
+
+def _is_env_file(path: str) -> bool:
+    return PurePosixPath(path).name == ENV_NAME
 
 
 def deliver(project: ProjectSettings, result: OwnResult) -> Iterator[str]:
@@ -233,57 +232,72 @@ def deliver(project: ProjectSettings, result: OwnResult) -> Iterator[str]:
     Raises:
         UserError: the work tree or the branch is not as the patch needs it.
     """
-    repository, issue, store = result.repository, result.issue, result.store
     if project.patch and result.patch:
         _write_patch(project.patch, result.patch)
         yield f"patch:   {project.patch}"
-    if (project.apply or project.branch) and not (
-        result.plausible or (project.least_bad and result.patch)
-    ):
+    if not (project.apply or project.branch):
+        return
+    if not result.plausible and not (project.least_bad and result.patch):
         yield "not applied, because it is not plausible; project.least_bad applies what there is"
         return
     if project.branch:
-        cost, subject = in_words(result.cost), shortened(issue.title, _LONGEST_SUBJECT)
-        said = [issue.url, ""] if issue.url else []
-        said += [f"Retry-Harness-Run: {store.run}", f"Retry-Harness-Cost: {cost}", ""]
-        made = repository.commit_to(
-            project.branch, result.patch, "\n".join([subject, "", *said])
-        )
-        yield f"branch:  {project.branch}, one commit: {made[:12]}"
-        if remote := repository.remote:
-            place = str(repository.tree or repository.repo.git_dir)
-            where = without_logins(remote)
-            yield f"  {shlex.join(['git', '-C', place, 'push', where, project.branch])}"
-            words = [
-                "--repo",
-                repository.name,
-                "--head",
-                project.branch,
-                "--title",
-                subject,
-            ]
-            words += ["--body-file", str(store.folder / SUMMARY)]
-            yield f"  {shlex.join(['gh', 'pr', 'create', *words])}"
+        yield from _commit(project.branch, result)
     if project.apply:
-        repository.apply(result.patch)
-        yield f"applied to {repository.tree}"
+        result.repository.apply(result.patch)
+        yield f"applied to {result.repository.tree}"
+
+
+def _commit(branch: str, result: OwnResult) -> Iterator[str]:
+    """Commit the patch to a new branch; yield its commit, and the commands for a pull request."""
+    repository = result.repository
+    subject = shortened(result.issue.title, _MAX_SUBJECT)
+    lines = [subject, ""]
+    if result.issue.url:
+        lines += [result.issue.url, ""]
+    lines += [
+        f"Retry-Harness-Run: {result.store.run}",
+        f"Retry-Harness-Cost: {in_words(result.cost)}",
+        "",
+    ]
+    commit = repository.commit_to(branch, result.patch, "\n".join(lines))
+    yield f"branch:  {branch}, one commit: {commit[:12]}"
+    if not repository.remote:
+        return
+    folder = str(repository.tree or repository.repo.git_dir)
+    remote = without_logins(repository.remote)
+    yield f"  {shlex.join(['git', '-C', folder, 'push', remote, branch])}"
+    options = {
+        "--repo": repository.name,
+        "--head": branch,
+        "--title": subject,
+        "--body-file": str(result.store.folder / SUMMARY),
+    }
+    arguments = ["gh", "pr", "create"]
+    for name, value in options.items():
+        arguments += [name, value]
+    yield f"  {shlex.join(arguments)}"
 
 
 def _write_patch(path: Path, patch: str) -> None:
     write_bytes_atomic(path, patch.encode("utf-8", "surrogateescape"))
 
 
-def _code(names: Sequence[str], most: int = _NAMED) -> str:
-    return some([f"`{one_line(name).replace('`', chr(39))}`" for name in names], most)
+def _code(names: Sequence[str], limit: int = _MAX_NAMES) -> str:
+    """Return names as code in Markdown."""
+    quoted = []
+    for name in names:
+        text = one_line(name).replace("`", "'")
+        quoted.append(f"`{text}`")
+    return some(quoted, limit)
 
 
-def _coloured(patch: str) -> str:
+def _coloured_patch(patch: str) -> str:
     """Return a patch, in colours where standard output is a terminal."""
-    shown, terminal = visible(patch), Console()
+    text = visible(patch)
+    terminal = Console()
     if not terminal.is_terminal:
-        return shown
+        return text
+    syntax = Syntax(text, "diff", background_color="default", word_wrap=True)
     with terminal.capture() as capture:
-        terminal.print(
-            Syntax(shown, "diff", background_color="default", word_wrap=True)
-        )
+        terminal.print(syntax)
     return capture.get()
