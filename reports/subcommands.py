@@ -100,12 +100,12 @@ def report(
 
 def compare(runs: RunArguments, format: JsonFormat = "text") -> int:
     """Compare runs, each with each, by what is known of them, and write a page about it."""
-    from reports.compare import compare_command
-
     say = say_aside if format == "json" else print
     stores = stores_of(import_foreign(runs, TOP, say))
     if len(stores) < 2:
         raise UserError("compare takes two runs or more")
+    from reports.compare import compare_command
+
     return compare_command(stores, say, print, as_json=format == "json")
 
 

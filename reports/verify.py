@@ -121,6 +121,10 @@ class Verification:
                 derived.setdefault(path, difference)
         except DamagedFileError as error:
             derived[error.path] = error.problem
+        if self.not_checked:
+            version = self.described.versions.get("harness") or "unknown"
+            names = ", ".join(sorted(self.not_checked))
+            self.say(f"note: not checked, as version {version} differs in it: {names}")
         # What is derived says where in a file the difference is.
         differences.update(derived)
         return differences
@@ -135,10 +139,6 @@ class Verification:
                 yield error.path, error.problem
         if damaged:
             return
-        if self.not_checked:
-            version = self.described.versions.get("harness") or "unknown"
-            names = ", ".join(sorted(self.not_checked))
-            self.say(f"note: not checked, as version {version} differs in it: {names}")
         run = read_run(self.store)
         yield from compare_ledger(self.store, run)
         yield from self.compare_report()
@@ -186,12 +186,16 @@ class Verification:
         expected: Values,
     ) -> Iterator[Difference]:
         """Compare the values of a file; another version may lack some, or have others."""
-        left_out = None
-        if self.described.versions.get("harness") != HARNESS_VERSION:
-            left_out = self.not_checked
-        difference = first_difference(recorded, expected, left_out=left_out)
+        difference = first_difference(recorded, expected, left_out=self.left_out)
         if difference:
             yield path, difference
+
+    @property
+    def left_out(self) -> set[str] | None:
+        """Where to note what only one version has; None if this version made the run."""
+        if self.described.versions.get("harness") == HARNESS_VERSION:
+            return None
+        return self.not_checked
 
     def compare_report(self) -> Iterator[Difference]:
         """Compare the files of a report, as far as there are any, with what it would write."""
@@ -226,7 +230,7 @@ class Verification:
             split = requested.split_with(len(available))
             stats = collect(run, split, validity)
             statistics.append(stats_json(stats))
-        yield from compare_json(path, *statistics)
+        yield from compare_json(path, *statistics, left_out=self.left_out)
 
 
 def compare_choice(
@@ -378,12 +382,19 @@ def compare_verdict(
             )
 
 
-def compare_json(path: Path, *expected: Values) -> Iterator[Difference]:
+def compare_json(
+    path: Path,
+    *expected: Values,
+    left_out: set[str] | None = None,
+) -> Iterator[Difference]:
     """Compare a file, if it is there, with the values that are valid for it."""
     if not path.is_file():
         return
     recorded = read_object(path, "have report.py write it again")
-    differences = [first_difference(recorded, values) for values in expected]
+    differences = []
+    for values in expected:
+        difference = first_difference(recorded, values, left_out=left_out)
+        differences.append(difference)
     if all(differences):
         yield path, str(differences[0])
 
