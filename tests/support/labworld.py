@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
-from report import main
-from reports.data.rundata import InstanceData, RunData
+from reports.data.rundata import InstanceData, RunData, read_run
+from reports.lab.recorded import lab_data
+from reports.lab.replay import lab_report
 from runs.records import Attempt
+from runs.storage.store import RunStore
 from tests.support.rundata import (
     a_run,
     a_verdict,
     an_attempt,
     an_instance,
-    write_run_data,
 )
 
 SAMPLES = 300
@@ -119,22 +115,16 @@ class World:
 def lab(
     runs: Sequence[Path | RunData], *policies: object, samples: int = SAMPLES
 ) -> dict[str, Any]:
-    """Return what ``report.py lab`` prints of folders, or of values that it is given as files."""
-    with TemporaryDirectory() as place:
-        folders = []
-        for number, run in enumerate(runs):
-            if isinstance(run, RunData):
-                run = write_run_data(Path(place, str(number)), run)
-            folders.append(run)
-        arguments = ["report.py", "lab", *folders, "--format", "json"]
-        for policy in policies:
-            arguments += ["--policy", policy]
-        arguments += ["--samples", samples]
-        argv = patch.object(sys, "argv", list(map(str, arguments)))
-        with argv, redirect_stdout(StringIO()) as printed:
-            assert main() == 0
-    report: dict[str, Any] = json.loads(printed.getvalue())
-    return report
+    """Return the report as ``report.py lab --format json`` prints it."""
+    data = []
+    for run in runs:
+        if isinstance(run, Path):
+            run = read_run(RunStore.of_folder(run))
+        data.append(run)
+    names = list(map(str, policies))
+    report = lab_report(lab_data(data, samples), names)
+    content: dict[str, Any] = json.loads(json.dumps(report))
+    return content
 
 
 def results(run: RunData, *policies: object) -> dict[str, dict[str, Any]]:
