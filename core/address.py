@@ -43,21 +43,22 @@ def parse_address(option: str, text: str) -> Address:
     """
     try:
         parts = urlsplit(text)
-        valid = (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-        )
-        # A password with / ? or # in it would be read as a part of the path.
-        valid = valid and ("@" not in text or "@" in parts.netloc)
+        is_address = bool(parts.hostname) and parts.port != 0
     except ValueError:
-        valid = False
-    if not valid:
-        shown = "…@" + text.rpartition("@")[2] if "@" in text else text
-        raise UserError(
-            f"{option} {shown!r}: give an address, as http://127.0.0.1:8000/v1"
-        )
+        raise _not_an_address(option, text) from None
+    # A password with / ? or # in it would be read as a part of the path.
+    has_odd_password = "@" in text and "@" not in parts.netloc
+    is_http = parts.scheme in ("http", "https")
+    if not is_address or not is_http or has_odd_password:
+        raise _not_an_address(option, text)
     return Address(text, _without_user(parts))
+
+
+def _not_an_address(option: str, text: str) -> UserError:
+    _, at, host = text.rpartition("@")
+    if at:
+        text = f"…@{host}"
+    return UserError(f"{option} {text!r}: give an address, as http://127.0.0.1:8000/v1")
 
 
 def basic_auth(text: str) -> tuple[str, dict[str, str]]:
@@ -68,18 +69,21 @@ def basic_auth(text: str) -> tuple[str, dict[str, str]]:
     parts = urlsplit(text)
     if parts.username is None:
         return text, {}
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    return plain, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    encoded = base64.b64encode(login.encode()).decode()
+    host = parts.netloc.rpartition("@")[2]
+    address = parts._replace(netloc=host).geturl()
+    return address, {"Authorization": f"Basic {encoded}"}
 
 
 def _without_user(parts: SplitResult) -> str:
     _, at, host = parts.netloc.rpartition("@")
-    netloc = f"{HIDDEN_USER}@{host}" if at else host
-    # Some servers take their key in the query.
-    return parts._replace(
-        netloc=netloc, query=HIDDEN_USER if parts.query else ""
-    ).geturl()
+    if at:
+        host = f"{HIDDEN_USER}@{host}"
+    query = parts.query
+    if query:  # some servers take their key there
+        query = HIDDEN_USER
+    return parts._replace(netloc=host, query=query).geturl()
 
 
 def without_logins(text: str) -> str:
@@ -88,8 +92,11 @@ def without_logins(text: str) -> str:
 
 
 def has_password(text: str) -> bool:
-    found = (match[1].partition(":")[2] for match in _LOGIN.finditer(text))
-    return any(password and not password.startswith("$") for password in found)
+    for match in _LOGIN.finditer(text):
+        password = match[1].partition(":")[2]
+        if password and not password.startswith("$"):
+            return True
+    return False
 
 
 def login_secrets(text: str, shortest: int, *, secret: bool) -> Iterator[str]:
@@ -103,14 +110,15 @@ def login_secrets(text: str, shortest: int, *, secret: bool) -> Iterator[str]:
         user, colon, password = match[1].partition(":")
         if not colon and len(user) < _SHORTEST_TOKEN:
             continue
-        pair = f"{unquote(user)}:{unquote(password)}" if colon else unquote(user)
-        for login in (match[1], pair):
-            yield f"{login}@{match[2]}"
-        yield base64.b64encode((pair if colon else f"{pair}:").encode()).decode()
-        word = password if colon else user
-        if len(word) >= shortest and (secret or not word.isalpha()):
-            yield word
-            yield unquote(word)
+        yield f"{match[1]}@{match[2]}"
+        yield f"{unquote(match[1])}@{match[2]}"
+        # HTTP sends a user without a password with a colon.
+        login = f"{unquote(user)}:{unquote(password)}"
+        yield base64.b64encode(login.encode()).decode()
+        key = password if colon else user
+        if len(key) >= shortest and (secret or not key.isalpha()):
+            yield key
+            yield unquote(key)
     if secret and "?" in text:
         for _, value in parse_qsl(urlsplit(text).query):
             if len(value) >= shortest:
@@ -119,4 +127,6 @@ def login_secrets(text: str, shortest: int, *, secret: bool) -> Iterator[str]:
 
 def recorded_address(text: str | None) -> str | None:
     """Return an address without its user and password, for files."""
-    return None if text is None else _without_user(urlsplit(text))
+    if text is None:
+        return None
+    return _without_user(urlsplit(text))

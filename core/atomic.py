@@ -78,11 +78,12 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 
 def sweep(path: Path) -> None:
     """Remove the unfinished files of ``path`` by killed processes; the caller holds its lock."""
-    for left in path.parent.glob(f"{glob.escape(_prefix(path))}{_RANDOM}{UNFINISHED}"):
-        if left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
+    pattern = f"{glob.escape(_prefix(path))}{_RANDOM}{UNFINISHED}"
+    for unfinished in path.parent.glob(pattern):
+        if unfinished.is_dir():
+            shutil.rmtree(unfinished, ignore_errors=True)
         else:
-            left.unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
 
 
 def _prefix(path: Path) -> str:
@@ -95,11 +96,13 @@ def check_folder(option: str, folder: Path) -> None:
     Raises:
         UserError: naming ``option``.
     """
-    place = next(p for p in (folder, *folder.parents) if p.exists())
-    if not place.is_dir():
-        raise UserError(f"{option} {folder}: {place} is not a folder; choose another")
+    parent = folder
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise UserError(f"{option} {folder}: {parent} is not a folder; choose another")
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=parent):
             pass
     except OSError as error:
         raise UserError(

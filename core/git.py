@@ -48,25 +48,28 @@ _OF_THE_USER = re.compile(
     r"GIT_(?:(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)"
     r"|SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|TERMINAL_PROMPT|SSL_CAINFO|SSL_CAPATH)"
 )
-_PLACES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "XDG_CONFIG_HOME")
+_CONFIG_PATHS = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "XDG_CONFIG_HOME")
 
 
 class GitError(InfrastructureError):
     """A git command failed; the message holds the command and the end of its error output.
 
     Attributes:
-        words: the end of its error output.
+        output: the end of its error output.
     """
 
-    words: str = ""
+    def __init__(self, command: str, cwd: Path, output: str) -> None:
+        super().__init__(f"git {command} in {cwd}: {output}")
+        self.output = output
 
 
 def git_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment without ``GIT_*``, plus fixed settings and ``extra``."""
-    kept = {
-        key: value for key, value in os.environ.items() if not key.startswith("GIT_")
-    }
-    return {**kept, **_FIXED, **_configuring(_CONFIG.items()), **(extra or {})}
+    environment = {}
+    for key, value in os.environ.items():
+        if not key.startswith("GIT_"):
+            environment[key] = value
+    return environment | _FIXED | _config_variables(_CONFIG.items()) | dict(extra or {})
 
 
 def user_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -74,20 +77,20 @@ def user_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
     Hooks and file system monitors never run: the repository may be a stranger's.
     """
-    kept = {}
+    environment = {}
     for key, value in os.environ.items():
-        # A relative place of the configuration would lie in the repository.
-        relative = key in _PLACES and not Path(value).is_absolute()
-        of_the_user = not key.startswith("GIT_") or _OF_THE_USER.fullmatch(key)
-        if of_the_user and not relative:
-            kept[key] = value
+        # A relative path of the configuration would lie in the repository.
+        is_relative = key in _CONFIG_PATHS and not Path(value).is_absolute()
+        is_users = not key.startswith("GIT_") or _OF_THE_USER.fullmatch(key)
+        if is_users and not is_relative:
+            environment[key] = value
     config = list(_NO_PROGRAMS.items())
     for folder in _safe_folders():
         config.append((_SAFE, folder))
-    return {**kept, **_ALWAYS_FIXED, **_configuring(config), **(extra or {})}
+    return environment | _ALWAYS_FIXED | _config_variables(config) | dict(extra or {})
 
 
-def _configuring(config: Collection[tuple[str, str]]) -> dict[str, str]:
+def _config_variables(config: Collection[tuple[str, str]]) -> dict[str, str]:
     variables = {"GIT_CONFIG_COUNT": str(len(config))}
     for number, (key, value) in enumerate(config):
         variables[f"GIT_CONFIG_KEY_{number}"] = key
@@ -98,7 +101,9 @@ def _configuring(config: Collection[tuple[str, str]]) -> dict[str, str]:
 def _safe_folders() -> Iterator[str]:
     """Yield the folders of other users that the environment says are safe, as in containers."""
     count = os.environ.get("GIT_CONFIG_COUNT", "")
-    for number in range(int(count) if count.isdecimal() else 0):
+    if not count.isdecimal():
+        return
+    for number in range(int(count)):
         if os.environ.get(f"GIT_CONFIG_KEY_{number}", "").lower() == _SAFE:
             yield os.environ.get(f"GIT_CONFIG_VALUE_{number}", "")
 
@@ -111,12 +116,12 @@ def git_result(
     as_user: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run ``git args`` in ``cwd`` and return the result, with any exit code."""
+    environment = user_environment(env) if as_user else git_environment(env)
     return subprocess.run(
         ["git", *map(str, args)],
         cwd=cwd,
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        env=user_environment(env) if as_user else git_environment(env),
+        input=stdin or b"",
+        env=environment,
         capture_output=True,
         # Ctrl-C in the terminal is for the harness, which lets git finish. The user may have to
         # type a password there.
@@ -139,10 +144,8 @@ def git(
     """
     result = git_result(*args, cwd=cwd, stdin=stdin, env=env, as_user=as_user)
     if result.returncode:
-        words = result.stderr.decode("utf-8", "replace").strip()[-500:]
-        error = GitError(f"git {' '.join(map(str, args))} in {cwd}: {words}")
-        error.words = words
-        raise error
+        output = result.stderr.decode("utf-8", "replace").strip()[-500:]
+        raise GitError(" ".join(map(str, args)), cwd, output)
     return result.stdout
 
 

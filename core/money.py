@@ -24,7 +24,9 @@ def dollars(amount: Decimal | float | str) -> Decimal:
         ValueError: the amount is negative, not finite, or at least 1e29.
     """
     try:
-        exact = Decimal(amount if isinstance(amount, (Decimal, str)) else repr(amount))
+        if isinstance(amount, float):
+            amount = repr(amount)
+        exact = Decimal(amount)
         if not exact.is_finite() or exact < 0:
             raise ValueError
         return exact.quantize(_PLACES, context=_CONTEXT)
@@ -34,44 +36,62 @@ def dollars(amount: Decimal | float | str) -> Decimal:
 
 def dollars_or_none(amount: Decimal | float | str | None) -> Decimal | None:
     """Return ``dollars(amount)``; an unknown amount stays None."""
-    return None if amount is None else dollars(amount)
+    if amount is None:
+        return None
+    return dollars(amount)
 
 
 def known_sum(costs: Iterable[Decimal | None]) -> Decimal:
     """Return the exact sum of the costs that are known."""
-    return sum((cost for cost in costs if cost is not None), Decimal())
+    result = Decimal()
+    for cost in costs:
+        if cost is not None:
+            result += cost
+    return result
 
 
 def total(costs: Iterable[Decimal | None]) -> Decimal | None:
     """Return the exact sum of ``costs``, None when one of them is unknown."""
-    every = list(costs)
-    return None if None in every else known_sum(every)
+    costs = list(costs)
+    if None in costs:
+        return None
+    return known_sum(costs)
 
 
 def as_text(cost: Decimal | None) -> str | None:
     """Return dollars as a JSON text: digits without an exponent or trailing zeros."""
-    return None if cost is None else format(cost.normalize(), "f")
+    if cost is None:
+        return None
+    return format(cost.normalize(), "f")
 
 
 def as_number(cost: Decimal | None) -> float | None:
     """Return dollars as a JSON number."""
-    return None if cost is None else float(cost)
+    if cost is None:
+        return None
+    return float(cost)
 
 
 def in_words(cost: Decimal | float | None, places: int | None = None) -> str:
     """Return dollars for a reader; without ``places``, four decimals below one dollar, else two."""
     if cost is None:
         return UNKNOWN
-    return f"${cost:,.{_places([cost]) if places is None else places}f}"
+    if places is None:
+        places = _decimal_places([cost])
+    return f"${cost:,.{places}f}"
 
 
 def column(costs: Sequence[Decimal | None]) -> list[str]:
     """Return the cells of a table's column with equal decimals, four where any is below one."""
-    return [in_words(cost, _places(costs)) for cost in costs]
+    places = _decimal_places(costs)
+    return [in_words(cost, places) for cost in costs]
 
 
-def _places(costs: Sequence[Decimal | float | None]) -> int:
-    return 4 if any(cost is not None and 0 < cost < 1 for cost in costs) else 2
+def _decimal_places(costs: Sequence[Decimal | float | None]) -> int:
+    for cost in costs:
+        if cost is not None and 0 < cost < 1:
+            return 4
+    return 2
 
 
 Dollars = Annotated[Decimal, PlainSerializer(as_text, return_type=str)]

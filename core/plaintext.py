@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from io import StringIO
+from typing import Literal
 
 Say = Callable[[str], None]
 """Shows a line to the user; ``functools.cache(say)`` shows each line once."""
@@ -17,37 +18,50 @@ _ESCAPE = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 # Control, format (also those that turn the direction of writing), surrogates, line separators.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 # A table is as wide as its cells: terminals and files wrap lines themselves.
 _UNBOUNDED = 10**6
+_GAP = 2  # spaces between columns
 
 
 def one_line(text: str) -> str:
     """Return ``text`` in one line, without escape sequences and control characters."""
-    return " ".join("".join(map(_seen, _ESCAPE.sub("", text))).split())
+    characters = map(_visible_character, _ESCAPE.sub("", text))
+    return " ".join("".join(characters).split())
 
 
 def visible(text: str) -> str:
     """Return ``text`` with its lines and tabs, without escape sequences and control characters."""
-    kept = (c if c in "\n\t" else _seen(c) for c in _ESCAPE.sub("", text))
-    return "".join(kept)
+    characters = []
+    for character in _ESCAPE.sub("", text):
+        if character not in "\n\t":
+            character = _visible_character(character)
+        characters.append(character)
+    return "".join(characters)
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: ``1 instance``, ``2 instances``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    if number != 1:
+        noun = plural or f"{noun}s"
+    return f"{number:,} {noun}"
 
 
-def shortened(text: str, most: int) -> str:
-    """Return ``text`` as one line of at most ``most`` characters, with … where it was cut."""
-    line = one_line(text[: 10 * most + 1000])
-    return line if len(line) <= most else line[: max(most - 1, 0)].rstrip() + "…"
+def shortened(text: str, limit: int) -> str:
+    """Return ``text`` as one line of at most ``limit`` characters, with … where it was cut."""
+    line = one_line(text[: 10 * limit + 1000])
+    if len(line) <= limit:
+        return line
+    return line[: max(limit - 1, 0)].rstrip() + "…"
 
 
-def some(names: Sequence[str], most: int) -> str:
-    """Return the first ``most`` names with the number of the others: ``a, b and 3 more``."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+def some(names: Sequence[str], limit: int) -> str:
+    """Return the first ``limit`` names with the number of the others: ``a, b and 3 more``."""
+    text = ", ".join(names[:limit])
+    others = len(names) - limit
+    if others > 0:
+        text += f" and {others} more"
+    return text
 
 
 def table(
@@ -62,26 +76,30 @@ def table(
 
     Columns beyond ``width`` characters follow below, behind the first column again.
     """
-    cells = [[one_line(str(cell)) for cell in row] for row in (headings, *rows)]
-    return (
-        _markdown(cells, numbers)
-        if markdown
-        else _aligned(cells, numbers, width or _UNBOUNDED)
-    )
+    lines = []
+    for row in (headings, *rows):
+        lines.append([one_line(str(cell)) for cell in row])
+    if markdown:
+        return _markdown_lines(lines, numbers)
+    return _aligned_lines(lines, numbers, width or _UNBOUNDED)
 
 
-def _markdown(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
-    marks = ["--:" if place in numbers else ":--" for place in range(len(rows[0]))]
+def _markdown_lines(
+    rows: Sequence[Sequence[str]], numbers: Collection[int]
+) -> Iterator[str]:
+    marks = []
+    for position, _ in enumerate(rows[0]):
+        marks.append("--:" if position in numbers else ":--")
     for row in (rows[0], marks, *rows[1:]):
-        cells = (
-            c.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
-            for c in row
-        )
+        cells = []
+        for cell in row:
+            cell = cell.replace("\\", "\\\\").replace("|", "\\|")
+            cells.append(cell.replace("<", "&lt;"))
         yield f"| {' | '.join(cells)} |"
 
 
-def _aligned(
-    rows: Sequence[Sequence[str]], numbers: Collection[int], most: int
+def _aligned_lines(
+    rows: Sequence[Sequence[str]], numbers: Collection[int], width: int
 ) -> Iterator[str]:
     # Imported here: most commands print no table.
     from rich.cells import cell_len
@@ -89,31 +107,39 @@ def _aligned(
     from rich.table import Table
     from rich.text import Text
 
-    widths = [2 + max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    # Each block has the first column, and those that fit beside it.
     blocks = [[0]]
-    for place in range(1, len(widths)):
-        if (
-            len(blocks[-1]) > 1
-            and sum(widths[n] for n in (*blocks[-1], place)) - 2 > most
-        ):
+    widths = []
+    for column in zip(*rows, strict=True):
+        widths.append(max(map(cell_len, column)) + _GAP)
+    for position in range(1, len(widths)):
+        columns = [*blocks[-1], position]
+        block_width = sum(widths[column] for column in columns) - _GAP
+        if len(columns) > 2 and block_width > width:
             blocks.append([0])
-        blocks[-1].append(place)
+        blocks[-1].append(position)
     console = Console(file=StringIO(), width=_UNBOUNDED, color_system=None)
-    for number, block in enumerate(blocks):
-        grid = Table.grid(padding=(0, 2))
-        for place in block:
-            grid.add_column(
-                justify="right" if place in numbers else "left", no_wrap=True
-            )
+    for block in blocks:
+        grid = Table.grid(padding=(0, _GAP))
+        for position in block:
+            side: Literal["left", "right"] = "left"
+            if position in numbers:
+                side = "right"
+            grid.add_column(justify=side, no_wrap=True)
         for row in rows:
-            grid.add_row(*(Text(row[place]) for place in block))
+            cells = [Text(row[position]) for position in block]
+            grid.add_row(*cells)
         with console.capture() as capture:
             console.print(grid)
-        yield from [""] * (number > 0)
-        yield from (line.rstrip() for line in capture.get().splitlines())
+        if block is not blocks[0]:
+            yield ""
+        for line in capture.get().splitlines():
+            yield line.rstrip()
 
 
-def _seen(character: str) -> str:
+def _visible_character(character: str) -> str:
     if character.isspace():
         return " "
-    return "" if unicodedata.category(character) in _UNSEEN else character
+    if unicodedata.category(character) in _INVISIBLE:
+        return ""
+    return character

@@ -21,11 +21,12 @@ from core.redaction import DOTENV_VARIABLE
 _SECRET = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|^AWS_|^AZURE_|^GOOGLE_", re.I
 )
-_DRAIN = 5.0
-_ROUNDS = 50
-_BREATH = 0.02
-_POLL = 0.2
-_MEASURE = 1.0
+# Seconds.
+_DRAIN_TIMEOUT = 5.0
+_KILL_PAUSE = 0.02
+_POLL_INTERVAL = 0.2
+_MEASURE_INTERVAL = 1.0
+_MAX_KILL_ROUNDS = 50
 _MARK = "SWE_RETRY_HARNESS_PROCESS"
 RUN_VARIABLE = "SWE_RETRY_HARNESS_RUN"
 """The variable that names the run of a process, to find it after the harness was killed."""
@@ -54,14 +55,13 @@ class CommandResult:
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return ``environment`` without secrets, variables of a ``.env`` file, and git's own."""
-    left_out = {DOTENV_VARIABLE, *environment.get(DOTENV_VARIABLE, "").split(",")}
-    return {
-        key: value
-        for key, value in environment.items()
-        if not _SECRET.search(key)
-        and not key.startswith("GIT_")
-        and key not in left_out
-    }
+    of_file = [DOTENV_VARIABLE, *environment.get(DOTENV_VARIABLE, "").split(",")]
+    public = {}
+    for key, value in environment.items():
+        is_secret = key in of_file or _SECRET.search(key)
+        if not is_secret and not key.startswith("GIT_"):
+            public[key] = value
+    return public
 
 
 def run_limited(
@@ -97,16 +97,9 @@ def run_limited(
         stderr=subprocess.STDOUT if errors is None else subprocess.PIPE,
     )
     tail = tail or Tail()
-    sources = ((process.stdout, (tail,)), (process.stderr, (tail, errors)))
-    readers = [
-        Thread(
-            target=_read, args=(stream, [tail for tail in tails if tail]), daemon=True
-        )
-        for stream, tails in sources
-        if stream is not None
-    ]
-    for reader in readers:
-        reader.start()
+    readers = [_start_reader(process.stdout, tail)]
+    if errors is not None:
+        readers.append(_start_reader(process.stderr, tail, errors))
     code: int | None
     try:
         code = _wait(process, timeout, too_much, check)
@@ -118,7 +111,7 @@ def run_limited(
         process.wait()
         kill_marked(f"{_MARK}={mark}")
     for reader in readers:
-        reader.join(_DRAIN)
+        reader.join(_DRAIN_TIMEOUT)
     check()
     return CommandResult(tail.text(), code, time.monotonic() - started)
 
@@ -146,17 +139,27 @@ def _wait(
     too_much: Callable[[], bool] | None,
     check: Callable[[], None],
 ) -> int:
-    end = time.monotonic() + timeout
-    measured = time.monotonic()
-    while (left := end - time.monotonic()) > 0:
+    now = time.monotonic()
+    end = now + timeout
+    measured = now
+    while now < end:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(min(left, _POLL))
+            return process.wait(min(end - now, _POLL_INTERVAL))
         check()
-        if too_much is not None and time.monotonic() - measured >= _MEASURE:
+        now = time.monotonic()
+        if too_much is not None and now - measured >= _MEASURE_INTERVAL:
+            measured = now
             if too_much():
                 return -signal.SIGKILL
-            measured = time.monotonic()
     return process.wait(0)
+
+
+def _start_reader(stream: IO[bytes] | None, *tails: Tail) -> Thread:
+    """Read a stream to its end in a thread."""
+    assert stream is not None
+    reader = Thread(target=_read, args=(stream, tails), daemon=True)
+    reader.start()
+    return reader
 
 
 def _read(stream: IO[bytes], tails: Sequence[Tail]) -> None:
@@ -172,32 +175,33 @@ def kill_marked(variable: str) -> list[str]:
 
     Repeated a limited number of times: a process may start another just before it is killed.
     """
-    found: dict[int, str] = {}
-    for _ in range(_ROUNDS):
-        alive = [pid for pid in _pids() if variable.encode() in _words(pid, "environ")]
-        if not alive:
+    descriptions: dict[int, str] = {}
+    for _ in range(_MAX_KILL_ROUNDS):
+        marked = []
+        for pid in _other_pids():
+            if variable.encode() in _read_strings(pid, "environ"):
+                marked.append(pid)
+        if not marked:
             break
-        for pid in alive:
-            command = (
-                b" ".join(_words(pid, "cmdline"))[:80]
-                .decode("utf-8", "replace")
-                .strip()
-            )
-            found.setdefault(pid, f"process {pid} ({command})")
+        for pid in marked:
+            arguments = b" ".join(_read_strings(pid, "cmdline"))
+            command = arguments[:80].decode("utf-8", "replace").strip()
+            descriptions.setdefault(pid, f"process {pid} ({command})")
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(_BREATH)
-    return list(found.values())
+        time.sleep(_KILL_PAUSE)
+    return list(descriptions.values())
 
 
-def _pids() -> Iterator[int]:
+def _other_pids() -> Iterator[int]:
     if _PROCESSES.is_dir():
         for entry in _PROCESSES.iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 yield int(entry.name)
 
 
-def _words(pid: int, file: str) -> list[bytes]:
+def _read_strings(pid: int, file: str) -> list[bytes]:
+    """Return the strings in a file of a process, each of which ends with a zero byte."""
     try:
         # A killed process that was not waited for yet has an empty environment.
         return (_PROCESSES / str(pid) / file).read_bytes().split(b"\0")
@@ -228,12 +232,15 @@ class Tail:
     def _add(self, chunk: bytes) -> None:
         room = self.head_size - len(self._head)
         self._head += chunk[:room]
-        self._tail += chunk[room:] if room < len(chunk) else b""
+        self._tail += chunk[room:]
         if len(self._tail) > 2 * self.tail_size:
             self._left_out = True
             del self._tail[: -self.tail_size]
 
     def text(self) -> str:
         """Return the output, with a line in place of the part that was left out."""
-        gap = b"\n[output left out]\n" if self._left_out else b""
-        return bytes(self._head + gap + self._tail).decode("utf-8", "replace")
+        output = bytes(self._head)
+        if self._left_out:
+            output += b"\n[output left out]\n"
+        output += self._tail
+        return output.decode("utf-8", "replace")

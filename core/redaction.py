@@ -53,7 +53,7 @@ class Redactor:
         and is not an existing path. In addresses, in any variable, user and password count, and
         keys in the headers of OpenTelemetry.
         """
-        of_file = {*environ.get(DOTENV_VARIABLE, "").split(",")}
+        of_file = environ.get(DOTENV_VARIABLE, "").split(",")
         secrets = {}
         logins = {}
         for name, value in environ.items():
@@ -64,16 +64,16 @@ class Redactor:
                 parts = login_secrets(value, _SHORTEST, secret=name in secrets)
                 logins[name] = tuple(parts)
         for name in _HEADERS:
-            if headers := environ.get(name):
-                logins[name] = (*logins.get(name, ()), *_header_secrets(headers))
+            headers = environ.get(name, "")
+            logins[name] = (*logins.get(name, ()), *_header_secrets(headers))
         return cls(secrets, logins)
 
     def __call__(self, text: str) -> str:
         # Separate searches for each form are far faster than an alternation of all.
-        found = [form for form in self._names if form in text]
-        if not found:
+        forms = [form for form in self._names if form in text]
+        if not forms:
             return text
-        pattern = re.compile("|".join(map(re.escape, found)))
+        pattern = re.compile("|".join(map(re.escape, forms)))
         return pattern.sub(lambda match: f"[{self._names[match[0]]}]", text)
 
     def of(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -88,7 +88,10 @@ class Redactor:
 
     def named_in(self, text: str) -> str | None:
         """Return the name of a secret in ``text``, None without one."""
-        return next((name for form, name in self._names.items() if form in text), None)
+        for form, name in self._names.items():
+            if form in text:
+                return name
+        return None
 
     @cached_property
     def _names(self) -> dict[str, str]:
@@ -102,6 +105,7 @@ class Redactor:
                     if len(form) >= _SHORTEST:
                         names[form] = name
                 names[value] = name
+        # A form may be a part of a longer one.
         return dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
 
 
@@ -135,9 +139,10 @@ def _header_secrets(headers: str) -> Iterator[str]:
     """Yield the keys in ``name=value,name=value``, without a word like ``Basic`` before one."""
     for header in headers.split(","):
         name, _, value = unquote(header).partition("=")
-        words = value.split()
-        if words and holds_secret(name.strip().replace("-", "_"), words[-1]):
-            yield words[-1]
+        variable = name.strip().replace("-", "_")
+        for key in value.split()[-1:]:
+            if holds_secret(variable, key):
+                yield key
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from core.errors import StoppedError
 if TYPE_CHECKING:
     from filelock import FileLock
 
-_PATIENCE = 0.5
+_LOCK_WAIT = 0.5
 
 
 @dataclass
@@ -60,7 +60,7 @@ def waited_for(lock: FileLock, check: Callable[[], None]) -> Iterator[None]:
     while True:
         check()
         try:
-            lock.acquire(timeout=_PATIENCE)
+            lock.acquire(timeout=_LOCK_WAIT)
             break
         except Timeout:
             continue

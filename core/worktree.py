@@ -39,7 +39,7 @@ def stamps(root: Path, *, folders: bool = False) -> dict[str, Stamp]:
 
     With ``folders`` the result includes folders, with a slash at the end of their paths.
     """
-    found: dict[str, Stamp] = {}
+    stamps_by_path: dict[str, Stamp] = {}
     waiting = [""]
     while waiting:
         folder = waiting.pop()
@@ -53,11 +53,15 @@ def stamps(root: Path, *, folders: bool = False) -> dict[str, Stamp]:
                     waiting.append(path)
                     if not folders:
                         continue
-                s = entry.stat(follow_symlinks=False)
-                found[path] = Stamp(
-                    s.st_mode, s.st_size, s.st_ino, s.st_mtime_ns, s.st_ctime_ns
+                status = entry.stat(follow_symlinks=False)
+                stamps_by_path[path] = Stamp(
+                    mode=status.st_mode,
+                    size=status.st_size,
+                    inode=status.st_ino,
+                    modified=status.st_mtime_ns,
+                    changed=status.st_ctime_ns,
                 )
-    return found
+    return stamps_by_path
 
 
 def differences(
@@ -68,9 +72,9 @@ def differences(
     return touched, [path for path in now if path not in before]
 
 
-def newest(found: Mapping[str, Stamp]) -> int:
-    """Return the time of the last change in ``found``, in nanoseconds."""
-    return max((stamp.changed for stamp in found.values()), default=0)
+def newest(stamps_by_path: Mapping[str, Stamp]) -> int:
+    """Return the time of the last change, in nanoseconds."""
+    return max((stamp.changed for stamp in stamps_by_path.values()), default=0)
 
 
 def let_clock_tick(since: int) -> None:

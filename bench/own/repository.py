@@ -556,7 +556,7 @@ def _identity(config: Mapping[str, str]) -> dict[str, str]:
 def _first_error(error: GitError) -> str:
     """Return the first line with an error of what git wrote, else its first line."""
     lines = []
-    for line in error.words.splitlines():
+    for line in error.output.splitlines():
         if line.strip():
             lines.append(one_line(line))
     for line in lines:

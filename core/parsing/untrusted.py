@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 MIB = 1 << 20
-MOST_BYTES = 256 * MIB
+MAX_BYTES = 256 * MIB
 """The largest file of a run; large trajectories have tens of MiB."""
-DEEPEST = 100
+MAX_DEPTH = 100
 """The deepest nesting of lists and objects; the harness writes ten levels."""
-_MOST_WORDS = 300
+_MAX_FAULT = 300
 
 Keys = tuple[str | int, ...]
 """The path of names and positions to a value within a JSON value."""
@@ -35,19 +35,23 @@ class DamagedError(ValueError):
     """A text cannot be read; the message is one line, with the place if the parser knows it."""
 
 
-def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file of at most ``most`` bytes.
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """Return the content of a regular file of at most ``limit`` bytes.
 
     Raises:
         OSError: the file does not exist or cannot be read.
         DamagedError: it is not a regular file, or too large.
     """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise DamagedError("it is not a regular file")
-    if found.st_size > most:
-        raise DamagedError(f"it has {found.st_size:,} bytes, and {most:,} are the most")
+    _check_size(status.st_size, limit)
     return path.read_bytes()
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise DamagedError(f"it has {size:,} bytes, and {limit:,} are the most")
 
 
 def read_json(path: Path, fix: str) -> Any:  # noqa: ANN401 - any JSON value
@@ -62,8 +66,8 @@ def read_json(path: Path, fix: str) -> Any:  # noqa: ANN401 - any JSON value
     except FileNotFoundError:
         raise
     except OSError as error:
-        words = f"cannot be read ({error.strerror or error})"
-        raise DamagedFileError(path, words, fix) from error
+        problem = f"cannot be read ({error.strerror or error})"
+        raise DamagedFileError(path, problem, fix) from error
     except DamagedError as error:
         raise DamagedFileError(path, f"is broken ({error})", fix) from error
 
@@ -90,15 +94,20 @@ def object_of(data: bytes | str) -> dict[str, Any]:
 
 def key_path(keys: Keys) -> str:
     """Return the path to a value in words: ``attempts[0].recorded``; empty for the whole value."""
-    return "".join(
-        f"[{k}]" if isinstance(k, int) else f".{k}" for k in keys
-    ).removeprefix(".")
+    path = ""
+    for key in keys:
+        if isinstance(key, int):
+            path += f"[{key}]"
+        else:
+            path += f".{key}"
+    return path.removeprefix(".")
 
 
 def damage_at(path: Path, keys: Keys, problem: str, fix: str) -> DamagedFileError:
     """Return the error about the value at ``keys`` in a JSON file, with its path of keys."""
-    place = f" (at {key_path(keys)!a})" if keys else ""
-    return DamagedFileError(path, f"{problem}{place}", fix)
+    if keys:
+        problem += f" (at {key_path(keys)!a})"
+    return DamagedFileError(path, problem, fix)
 
 
 def invalid(
@@ -114,29 +123,29 @@ def invalid(
 
 def fault_of(error: ValidationError) -> str:
     """Return the first fault of a value in one line: the path of keys, and what was expected."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[
-        0
-    ]
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    message = errors[0]["msg"].removeprefix("Value error, ")
     # The names of our classes tell a user nothing.
-    expected = (
-        first["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
-    )
-    words = shortened(expected, _MOST_WORDS)
-    return f"{key_path(first['loc'])!a}: {words}" if first["loc"] else words
+    message = message.partition(" or instance of ")[0]
+    fault = shortened(message, _MAX_FAULT)
+    keys = errors[0]["loc"]
+    if keys:
+        fault = f"{key_path(keys)!a}: {fault}"
+    return fault
 
 
 def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
     """Return the value of a JSON text.
 
     Raises:
-        DamagedError: it is not UTF-8, not JSON, or nested more than ``DEEPEST`` deep.
+        DamagedError: it is not UTF-8, not JSON, or nested more than ``MAX_DEPTH`` deep.
     """
     text = data if isinstance(data, str) else text_of(data)
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        words = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise DamagedError(words) from error
+        position = f"line {error.lineno}, column {error.colno}"
+        raise DamagedError(f"{position}: {error.msg}") from error
     except RecursionError as error:
         line = _deep_line(text, _TOKENS) or 1
         raise DamagedError(f"line {line}: {TOO_DEEP}") from error
@@ -149,7 +158,7 @@ def json_of(data: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
 
 # Strings, so that their content is skipped, and brackets.
 _TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
-TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
+TOO_DEEP = f"it is nested more than {MAX_DEPTH} levels deep"
 
 
 def text_of(data: bytes) -> str:
@@ -164,14 +173,14 @@ def _deep_line(text: str, brackets: re.Pattern[str]) -> int:
     depth = 0
     for token in brackets.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             return text.count("\n", 0, token.start()) + 1
     return 0
 
 
 def _is_deep(value: object) -> bool:
     level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         if not level:
             return False
         parts: list[Any] = []
@@ -184,7 +193,7 @@ def _is_deep(value: object) -> bool:
     return bool(level)
 
 
-MOST_YAML = 32 * 1024
+MAX_YAML = 32 * 1024
 """The largest YAML text in bytes: PyYAML reads it in a second."""
 # Brackets in quotes count as well: these texts have few of them.
 _BRACKETS = re.compile(r"[\[{\]}]")
@@ -197,7 +206,7 @@ class ShallowNodes(yaml.composer.Composer):
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401 - PyYAML's own types
         self._depth += 1
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             mark = self.peek_event().start_mark  # type: ignore[attr-defined]
             raise yaml.MarkedYAMLError(None, None, TOO_DEEP, mark)
         try:
@@ -226,14 +235,13 @@ class OnceOnly(yaml.constructor.BaseConstructor):
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Any, Any]:
-        seen: list[object] = []
+        keys: list[object] = []
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.MarkedYAMLError(
-                    None, None, f"{key!r} stands twice", key_node.start_mark
-                )
-            seen.append(key)
+            if key in keys:
+                problem = f"{key!r} stands twice"
+                raise yaml.MarkedYAMLError(None, None, problem, key_node.start_mark)
+            keys.append(key)
         return super().construct_mapping(node, deep)
 
 
@@ -242,16 +250,16 @@ class TextLoader(ShallowNodes, OnceOnly, yaml.BaseLoader):
 
 
 def yaml_of(
-    text: str, loader: type[ShallowNodes] = PlainLoader, most: int = MOST_YAML
+    text: str, loader: type[ShallowNodes] = PlainLoader, limit: int = MAX_YAML
 ) -> Any:  # noqa: ANN401
     """Return the value of a YAML text.
 
     Raises:
         DamagedError: ``loader`` cannot read it, or it is too large or nested too deep.
     """
-    if (size := len(text.encode("utf-8", "surrogatepass"))) > most:
-        raise DamagedError(f"it has {size:,} bytes, and {most:,} are the most")
-    if line := _deep_line(text, _BRACKETS):
+    _check_size(len(text.encode("utf-8", "surrogatepass")), limit)
+    line = _deep_line(text, _BRACKETS)
+    if line:
         raise DamagedError(f"line {line}: {TOO_DEEP}")
     try:
         return yaml.load(text, loader)  # type: ignore[arg-type]

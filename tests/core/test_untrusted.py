@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import DamagedFileError
 from core.parsing.untrusted import (
-    DEEPEST,
+    MAX_DEPTH,
     DamagedError,
     json_of,
     object_of,
@@ -43,7 +43,7 @@ def test_json_that_cannot_be_read(data: bytes, words: str) -> None:
 
 
 def test_json_as_deep_as_allowed() -> None:
-    deep = "[" * DEEPEST + "]" * DEEPEST
+    deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     json_of(deep)
     with pytest.raises(DamagedError):
         json_of(f"[{deep}]")

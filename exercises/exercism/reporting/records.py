@@ -99,7 +99,7 @@ def write_records(path: Path, records: list[dict[str, Any]]) -> None:
 def read_records(path: Path) -> tuple[Record, ...]:
     """Return the records of a file; it may be anybody's."""
     try:
-        value = yaml_of(text_of(read_bytes(path, _MOST_BYTES)), most=_MOST_BYTES)
+        value = yaml_of(text_of(read_bytes(path, _MOST_BYTES)), limit=_MOST_BYTES)
     except FileNotFoundError as error:
         raise DamagedFileError(path, "is missing", _FIX) from error
     except OSError as error:

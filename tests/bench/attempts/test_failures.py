@@ -80,7 +80,8 @@ def test_predictions_of_another_harness_are_not_mixed_with_ours(
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), GitError("git failed")]
+    "error",
+    [OSError(28, "No space left on device"), GitError("status", Path(), "failed")],
 )
 def test_disk_and_git_errors_in_an_attempt_cost_no_try(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
