@@ -11,14 +11,14 @@ import sys
 import time
 from typing import Any
 
-from llm.registry import the_litellm
+from llm.registry import load_litellm
 
 
 async def loop(
     url: str, workers: int, calls: int, rounds: list[list[dict[str, Any]]]
 ) -> None:
     """Make ``calls`` calls one after the other in each of ``workers`` threads."""
-    litellm = the_litellm()
+    litellm = load_litellm()
 
     async def work() -> None:
         for number in range(calls):

@@ -29,30 +29,30 @@ from llm.chat import (
 )
 from llm.gate import Answered, Failed, Gate, PlannedCall, Refused
 from llm.options import Sampling
-from llm.prices import Price, cost_of, most_cost
+from llm.prices import Price, cost_bound, cost_of
 from llm.provider_errors import (
     RetryPolicy,
     TransientError,
     Wire,
-    meaning,
-    retrying,
-    watched,
+    make_retries,
+    translate_error,
+    watch,
 )
 from llm.registry import (
-    filled,
+    accepts_options,
+    accepts_temperature,
+    complete_settings,
+    endpoint_arguments,
     is_claude,
     is_ollama,
-    place,
+    load_litellm,
     provider_of,
-    takes,
-    takes_temperature,
-    the_litellm,
     traits,
 )
 from llm.settings import ModelSettings
 from llm.tokens import count_tokens, size
 
-_LONGEST_NAME = 200
+_MAX_NAME = 200
 _PRIMING = 3
 """Tokens that open every reply (OpenAI's counting guide)."""
 
@@ -85,13 +85,13 @@ class LiteLLMModel:
 
     @property
     def traits(self) -> Traits:
-        return traits(self._known())
+        return traits(self._all_settings())
 
     @property
     def sent_temperature(self) -> float | None:
         """The temperature that goes with every request; None where the model takes none."""
-        takes = takes_temperature(
-            self._known(), self.name, self.temperature, self.api_base
+        takes = accepts_temperature(
+            self._all_settings(), self.name, self.temperature, self.api_base
         )
         return self.temperature if takes else None
 
@@ -101,7 +101,7 @@ class LiteLLMModel:
     def complete(
         self, messages: Sequence[Message], tools: Sequence[Tool] = ()
     ) -> Reply:
-        return self._answer(messages, tools)
+        return self._complete(messages, tools)
 
     def complete_text(self, prompt: str) -> Reply:
         """Return the text with which the model continues ``prompt``; see ``complete``.
@@ -111,11 +111,11 @@ class LiteLLMModel:
         Raises:
             UserError: also if the provider has no plain-text completions.
         """
-        return self._answer(prompt, ())
+        return self._complete(prompt, ())
 
-    def _answer(self, request: Request, tools: Sequence[Tool]) -> Reply:
+    def _complete(self, request: Request, tools: Sequence[Tool]) -> Reply:
         options = self._options(request)
-        ask = self._ask(request, tools, options)
+        ask = self._plan(request, tools, options)
         recorded = self.gate.recorded(ask.request_sha256, ask.exchange_sha256)
         if recorded is not None:
             return recorded
@@ -125,9 +125,9 @@ class LiteLLMModel:
                 request, {**self._arguments(request, tools), **options}, wire
             )
 
-        return self.asked(ask, send, self.gate.pause)
+        return self.send_with_retries(ask, send, self.gate.pause)
 
-    def asked(
+    def send_with_retries(
         self,
         ask: PlannedCall,
         send: Callable[[Wire], Reply],
@@ -135,7 +135,7 @@ class LiteLLMModel:
     ) -> Reply:
         """Return the reply of ``send``, which passes the gate each time that it is tried."""
         try:
-            reply: Reply = retrying(self.retries, pause)(self._call_once, ask, send)
+            reply: Reply = make_retries(self.retries, pause)(self._call_once, ask, send)
         except TransientError as error:
             number = self.retries.attempts
             calls = "1 call" if number == 1 else f"{number} calls"
@@ -144,8 +144,8 @@ class LiteLLMModel:
             ) from error
         return replace(reply, exchange_sha256=ask.exchange_sha256)
 
-    def _known(self) -> ModelSettings:
-        return filled(self.settings, self.name, self.api_base)
+    def _all_settings(self) -> ModelSettings:
+        return complete_settings(self.settings, self.name, self.api_base)
 
     def _call_once(self, ask: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
         ticket = self.gate.begin(ask)
@@ -183,7 +183,7 @@ class LiteLLMModel:
                 raise
 
     def _send(self, request: Request, arguments: dict[str, Any], wire: Wire) -> Reply:
-        litellm = the_litellm()
+        litellm = load_litellm()
         # litellm refuses options of unknown models unless they are allowed here.
         allowed = sorted(
             {"reasoning_effort", "tools", "tool_choice"} & arguments.keys()
@@ -191,7 +191,7 @@ class LiteLLMModel:
         arguments |= {"allowed_openai_params": allowed} if allowed else {}
         started = time.monotonic()
         try:
-            call = watched(wire, litellm.acompletion(**arguments))
+            call = watch(wire, litellm.acompletion(**arguments))
             response = background().wait(call, self.call_timeout + 1)
             return self._reply(response, prefill(request), time.monotonic() - started)
         except RequestRefusedError:
@@ -200,19 +200,19 @@ class LiteLLMModel:
             why = f"no answer within {self.call_timeout:.0f} s"
             raise TransientError(Failed(why, billed=wire.billed)) from error
         except Exception as error:
-            raise meaning(litellm, self.name, error, wire) from error
+            raise translate_error(litellm, self.name, error, wire) from error
 
-    def _ask(
+    def _plan(
         self, request: Request, tools: Sequence[Tool], options: Mapping[str, Any]
     ) -> PlannedCall:
         prompt = size(request, self.count) + _PRIMING
         prompt += self.count(json.dumps(tools_as_sent(tools))) if tools else 0
         exchange = exchange_sha256(self.name, request, options, tools)
-        return self.planned(
+        return self.plan_call(
             request_sha256(request), exchange, prompt, self.max_output_tokens
         )
 
-    def planned(
+    def plan_call(
         self,
         request: str,
         exchange: str,
@@ -224,18 +224,18 @@ class LiteLLMModel:
 
         ``output`` limits each of the answers; None leaves it to the model.
         """
-        output = (output or self._known().max_output or 0) * answers or None
+        output = (output or self._all_settings().max_output or 0) * answers or None
         return PlannedCall(
             model=self.name,
             provider=provider_of(self.name, self.api_base)[1],
             request_sha256=request,
             tokens=prompt + (output or 0),
-            bound=most_cost(self.name, self.price, prompt, output),
+            bound=cost_bound(self.name, self.price, prompt, output),
             exchange_sha256=exchange,
         )
 
     def _arguments(self, request: Request, tools: Sequence[Tool]) -> dict[str, Any]:
-        known = self._known()
+        known = self._all_settings()
         _, provider = provider_of(self.name, self.api_base)
         markers = bool(known.cache_markers)
         arguments: dict[str, Any] = {
@@ -244,7 +244,7 @@ class LiteLLMModel:
             "timeout": self.call_timeout,
             "num_retries": 0,
             "max_retries": 0,
-            **place(
+            **endpoint_arguments(
                 self.name,
                 self.api_base,
                 self.call_timeout,
@@ -262,7 +262,7 @@ class LiteLLMModel:
         return arguments
 
     def _options(self, request: Request) -> dict[str, Any]:
-        settings = self._known()
+        settings = self._all_settings()
         temperature = self.sent_temperature
         options: dict[str, Any] = {}
         if temperature is not None:
@@ -280,7 +280,7 @@ class LiteLLMModel:
             # Its small default drops the beginning of longer prompts without an error.
             options["num_ctx"] = settings.context
         for name, value in self.sampling.as_sent().items():
-            if takes(self.name, self.api_base, {name: value}):
+            if accepts_options(self.name, self.api_base, {name: value}):
                 options[name] = value
             else:
                 self.warn_once(f"{self.name} takes no {name}: none is sent")
@@ -303,7 +303,7 @@ class LiteLLMModel:
             usage=usage,
             cost=cost,
             seconds=round(seconds, 3),
-            model=str(response.model or "")[:_LONGEST_NAME],
+            model=str(response.model or "")[:_MAX_NAME],
             tool_calls=tool_calls_of(message),
         )
         # What a journal gets must be readable when the reply is needed again.
@@ -352,23 +352,23 @@ def background() -> Background:
     """Return the loop of this process, which keeps the connections to providers."""
     # A cache alone would create a loop for each thread that asks before the first exists.
     with _LOCK:
-        return _made()
+        return _make_background()
 
 
 @cache
-def _made() -> Background:
+def _make_background() -> Background:
     return Background()
 
 
-_MOST_MARKERS_AT_END = 2
+_MAX_MARKERS_AT_END = 2
 _MARKER = {"type": "ephemeral"}
 # These need a mark on the last message that the model continues.
 _PREFIX_PROVIDERS = frozenset({"deepseek", "mistral", "codestral"})
-_LONGEST_TOOL_NAME = 64
+_MAX_TOOL_NAME = 64
 # Of a call; more than a hundred times the longest window.
-_MOST_TOKENS = 1_000_000_000
+_MAX_TOKENS = 1_000_000_000
 # A shorter beginning may occur twice by chance.
-_SHORTEST_ECHO = 16
+_MIN_ECHO = 16
 
 
 def messages_as_sent(
@@ -383,10 +383,11 @@ def messages_as_sent(
         provider: litellm's name of the provider.
     """
     if isinstance(messages, str):
-        return [_as_sent(Message("user", messages), marked=False)]
-    marked = _marked(messages) if markers else ()
+        return [_message_as_sent(Message("user", messages), marked=False)]
+    marked = _positions_to_mark(messages) if markers else ()
     sent = [
-        _as_sent(message, number in marked) for number, message in enumerate(messages)
+        _message_as_sent(message, number in marked)
+        for number, message in enumerate(messages)
     ]
     if prefill(messages):
         # Anthropic refuses white space there, and no provider needs it.
@@ -413,7 +414,7 @@ def continuation(prefix: str, content: str) -> str:
     if not prefix:
         return content
     stem = prefix.rstrip()
-    content = content.removeprefix(stem) if len(stem) >= _SHORTEST_ECHO else content
+    content = content.removeprefix(stem) if len(stem) >= _MIN_ECHO else content
     for lost in prefix[len(stem) :]:
         if not content.startswith(lost):
             break
@@ -444,7 +445,7 @@ def usage_of(response: Any) -> Usage | None:  # noqa: ANN401
     litellm replaces a missing count by 0, which no prompt has.
     """
     usage = getattr(response, "usage", None)
-    if not usage or not usage.prompt_tokens or not _possible(usage.model_dump()):
+    if not usage or not usage.prompt_tokens or not _are_possible(usage.model_dump()):
         return None
     details = getattr(usage, "prompt_tokens_details", None)
     cached = getattr(details, "cached_tokens", None) or 0
@@ -453,16 +454,16 @@ def usage_of(response: Any) -> Usage | None:  # noqa: ANN401
     return Usage(usage.prompt_tokens, usage.completion_tokens or 0, cached)
 
 
-def _possible(counts: object) -> bool:
+def _are_possible(counts: object) -> bool:
     if isinstance(counts, dict):
         counts = [*counts.values()]
     if isinstance(counts, list):
-        return all(map(_possible, counts))
+        return all(map(_are_possible, counts))
     number = isinstance(counts, (int, float)) and not isinstance(counts, bool)
-    return not number or 0 <= counts <= _MOST_TOKENS  # type: ignore[operator]
+    return not number or 0 <= counts <= _MAX_TOKENS  # type: ignore[operator]
 
 
-def _marked(messages: Sequence[Message]) -> Collection[int]:
+def _positions_to_mark(messages: Sequence[Message]) -> Collection[int]:
     """Return the messages that end a part which the next request repeats: four at most.
 
     The system message and the first of the user never change; of the last two, the request before
@@ -475,11 +476,11 @@ def _marked(messages: Sequence[Message]) -> Collection[int]:
             system.append(number)
         elif message.role in ("user", "tool"):
             requests.append(number)
-    ends = {*system[:1], *requests[:1], *requests[-_MOST_MARKERS_AT_END:]}
+    ends = {*system[:1], *requests[:1], *requests[-_MAX_MARKERS_AT_END:]}
     return {number for number in ends if messages[number].content.strip()}
 
 
-def _as_sent(message: Message, marked: bool) -> dict[str, Any]:
+def _message_as_sent(message: Message, marked: bool) -> dict[str, Any]:
     content = _encodable(message.content)
     sent: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
@@ -504,7 +505,7 @@ def _as_sent(message: Message, marked: bool) -> dict[str, Any]:
 
 def _call_as_sent(call: ToolCall) -> dict[str, Any]:
     # Providers check both, and refuse the whole conversation for one broken call.
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:_LONGEST_TOOL_NAME] or "unknown"
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:_MAX_TOOL_NAME] or "unknown"
     arguments = _encodable(call.arguments)
     try:
         readable = isinstance(json.loads(arguments), dict)

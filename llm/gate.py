@@ -87,8 +87,8 @@ class Gate(Protocol):
     def pause(self, seconds: float) -> None:
         """Wait before another try; raises StoppedError when the run is stopping."""
 
-    def begin(self, ask: PlannedCall) -> str:
-        """Wait until ``ask`` may be sent and return a ticket for it.
+    def begin(self, call: PlannedCall) -> str:
+        """Wait until ``call`` may be sent and return a ticket for it.
 
         Raises:
             BudgetUsedError: the budget does not allow it.
@@ -115,7 +115,7 @@ class OpenGate:
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def begin(self, ask: PlannedCall) -> str:
+    def begin(self, call: PlannedCall) -> str:
         return ""
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:

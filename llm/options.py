@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from core.errors import UserError
 from core.settings import Commas, RecordedPath, Section
-from llm.registry import filled, map_entry, resolve_model
+from llm.registry import complete_settings, map_entry, resolve_model
 from llm.settings import ModelSettings, SettingsBook, our_settings
 
 DEFAULT_MODELS = "gpt-4o,opus"
@@ -131,7 +131,11 @@ class ModelChoice:
 
     def as_json(self, *, known: bool, api_base: str | None) -> dict[str, Any]:
         """Return the choice as it stands in ``run.json``; ``known``: with what litellm knows."""
-        said = filled(self.settings, self.name, api_base) if known else self.settings
+        said = (
+            complete_settings(self.settings, self.name, api_base)
+            if known
+            else self.settings
+        )
         plain: dict[str, Any] = {
             "given": self.given,
             "name": self.name,

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.money import dollars
 from llm.chat import Usage
-from llm.registry import price_entry, provider_of, the_litellm
+from llm.registry import load_litellm, price_entry, provider_of
 
 # Key prefixes of litellm's map: they include the prices of long prompts and of writing a cache,
 # which costs more than plain input.
@@ -45,7 +45,7 @@ def dearest_price(name: str) -> Price | None:
     return Price(_highest(entry, _INPUT), _highest(entry, _OUTPUT))
 
 
-def most_cost(
+def cost_bound(
     name: str, price: Price | None, prompt_tokens: int, output_tokens: int | None
 ) -> Decimal | None:
     """Return the most dollars that a call can cost; None without a price or an output limit."""
@@ -72,7 +72,7 @@ def cost_of(
         return None  # litellm would guess a price
     bare, provider = provider_of(name, None)
     try:
-        into, out = the_litellm().cost_per_token(
+        into, out = load_litellm().cost_per_token(
             model=bare, custom_llm_provider=provider, usage_object=raw
         )
         return dollars(Decimal(repr(into)) + Decimal(repr(out)))

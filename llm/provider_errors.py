@@ -65,7 +65,7 @@ class TransientError(Exception):
         self.uses_try = True
 
 
-def meaning(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:  # noqa: ANN401
+def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:  # noqa: ANN401
     """Return the exception of the harness for one of litellm, after what ``wire`` saw."""
     # Before the text is cut, because half a password is not found.
     words = without_logins(_text_of(error)).replace("\n", " ")
@@ -134,7 +134,9 @@ def _text_of(error: Exception) -> str:
     return f"{text} - {body}"
 
 
-def retrying(policy: RetryPolicy, pause: Callable[[float], None]) -> tenacity.Retrying:
+def make_retries(
+    policy: RetryPolicy, pause: Callable[[float], None]
+) -> tenacity.Retrying:
     """Return the retries of a call after transient errors, as far as these use tries."""
     import tenacity
 
@@ -184,7 +186,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 T = TypeVar("T")
 # The longest replies of models have about a million bytes.
-_MOST_BYTES = 32 * 2**20
+_MAX_BYTES = 32 * 2**20
 # The classes raised before a request is sent; subclasses count. litellm also raises httpx's
 # ConnectError for a connection that was reset after sending: where it translates an error of
 # aiohttp, that one decides.
@@ -241,7 +243,7 @@ class Wire:
 _CURRENT: ContextVar[Wire] = ContextVar("wire")
 
 
-async def watched(wire: Wire, call: Awaitable[T]) -> T:
+async def watch(wire: Wire, call: Awaitable[T]) -> T:
     """Return the result of ``call``, while ``wire`` sees what it sends."""
     _CURRENT.set(wire)
     return await call
@@ -279,8 +281,8 @@ async def _read(response: Any) -> None:  # noqa: ANN401
     try:
         async for part in response.aiter_bytes():
             body += part
-            if len(body) > _MOST_BYTES:
-                raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
+            if len(body) > _MAX_BYTES:
+                raise ValueError(f"the answer has more than {_MAX_BYTES} bytes")
     finally:
         await response.aclose()
     response._content = bytes(body)

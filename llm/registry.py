@@ -40,7 +40,7 @@ _SETTINGS = {
 
 
 @cache
-def the_litellm() -> Any:  # noqa: ANN401 - litellm is untyped
+def load_litellm() -> Any:  # noqa: ANN401 - litellm is untyped
     """Import litellm, without its messages and with its own price map."""
     os.environ.update(_SETTINGS)
     # A million permanent objects: each collection would visit them, a fifth of the import's time.
@@ -87,7 +87,7 @@ def resolve_model(
         return _newest(name)
     if any_name:
         return name
-    litellm = the_litellm()
+    litellm = load_litellm()
     try:
         litellm.get_llm_provider(model=name)
     except litellm.exceptions.BadRequestError as error:
@@ -102,7 +102,7 @@ def _newest(pattern: str) -> str:
     provider, _, family = pattern.rpartition("/")
     wanted = re.compile(re.escape(family).replace(r"\*", _VERSION, 1))
     versions = []
-    for key, value in the_litellm().model_cost.items():
+    for key, value in load_litellm().model_cost.items():
         match = wanted.fullmatch(key)
         if match and value.get("litellm_provider") == provider:
             version = (int(match[1]), int(match[2] or 0))
@@ -118,7 +118,7 @@ def missing_key(name: str, api_base: str | None) -> str | None:
     """Return the unset environment variable that ``name`` needs, if any."""
     if api_base:
         return None
-    litellm = the_litellm()
+    litellm = load_litellm()
     missing = litellm.validate_environment(model=name).get("missing_keys")
     keys = list(map(str, missing or []))
     _, provider = provider_of(name, None)
@@ -143,7 +143,7 @@ def provider_of(name: str, api_base: str | None) -> tuple[str, str]:
     """Return the name without its provider, and the provider."""
     if api_base:
         return name, "openai"
-    bare, provider, *_ = the_litellm().get_llm_provider(model=name)
+    bare, provider, *_ = load_litellm().get_llm_provider(model=name)
     return str(bare), str(provider)
 
 
@@ -152,7 +152,7 @@ def map_entry(name: str) -> dict[str, Any]:
 
     ``litellm.get_model_info`` is not used, because it calls the network for some providers.
     """
-    entries = the_litellm().model_cost
+    entries = load_litellm().model_cost
     return entries.get(name) or entries.get(name.partition("/")[2]) or {}
 
 
@@ -163,7 +163,7 @@ def price_entry(name: str) -> dict[str, Any] | None:
 
 
 @cache
-def filled(
+def complete_settings(
     settings: ModelSettings, name: str, api_base: str | None = None
 ) -> ModelSettings:
     """Return ``settings``, with missing values from litellm's data on ``name``.
@@ -198,7 +198,7 @@ def traits(settings: ModelSettings) -> Traits:
 
 
 @cache  # litellm takes a millisecond, and each call asks
-def takes_temperature(
+def accepts_temperature(
     settings: ModelSettings, name: str, temperature: float, api_base: str | None
 ) -> bool:
     """Return whether the model with the filled ``settings`` takes ``temperature``."""
@@ -209,12 +209,14 @@ def takes_temperature(
         effort["reasoning_effort"] = settings.reasoning_effort
     if effort and provider_of(name, api_base)[1] == "anthropic":
         return False  # refuses a temperature with thinking
-    return takes(name, api_base, {"temperature": temperature, **effort})
+    return accepts_options(name, api_base, {"temperature": temperature, **effort})
 
 
-def takes(name: str, api_base: str | None, options: Mapping[str, Any]) -> bool:
+def accepts_options(
+    name: str, api_base: str | None, options: Mapping[str, Any]
+) -> bool:
     """Return whether litellm sends ``options`` to the model; it sends any reasoning effort."""
-    litellm = the_litellm()
+    litellm = load_litellm()
     from litellm.utils import get_optional_params
 
     bare, provider = provider_of(name, api_base)
@@ -231,7 +233,7 @@ def takes(name: str, api_base: str | None, options: Mapping[str, Any]) -> bool:
     return True
 
 
-def place(
+def endpoint_arguments(
     name: str, api_base: str | None, seconds: float, *, text: bool
 ) -> dict[str, Any]:
     """Return what litellm is told of model, address and key.
@@ -263,7 +265,7 @@ def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa
 
     Without one, litellm opens a client for every text completion and never closes it.
     """
-    the_litellm()
+    load_litellm()
     from litellm.main import openai_chat_completions
 
     asked = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")

@@ -92,5 +92,5 @@ class RecordedGate(OpenGate):
                 return self.calls.pop(number)
         return None
 
-    def begin(self, ask: PlannedCall) -> str:
+    def begin(self, call: PlannedCall) -> str:
         raise ReplayExhaustedError("the recording has no answer to this request")

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from importlib.metadata import version
 
 from llm.chat import Request, estimate_tokens
-from llm.registry import the_litellm
+from llm.registry import load_litellm
 
 Count = Callable[[str], int]
 
@@ -36,7 +36,7 @@ def count_tokens(name: str, text: str) -> int:
 
 
 def _counted(bare: str, text: str) -> int:
-    return int(the_litellm().token_counter(model=bare, text=text))
+    return int(load_litellm().token_counter(model=bare, text=text))
 
 
 # Each request repeats all messages of the request before.

@@ -119,18 +119,18 @@ class TracedGate:
     def pause(self, seconds: float) -> None:
         self.inner.pause(seconds)
 
-    def begin(self, ask: PlannedCall) -> str:
+    def begin(self, call: PlannedCall) -> str:
         from opentelemetry.trace import set_span_in_context
 
-        ticket = self.inner.begin(ask)
-        name = ask.model.removeprefix(f"{ask.provider}/")
+        ticket = self.inner.begin(call)
+        name = call.model.removeprefix(f"{call.provider}/")
         # The thread of a call may be another one than that of its attempt.
         self.spans[ticket] = self.tracing.tracer.start_span(
             f"chat {name}",
             set_span_in_context(self.attempt),
             attributes={
                 "gen_ai.operation.name": "chat",
-                "gen_ai.provider.name": ask.provider,
+                "gen_ai.provider.name": call.provider,
                 "gen_ai.request.model": name,
             },
         )

@@ -14,7 +14,7 @@ from llm.client import LiteLLMModel
 from llm.gate import OpenGate
 from llm.options import ModelChoice
 from llm.prices import cheapest_price, dearest_price
-from llm.registry import filled, map_entry, missing_key, provider_of
+from llm.registry import complete_settings, map_entry, missing_key, provider_of
 from runs.envfile import where_keys_go
 from runs.options import RunBasics, RunResources
 from runs.settings import Spending
@@ -59,7 +59,7 @@ def check_models(config: RunBasics, money: Spending) -> None:
             "tokens), or --set budget.allow_unpriced=true"
         )
     for model in config.called_models:
-        known = filled(model.settings, model.name, address)
+        known = complete_settings(model.settings, model.name, address)
         limit = config.settings.models.max_output_tokens
         if money.in_dollars and not (limit or known.max_output):
             raise UserError(
@@ -119,7 +119,7 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
         )
     if is_outside(model.edit_format):
         return
-    known = filled(model.settings, model.name, address)
+    known = complete_settings(model.settings, model.name, address)
     if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
         raise UserError(f"{model.given} cannot call functions; use @diff or @whole")
 

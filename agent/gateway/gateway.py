@@ -323,8 +323,8 @@ class Gateway:
                 dialect.output_limit(request.body),
                 dialect.answers(request.body),
             )
-            ask = model.planned(turn, exact, prompt, limit, answers)
-            reply = model.asked(
+            ask = model.plan_call(turn, exact, prompt, limit, answers)
+            reply = model.send_with_retries(
                 ask, lambda wire: self._send(channel, wire), self._pause
             )
         self._note(request, turn, reply)

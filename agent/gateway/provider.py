@@ -16,8 +16,8 @@ from agent.gateway.upstream import cost_of_tokens, proxy_of, upstream_of
 from llm.chat import Reply, RequestRefusedError
 from llm.client import LiteLLMModel
 from llm.gate import Failed
-from llm.provider_errors import TransientError, Wire, meaning
-from llm.registry import the_litellm
+from llm.provider_errors import TransientError, Wire, translate_error
+from llm.registry import load_litellm
 
 STREAM = "text/event-stream"
 JSON_TYPE = "application/json"
@@ -150,7 +150,7 @@ class Provider:
             status = response.status if response.status >= 400 else 404
             wire.status = 400 if self.answered and status in (403, 404) else status
             said = RuntimeError(upstream.without_keys(text[:_LONGEST_ERROR]))
-            raise meaning(the_litellm(), model.name, said, wire)
+            raise translate_error(load_litellm(), model.name, said, wire)
         if response.content_type == STREAM:
             answer = request.dialect.folded([*events_of(text)])
         elif not isinstance(answer := loaded(text), dict):

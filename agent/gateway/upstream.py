@@ -15,7 +15,7 @@ from core.address import basic_auth
 from core.errors import UserError
 from llm.chat import Usage
 from llm.prices import Price, cost_of
-from llm.registry import provider_of, the_litellm
+from llm.registry import load_litellm, provider_of
 
 _KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
 _VERSIONS = ("/v1beta", "/v1")
@@ -68,7 +68,7 @@ def upstream_of(name: str, api_base: str | None, dialect: Dialect) -> Upstream:
     provider.
     """
     provider = dialect.api if api_base else provider_of(name, None)[1]
-    litellm, versions = the_litellm(), provider in APIS
+    litellm, versions = load_litellm(), provider in APIS
     if versions:
         known = litellm.utils.ProviderConfigManager.get_provider_model_info(
             None, litellm.LlmProviders(provider)
@@ -103,7 +103,7 @@ def cost_of_tokens(
     name: str, price: Price | None, tokens: Tokens
 ) -> tuple[Usage, Decimal | None]:
     """Return the usage of a call, and its dollars by litellm's prices; None without a price."""
-    the_litellm()
+    load_litellm()
     from litellm.types.utils import Usage as Counted
 
     written = {

@@ -35,7 +35,7 @@ from environments.docker.engine import connect
 from environments.docker.images import missing_images
 from llm.chat import estimate_tokens
 from llm.prices import Price, cheapest_price, dearest_price
-from llm.registry import filled, missing_key
+from llm.registry import complete_settings, missing_key
 from llm.tracing import make_tracing
 from runs.checks import check_folders, check_models
 from runs.envfile import unread_file
@@ -290,7 +290,7 @@ def _cost_of_call(
     model: ModelChoice, config: RunConfig, price: Price | None
 ) -> Decimal | None:
     """Return the dollars of a full window and the longest reply; None if they are unknown."""
-    info = filled(model.settings, model.name, config.settings.calls.api_base)
+    info = complete_settings(model.settings, model.name, config.settings.calls.api_base)
     price = price or dearest_price(model.name)
     output = config.settings.models.max_output_tokens or info.max_output
     if price is None or output is None or info.context is None:

@@ -15,7 +15,13 @@ from bench.cli.cli import JsonFormat
 from core.errors import UserError
 from core.plaintext import Say, table
 from llm.options import ModelChoice
-from llm.registry import filled, map_entry, missing_key, takes_temperature, the_litellm
+from llm.registry import (
+    accepts_temperature,
+    complete_settings,
+    load_litellm,
+    map_entry,
+    missing_key,
+)
 from llm.settings import SettingsBook, our_settings
 
 _COLUMNS = (
@@ -99,7 +105,7 @@ def list_agents(names: Sequence[str], say: Say, *, as_json: bool = False) -> Non
 def _model_row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
     """Return what is known of a model; None is unknown. Prices are dollars for a million tokens."""
     settings = replace(choice.settings, edit_format=choice.edit_format)
-    settings = filled(settings, choice.name, None)
+    settings = complete_settings(settings, choice.name, None)
     entry = map_entry(choice.name)
     return {
         "model": choice.name,
@@ -110,7 +116,7 @@ def _model_row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
         "usd_per_million_in": _per_million(entry.get("input_cost_per_token")),
         "usd_per_million_out": _per_million(entry.get("output_cost_per_token")),
         "cache_markers": bool(settings.cache_markers),
-        "temperature": takes_temperature(settings, choice.name, 0.0, None),
+        "temperature": accepts_temperature(settings, choice.name, 0.0, None),
         "key": _key_state(choice.name),
     }
 
@@ -120,7 +126,7 @@ def _key_state(model: str) -> str | None:
     missing = missing_key(model, None)
     if missing:
         return f"missing {missing}"
-    variables = the_litellm().validate_environment(model=model)
+    variables = load_litellm().validate_environment(model=model)
     if variables["keys_in_environment"]:
         return "set"
     return None

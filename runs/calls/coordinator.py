@@ -244,11 +244,11 @@ class AttemptGate:
     def pause(self, seconds: float) -> None:
         self.sleep(seconds)
 
-    def begin(self, ask: PlannedCall) -> str:
+    def begin(self, call: PlannedCall) -> str:
         while True:
             if self.seconds is not None and self.clock() - self._started > self.seconds:
                 raise TimeUsedError(f"the attempt's {self.seconds:g} s are used up")
-            answer = self.coordinator.begin(self.instance_id, self.attempt, ask)
+            answer = self.coordinator.begin(self.instance_id, self.attempt, call)
             if isinstance(answer, Ticket):
                 return answer.call
             self.sleep(answer.seconds)

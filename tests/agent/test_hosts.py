@@ -32,11 +32,11 @@ class ListingGate(OpenGate):
 
     host: ListingHost
 
-    def begin(self, ask: PlannedCall) -> str:
+    def begin(self, call: PlannedCall) -> str:
         self.host.asked.append("begin")
         if len(self.host.calls) >= self.host.budget:
             raise BudgetUsedError("the budget is used up")
-        self.host.calls.append(ask)
+        self.host.calls.append(call)
         return "ticket"
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:

@@ -217,6 +217,6 @@ def test_threads_that_ask_at_once_get_the_same_loop(
         return background()
 
     monkeypatch.setattr(Background, "__init__", slow)
-    llm.client._made.cache_clear()
+    llm.client._make_background.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         assert len({id(one) for one in pool.map(ask, range(8))}) == 1

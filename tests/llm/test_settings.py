@@ -9,7 +9,7 @@ import pytest
 from agent.formats import format_names
 from bench.cli.listing import list_models
 from core.errors import UserError
-from llm.registry import filled
+from llm.registry import complete_settings
 from llm.settings import (
     ModelSettings,
     SettingsBook,
@@ -143,7 +143,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
 
 
 def test_the_map_fills_missing_settings() -> None:
-    known = filled(ModelSettings(context=5), "gpt-4o")
+    known = complete_settings(ModelSettings(context=5), "gpt-4o")
     assert (known.context, known.max_output, known.tools, known.prefill) == (
         5,
         16384,
@@ -151,20 +151,20 @@ def test_the_map_fills_missing_settings() -> None:
         False,
     )
     assert not known.cache_markers
-    assert filled(ModelSettings(), "claude-sonnet-4-5").prefill
-    assert not filled(
+    assert complete_settings(ModelSettings(), "claude-sonnet-4-5").prefill
+    assert not complete_settings(
         ModelSettings(reasoning_effort="low"), "claude-sonnet-4-5"
     ).prefill
     for name in (
         "anthropic/claude-opus-4-5",
         "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0",
     ):
-        assert filled(ModelSettings(), name).cache_markers
-    assert not filled(
+        assert complete_settings(ModelSettings(), name).cache_markers
+    assert not complete_settings(
         ModelSettings(), "claude-like", "http://127.0.0.1:1/v1"
     ).cache_markers
-    assert filled(ModelSettings(), "ollama/no-such").context == 32_768
-    assert filled(ModelSettings(), "openai/no-such").context is None
+    assert complete_settings(ModelSettings(), "ollama/no-such").context == 32_768
+    assert complete_settings(ModelSettings(), "openai/no-such").context is None
 
 
 def test_the_hash_knows_what_is_said_and_of_whom() -> None:

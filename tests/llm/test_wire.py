@@ -46,7 +46,7 @@ class Books:
     def pause(self, seconds: float) -> None:
         pass
 
-    def begin(self, ask: PlannedCall) -> str:
+    def begin(self, call: PlannedCall) -> str:
         return ""
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
@@ -250,7 +250,7 @@ def test_a_name_of_megabytes_does_not_block_the_loop(
 def test_an_answer_without_end_is_cut_and_billed(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llm.provider_errors._MOST_BYTES", 100_000)
+    monkeypatch.setattr("llm.provider_errors._MAX_BYTES", 100_000)
     provider.will_answer("x" * 200_000)
     books = Books()
     with pytest.raises(InfrastructureError):

@@ -11,7 +11,7 @@ import pytest
 
 from core.processes import without_secrets
 from core.redaction import Redactor
-from llm.registry import the_litellm
+from llm.registry import load_litellm
 from runs.envfile import load_env_file
 from runs.settings import default_cache
 from tests.support import TOP
@@ -74,7 +74,7 @@ def test_the_environment_comes_first(clean: Path) -> None:
 
 def test_what_litellm_asks_for_is_taken(clean: Path) -> None:
     """One model of each provider in litellm's map names the variables that it needs."""
-    litellm = the_litellm()
+    litellm = load_litellm()
     models = {
         entry.get("litellm_provider"): name
         for name, entry in litellm.model_cost.items()

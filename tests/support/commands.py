@@ -317,11 +317,11 @@ def main() -> None:
     before = dict(os.environ)
     from bench.cli.cli import run_cli
     from demo import register
-    from llm.registry import the_litellm
+    from llm.registry import load_litellm
     from llm.tokens import count_tokens
 
     register()
-    the_litellm()
+    load_litellm()
     count_tokens("gpt-4o", "")  # loads an encoding, which takes most of a second
     commands = {name: import_module(module).main for name, module in PROGRAMS.items()}
     for name, module in COMMANDS.items():

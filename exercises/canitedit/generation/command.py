@@ -50,7 +50,7 @@ from llm.chat import (
 )
 from llm.client import LiteLLMModel
 from llm.options import ModelChoice, Sampling
-from llm.registry import place, takes
+from llm.registry import accepts_options, endpoint_arguments
 from llm.settings import load_settings
 from runs.benchmark import Benchmark
 from runs.calls.coordinator import AttemptGate
@@ -231,7 +231,7 @@ class CompletionWork:
         settings = self.services.config.settings
         model = self._model(1, self.context.gate(1))
         top_p = self._asked.top_p
-        sent = takes(model.name, settings.calls.api_base, {"top_p": top_p})
+        sent = accepts_options(model.name, settings.calls.api_base, {"top_p": top_p})
         return Decoding(
             temperature=model.sent_temperature,
             top_p=top_p if sent else None,
@@ -305,7 +305,7 @@ def generate(
     calls = settings.calls
     if not settings.completions.prompt.is_chat:
         for model in config.models:
-            place(model.name, calls.api_base, calls.timeout, text=True)
+            endpoint_arguments(model.name, calls.api_base, calls.timeout, text=True)
     folders = model_folders(config.models)
     jobs = [
         CompletionJob(problem, kind, choice, folders[choice.name])

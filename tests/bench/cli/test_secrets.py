@@ -16,8 +16,8 @@ import pytest
 from bench.cli.cli import run_cli
 from core.errors import InfrastructureError, UserError
 from core.redaction import Redactor
-from llm.provider_errors import Wire, meaning
-from llm.registry import the_litellm
+from llm.provider_errors import Wire, translate_error
+from llm.registry import load_litellm
 from runs.description import Run as RunDescription
 from runs.records import InstanceResult
 from runs.storage.store import RunStore
@@ -249,7 +249,9 @@ def test_a_cut_message_shows_no_half_of_a_password() -> None:
 
     for before in range(440, 500):
         error = RefusedError("x" * before + with_login("http://h/v1"))
-        assert "ZQh" not in str(meaning(the_litellm(), "m", error, Wire(sent=True)))
+        assert "ZQh" not in str(
+            translate_error(load_litellm(), "m", error, Wire(sent=True))
+        )
 
 
 def test_a_cut_line_shows_no_half_of_a_secret(shown_by: Callable[..., Shown]) -> None:

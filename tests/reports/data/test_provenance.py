@@ -16,7 +16,7 @@ from environments.base import EnvironmentKind
 from environments.docker.engine import connect
 from llm.chat import Reply, Usage
 from llm.prices import Price
-from llm.registry import the_litellm
+from llm.registry import load_litellm
 from reports.data.provenance import UNKNOWN, evaluation, provenance
 from reports.data.rundata import InstanceData, RunData, read_run
 from reports.data.verdicts import Verdict, VerdictStatus
@@ -96,7 +96,7 @@ def test_prices_are_those_that_calls_are_charged_with() -> None:
     names = ("openai/gpt-4o", "openai/unheard-of", "openai/mine")
     models = [ModelChoice.parse(name, any_name=True).name for name in names]
     prices = prices_used(models, {"openai/mine": Price(1e-6, 2e-6)})
-    shown = the_litellm().model_cost["gpt-4o"]["input_cost_per_token"]
+    shown = load_litellm().model_cost["gpt-4o"]["input_cost_per_token"]
     assert prices["openai/gpt-4o"]["source"] == "litellm"
     assert prices["openai/gpt-4o"]["input_cost_per_token"] == shown
     assert prices["openai/unheard-of"] == {}
