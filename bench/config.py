@@ -220,7 +220,7 @@ def _with_agents(config: RunConfig) -> RunConfig:
         name = OUTSIDE if is_command(agent) else agent
         for model in with_agent:
             if model.edit_format != name:
-                given = f"{model.given}@{model.edit_format}"
+                given = f"{model.text}@{model.edit_format}"
                 other = agent.partition(":")[0]
                 raise UserError(
                     f"--models {given} and --agent {other} differ; give one agent"
@@ -228,7 +228,7 @@ def _with_agents(config: RunConfig) -> RunConfig:
         models = tuple(replace(model, edit_format=name) for model in models)
         return replace(config, models=models)
     if with_agent and len(with_agent) < len(models):
-        without = ", ".join(m.given for m in models if m not in with_agent)
+        without = ", ".join(m.text for m in models if m not in with_agent)
         raise UserError(
             f"--models: give {without} an agent too, as NAME@AGENT, or give --agent"
         )
@@ -270,7 +270,7 @@ def _check_gateway(config: RunConfig) -> None:
     for model in config.models:
         if model.architect:
             raise UserError(
-                f"--models {model.given}: a command edits alone; give one model"
+                f"--models {model.text}: a command edits alone; give one model"
             )
         if calls.replay is None and not calls.api_base:
             named = named_agent(model.edit_format)

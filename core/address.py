@@ -22,17 +22,17 @@ class Address:
     """An HTTP address.
 
     Attributes:
-        given: as the user wrote it.
+        text: as the user wrote it.
         recorded: with ``***`` in place of user and password, and of the query.
     """
 
-    given: str
+    text: str
     recorded: str
 
     @property
     def secret(self) -> bool:
         """Whether the address has a part that is not recorded."""
-        return self.given != self.recorded
+        return self.text != self.recorded
 
 
 def parse_address(option: str, text: str) -> Address:

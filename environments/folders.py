@@ -113,8 +113,8 @@ class Folders(Protocol):
 
 
 def check_readable(paths: Iterable[Path]) -> tuple[Path, ...]:
-    kept = tuple(paths)
-    for path in kept:
+    checked = tuple(paths)
+    for path in checked:
         if not path.is_absolute() or not path.exists():
             raise UserError(
                 f"{path}: there is no such path to show; name an absolute one"
@@ -125,4 +125,4 @@ def check_readable(paths: Iterable[Path]) -> tuple[Path, ...]:
             raise UserError(
                 f"{path} cannot be shown to a command; name a folder that it needs"
             )
-    return kept
+    return checked

@@ -265,9 +265,9 @@ def exchange_sha256(
 
     ``options`` are those of sampling and length, in the names of the OpenAI protocol.
     """
-    asked = {"prompt" if isinstance(request, str) else "messages": _identity(request)}
-    offered = {"tools": [dict(tool) for tool in tools]} if tools else {}
-    return canonical_sha256({**options, **asked, **offered, "model": model})
+    content = {"prompt" if isinstance(request, str) else "messages": _identity(request)}
+    tool_list = {"tools": [dict(tool) for tool in tools]} if tools else {}
+    return canonical_sha256({**options, **content, **tool_list, "model": model})
 
 
 def reply_sha256(reply: Reply) -> str:
@@ -290,8 +290,8 @@ def _identity(request: Request) -> str | list[list[Any]]:
     for message in request:
         # The ids of calls differ each time, so they do not count.
         calls = [[call.name, call.arguments] for call in message.tool_calls]
-        shown = [{"images": list(message.images)}] if message.images else []
+        images = [{"images": list(message.images)}] if message.images else []
         parts.append(
-            [message.role, message.content, *([calls] if calls else []), *shown]
+            [message.role, message.content, *([calls] if calls else []), *images]
         )
     return parts

@@ -235,9 +235,9 @@ class LiteLLMModel:
         )
 
     def _arguments(self, request: Request, tools: Sequence[Tool]) -> dict[str, Any]:
-        known = self._all_settings()
+        settings = self._all_settings()
         _, provider = provider_of(self.name, self.api_base)
-        markers = bool(known.cache_markers)
+        markers = bool(settings.cache_markers)
         arguments: dict[str, Any] = {
             "messages": messages_as_sent(request, markers=markers, provider=provider),
             # litellm's time-out is per read, and its clients would retry unnoticed.
@@ -252,7 +252,7 @@ class LiteLLMModel:
             ),
         }
         if tools:
-            if known.tools is None:
+            if settings.tools is None:
                 self.warn_once(
                     f"{self.name}: whether it can call functions is unknown: trying"
                 )

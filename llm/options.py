@@ -74,7 +74,7 @@ class ModelChoice:
         architect: plans what this model edits, in the pair ``architect+editor``.
     """
 
-    given: str
+    text: str
     name: str
     edit_format: str
     settings: ModelSettings = field(default_factory=ModelSettings)
@@ -90,8 +90,8 @@ class ModelChoice:
         """The models that are called."""
         if self.architect is None:
             return (self,)
-        given = self.given.removeprefix(f"{self.architect.given}+")
-        return self.architect, replace(self, given=given, architect=None)
+        text = self.text.removeprefix(f"{self.architect.text}+")
+        return self.architect, replace(self, text=text, architect=None)
 
     @classmethod
     def parse(
@@ -117,51 +117,57 @@ class ModelChoice:
         Raises:
             UserError: the model or the edit format is unknown.
         """
-        given, last = _name_and_format(text, formats, replay=replay)
-        if not given:
+        model_text, edit_format = _name_and_format(text, formats, replay=replay)
+        if not model_text:
             raise UserError(
                 f"--models has an empty name in it; give for example {DEFAULT_MODELS}"
             )
         book = book or our_settings()
         name = (
-            given if replay else resolve_model(given, book.aliases, any_name=any_name)
+            model_text
+            if replay
+            else resolve_model(model_text, book.aliases, any_name=any_name)
         )
         settings = book.of(name)
-        return cls(given, name, last or settings.edit_format or "whole", settings)
+        return cls(
+            model_text, name, edit_format or settings.edit_format or "whole", settings
+        )
 
-    def as_json(self, *, known: bool, api_base: str | None) -> dict[str, Any]:
-        """Return the choice as it stands in ``run.json``; ``known``: with what litellm knows."""
-        said = (
+    def as_json(self, *, completed: bool, api_base: str | None) -> dict[str, Any]:
+        """Return the choice for ``run.json``; ``completed`` with what litellm knows."""
+        settings = (
             complete_settings(self.settings, self.name, api_base)
-            if known
+            if completed
             else self.settings
         )
         plain: dict[str, Any] = {
-            "given": self.given,
+            "given": self.text,
             "name": self.name,
             "edit_format": self.edit_format,
         }
-        plain["settings"] = said.as_json()
+        plain["settings"] = settings.as_json()
         if self.architect:
-            plain["architect"] = self.architect.as_json(known=known, api_base=api_base)
+            plain["architect"] = self.architect.as_json(
+                completed=completed, api_base=api_base
+            )
         return plain
 
 
 def _name_and_format(
     text: str, formats: Collection[str] | None, *, replay: bool
 ) -> tuple[str, str]:
-    given, at, last = text.rpartition("@")
+    name, at, last = text.rpartition("@")
     if not at or not _FORMAT.match(last) or last in _VERSION_WORDS:
         return text, ""
     if formats is not None and last in formats:
-        return given, last
+        return name, last
     if not replay and map_entry(text):  # a version in words
         return text, ""
     if formats is None:
-        return given, last
-    known = ", ".join(formats)
+        return name, last
+    alternatives = ", ".join(formats)
     raise UserError(
-        f"--models {text}: unknown edit format or agent {last!r}; there are {known}"
+        f"--models {text}: unknown edit format or agent {last!r}; there are {alternatives}"
     )
 
 
@@ -169,15 +175,15 @@ def names_of(models: Sequence[ModelChoice]) -> Callable[[str], str]:
     """Return the function from a model's name as the user wrote it to litellm's name."""
     names = {}
     for model in models:
-        names[model.given] = model.name
+        names[model.text] = model.name
     for model in models:
         names[model.name] = model.name
 
     def resolve(written: str) -> str:
         if written not in names:
-            known = ", ".join(model.given for model in models)
+            alternatives = ", ".join(model.text for model in models)
             raise UserError(
-                f"{written!r} is not a model of this run; there are {known}"
+                f"{written!r} is not a model of this run; there are {alternatives}"
             )
         return names[written]
 

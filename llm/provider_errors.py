@@ -68,7 +68,7 @@ class TransientError(Exception):
 def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Exception:  # noqa: ANN401
     """Return the exception of the harness for one of litellm, after what ``wire`` saw."""
     # Before the text is cut, because half a password is not found.
-    words = without_logins(_text_of(error)).replace("\n", " ")
+    message = without_logins(_text_of(error)).replace("\n", " ")
     if not wire.sent:
         # Credentials come over the network too.
         cause: BaseException | None = wire.unreached or error
@@ -76,19 +76,21 @@ def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Ex
             cause = cause.__cause__ or cause.__context__
         if cause:
             # litellm only says "Connection error.".
-            words = _CONTEXT.sub("", without_logins(str(cause)).replace("\n", " "))[
+            message = _CONTEXT.sub("", without_logins(str(cause)).replace("\n", " "))[
                 :500
             ]
-            known = words.lower().startswith("cannot connect")
+            says_so = message.lower().startswith("cannot connect")
             return TransientError(
-                Failed(words if known else f"cannot connect: {words}", reached=False)
+                Failed(
+                    message if says_so else f"cannot connect: {message}", reached=False
+                )
             )
         return ProviderRefusalError(
-            f"{name}: litellm cannot make a request here ({words[:300]}); install or set what it "
+            f"{name}: litellm cannot make a request here ({message[:300]}); install or set what it "
             "names"
         )
     kinds = litellm.exceptions
-    text = words[:500]
+    text = message[:500]
     status = getattr(error, "status_code", None) if wire.billed else wire.status
     cost = None if wire.billed else Decimal()
     if status == 403 and _MODERATED.search(text):
@@ -106,8 +108,8 @@ def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Ex
     # llama.cpp and Ollama have answered with 500.
     long = (
         status in (400, 413, 422, 500)
-        and _TOO_LONG.search(words)
-        and not _RATE.search(words)
+        and _TOO_LONG.search(message)
+        and not _RATE.search(message)
     )
     if long or isinstance(error, kinds.ContextWindowExceededError):
         return WindowExceededError(f"{name}: {WINDOW_WORDS} ({text})", cost)
@@ -153,8 +155,14 @@ def make_retries(
 
     def seconds(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        asked = error.failure.retry_after if isinstance(error, TransientError) else None
-        return backoff(state) if asked is None else min(asked, policy.longest_wait)
+        retry_after = (
+            error.failure.retry_after if isinstance(error, TransientError) else None
+        )
+        return (
+            backoff(state)
+            if retry_after is None
+            else min(retry_after, policy.longest_wait)
+        )
 
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(TransientError),

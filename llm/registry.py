@@ -100,10 +100,10 @@ def resolve_model(
 
 def _newest(pattern: str) -> str:
     provider, _, family = pattern.rpartition("/")
-    wanted = re.compile(re.escape(family).replace(r"\*", _VERSION, 1))
+    version_of_family = re.compile(re.escape(family).replace(r"\*", _VERSION, 1))
     versions = []
     for key, value in load_litellm().model_cost.items():
-        match = wanted.fullmatch(key)
+        match = version_of_family.fullmatch(key)
         if match and value.get("litellm_provider") == provider:
             version = (int(match[1]), int(match[2] or 0))
             versions.append((version, key))
@@ -268,11 +268,11 @@ def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa
     load_litellm()
     from litellm.main import openai_chat_completions
 
-    asked = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    address = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
     return openai_chat_completions.get_openai_client(
         is_async=True,
         api_key=key,
-        api_base=api_base or asked,
+        api_base=api_base or address,
         timeout=seconds,
         max_retries=0,
     )

@@ -46,23 +46,23 @@ class ReplayModel:
     def complete(
         self, messages: Sequence[Message], tools: Sequence[Tool] = ()
     ) -> Reply:
-        wanted = request_sha256(messages)
-        if wanted in self.refused:
+        sha256 = request_sha256(messages)
+        if sha256 in self.refused:
             raise RequestRefusedError("the recording has no reply: it was refused")
-        index = self._next(wanted)
+        index = self._next(sha256)
         reply = self.calls[index]
-        if self.exact and reply.request_sha256 not in ("", wanted):
+        if self.exact and reply.request_sha256 not in ("", sha256):
             raise ReplayExhaustedError("the recording has no reply to this request")
         self._served.add(index)
-        if reply.request_sha256 == wanted:
+        if reply.request_sha256 == sha256:
             return reply
         # It answers another request than the one that is recorded with it.
         return replace(reply, exchange_sha256=None, request_sha256="")
 
-    def _next(self, wanted: str) -> int:
+    def _next(self, sha256: str) -> int:
         left = [i for i in range(len(self.calls)) if i not in self._served]
         for index in left:
-            if self.calls[index].request_sha256 == wanted:
+            if self.calls[index].request_sha256 == sha256:
                 return index
         if left:
             return left[0]

@@ -92,8 +92,8 @@ class SettingsFile:
         if name in self.models:
             yield self.models[name]
         for pattern, settings in self.models.items():
-            known = name if "/" in pattern else name.rpartition("/")[2]
-            if pattern != name and fnmatchcase(known.lower(), pattern.lower()):
+            matched_name = name if "/" in pattern else name.rpartition("/")[2]
+            if pattern != name and fnmatchcase(matched_name.lower(), pattern.lower()):
                 yield settings
 
 
@@ -106,18 +106,18 @@ class SettingsBook:
     @property
     def aliases(self) -> dict[str, str]:
         """Name or pattern by alias."""
-        known: dict[str, str] = {}
+        aliases: dict[str, str] = {}
         for file in reversed(self.files):
-            known.update(file.aliases)
-        return known
+            aliases.update(file.aliases)
+        return aliases
 
     def of(self, name: str) -> ModelSettings:
         """Return the settings of the model with litellm's ``name``."""
-        found = ModelSettings()
+        settings = ModelSettings()
         for file in self.files:
             for rule in file.rules(name):
-                found = found.or_else(rule)
-        return found
+                settings = settings.or_else(rule)
+        return settings
 
 
 def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
@@ -126,9 +126,7 @@ def load_settings(path: Path | None, formats: Collection[str]) -> SettingsBook:
     Raises:
         UserError: the file has an error; the message names the file, the key and the fix.
     """
-    return SettingsBook(
-        tuple(_read(place, formats) for place in (path, _OURS) if place)
-    )
+    return SettingsBook(tuple(_read(file, formats) for file in (path, _OURS) if file))
 
 
 @cache
@@ -138,7 +136,9 @@ def our_settings() -> SettingsBook:
 
 def settings_sha256(settings: Mapping[str, ModelSettings]) -> str:
     """Return the hash of the settings of a run's models, by name."""
-    plain = {name: said.as_json() for name, said in settings.items()}
+    plain = {
+        name: model_settings.as_json() for name, model_settings in settings.items()
+    }
     return sha256_of(json.dumps(plain, sort_keys=True))
 
 
@@ -157,11 +157,16 @@ def _read(path: Path, formats: Collection[str] | None) -> SettingsFile:
     except ValidationError as error:
         raise _mistake(path, _first(error)) from error
     for pattern, settings in file.models.items():
-        wanted = settings.edit_format
-        if formats is not None and wanted is not None and wanted not in formats:
-            known = ", ".join(formats)
+        edit_format = settings.edit_format
+        if (
+            formats is not None
+            and edit_format is not None
+            and edit_format not in formats
+        ):
+            alternatives = ", ".join(formats)
             raise _mistake(
-                path, f"models: {pattern}: edit_format: {wanted!r} is none of {known}"
+                path,
+                f"models: {pattern}: edit_format: {edit_format!r} is none of {alternatives}",
             )
     return file
 

@@ -43,7 +43,7 @@ def check_models(config: RunBasics, money: Spending) -> None:
     for model in config.called_models:
         key = missing_key(model.name, address)
         if key:
-            lacking.append(f"{model.given} needs {key}")
+            lacking.append(f"{model.text} needs {key}")
     if lacking:
         raise UserError(
             f"API keys are missing: {', '.join(lacking)}; {where_keys_go()}"
@@ -51,7 +51,7 @@ def check_models(config: RunBasics, money: Spending) -> None:
     _check_addresses(config)
     for model in config.called_models:
         _check_tools(model, config)
-    unpriced = [m.given for m in config.called_models if _is_unpriced(m, money)]
+    unpriced = [m.text for m in config.called_models if _is_unpriced(m, money)]
     if unpriced:
         options = " ".join(f"--price {given}=IN,OUT" for given in unpriced)
         raise UserError(
@@ -63,7 +63,7 @@ def check_models(config: RunBasics, money: Spending) -> None:
         limit = config.settings.models.max_output_tokens
         if money.in_dollars and not (limit or known.max_output):
             raise UserError(
-                f"the longest reply of {model.given} is unknown, so a budget in dollars cannot "
+                f"the longest reply of {model.text} is unknown, so a budget in dollars cannot "
                 "hold: give --set models.max_output_tokens=N"
             )
         quiet = LiteLLMModel(
@@ -85,12 +85,12 @@ def assumed(config: RunBasics, money: Spending) -> Iterator[str]:
     if not address:
         return
     for model in config.called_models:
-        where = f"{model.given} at {recorded_address(address)}: assumed"
+        where = f"{model.text} at {recorded_address(address)}: assumed"
         price = cheapest_price(model.name)
         window = map_entry(model.name).get("max_input_tokens")
         if price and model.name not in money.prices:
             dear = f"${price.input * 1_000_000:.2f} in, ${price.output * 1_000_000:.2f} out"
-            yield f"{where} {dear} per million tokens; --price {model.given}=0,0 makes it free"
+            yield f"{where} {dear} per million tokens; --price {model.text}=0,0 makes it free"
         if window and not model.settings.context:
             yield f"{where} a window of {window} tokens; set `context` in the file of models.file"
 
@@ -115,13 +115,13 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
     mode = map_entry(model.name).get("mode") or _MODES[0]
     if mode not in _MODES and not address:
         raise UserError(
-            f"{model.given} is a model for {mode}, not for text; choose another"
+            f"{model.text} is a model for {mode}, not for text; choose another"
         )
     if is_outside(model.edit_format):
         return
     known = complete_settings(model.settings, model.name, address)
     if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
-        raise UserError(f"{model.given} cannot call functions; use @diff or @whole")
+        raise UserError(f"{model.text} cannot call functions; use @diff or @whole")
 
 
 def _is_unpriced(model: ModelChoice, money: Spending) -> bool:

@@ -150,11 +150,11 @@ class ReplayedModels:
         recorded = self.attempts(instance_id).get(attempt)
         if recorded is None:
             raise NotRecordedError
-        today = resolve_model(choice.given, self.aliases, any_name=True)
-        if recorded.model not in (choice.given, choice.label, choice.name, today):
+        today = resolve_model(choice.text, self.aliases, any_name=True)
+        if recorded.model not in (choice.text, choice.label, choice.name, today):
             raise UserError(
                 f"{instance_id}, attempt {attempt}: {recorded.model} is recorded, but it is the "
-                f"turn of {choice.given}; give the recorded models with --models"
+                f"turn of {choice.text}; give the recorded models with --models"
             )
         edit_format = recorded.edit_format or ""
         if attempt < 1:

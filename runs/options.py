@@ -56,7 +56,7 @@ class RunBasics:
         is_live = calls.replay is None
         models = []
         for model in self.models:
-            models.append(model.as_json(known=is_live, api_base=calls.api_base))
+            models.append(model.as_json(completed=is_live, api_base=calls.api_base))
         return {
             "environment": self.environment.value,
             "models": models,
@@ -173,7 +173,7 @@ def address_given(text: str | None) -> Address | None:
     address = parse_address("--api-base", text) if text else None
     if address is not None and address.secret:
         # As a secret of the environment it is redacted everywhere, also in worker processes.
-        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = address.given
+        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = address.text
     return address
 
 

@@ -308,7 +308,7 @@ def _missing(
             variable = missing_key(model.name, config.settings.calls.api_base)
             if variable:
                 name = f"{variable}{unread_file()}"
-                yield f"a key for {model.given} in the environment variable {name}"
+                yield f"a key for {model.text} in the environment variable {name}"
     try:
         agent_of(config)
     except UserError as error:

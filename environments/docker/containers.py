@@ -121,8 +121,8 @@ def _own_limits(client: Any) -> Iterator[Any]:  # noqa: ANN401 - no types
             ("nproc", resource.RLIMIT_NPROC),
         ):
             hard = resource.getrlimit(number)[1]
-            most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
-            yield Ulimit(name=name, soft=most, hard=most)
+            limit = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
+            yield Ulimit(name=name, soft=limit, hard=limit)
 
 
 @dataclass(frozen=True)
@@ -143,22 +143,22 @@ class Container:
                 self.made.put_archive(
                     "/", _tar(self.folder, {}, {_GONE: os.fsdecode(join_paths(gone))})
                 )
-                words = ["bash", "-c", f"xargs -0 rm -rf -- <{_GONE}"]
-                self.made.exec_run(words, workdir=self.folder, user="0")
+                command = ["bash", "-c", f"xargs -0 rm -rf -- <{_GONE}"]
+                self.made.exec_run(command, workdir=self.folder, user="0")
             self.made.put_archive("/", _tar(self.folder, changes, files))
 
     def bash(
         self,
-        words: Sequence[str],
+        arguments: Sequence[str],
         timeout: float,
         environment: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """Run bash with ``words``; after ``timeout`` seconds it is killed.
+        """Run bash with ``arguments``; after ``timeout`` seconds it is killed.
 
         ``timeout`` in the container does not see children that left its process group, so the host
         limits the time too; removing the container ends them.
         """
-        argv = ["timeout", "-s", "KILL", f"{timeout:.0f}", "bash", *words]
+        argv = ["timeout", "-s", "KILL", f"{timeout:.0f}", "bash", *arguments]
         tail = Tail()
         with self._disk_watched():
             end = run_exec(
@@ -188,9 +188,9 @@ class Container:
         def watch() -> None:
             while not done.wait(_POLL):
                 with contextlib.suppress(*engine_error_types()):
-                    found = api.containers(size=True, filters={"id": self.made.id})
+                    containers = api.containers(size=True, filters={"id": self.made.id})
                     written = sum(
-                        int(container.get("SizeRw") or 0) for container in found
+                        int(container.get("SizeRw") or 0) for container in containers
                     )
                     if written > self.limits.written:
                         self.made.kill()
@@ -353,7 +353,7 @@ def _pump(
     timeout: float,
     check: Callable[[], None],
 ) -> bool:
-    asked = time.monotonic()
+    inspected = time.monotonic()
     while not sinks.late(timeout):
         check()
         for stream, data in _frames(frames):
@@ -364,10 +364,10 @@ def _pump(
                 return True
             frames += chunk
         except TimeoutError:
-            if time.monotonic() - asked > _ASK:
+            if time.monotonic() - inspected > _ASK:
                 if not inspect()["Running"]:
                     return True
-                asked = time.monotonic()
+                inspected = time.monotonic()
     for stream, data in _frames(frames):
         sinks.take(stream, data)
     return False

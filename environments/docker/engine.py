@@ -47,10 +47,10 @@ def engine_variables() -> dict[str, str]:
 
     if os.environ.get(ENGINE_VARIABLE):
         return {}
-    for place in podman_sockets(os.environ.get("XDG_RUNTIME_DIR", "")):
+    for socket in podman_sockets(os.environ.get("XDG_RUNTIME_DIR", "")):
         # Docker goes first where both answer.
-        if place.is_socket() and not _answers(_answering(docker.from_env)):
-            address = f"unix://{place}"
+        if socket.is_socket() and not _answers(_answering(docker.from_env)):
+            address = f"unix://{socket}"
             if _answers(_answering(docker.DockerClient, base_url=address)):
                 return {ENGINE_VARIABLE: address}
     return {}
@@ -63,8 +63,8 @@ def podman_sockets(runtime: str) -> list[Path]:
 
 
 def is_podman(client: Any) -> bool:  # noqa: ANN401
-    found = client.version().get("Components") or ()
-    return any("podman" in str(part.get("Name", "")).lower() for part in found)
+    components = client.version().get("Components") or ()
+    return any("podman" in str(part.get("Name", "")).lower() for part in components)
 
 
 def _answering(make: Any, **given: str) -> Any | None:  # noqa: ANN401

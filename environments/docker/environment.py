@@ -73,8 +73,8 @@ class DockerEnvironment:
             if not holds(self.client, image.name):
                 pull(self.client, image.name)
         except InfrastructureError as error:
-            words = str(error).replace(image.name, image.shown or image.name)
-            raise InfrastructureError(words) from None
+            message = str(error).replace(image.name, image.shown or image.name)
+            raise InfrastructureError(message) from None
         labels = {LABEL: "1", f"{LABEL}.instance": project.key}
         labels |= label_of(self.run_key) if self.run_key else {}
         containers = Containers(
@@ -113,12 +113,12 @@ class DockerSession:
     @property
     def identity(self) -> str:
         with engine_errors():
-            found = f"docker:{self.containers.client.images.get(self.image.name).id}"
+            identity = f"docker:{self.containers.client.images.get(self.image.name).id}"
         if not self.cleaned:
-            return found
+            return identity
         spec = self.image
         made = json.dumps([spec.cleaning, spec.fresh_tree and self.revision])
-        return f"{found}:{hashlib.sha256(made.encode()).hexdigest()[:16]}"
+        return f"{identity}:{hashlib.sha256(made.encode()).hexdigest()[:16]}"
 
     @property
     def ways(self) -> tuple[SetupWay, ...]:
@@ -270,9 +270,9 @@ def _run(container: Container, spec: ImageSpec, script: str) -> None:
     container.put({}, {_SCRIPT: f"exec 2>&1\n{script}\n[ $? = 0 ] && echo {token}\n"})
     result = container.bash([_SCRIPT], _SECONDS)
     if token not in result.output:
-        words = " ".join(result.output.split())[-300:]
+        output = " ".join(result.output.split())[-300:]
         raise UnavailableError(
-            f"the image {spec.shown or spec.name} cannot be prepared: {words}"
+            f"the image {spec.shown or spec.name} cannot be prepared: {output}"
         )
 
 

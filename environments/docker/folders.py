@@ -93,12 +93,12 @@ def make_docker_folders(
     The image needs sh, tar, head, rm and sleep. The other arguments are those of
     ``make_local_folders``; ``readable`` needs an engine on this machine.
     """
-    shown = check_readable(readable)
+    folders = check_readable(readable)
     if not holds(client, image):
         pull(client, image)
     limits = limits or ResourceLimits()
     labels = {LABEL: "1", **(label_of(run_key) if run_key else {})}
-    containers = Containers(client, labels, limits, check, _options(limits, shown))
+    containers = Containers(client, labels, limits, check, _options(limits, folders))
     return DockerFolders(containers, image)
 
 
@@ -150,7 +150,7 @@ class DockerFolders:
         marker = secrets.token_hex(16)
         archive = _archive(command)
         how = "separate" if command.separate else "merged"
-        words = ["sh", "-c", _RUN, "sh", marker, str(len(archive)), how, *command.argv]
+        argv = ["sh", "-c", _RUN, "sh", marker, str(len(archive)), how, *command.argv]
         with ExitStack() as removal:
             with self._lock:
                 container, stack = (
@@ -163,7 +163,7 @@ class DockerFolders:
             end = run_exec(
                 self.containers.client,
                 container.made.id,
-                words,
+                argv,
                 archive,
                 sinks,
                 command.timeout,
@@ -172,9 +172,9 @@ class DockerFolders:
                 environment=dict(command.variables),
             )
             if sinks.marker:
-                said = " ".join(errors.text().split())[-_SHOWN:]
+                message = " ".join(errors.text().split())[-_SHOWN:]
                 raise InfrastructureError(
-                    f"cannot fill a folder in {self.image}: {said}"
+                    f"cannot fill a folder in {self.image}: {message}"
                 )
             files = self._emptied(container, command)
             if files is not None:
@@ -199,29 +199,29 @@ class DockerFolders:
     def _emptied(
         self, container: Container, command: FolderCommand
     ) -> dict[str, bytes] | None:
-        most, taken = self.containers.limits.collected, bytearray()
-        words = ["sh", "-c", _CLEAN, "sh", str(most), *command.collect]
-        sinks = Sinks(taken.extend, lambda _: None)
+        limit, content = self.containers.limits.collected, bytearray()
+        argv = ["sh", "-c", _CLEAN, "sh", str(limit), *command.collect]
+        sinks = Sinks(content.extend, lambda _: None)
         with contextlib.suppress(InfrastructureError, tarfile.TarError):
             end = run_exec(
                 self.containers.client,
                 container.made.id,
-                words,
+                argv,
                 b"",
                 sinks,
                 _CLEAN_SECONDS,
                 self.containers.check,
                 user="0:0",
             )
-            if end.exit_code == 0 and not taken:
+            if end.exit_code == 0 and not content:
                 return {}
             if end.exit_code == 0:
-                with tarfile.open(fileobj=io.BytesIO(taken)) as archive:
-                    found = (
+                with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                    members = (
                         (member.name, archive.extractfile(member)) for member in archive
                     )
                     return {
-                        n.removeprefix("./"): file.read() for n, file in found if file
+                        n.removeprefix("./"): file.read() for n, file in members if file
                     }
         return None
 

@@ -65,12 +65,12 @@ def _failure_of(message: str) -> PullFailure:
 class PullError(InfrastructureError):
     """An image cannot be pulled; the message has the image, the remedy and the engine's words."""
 
-    def __init__(self, image: str, words: str) -> None:
-        self.failure = _failure_of(words)
-        shown = " ".join(words.split())[:200]
+    def __init__(self, image: str, message: str) -> None:
+        self.failure = _failure_of(message)
+        summary = " ".join(message.split())[:200]
         remedy = self.failure.value
         super().__init__(
-            f"cannot pull {image}: {f'{remedy} ({shown})' if remedy else shown}"
+            f"cannot pull {image}: {f'{remedy} ({summary})' if remedy else summary}"
         )
 
 
@@ -102,11 +102,12 @@ def digest(client: Any, image: str) -> str:  # noqa: ANN401
     with engine_errors():
         if not holds(client, image):
             return ""
-        held = client.images.get(image)
+        local_image = client.images.get(image)
         digests = [
-            str(name).partition("@")[2] for name in held.attrs.get("RepoDigests") or ()
+            str(name).partition("@")[2]
+            for name in local_image.attrs.get("RepoDigests") or ()
         ]
-        return digests[0] if digests else str(held.id)
+        return digests[0] if digests else str(local_image.id)
 
 
 def check_space(client: Any, image: str) -> None:  # noqa: ANN401

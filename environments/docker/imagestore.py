@@ -140,14 +140,14 @@ class ImageStore:
                 os.utime(stream.fileno(), ns=(now, now))
 
     @contextmanager
-    def pinned_some(self, images: Sequence[str], most: int) -> Iterator[Set[str]]:
-        """Keep up to ``most`` of ``images``, as far as there is room; yield them.
+    def pinned_some(self, images: Sequence[str], limit: int) -> Iterator[Set[str]]:
+        """Keep up to ``limit`` of ``images``, as far as there is room; yield them.
 
         The first is waited for. What cannot be pulled is yielded too.
         """
         pinned: set[str] = set()
         with ExitStack() as stack:
-            for image in images[:most]:
+            for image in images[:limit]:
                 with suppress(InfrastructureError):
                     if not stack.enter_context(self.pinned(image, wait=not pinned)):
                         break
@@ -187,9 +187,9 @@ class ImageStore:
         except FileNotFoundError:
             return ImageRecord()
         except ValueError as error:
-            words = f"is not a record of images ({one_line(str(error))})"
+            problem = f"is not a record of images ({one_line(str(error))})"
             fix = "delete it: the images in it then stay in the engine"
-            raise DamagedFileError(self._record_path, words, fix) from error
+            raise DamagedFileError(self._record_path, problem, fix) from error
 
     @property
     def _record_path(self) -> Path:

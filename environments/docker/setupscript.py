@@ -53,10 +53,10 @@ def setup_lines(
                 lambda m: f"{m[0]} --no-build-isolation --no-deps", line, count=1
             )
     if setup.way is SetupWay.ON_PATH:
-        places = ":".join(
+        folders = ":".join(
             f"{folder}/{root}".rstrip("/") for root in setup.roots or ("",)
         )
-        yield f"export PYTHONPATH={places}${{PYTHONPATH:+:$PYTHONPATH}}"
+        yield f"export PYTHONPATH={folders}${{PYTHONPATH:+:$PYTHONPATH}}"
 
 
 def setup_script(lines: Sequence[str], token: str, folder: str = FOLDER) -> str:
@@ -73,8 +73,8 @@ def setup_script(lines: Sequence[str], token: str, folder: str = FOLDER) -> str:
 
 def failed_commands(output: str, token: str) -> tuple[FailedCommand, ...]:
     """Read the failed commands from the output of ``setup_script``; an unfinished one failed."""
-    log, found, after = output.rpartition(f"\n{token}\n")
-    if not found:
+    log, separator, after = output.rpartition(f"\n{token}\n")
+    if not separator:
         return (FailedCommand(WHOLE_SETUP, output[-_SHOWN:]),)
     names = dict.fromkeys(name for name in after.split("\0") if name)
     return tuple(FailedCommand(name, log[-_SHOWN:]) for name in names)

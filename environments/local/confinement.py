@@ -103,12 +103,12 @@ def remove_groups(run_key: str) -> list[str]:
         parents = set(_parents().values())
     except OSError:
         return []
-    found = [
+    folders = [
         f for parent in parents for f in sorted(parent.glob(f"{_prefix(run_key)}*"))
     ]
-    for folder in found:
+    for folder in folders:
         ControlGroup((folder,)).remove()
-    return [str(folder) for folder in found]
+    return [str(folder) for folder in folders]
 
 
 def _prefix(run_key: str) -> str:
@@ -158,15 +158,15 @@ def _existing(mount: Path, own: str) -> Path:
 
 
 def _mounts() -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    mounts: dict[str, Path] = {}
     for line in (_PROCESS / "mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split()[:3]
         names = {"cgroup2": [_VERSION_2], "cgroup": options.split(",")}.get(kind, [])
-        found |= {name: Path(left.split()[4]) for name in names}
-    if not found:
+        mounts |= {name: Path(left.split()[4]) for name in names}
+    if not mounts:
         raise OSError("no cgroup is mounted")
-    return found
+    return mounts
 
 
 def _write(path: Path, value: str) -> bool:
@@ -231,12 +231,12 @@ class Confined:
 
     def rlimits(self) -> dict[str, int]:
         """Return the limits that the cgroup does not set: ``FSIZE`` stands for RLIMIT_FSIZE."""
-        found = {"CORE": 0, "FSIZE": self.limits.file_size}
+        rlimits = {"CORE": 0, "FSIZE": self.limits.file_size}
         if self.way is not Confinement.CGROUP:
-            found["AS"] = self.limits.memory
+            rlimits["AS"] = self.limits.memory
         if self.way in (Confinement.OTHER_USER, Confinement.RLIMITS):
-            found["NPROC"] = self.limits.processes
-        return found
+            rlimits["NPROC"] = self.limits.processes
+        return rlimits
 
     def limited_bash(self) -> str:
         """Return a bash script that sets ``rlimits`` and runs the command that is its argument."""
@@ -255,11 +255,13 @@ class Confined:
         return _FIRST_USER + secrets.randbelow(_USERS) if other else None
 
     @contextmanager
-    def held(self, argv: Sequence[str]) -> Iterator[list[str]]:
+    def launched(self, argv: Sequence[str]) -> Iterator[list[str]]:
         """Yield a command line that runs ``argv`` without keyrings, if possible in a cgroup."""
         with self.group() as group:
-            words = launched([*argv])
-            yield group.joined(words) if group else words
+            argv_without_keyrings = launched([*argv])
+            yield (
+                group.joined(argv_without_keyrings) if group else argv_without_keyrings
+            )
 
     @contextmanager
     def group(self) -> Iterator[ControlGroup | None]:
@@ -283,8 +285,8 @@ def confine(
 ) -> Confined:
     """Return the strongest way to limit commands here; ``warn_once`` takes what it lacks."""
     way = find_confinement()
-    for words in missing_limits(way):
-        warn_once(words)
+    for warning in missing_limits(way):
+        warn_once(warning)
     return Confined(way, limits, run_key, check)
 
 

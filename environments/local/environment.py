@@ -73,11 +73,13 @@ class LocalEnvironment:
             lock = FileLock(f"{folder / project.key}.lock")
             stack.enter_context(waited_for(lock, self.check))
             built = Venvs(root, self.failed, self.check).build(project, spec)
-            held = stack.pop_all()
+            resources = stack.pop_all()
         identity = (
             f"local:{spec_key(spec, spec.setup)}:{'bubblewrap' if shut_in else 'open'}"
         )
-        return LocalSession(built, spec.test_command, identity, shut_in, held, confined)
+        return LocalSession(
+            built, spec.test_command, identity, shut_in, resources, confined
+        )
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class LocalSession:
     test_command: str
     identity: str
     shut_in: bool
-    held: contextlib.ExitStack
+    resources: contextlib.ExitStack
     confined: Confined
     ways: tuple[SetupWay, ...] = (SetupWay.AS_GIVEN, SetupWay.ON_PATH)
     # Without a sandbox all copies have one folder, so commands run one at a time.
@@ -106,7 +108,7 @@ class LocalSession:
 
     def stop(self) -> None:
         shutil.rmtree(self.built.testbed, ignore_errors=True)
-        self.held.close()
+        self.resources.close()
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class LocalPrepared:
         lay_out(built.testbed, built.template, self.changes)
         variables = self._variables(str(built.testbed.parent))
         try:
-            with confined.held(
+            with confined.launched(
                 ["bash", "-c", confined.limited_bash(), "bash", command]
             ) as argv:
                 return run_limited(
@@ -155,6 +157,6 @@ class LocalPrepared:
 
     def _variables(self, home: str) -> dict[str, str]:
         built = self.session.built
-        more = {"PYTHONPATH": self.python_path} if self.python_path else {}
-        found = command_variables(built.python, home)
-        return {**found, **built.variables(found["PATH"]), **more}
+        python_path = {"PYTHONPATH": self.python_path} if self.python_path else {}
+        variables = command_variables(built.python, home)
+        return {**variables, **built.variables(variables["PATH"]), **python_path}

@@ -69,9 +69,9 @@ def make_local_folders(
             "bubblewrap), or use --environment docker"
         )
     confined = confine(limits or ResourceLimits(), run_key, check, warn_once)
-    shown = check_readable((*(python_folders(python) if python else ()), *readable))
+    folders = check_readable((*(python_folders(python) if python else ()), *readable))
     return LocalFolders(
-        tuple(dict.fromkeys(shown)), command_variables(python, HOME), confined
+        tuple(dict.fromkeys(folders)), command_variables(python, HOME), confined
     )
 
 
@@ -80,15 +80,15 @@ def python_folders(python: Path) -> tuple[Path, ...]:
 
     That of a virtual environment is a link to another's, by way of further links.
     """
-    found, place = list[Path](), Path(os.path.abspath(python))  # noqa: PTH100 - keeps links
+    folders, path = list[Path](), Path(os.path.abspath(python))  # noqa: PTH100 - keeps links
     while True:
-        found.append(place.parent.parent)
-        found.append(place.parent.resolve().parent)
-        if not place.is_symlink():
+        folders.append(path.parent.parent)
+        folders.append(path.parent.resolve().parent)
+        if not path.is_symlink():
             return tuple(
-                p for p in dict.fromkeys(found) if not p.is_relative_to(_SYSTEM)
+                p for p in dict.fromkeys(folders) if not p.is_relative_to(_SYSTEM)
             )
-        place = Path(os.path.normpath(place.parent / place.readlink()))
+        path = Path(os.path.normpath(path.parent / path.readlink()))
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ def run_shut_in(
     user, limits = confined.user(), confined.limits
     output, errors = limits.tail(), limits.tail() if separate else None
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    words = ["--", *(become if user is not None else ()), *argv]
+    sandboxed_argv = ["--", *(become if user is not None else ()), *argv]
 
     def command_line(options: tuple[str, ...]) -> list[str]:
         seen = replace(view, options=(*options, *view.options))
-        return bubblewrapped(words, seen, limits, user is not None)
+        return bubblewrapped(sandboxed_argv, seen, limits, user is not None)
 
     try:
         with confined.group() as group:
@@ -162,7 +162,7 @@ def run_shut_in(
                 confined.check()
                 sandbox.drain(output, errors)
                 code = sandbox.exit_code()
-                found = {
+                files = {
                     p: read_collected(sandbox.folder, p, limits.collected)
                     for p in collect
                 }
@@ -175,7 +175,7 @@ def run_shut_in(
         exit_code=(NOT_STARTED if code is None else code) if in_time else None,
         seconds=seconds,
         errors=errors.text() if errors else "",
-        files={path: data for path, data in found.items() if data is not None},
+        files={path: data for path, data in files.items() if data is not None},
     )
 
 
@@ -341,9 +341,9 @@ def gated(
 def _not_set_up(process: subprocess.Popen[bytes]) -> InfrastructureError:
     process.kill()
     stream = process.stderr or process.stdout
-    words = stream.read().decode("utf-8", "replace").split() if stream else []
-    said = " ".join(words)[:_SHOWN] or "bubblewrap says nothing"
-    return InfrastructureError(f"cannot start the sandbox: {said}")
+    output = stream.read().decode("utf-8", "replace").split() if stream else []
+    message = " ".join(output)[:_SHOWN] or "bubblewrap says nothing"
+    return InfrastructureError(f"cannot start the sandbox: {message}")
 
 
 def _pipe(stack: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
@@ -368,11 +368,11 @@ def _as_file(stack: contextlib.ExitStack, data: bytes) -> int | None:
 def _pidfd(stack: contextlib.ExitStack, pid: int) -> int:
     # Not all Pythons have ``os.pidfd_open``.
     libc = ctypes.CDLL(None, use_errno=True)
-    found = int(libc.syscall(_PIDFD_OPEN, pid, 0))
-    if found < 0:
+    descriptor = int(libc.syscall(_PIDFD_OPEN, pid, 0))
+    if descriptor < 0:
         raise OSError(ctypes.get_errno(), "cannot watch a process (Linux 5.3 can)")
-    stack.callback(os.close, found)
-    return found
+    stack.callback(os.close, descriptor)
+    return descriptor
 
 
 def _read_once(descriptor: int, tail: Tail) -> bool:

@@ -93,11 +93,11 @@ def _install(libc: ctypes.CDLL, program: bytes) -> None:
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("lines", ctypes.c_char_p))
 
-    wanted = Program(len(program) // 8, program)
-    one = ctypes.c_ulong(1)
+    filter_program = Program(len(program) // 8, program)
+    enabled = ctypes.c_ulong(1)
     zero = ctypes.c_ulong(0)
-    if libc.prctl(_NO_NEW_PRIVILEGES, one, zero, zero, zero) or libc.prctl(
-        _SET_SECCOMP, ctypes.c_ulong(_FILTER), ctypes.byref(wanted), zero, zero
+    if libc.prctl(_NO_NEW_PRIVILEGES, enabled, zero, zero, zero) or libc.prctl(
+        _SET_SECCOMP, ctypes.c_ulong(_FILTER), ctypes.byref(filter_program), zero, zero
     ):
         error = ctypes.get_errno()
         raise OSError(error, f"cannot filter system calls: {os.strerror(error)}")

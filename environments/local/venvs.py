@@ -57,8 +57,8 @@ class Built:
         """
         venv, (own, *system) = self.python.parent.parent, path.split(":")
         folders = [
-            str(one / "bin" if (one / "bin").is_dir() else one)
-            for one in self.toolchains
+            str(folder / "bin" if (folder / "bin").is_dir() else folder)
+            for folder in self.toolchains
         ]
         homes = {"CARGO_HOME": str(venv / "cargo"), "GOPATH": str(venv / "go")}
         homes["MAVEN_ARGS"] = f"-Dmaven.repo.local={venv / 'maven'}"
@@ -137,8 +137,8 @@ class Venvs:
     def _steps(self, name: str, project: Project) -> BuildSteps:
         log = self.root / "logs" / f"{name}.log"
         log.unlink(missing_ok=True)
-        words = f"{project.group} {project.version}".strip()
-        return BuildSteps(words, log, self.check, project.version)
+        title = f"{project.group} {project.version}".strip()
+        return BuildSteps(title, log, self.check, project.version)
 
 
 def shared_name(project: Project, spec: VenvSpec, interpreter: Path) -> str:
@@ -146,8 +146,8 @@ def shared_name(project: Project, spec: VenvSpec, interpreter: Path) -> str:
     return f"{project.group.replace('/', '__')}-{project.version or 'any'}-{key}"
 
 
-def spec_key(spec: VenvSpec, more: Sequence[str] = ()) -> str:
-    text = json.dumps([spec.source, *more], sort_keys=True)
+def spec_key(spec: VenvSpec, parts: Sequence[str] = ()) -> str:
+    text = json.dumps([spec.source, *parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -312,7 +312,7 @@ class BuildSteps:
         cwd: Path | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        words = [str(word) for word in argv]
+        command_line = [str(word) for word in argv]
         env = without_secrets(os.environ)
         env.pop("VIRTUAL_ENV", None)
         env.pop("PYTHONPATH", None)
@@ -320,10 +320,12 @@ class BuildSteps:
         env["SETUPTOOLS_SCM_PRETEND_VERSION"] = number.group() if number else "0.0"
         env |= variables or {}
         # Not in the current folder, whose uv.toml could name another package index.
-        result = run_limited(words, cwd or Path("/"), env, _SECONDS, check=self.check)
+        result = run_limited(
+            command_line, cwd or Path("/"), env, _SECONDS, check=self.check
+        )
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(f"$ {shlex.join(words)}\n{result.output}\n")
+            stream.write(f"$ {shlex.join(command_line)}\n{result.output}\n")
         if result.exit_code == 0:
             return
         cause = error_line(result.output)
@@ -335,7 +337,7 @@ class BuildSteps:
         if _NO_SPACE.search(result.output):
             raise InfrastructureError(f"{failure}, the disk is full: {cause}")
         ended = "it did not end in time" if result.timed_out else cause
-        command = shlex.join([Path(words[0]).name, *words[1:]])
+        command = shlex.join([Path(command_line[0]).name, *command_line[1:]])
         raise UnavailableError(f"{failure} (`{command}`): {ended}; log: {self.log}")
 
 
@@ -343,9 +345,9 @@ def error_line(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     specific = [line for line in lines if not _GENERIC.search(line)]
     for cause in _CAUSES:
-        found = [line for line in specific if cause.match(line)]
-        if found:
-            return found[-1][:_LONGEST]
+        matches = [line for line in specific if cause.match(line)]
+        if matches:
+            return matches[-1][:_LONGEST]
     return lines[-1][:_LONGEST] if lines else "it printed nothing"
 
 
@@ -398,11 +400,11 @@ def unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
 
 
 def _look(folders: Sequence[Path], marker: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for folder in folders:
         for path, stamp in sorted(stamps(folder).items()):
             if folder / path != marker:
-                found.update(
+                digest.update(
                     f"{path}\0{tuple(stamp)}\0".encode("utf-8", "surrogateescape")
                 )
-    return found.hexdigest()
+    return digest.hexdigest()

@@ -24,7 +24,7 @@ PerMinute = Annotated[dict[str, Annotated[int, Field(ge=1, lt=10**15)]], Pairs]
 
 def _address(text: str) -> str:
     try:
-        return parse_address("", text).given
+        return parse_address("", text).text
     except UserError as error:
         raise WrongValueError(str(error).strip()) from None
 

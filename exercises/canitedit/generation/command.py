@@ -168,7 +168,7 @@ class CompletionJob:
 
     @property
     def description(self) -> str:
-        return f"{self.problem.full_name} {self.kind.value} {self.choice.given}"
+        return f"{self.problem.full_name} {self.kind.value} {self.choice.text}"
 
     @property
     def group(self) -> str:

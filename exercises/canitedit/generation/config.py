@@ -104,7 +104,7 @@ def chosen_models(
     any_name = bool(settings.calls.api_base)
     models = models_given(names, book, any_name=any_name, replay=False)
     for name, model in zip(names, models, strict=True):
-        if name != model.given:
+        if name != model.text:
             raise UserError(
                 f"--models {name}: completions have no edit format; leave it out"
             )

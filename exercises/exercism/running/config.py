@@ -114,8 +114,8 @@ def model_or_pair(text: str, parse: Callable[[str], ModelChoice]) -> ModelChoice
         return parse(text)
     architect = parse(pair[1].strip())
     editor = parse(pair[2].strip())
-    given = f"{architect.given}+{editor.given}"
-    return replace(editor, given=given, architect=architect)
+    given = f"{architect.text}+{editor.text}"
+    return replace(editor, text=given, architect=architect)
 
 
 def in_formats(
@@ -128,7 +128,7 @@ def in_formats(
     choices: dict[ModelChoice, None] = {}
     for model, name in zip(models, names, strict=True):
         own_formats = [model.edit_format]
-        if name == model.given and formats:
+        if name == model.text and formats:
             own_formats = list(formats)
         for edit_format in own_formats:
             choices[replace(model, edit_format=edit_format)] = None
@@ -145,14 +145,14 @@ def validated(config: ExercismConfig) -> ExercismConfig:
     for model in config.models:
         if model.edit_format not in known:
             raise UserError(
-                f"{model.given}@{model.edit_format}: exercises.profile={config.profile.name} has "
+                f"{model.text}@{model.edit_format}: exercises.profile={config.profile.name} has "
                 f"the formats {', '.join(known)}"
             )
         folder = RunColumn(model, 1).name.folder
         other = folders.setdefault(folder, model)
         if other is not model:
             raise UserError(
-                f"--models {other.given} and {model.given} would have one folder, {folder}; run "
+                f"--models {other.text} and {model.text} would have one folder, {folder}; run "
                 "them one after the other with different --run"
             )
     return config

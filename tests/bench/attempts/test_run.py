@@ -275,7 +275,7 @@ def test_option_values_are_checked(changes: dict[str, Any], words: str) -> None:
 
 def test_formats_of_models() -> None:
     chosen = ModelChoice.parse("gpt-4o@whole")
-    assert (chosen.given, chosen.name, chosen.edit_format) == (
+    assert (chosen.text, chosen.name, chosen.edit_format) == (
         "gpt-4o",
         "gpt-4o",
         "whole",

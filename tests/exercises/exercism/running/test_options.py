@@ -136,7 +136,7 @@ def test_each_model_in_each_format_unless_one_is_fixed() -> None:
     typed = ["gpt-4o", "gpt-4o-mini@diff", "gpt-4o@whole"]
     models = [ModelChoice.parse(text, formats=format_names()) for text in typed]
     made = in_formats(models, typed, ["whole", "udiff"])
-    assert [f"{model.given}@{model.edit_format}" for model in made] == [
+    assert [f"{model.text}@{model.edit_format}" for model in made] == [
         "gpt-4o@whole",
         "gpt-4o@udiff",
         "gpt-4o-mini@diff",

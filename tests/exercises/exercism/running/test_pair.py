@@ -185,7 +185,7 @@ def test_which_names_are_pairs() -> None:
         )
 
     pair = model_or_pair("a+b", one)
-    assert (pair.given, pair.label, [part.given for part in pair.parts]) == (
+    assert (pair.text, pair.label, [part.text for part in pair.parts]) == (
         "a+b",
         "p/a + p/b",
         ["a", "b"],
