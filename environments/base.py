@@ -82,7 +82,7 @@ class ImageSpec:
             project's root.
         cleaning: shell lines that root runs in ``folder`` before anything else, after
             ``fresh_tree``; they must end with 0.
-        shown: stands for ``name`` in messages; empty for ``name`` itself.
+        public_name: stands for ``name`` in messages; empty for ``name`` itself.
         installation: shell lines that run once with a network, where ``folder`` is new and holds
             the files of the project's root. The image with their result is kept.
     """
@@ -95,7 +95,7 @@ class ImageSpec:
     keeps_home: bool = False
     fresh_tree: bool = False
     cleaning: tuple[str, ...] = ()
-    shown: str = ""
+    public_name: str = ""
     installation: tuple[str, ...] | None = None
 
     @property

@@ -32,17 +32,17 @@ def lay_out(folder: Path, template: Path, changes: Changes) -> None:
             f"{template}/.",
             str(folder),
         ]
-        done = subprocess.run(copy, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise OSError((done.stderr.strip().splitlines() or ["cp failed"])[0])
+        result = subprocess.run(copy, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise OSError((result.stderr.strip().splitlines() or ["cp failed"])[0])
         for path, data in changes.items():
             # Paths below a link do not belong to this tree.
-            if data is None and _in_the_way(folder, path) in ("", path):
+            if data is None and _obstacle(folder, path) in ("", path):
                 remove_tree(folder / path)
         for path, data in changes.items():
             if data is not None:
-                while found := _in_the_way(folder, path):
-                    remove_tree(folder / found)
+                while obstacle := _obstacle(folder, path):
+                    remove_tree(folder / obstacle)
                 _write(folder / path, data)
     except (OSError, UnsafePathError) as error:
         raise InfrastructureError(f"cannot lay out the tree: {error}") from error
@@ -51,10 +51,10 @@ def lay_out(folder: Path, template: Path, changes: Changes) -> None:
 def size_of(folder: Path) -> int:
     """Return the bytes that the files below ``folder`` use on disk."""
     total = 0
-    for place, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
             try:
-                total += (Path(place) / name).lstat().st_blocks * 512
+                total += (Path(parent) / name).lstat().st_blocks * 512
             except OSError:
                 continue
     return total
@@ -71,10 +71,10 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         _write(folder / path, data)
 
 
-def read_collected(folder: int, path: str, most: int) -> bytes | None:
+def read_collected(folder: int, path: str, limit: int) -> bytes | None:
     """Return the bytes of a file that a command left below the open ``folder``.
 
-    None if there is no regular file of at most ``most`` bytes, or a link leads to it. Nothing is
+    None if there is no regular file of at most ``limit`` bytes, or a link leads to it. Nothing is
     followed and nothing waits, because the command chose what lies there.
     """
     *above, name = path.split("/")
@@ -84,31 +84,31 @@ def read_collected(folder: int, path: str, most: int) -> bytes | None:
             for part in above:
                 folder = os.open(part, flags | os.O_DIRECTORY, dir_fd=folder)
                 stack.callback(os.close, folder)
-            found = os.open(name, flags, dir_fd=folder)
-            stack.callback(os.close, found)
-            state = os.fstat(found)
-            if not stat.S_ISREG(state.st_mode) or state.st_size > most:
+            descriptor = os.open(name, flags, dir_fd=folder)
+            stack.callback(os.close, descriptor)
+            state = os.fstat(descriptor)
+            if not stat.S_ISREG(state.st_mode) or state.st_size > limit:
                 return None
-            with open(found, "rb", closefd=False) as file:
+            with open(descriptor, "rb", closefd=False) as file:
                 return file.read()
         except OSError:
             return None
 
 
-def _in_the_way(tree: Path, path: str) -> str:
+def _obstacle(tree: Path, path: str) -> str:
     """Return the part of ``path`` that is in the way of its file or folders; empty for none.
 
     Changes come from a git tree, where a link or folder may have become a file, or vice versa.
     """
     parts = PurePosixPath(path).parts
     for count in range(1, len(parts) + 1):
-        place = tree.joinpath(*parts[:count])
+        location = tree.joinpath(*parts[:count])
         last = count == len(parts)
-        if place.is_symlink() or (place.exists() and place.is_dir() is last):
+        if location.is_symlink() or (location.exists() and location.is_dir() is last):
             return "/".join(parts[:count])
     return ""
 
 
-def _write(place: Path, data: bytes) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(data)
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)

@@ -29,8 +29,8 @@ def remove_containers(client: Any, run_key: str) -> list[str]:  # noqa: ANN401 -
         for image in images:
             with contextlib.suppress(ImageNotFound):
                 client.images.remove(image.id, force=True, noprune=True)
-    found = [f"container {name}" for name in containers]
-    return sorted(found + [f"image {image.short_id}" for image in images])
+    removed = [f"container {name}" for name in containers]
+    return sorted(removed + [f"image {image.short_id}" for image in images])
 
 
 def remove_named(client: Any, names: re.Pattern[str]) -> list[str]:  # noqa: ANN401

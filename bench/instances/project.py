@@ -113,7 +113,7 @@ def _image(instance: Instance) -> ImageSpec | UnavailableError:
         keeps_home=place.keeps_home,
         fresh_tree=place.fresh_tree,
         cleaning=tuple(cleaning_lines(place)),
-        shown=instance.shown_image,
+        public_name=instance.shown_image,
     )
 
 

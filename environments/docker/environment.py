@@ -73,7 +73,7 @@ class DockerEnvironment:
             if not holds(self.client, image.name):
                 pull(self.client, image.name)
         except InfrastructureError as error:
-            message = str(error).replace(image.name, image.shown or image.name)
+            message = str(error).replace(image.name, image.public_name or image.name)
             raise InfrastructureError(message) from None
         labels = {LABEL: "1", f"{LABEL}.instance": project.key}
         labels |= label_of(self.run_key) if self.run_key else {}
@@ -272,7 +272,7 @@ def _run(container: Container, spec: ImageSpec, script: str) -> None:
     if token not in result.output:
         output = " ".join(result.output.split())[-300:]
         raise UnavailableError(
-            f"the image {spec.shown or spec.name} cannot be prepared: {output}"
+            f"the image {spec.public_name or spec.name} cannot be prepared: {output}"
         )
 
 

@@ -41,26 +41,30 @@ class AgentBubble(Surroundings):
     network: bool
 
     def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:
-        return launched(self.wrapped(argv, {place: place for place in (root, scratch)}))
+        return launched(
+            self.wrapped(argv, {folder: folder for folder in (root, scratch)})
+        )
 
     def wrapped(self, argv: Sequence[str], writable: Mapping[Path, Path]) -> list[str]:
         return bubblewrapped_with(argv, writable, self.readable, network=self.network)
 
     def missing(self, program: str) -> list[str]:
         """Return the invisible ones of ``program``, its links' targets and its interpreter."""
-        needed = list(dict.fromkeys(_needed(Path(program))))
+        needed = list(dict.fromkeys(_required_paths(Path(program))))
         argv = self.wrapped(["sh", "-c", _NAME_MISSING, "sh", *needed], {})
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
             raise UserError(f"agent.sandbox: it cannot be made: {done.stderr.strip()}")
         return done.stdout.splitlines()
 
-    def showing(self, program: str) -> AgentBubble:
+    def with_program(self, program: str) -> AgentBubble:
         """Return the sandbox that also shows ``program`` and what it needs."""
         bubble = self
         for _ in range(_ROUNDS):
             folders = {
-                one for path in bubble.missing(program) for one in folders_to_show(path)
+                folder
+                for path in bubble.missing(program)
+                for folder in folders_to_show(path)
             }
             bubble = replace(bubble, readable=(*bubble.readable, *sorted(folders)))
         return bubble
@@ -90,8 +94,8 @@ class GatewayBubble(AgentBubble):
         }
         # Of a virtual environment the forwarder needs nothing.
         python = [str(Path(sys.executable).resolve()), "-I", "-S", str(program)]
-        words = [*python, str(PORT), str(self._SCRATCH / SOCKET), *argv]
-        return launched(self.wrapped(words, writable))
+        forwarded = [*python, str(PORT), str(self._SCRATCH / SOCKET), *argv]
+        return launched(self.wrapped(forwarded, writable))
 
 
 @dataclass(frozen=True)
@@ -154,8 +158,8 @@ def _make_by_name(
         return agent
     if recipe:
         program = shutil.which(recipe.program) or ""
-        shown = bubble.showing(str(Path(program).absolute()))
-        return replace(agent, surroundings=shown)
+        surroundings = bubble.with_program(str(Path(program).absolute()))
+        return replace(agent, surroundings=surroundings)
     _check_shown(bubble, agent.argv[0])
     return agent
 
@@ -177,8 +181,10 @@ def _bubble(sandbox: AgentSandbox, readable: Sequence[Path]) -> AgentBubble:
         return AgentBubble(tuple(readable), sandbox is AgentSandbox.NETWORK)
     # The forwarder's interpreter; and programs make no HTTP client without certificates.
     own = (Path(sys.base_prefix), Path("/etc/ssl/certs"))
-    shown = (path for path in own if path.is_dir() and not path.is_relative_to("/usr"))
-    return GatewayBubble(tuple(dict.fromkeys((*readable, *shown))), network=False)
+    folders = (
+        path for path in own if path.is_dir() and not path.is_relative_to("/usr")
+    )
+    return GatewayBubble(tuple(dict.fromkeys((*readable, *folders))), network=False)
 
 
 def _check(readable: Sequence[Path]) -> None:
@@ -192,15 +198,15 @@ def _check(readable: Sequence[Path]) -> None:
             raise UserError(
                 f"agent.sandbox_read {path}: there is no such path; correct it"
             )
-        for kept in (Path("/proc"), Path("/dev"), Path("/sys")):
-            if path.resolve() == Path("/") or path.resolve().is_relative_to(kept):
+        for private in (Path("/proc"), Path("/dev"), Path("/sys")):
+            if path.resolve() == Path("/") or path.resolve().is_relative_to(private):
                 raise UserError(
                     f"agent.sandbox_read {path}: it would show other processes or the whole "
                     "machine; name what the agent needs"
                 )
 
 
-def _needed(program: Path) -> Iterator[str]:
+def _required_paths(program: Path) -> Iterator[str]:
     yield str(program)
     yield str(program.resolve())
     try:
@@ -208,14 +214,14 @@ def _needed(program: Path) -> Iterator[str]:
             first = stream.read(_SHEBANG_BYTES).split(b"\n", 1)[0]
     except OSError:
         return
-    words = (
+    interpreter = (
         first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
     )
-    if words[:1] and Path(words[0]).name == "env" and words[1:]:
-        yield words[0]
-        yield words[1]
-    elif words:
-        yield from _needed(Path(words[0]))
+    if interpreter[:1] and Path(interpreter[0]).name == "env" and interpreter[1:]:
+        yield interpreter[0]
+        yield interpreter[1]
+    elif interpreter:
+        yield from _required_paths(Path(interpreter[0]))
 
 
 # The program, its link's target, and the interpreter of that.
@@ -227,21 +233,21 @@ def folders_to_show(missing: str) -> Iterator[Path]:
 
     Packages of npm, virtual environments and interpreters are folders; else it is the file alone.
     """
-    for place in (Path(shutil.which(missing) or missing), Path(missing).resolve()):
-        packages = [path for path in place.parents if path.name == "node_modules"]
-        prefix = place.parent.parent
-        python = place.name.startswith("python") and (prefix / "lib").is_dir()
+    for path in (Path(shutil.which(missing) or missing), Path(missing).resolve()):
+        packages = [parent for parent in path.parents if parent.name == "node_modules"]
+        prefix = path.parent.parent
+        python = path.name.startswith("python") and (prefix / "lib").is_dir()
         home = Path.home().resolve().is_relative_to(prefix.resolve())
         if packages:
             yield packages[-1]
         elif (prefix / "pyvenv.cfg").is_file() or (python and not home):
             yield prefix
         else:
-            yield place
+            yield path
 
 
 def _folder_to_show(missing: str) -> Path:
     """Return the folder to show for ``missing``: ``bin/python`` needs the ``lib`` beside it too."""
-    place = Path(shutil.which(missing) or missing)
-    whole = place.parent.name == "bin" and not place.is_symlink()
-    return place.parent.parent if whole else place.parent
+    path = Path(shutil.which(missing) or missing)
+    is_in_bin = path.parent.name == "bin" and not path.is_symlink()
+    return path.parent.parent if is_in_bin else path.parent

@@ -133,8 +133,8 @@ def bubblewrapped_with(
     argv += _open_parents([*readable, *writable])
     for path in readable:
         argv += ["--ro-bind", str(path), str(path)]
-    for place, path in writable.items():
-        argv += ["--bind", str(path), str(place)]
+    for target, path in writable.items():
+        argv += ["--bind", str(path), str(target)]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*argv, "--chdir", str([*writable, Path("/")][0]), *command]
 
@@ -182,10 +182,12 @@ def _open_parents(paths: Sequence[Path]) -> list[str]:
     above = {
         parent for path in [*paths, Path(HARNESS) / "any"] for parent in path.parents
     }
-    kept = sorted(
+    folders = sorted(
         above - {Path("/"), Path("/tmp"), Path("/usr"), *Path("/usr/x").parents}
     )
-    return [word for path in kept for word in ("--perms", "0755", "--dir", str(path))]
+    return [
+        word for path in folders for word in ("--perms", "0755", "--dir", str(path))
+    ]
 
 
 def _in_memory(path: str, size: int, mode: str = "0755") -> list[str]:

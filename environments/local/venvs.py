@@ -367,15 +367,20 @@ def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
         named = Path(shutil.which(word) or "/usr/none")
         if str(named).startswith(_SYSTEM) or (named.parent / "python").exists():
             continue
-        found = [place.parent for place in (named, named.resolve())]
+        folders = [path.parent for path in (named, named.resolve())]
         if word in _SYSROOT:
-            said = run_limited(
+            sysroot = run_limited(
                 _SYSROOT[word], Path("/"), without_secrets(os.environ), 60.0
             )
-            found = [Path(said.output.strip()) / "bin"]
-        own = [one.name == "bin" and one.parent.parent != Path.home() for one in found]
-        pairs = zip(found, own, strict=True)
-        roots |= dict.fromkeys(one.parent if whole else one for one, whole in pairs)
+            folders = [Path(sysroot.output.strip()) / "bin"]
+        own = [
+            folder.name == "bin" and folder.parent.parent != Path.home()
+            for folder in folders
+        ]
+        pairs = zip(folders, own, strict=True)
+        roots |= dict.fromkeys(
+            folder.parent if is_own else folder for folder, is_own in pairs
+        )
     private = {Path.home(), *Path.home().parents}
     return tuple(root for root in roots if root not in private and root.is_dir())
 
