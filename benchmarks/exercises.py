@@ -36,10 +36,9 @@ from environments.folders import Folders
 from exercises.canitedit.evaluation.running import LIMITS, TestedProgram, run_program
 from exercises.canitedit.problems import load_problems
 from exercises.canitedit.results import EVALUATED, read_file
-from exercises.exercism.catalog import read_catalog
-from exercises.exercism.exercise import Exercise
+from exercises.exercism.catalog import Exercise, read_catalog
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.results import RunFacts, read_facts, read_result, result_paths
+from exercises.exercism.results import RunFacts, read_facts, read_result
 
 MOST_CPU = 6.0
 """CPU seconds for 210 files with 4,200 completions."""
@@ -143,7 +142,7 @@ def replay(
         read_facts(run),
         {one.key: one for one in read_catalog(exercises).exercises},
     )
-    results = [read_result(path) for path in result_paths(run)]
+    results = [read_result(path) for path in sorted(run.glob("results/*/*/*.json"))]
     with tempfile.TemporaryDirectory() as name:
         tried = [
             _written(Path(name) / "bare" / str(number), known[result.key], one.patch)
@@ -217,7 +216,7 @@ def _written(folder: Path, exercise: Exercise, patch: str) -> Path:
 
 def _test(folder: Path) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    env = {**os.environ, **dict(LANGUAGES["python"].environment)}
+    env = {**os.environ, **LANGUAGES["python"].variables}
     subprocess.run(argv, cwd=folder, env=env, capture_output=True, check=False)
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-PYTHON, NAME, PREPARED = "{python}", "{name}", "{prepared}"
-"""Placeholders in a command: an interpreter; the name of the exercise; the folder of prepared
-packages."""
 REPORT = ".report.xml"
 """The file, in the folder of the command, in which pytest writes what became of each test."""
 
@@ -17,210 +15,203 @@ REPORT = ".report.xml"
 class Language:
     """What is specific to a language.
 
+    Commands are split as a shell does; ``{python}``, ``{name}`` of the exercise and ``{prepared}``,
+    the folder of its packages, are filled in.
+
     Attributes:
         suffixes: of its source files, with the dot.
-        test_command: argv, in the folder of the exercise, without network.
-        version_command: prints the versions of the tools; it fails where they cannot be used.
-        unittest_command: that of the benchmark of 2023; empty if it had no such language.
-        unittest_version: as ``version_command``, for it.
+        test: the command in the folder of the exercise, without network.
+        version: prints the versions of the tools; it fails where they cannot be used.
+        unittest: the command of the benchmark of 2023; empty if it had no such language.
+        unittest_version: as ``version``, for it.
         counted: patterns of the lines that count tests, with the groups passed, failed and
             skipped; a line without digits in a group counts one, without a group one that passed.
-        packages: (file, pattern): an exercise whose file matches needs packages from elsewhere;
-            the matches identify them.
-        prepare: argvs that fetch them with network, in a folder with this file.
-        manifests: (file below ``.meta``, file that it replaces): they name packages.
+        packages_file: names the packages that an exercise needs from elsewhere.
+        packages: what identifies them in this file; nothing of it: the exercise needs none.
+        prepare: the command that fetches them with network, in a folder with this file.
+        manifests: by file, the one below ``.meta`` that replaces it: it names packages.
         never_solutions: base names of files that are listed as solutions and are none.
-        test_edits: (pattern, replacement) over the tests' text: exercises for learners switch all
+        test_edits: replacements by pattern over the tests' text: exercises for learners switch all
             tests but the first off.
-        root_command: prints the folder of the tools; without it they lie in ``bin`` below it.
+        tools: programs that the commands need, beside Python.
+        root: prints the folder of the tools; without it they lie in ``bin`` below it.
         own_folder: the exercise lies in a folder below with its name, for the sake of its build.
         changing: patterns of what the tools print differently in each run.
-        home: the folder where a further file of the example belongs.
+        home: where a further file of the example belongs, with ``/`` at the end.
     """
 
     name: str
     suffixes: tuple[str, ...]
-    test_command: tuple[str, ...]
-    version_command: tuple[str, ...]
-    unittest_command: tuple[str, ...] = ()
-    unittest_version: tuple[str, ...] = ()
+    test: str
+    version: str
+    unittest: str = ""
+    unittest_version: str = ""
     counted: tuple[str, ...] = ()
-    packages: tuple[str, str] = ("", "")
-    prepare: tuple[tuple[str, ...], ...] = ()
-    manifests: tuple[tuple[str, str], ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
+    packages_file: str = ""
+    packages: str = ""
+    prepare: str = ""
+    manifests: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     never_solutions: tuple[str, ...] = ()
-    test_edits: tuple[tuple[str, str], ...] = ()
+    test_edits: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[str, ...] = ()
-    root_command: tuple[str, ...] = ()
+    root: str = ""
     own_folder: bool = False
     changing: tuple[str, ...] = ()
     home: str = ""
 
     @property
-    def reports(self) -> bool:
+    def names_failures(self) -> bool:
         """Whether the runners of tests name each one that fails."""
-        return bool(self.unittest_command)
+        return bool(self.unittest)
 
     def is_solution(self, path: str) -> bool:
-        return (
-            path.endswith(self.suffixes)
-            and path.rpartition("/")[2] not in self.never_solutions
-        )
+        name = path.rpartition("/")[2]
+        return path.endswith(self.suffixes) and name not in self.never_solutions
 
-    def edited_test(self, text: str) -> str:
-        for pattern, replacement in self.test_edits:
-            text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    def enabled_tests(self, text: str) -> str:
+        """Return the text of tests, of which none is switched off."""
+        for pattern, replacement in self.test_edits.items():
+            text = re.sub(
+                pattern,
+                replacement,
+                text,
+                flags=re.MULTILINE,
+            )
         return text
 
 
-_PYTEST_OPTIONS = (
-    "-p",
-    "no:cacheprovider",
-    "--color=no",
-    "-o",
-    "addopts=",
-    "--rootdir=.",
-    "--noconftest",
-    f"--junitxml={REPORT}",
-)
-_VERSION = "import sys; print('Python', sys.version.split()[0])"
-_PYTEST_VERSION = f"import pytest; {_VERSION}; print('pytest', pytest.__version__)"
-# The crates lie in a folder that stands for the registry.
-_CRATES = (
-    "--config",
-    'source.crates-io.replace-with="prepared"',
-    "--config",
-    f'source.prepared.directory="{PREPARED}/vendor"',
-)
+def argv(
+    command: str,
+    name: str = "",
+    prepared: str = "/nothing",
+) -> tuple[str, ...]:
+    """Return the arguments of a command of a ``Language``."""
+    arguments = []
+    for argument in shlex.split(command):
+        argument = argument.replace("{python}", "python").replace("{name}", name)
+        arguments.append(argument.replace("{prepared}", prepared))
+    return tuple(arguments)
+
+
 # The pages of polyglot-benchmark and of its harness give these commands.
-_ALL = (
-    Language(
-        "python",
-        (".py",),
-        (PYTHON, "-m", "pytest", *_PYTEST_OPTIONS),
-        (PYTHON, "-c", _PYTEST_VERSION),
-        unittest_command=(
-            PYTHON,
-            "-m",
-            "unittest",
-            "discover",
-            "-s",
-            ".",
-            "-t",
-            ".",
-            "-p",
-            "*_test.py",
-        ),
-        unittest_version=(PYTHON, "-c", _VERSION),
-        environment=(
-            ("PYTHONHASHSEED", "0"),
-            ("PYTHONDONTWRITEBYTECODE", "1"),
-            ("COLUMNS", "80"),
-            ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"),
-            # A module in the folder must not take the place of one of Python's.
-            ("PYTHONSAFEPATH", "1"),
-        ),
-        never_solutions=("conftest.py", "sitecustomize.py", "usercustomize.py"),
-    ),
-    Language(
-        "rust",
-        (".rs",),
-        ("cargo", "test", "--offline", *_CRATES, "--", "--include-ignored"),
-        ("cargo", "--version"),
-        counted=(
-            r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; "
-            r"(?P<skipped>\d+) ignored",
-        ),
-        packages=("Cargo.toml", r"^\[(?:dev-)?dependencies[^\[]*?=[^\[]*"),
-        prepare=(("cargo", "vendor", "vendor"),),
-        manifests=(("Cargo-example.toml", "Cargo.toml"),),
-        environment=(("CARGO_TERM_COLOR", "never"), ("CARGO_NET_RETRY", "1")),
-        never_solutions=("Cargo.toml",),
-        tools=("cargo", "cc"),
-        root_command=("rustc", "--print", "sysroot"),
-        changing=(
-            r"/rustc/\w+/(?=library/)",
-            r"[^\s\"'(]*/rustlib/src/rust/(?=library/)",
-        ),
-        home="src",
-    ),
-    Language(
-        "go",
-        (".go",),
-        ("go", "test", "./..."),
-        ("go", "version"),
-        counted=(r"^ok\s", r"^(?P<failed>)FAIL\t"),
-        environment=(
-            ("GOFLAGS", "-mod=mod"),
-            ("GOTOOLCHAIN", "local"),
-            ("GOPROXY", "off"),
-        ),
-        tools=("go",),
-        root_command=("go", "env", "GOROOT"),
-        changing=(r"(?<=\s)\(?\d+\.\d+s\)?$", r"[^\s\"'(]*/go[-\d.]*/(?=src/)"),
-    ),
-    Language(
-        "javascript",
-        (".js",),
-        ("sh", "-c", f'ln -s "{PREPARED}/node_modules" node_modules && npm run test'),
-        ("node", "--version"),
-        counted=(
-            r"^Tests: +(?:(?P<failed>\d+) failed, )?(?:(?P<skipped>\d+) skipped, )?"
-            r"(?:\d+ todo, )?(?:(?P<passed>\d+) passed, )?\d+ total",
-        ),
-        packages=("package.json", r'"(?:devD|d)ependencies": \{[^{}]*\}'),
-        prepare=(("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"),),
-        environment=(("CI", "1"), ("NO_COLOR", "1"), ("NO_UPDATE_NOTIFIER", "1")),
-        test_edits=(
-            (r"\bxtest\(", "test("),
-            (r"\bxit\(", "it("),
-            (r"\bxdescribe\(", "describe("),
-        ),
-        tools=("node", "npm"),
-        changing=(r" \(\d+(?:\.\d+)? m?s\)$", r"^Time: .*\n"),
-    ),
-    Language(
-        "cpp",
-        (".cpp", ".h", ".hpp"),
-        (
-            "sh",
-            "-c",
-            f'cmake -DEXERCISM_RUN_ALL_TESTS=1 -S "{NAME}" -B build && cmake --build build',
-        ),
-        ("cmake", "--version"),
-        counted=(
-            r"^All tests passed \(\d+ assertions? in (?P<passed>\d+) test cases?\)",
-            r"^test cases: +\d+ \|(?: +(?P<passed>\d+) passed \|)? +(?P<failed>\d+) failed",
-        ),
-        never_solutions=("CMakeLists.txt",),
-        tools=("cmake", "make", "g++"),
-        own_folder=True,
-        changing=(r" \(\d+\.\d+s\)$",),
-    ),
-    Language(
-        "java",
-        (".java",),
-        (
-            "sh",
-            "-c",
-            f'cp -r "{PREPARED}/gradle" /tmp/gradle && '
-            "GRADLE_USER_HOME=/tmp/gradle sh ./gradlew test --offline --no-daemon",
-        ),
-        ("java", "-version"),
-        counted=(r" PASSED$", r" (?P<failed>)FAILED$", r" (?P<skipped>)SKIPPED$"),
-        packages=("build.gradle", r"(?s).*"),
-        prepare=(("sh", "./gradlew", "testClasses", "--no-daemon", "-g", "gradle"),),
-        test_edits=((r"^[ \t]*@Disabled\([^)\n]*\)[ \t]*\n", ""),),
-        tools=("java",),
-        changing=(r"(?<=BUILD \w{6}) .*$",),
-        home="src/main/java",
-    ),
+_PYTHON = Language(
+    name="python",
+    suffixes=(".py",),
+    test="{python} -m pytest -p no:cacheprovider --color=no -o addopts= --rootdir=. "
+    f"--noconftest --junitxml={REPORT}",
+    version="{python} -c \"import pytest; import sys; print('Python', sys.version.split()[0]); "
+    "print('pytest', pytest.__version__)\"",
+    unittest="{python} -m unittest discover -s . -t . -p *_test.py",
+    unittest_version="{python} -c \"import sys; print('Python', sys.version.split()[0])\"",
+    variables={
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "COLUMNS": "80",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        # A module in the folder must not take the place of one of Python's.
+        "PYTHONSAFEPATH": "1",
+    },
+    never_solutions=("conftest.py", "sitecustomize.py", "usercustomize.py"),
 )
-LANGUAGES = {language.name: language for language in _ALL}
+_RUST = Language(
+    name="rust",
+    suffixes=(".rs",),
+    # The crates lie in a folder that stands for the registry.
+    test="cargo test --offline "
+    "--config 'source.crates-io.replace-with=\"prepared\"' "
+    "--config 'source.prepared.directory=\"{prepared}/vendor\"' -- --include-ignored",
+    version="cargo --version",
+    counted=(
+        r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; "
+        r"(?P<skipped>\d+) ignored",
+    ),
+    packages_file="Cargo.toml",
+    packages=r"^\[(?:dev-)?dependencies[^\[]*?=[^\[]*",
+    prepare="cargo vendor vendor",
+    manifests={"Cargo.toml": ".meta/Cargo-example.toml"},
+    variables={"CARGO_TERM_COLOR": "never", "CARGO_NET_RETRY": "1"},
+    never_solutions=("Cargo.toml",),
+    tools=("cargo", "cc"),
+    root="rustc --print sysroot",
+    changing=(
+        r"/rustc/\w+/(?=library/)",
+        r"[^\s\"'(]*/rustlib/src/rust/(?=library/)",
+    ),
+    home="src/",
+)
+_GO = Language(
+    name="go",
+    suffixes=(".go",),
+    test="go test ./...",
+    version="go version",
+    counted=(r"^ok\s", r"^(?P<failed>)FAIL\t"),
+    variables={"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOPROXY": "off"},
+    tools=("go",),
+    root="go env GOROOT",
+    changing=(r"(?<=\s)\(?\d+\.\d+s\)?$", r"[^\s\"'(]*/go[-\d.]*/(?=src/)"),
+)
+_JAVASCRIPT = Language(
+    name="javascript",
+    suffixes=(".js",),
+    test="sh -c 'ln -s \"{prepared}/node_modules\" node_modules && npm run test'",
+    version="node --version",
+    counted=(
+        r"^Tests: +(?:(?P<failed>\d+) failed, )?(?:(?P<skipped>\d+) skipped, )?"
+        r"(?:\d+ todo, )?(?:(?P<passed>\d+) passed, )?\d+ total",
+    ),
+    packages_file="package.json",
+    packages=r'"(?:devD|d)ependencies": \{[^{}]*\}',
+    prepare="npm install --ignore-scripts --no-audit --no-fund",
+    variables={"CI": "1", "NO_COLOR": "1", "NO_UPDATE_NOTIFIER": "1"},
+    test_edits={
+        r"\bxtest\(": "test(",
+        r"\bxit\(": "it(",
+        r"\bxdescribe\(": "describe(",
+    },
+    tools=("node", "npm"),
+    changing=(r" \(\d+(?:\.\d+)? m?s\)$", r"^Time: .*\n"),
+)
+_CPP = Language(
+    name="cpp",
+    suffixes=(".cpp", ".h", ".hpp"),
+    test='sh -c \'cmake -DEXERCISM_RUN_ALL_TESTS=1 -S "{name}" -B build && '
+    "cmake --build build'",
+    version="cmake --version",
+    counted=(
+        r"^All tests passed \(\d+ assertions? in (?P<passed>\d+) test cases?\)",
+        r"^test cases: +\d+ \|(?: +(?P<passed>\d+) passed \|)? +(?P<failed>\d+) failed",
+    ),
+    never_solutions=("CMakeLists.txt",),
+    tools=("cmake", "make", "g++"),
+    own_folder=True,
+    changing=(r" \(\d+\.\d+s\)$",),
+)
+_JAVA = Language(
+    name="java",
+    suffixes=(".java",),
+    test='sh -c \'cp -r "{prepared}/gradle" /tmp/gradle && '
+    "GRADLE_USER_HOME=/tmp/gradle sh ./gradlew test --offline --no-daemon'",
+    version="java -version",
+    counted=(r" PASSED$", r" (?P<failed>)FAILED$", r" (?P<skipped>)SKIPPED$"),
+    packages_file="build.gradle",
+    packages=r"(?s).*",
+    prepare="sh ./gradlew testClasses --no-daemon -g gradle",
+    test_edits={r"^[ \t]*@Disabled\([^)\n]*\)[ \t]*\n": ""},
+    tools=("java",),
+    changing=(r"(?<=BUILD \w{6}) .*$",),
+    home="src/main/java/",
+)
+LANGUAGES = {
+    language.name: language
+    for language in (_PYTHON, _RUST, _GO, _JAVASCRIPT, _CPP, _JAVA)
+}
 
 
 def language_of(paths: Iterable[str]) -> Language | None:
     """Return the language of the first path that has the suffix of one, None for others."""
-    found = (one for path in paths for one in _ALL if path.endswith(one.suffixes))
-    return next(found, None)
+    for path in paths:
+        for language in LANGUAGES.values():
+            if path.endswith(language.suffixes):
+                return language
+    return None

@@ -10,7 +10,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from exercises.exercism.exercise import Exercise
+from agent.formats.base import Notation
+from exercises.exercism.catalog import Exercise
 
 TIMED_OUT = "Tests timed out!"
 _ADDENDUM = """
@@ -28,17 +29,17 @@ The tests are correct.
 Fix the code in {names} to resolve the errors.
 """
 # Further files of an exercise, such as hints.md, are never shown.
-_PARTS = ("introduction.md", "instructions.md", "instructions.append.md")
+_DOCUMENTS = ("introduction.md", "instructions.md", "instructions.append.md")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What a year's benchmark does; each value can be set by itself.
+    """What a year's benchmark does.
 
     Attributes:
         timeout: seconds for the tests of one try.
         test_lines: of the output of tests that the model receives; None for all.
-        first_formats: markers and functions of 2023 are shown to the model, and a call of an
+        notation: of 2023: its markers and functions are shown to the model, and a call of an
             unknown function is malformed.
     """
 
@@ -46,40 +47,51 @@ class Profile:
     unittest: bool
     timeout: float
     test_lines: int | None
-    first_formats: bool
+    notation: Notation
 
 
-PROFILES = {
-    profile.name: profile
-    for profile in (
-        Profile("2023", unittest=True, timeout=60.0, test_lines=50, first_formats=True),
-        Profile(
-            "current",
-            unittest=False,
-            timeout=180.0,
-            test_lines=None,
-            first_formats=False,
-        ),
-    )
-}
+_PROFILE_OF_2023 = Profile(
+    name="2023",
+    unittest=True,
+    timeout=60.0,
+    test_lines=50,
+    notation=Notation.OF_2023,
+)
+_CURRENT_PROFILE = Profile(
+    name="current",
+    unittest=False,
+    timeout=180.0,
+    test_lines=None,
+    notation=Notation.CURRENT,
+)
+PROFILES = {"2023": _PROFILE_OF_2023, "current": _CURRENT_PROFILE}
 
 
 def first_message(exercise: Exercise) -> str:
     """Return the introduction, the instructions and their appendix, and what to do with them."""
-    shown = "".join(exercise.text(f".docs/{part}") for part in _PARTS)
-    libraries = "python libraries" if exercise.language == "python" else "libraries"
-    return shown + _ADDENDUM.format(names=_names(exercise), libraries=libraries)
+    texts = [exercise.text(f".docs/{name}") for name in _DOCUMENTS]
+    libraries = "libraries"
+    if exercise.language == "python":
+        libraries = "python libraries"
+    names = " ".join(exercise.solution)
+    return "".join(texts) + _ADDENDUM.format(names=names, libraries=libraries)
 
 
-def failures_message(exercise: Exercise, output: str, test_lines: int | None) -> str:
+def failures_message(
+    exercise: Exercise,
+    output: str,
+    test_lines: int | None,
+) -> str:
     """Return the message after failing tests; ``output`` is cleaned, or ``TIMED_OUT``."""
-    shown = (
-        output if test_lines is None else "\n".join(output.splitlines()[:test_lines])
-    )
-    return shown + _FAILURES.format(names=_names(exercise))
+    if test_lines is not None:
+        output = "\n".join(output.splitlines()[:test_lines])
+    return output + _FAILURES.format(names=" ".join(exercise.solution))
 
 
-def fitting(output: str, fits: Callable[[str], bool]) -> str:
+def fitting(
+    output: str,
+    fits: Callable[[str], bool],
+) -> str:
     """Return the longest beginning of ``output``, in whole lines, that fits a model's window.
 
     ``fits`` accepts every beginning of a text that it accepts.
@@ -88,11 +100,7 @@ def fitting(output: str, fits: Callable[[str], bool]) -> str:
         return output
     lines = output.splitlines()
     counts = range(1, len(lines) + 1)
-    most = bisect_left(
+    longest = bisect_left(
         counts, True, key=lambda count: not fits("\n".join(lines[:count]))
     )
-    return "\n".join(lines[:most])
-
-
-def _names(exercise: Exercise) -> str:
-    return " ".join(exercise.solution)
+    return "\n".join(lines[:longest])

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -30,15 +29,22 @@ from runs.keys import is_safe_key
 from runs.records import Attempt, InstanceResult, InstanceStatus
 from runs.storage.store import RunStore
 
-RESULTS = "results"
-_FIX = "delete it and run the same command again"
-_AIDER_RESULT, AIDER_CHAT = ".aider.results.json", ".aider.chat.history.md"
+KEY = "exercism"
+"""The part of ``run.json`` that describes the exercises."""
+READER = "python -m exercises.exercism report"
+"""The command that reads a run."""
+FIX = "delete it and run the same command again"
+_RESULTS = "results"
 _UNSAFE = re.compile(r"[^\w.+-]")
 Cost = Annotated[Decimal, Field(ge=0), PlainSerializer(float, return_type=float)]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        allow_inf_nan=False,
+    )
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
@@ -53,8 +59,10 @@ class ColumnName(_Frozen):
 
     @property
     def label(self) -> str:
-        repeat = f" #{self.repeat}" if self.repeat > 1 else ""
-        return f"{self.model}@{self.edit_format}{repeat}"
+        label = f"{self.model}@{self.edit_format}"
+        if self.repeat > 1:
+            label += f" #{self.repeat}"
+        return label
 
     @property
     def folder(self) -> str:
@@ -64,9 +72,22 @@ class ColumnName(_Frozen):
         """
         return f"{_UNSAFE.sub('_', self.model)}.{self.edit_format}.{self.repeat}"
 
-    def result_path(self, run: Path, key: str) -> Path:
+    def result_path(
+        self,
+        run: Path,
+        key: str,
+    ) -> Path:
         """Return the path of a result below a run's folder; ``key`` is ``language/name``."""
-        return run / RESULTS / self.folder / f"{key}.json"
+        return run / _RESULTS / self.folder / f"{key}.json"
+
+    def job_key(self, exercise: str) -> str:
+        """Return the key of a job: ``gpt-4o.diff.1.python.acronym``."""
+        language, _, name = exercise.partition("/")
+        if "." in name or not is_safe_key(name):
+            raise UserError(
+                f"{exercise}: files are named by exercises; use letters, digits, _, + and - only"
+            )
+        return f"{self.folder}.{language}.{name}"
 
 
 class TryResult(_Frozen):
@@ -98,19 +119,13 @@ RESULT_STATUSES = (
 """How an exercise may end with a result; others are redone and count nowhere."""
 
 
-def _checked_status(status: InstanceStatus) -> InstanceStatus:
-    if status not in RESULT_STATUSES:
-        raise ValueError(f"{status} is not the status of a result")
-    return status
-
-
 class Extra(_Frozen):
     """What the published benchmark does not record; docs/exercism.md defines the counters.
 
     ``error`` is the provider's refusal, or what failed.
     """
 
-    status: Annotated[InstanceStatus, AfterValidator(_checked_status)]
+    status: InstanceStatus
     language: str
     repeat: int = Field(1, ge=1)
     exercise_sha256: str = ""
@@ -165,7 +180,11 @@ class ExerciseResult(_Frozen):
     @property
     def column(self) -> ColumnName:
         repeat = self.extra.repeat
-        return ColumnName(model=self.model, edit_format=self.edit_format, repeat=repeat)
+        return ColumnName(
+            model=self.model,
+            edit_format=self.edit_format,
+            repeat=repeat,
+        )
 
     @property
     def status(self) -> InstanceStatus:
@@ -174,12 +193,14 @@ class ExerciseResult(_Frozen):
     @property
     def solved_at(self) -> int | None:
         """The try that solved the exercise, from 1; None if none did."""
-        return (
-            self.tests_outcomes.index(True) + 1 if True in self.tests_outcomes else None
-        )
+        if True in self.tests_outcomes:
+            return self.tests_outcomes.index(True) + 1
+        return None
 
     @model_validator(mode="after")
-    def _agrees(self) -> ExerciseResult:
+    def _check(self) -> ExerciseResult:
+        if self.status not in RESULT_STATUSES:
+            raise ValueError(f"{self.status} is not the status of a result")
         if (self.status is InstanceStatus.SOLVED) != any(self.tests_outcomes):
             raise ValueError("`status` and `tests_outcomes` disagree")
         if any(self.tests_outcomes[:-1]):
@@ -188,59 +209,22 @@ class ExerciseResult(_Frozen):
 
 
 def read_result(path: Path) -> ExerciseResult:
-    result = _result(read_object(path, _FIX), path)
+    """Return the result at ``path``; FileNotFoundError: there is none."""
+    result = result_of(read_object(path, FIX), path)
     expected = result.column.result_path(Path(), result.key)
     if path.parts[-len(expected.parts) :] != expected.parts:
-        raise DamagedFileError(path, f"is the result for {expected}", _FIX)
+        raise DamagedFileError(path, f"is the result for {expected}", FIX)
     return result
 
 
-def _result(data: dict[str, Any], path: Path) -> ExerciseResult:
+def result_of(
+    data: dict[str, Any],
+    path: Path,
+) -> ExerciseResult:
     try:
         return ExerciseResult.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        problem = f"{place}: {first['msg']}" if place else first["msg"]
-        raise DamagedFileError(path, f"is not a result ({problem})", _FIX) from error
-
-
-def aider_folders(run: Path) -> dict[str, Path]:
-    """Return the folders of exercises in a run of aider's benchmark, by key; none in another run.
-
-    They are ``LANGUAGE/exercises/practice/NAME``, and ``NAME`` in runs of 2023.
-    """
-    found = {
-        f"{p.parents[2].name}/{p.name}": p for p in run.glob("*/exercises/practice/*/")
-    }
-    if not found:
-        marks = (*run.glob("*/.docs"), *run.glob(f"*/{_AIDER_RESULT}"))
-        found = {f"python/{mark.parent.name}": mark.parent for mark in marks}
-    some = any((folder / _AIDER_RESULT).exists() for folder in found.values())
-    return dict(sorted(found.items())) if some else {}
-
-
-def read_aider_result(folder: Path) -> ExerciseResult:
-    """Return the result in a folder of ``aider_folders``, as ``read_result``; a crash has none."""
-    path = folder / _AIDER_RESULT
-    data = {
-        k: value for k, value in read_object(path, _FIX).items() if value is not None
-    }
-    if "exception" in data:
-        raise FileNotFoundError(path)
-    outcomes = data.get("tests_outcomes")
-    solved = isinstance(outcomes, list) and True in outcomes
-    status = InstanceStatus.SOLVED if solved else InstanceStatus.FAILED
-    return _result({**data, "extra": {"status": status, "language": ""}}, path)
-
-
-def result_paths(run: Path) -> Iterator[Path]:
-    yield from sorted((run / RESULTS).glob("*/*/*.json"))
-
-
-KEY = "exercism"
-READER = "python -m exercises.exercism report"
-"""The command that reads a run."""
+        raise invalid(path, error, "a result", FIX) from error
 
 
 class RunFacts(_Frozen):
@@ -269,28 +253,23 @@ class RunFacts(_Frozen):
 
 def read_facts(run: Path) -> RunFacts:
     store = RunStore.of_folder(run, READER)
-    described = store.read_run()
-    if described is None or not described.has(KEY):
-        other = "; read this one with python report.py" if described is not None else ""
+    description = store.read_run()
+    if description is None or not description.has(KEY):
+        hint = "" if description is None else "; read this one with python report.py"
         raise UserError(
             f"{run} is not a run of Exercism: give one of python -m exercises.exercism, or a "
-            f"folder of aider's benchmark, with .aider.results.json of exercises{other}"
+            f"folder of aider's benchmark, with .aider.results.json of exercises{hint}"
         )
     try:
-        return RunFacts.model_validate(getattr(described, KEY))
+        return RunFacts.model_validate(getattr(description, KEY))
     except ValidationError as error:
         fix = "fix it, or run it again"
-        raise invalid(store.run_file, error, "a run's description", fix) from error
-
-
-def job_key(column: ColumnName, exercise: str) -> str:
-    """Return the key of a job: ``gpt-4o.diff.1.python.acronym``."""
-    language, _, name = exercise.partition("/")
-    if "." in name or not is_safe_key(name):
-        raise UserError(
-            f"{exercise}: files are named by exercises; use letters, digits, _, + and - only"
-        )
-    return f"{column.folder}.{language}.{name}"
+        raise invalid(
+            store.run_file,
+            error,
+            "a run's description",
+            fix,
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -298,23 +277,24 @@ class ExerciseStore(RunStore):
     """The files of a run; ids of instances are keys of jobs, and predictions are results."""
 
     def prediction(self, instance_id: str) -> Path:
-        rest, _, name = instance_id.rpartition(".")
-        column, _, language = rest.rpartition(".")
-        return self.folder / RESULTS / column / language / f"{name}.json"
+        column, language, name = instance_id.rsplit(".", 2)
+        return self.folder / _RESULTS / column / language / f"{name}.json"
 
     def name_of(self, prediction: Path) -> str:
         return ".".join((*prediction.parts[-3:-1], prediction.stem))
 
     def prediction_paths(self) -> Iterator[Path]:
-        return result_paths(self.folder)
+        yield from sorted((self.folder / _RESULTS).glob("*/*/*.json"))
 
     def read_prediction(self, path: Path) -> InstanceResult:
         result = read_result(path)
-        tries = enumerate(result.tests_outcomes, 1)
+        attempts = []
+        for number, outcome in enumerate(result.tests_outcomes, 1):
+            attempts.append(Attempt(attempt=number, test_outcome=outcome))
         return InstanceResult(
             instance_id=self.name_of(path),
             status=result.status,
             reason=result.extra.error,
             cost=result.cost,
-            attempts=tuple(Attempt(attempt=n, test_outcome=ok) for n, ok in tries),
+            attempts=tuple(attempts),
         )

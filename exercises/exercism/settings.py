@@ -1,9 +1,12 @@
-"""The settings of a run: which exercises, how they are given, and where they are tested."""
+"""The settings of a run, and what they mean: exercises, columns, and what decides results."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Annotated
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -12,11 +15,13 @@ from bench.selection import Selection, read_ids
 from core.errors import UserError
 from core.settings import Commas, RecordedPath, Section
 from environments.base import EnvironmentKind
-from exercises.exercism.exercise import Exercise
+from exercises.exercism.catalog import Exercise
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.messages import PROFILES
+from exercises.exercism.messages import PROFILES, Profile
+from exercises.exercism.results import ColumnName
 from exercises.settings import among
-from llm.options import ModelNames, Models
+from llm.options import ModelChoice, ModelNames, Models
+from runs.options import RunBasics, model_slug
 from runs.settings import CommonSettings
 
 
@@ -78,7 +83,10 @@ class Exercises(Section):
         "the profile's.",
     )
 
-    def select(self, exercises: Sequence[Exercise]) -> tuple[Exercise, ...]:
+    def select(
+        self,
+        exercises: Sequence[Exercise],
+    ) -> tuple[Exercise, ...]:
         """Return the chosen exercises: languages, then ids, pattern, order and slice."""
         by_key = {}
         for exercise in exercises:
@@ -87,27 +95,20 @@ class Exercises(Section):
         if not by_key:
             languages = ",".join(self.languages)
             raise UserError(f"--languages {languages}: no exercise is in them")
-        narrowing = Selection(
+        keys: dict[str, None] = {}
+        for name in chain(*(read_ids(text, "exercises.ids") for text in self.ids)):
+            matches = [k for k in by_key if name in (k, k.partition("/")[2])]
+            if not matches:
+                raise UserError(f"no exercise is called {name}; check exercises.ids")
+            keys |= dict.fromkeys(matches)
+        selection = Selection(
             pattern=self.filter,
             part=self.slice,
             shuffle=self.shuffle is not None,
             seed=self.shuffle or 0,
         )
-        keys = list(self._matches(by_key)) or list(by_key)
-        return tuple(by_key[key] for key in narrowing.narrowed(keys, "exercise"))
-
-    def _matches(self, keys: Collection[str]) -> dict[str, None]:
-        """Return the keys that ``ids`` name, in their order."""
-        named: dict[str, None] = {}
-        for text in self.ids:
-            for name in read_ids(text, "exercises.ids"):
-                matches = [k for k in keys if name in (k, k.partition("/")[2])]
-                if not matches:
-                    raise UserError(
-                        f"no exercise is called {name}; check exercises.ids"
-                    )
-                named.update(dict.fromkeys(matches))
-        return named
+        chosen = selection.narrowed(list(keys or by_key), "exercise")
+        return tuple(by_key[key] for key in chosen)
 
 
 class ExerciseTests(Section):
@@ -131,3 +132,137 @@ class ExercismSettings(CommonSettings):
     models: ExercismModels = ExercismModels()
     exercises: Exercises = Exercises()
     tests: ExerciseTests = ExerciseTests()
+
+    @property
+    def profile(self) -> Profile:
+        """The chosen profile with what is set beside it."""
+        profile = PROFILES[self.exercises.profile]
+        if self.tests.timeout:
+            profile = replace(profile, timeout=self.tests.timeout)
+        if self.exercises.test_lines is not None:
+            profile = replace(profile, test_lines=self.exercises.test_lines or None)
+        return profile
+
+
+ARCHITECT = "architect"
+"""The edit format of a pair in results: the leaderboards' word."""
+_PAIR = re.compile(r"(.+?)\+([^@+].*)")
+
+
+@dataclass(frozen=True)
+class ExercismConfig(RunBasics):
+    """Everything that decides what a run does: its settings, and what they mean here."""
+
+    settings: ExercismSettings = field(default_factory=ExercismSettings)
+
+    @property
+    def run_name(self) -> str:
+        models = {model.name: model for model in self.called_models}
+        return self.run or f"exercism--{model_slug(models.values())}"
+
+    @property
+    def columns(self) -> dict[ColumnName, ModelChoice]:
+        columns = {}
+        for model in self.models:
+            for repeat in range(1, self.settings.exercises.repeats + 1):
+                columns[column_name(model, repeat)] = model
+        return columns
+
+    def as_json(self) -> dict[str, Any]:
+        settings = self.settings.exercises
+        profile = self.settings.profile
+        return {
+            **super().as_json(),
+            "run": self.run_name,
+            "formats": list(settings.formats),
+            "exercises": settings.folder
+            and str(settings.folder.expanduser().resolve()),
+            "profile": profile.name,
+            "tries": self.settings.models.tries,
+            "repeats": settings.repeats,
+            "timeout": profile.timeout,
+            "test_lines": profile.test_lines,
+        }
+
+    def deciding(self) -> dict[str, Any]:
+        """Return what a continued run must repeat: exercises and repeats may be added."""
+        profile = self.settings.profile
+        return {
+            **super().deciding(),
+            "models.max_output_tokens": self.settings.models.max_output_tokens,
+            "models.tries": self.settings.models.tries,
+            "exercises.profile": profile.name,
+            "tests.timeout": profile.timeout,
+            "exercises.test_lines": profile.test_lines,
+        }
+
+    def check(self) -> None:
+        """Raise a UserError where values do not fit together."""
+        self.check_name()
+        if self.environment is EnvironmentKind.NONE:
+            raise UserError("--environment none runs no tests; choose local or docker")
+        profile = self.settings.profile
+        formats = format_names(profile.notation)
+        folders: dict[str, ModelChoice] = {}
+        for model in self.models:
+            if model.edit_format not in formats:
+                raise UserError(
+                    f"{model.text}@{model.edit_format}: exercises.profile={profile.name} has "
+                    f"the formats {', '.join(formats)}"
+                )
+            folder = column_name(model, 1).folder
+            other = folders.setdefault(folder, model)
+            if other is not model:
+                raise UserError(
+                    f"--models {other.text} and {model.text} would have one folder, {folder}; "
+                    "run them one after the other with different --run"
+                )
+
+
+def column_name(
+    model: ModelChoice,
+    repeat: int,
+) -> ColumnName:
+    edit_format = ARCHITECT if model.architect else model.edit_format
+    return ColumnName(
+        model=model.label,
+        edit_format=edit_format,
+        repeat=repeat,
+    )
+
+
+def model_or_pair(
+    text: str,
+    parse: Callable[[str], ModelChoice],
+) -> ModelChoice:
+    """Return the model ``text``, or the pair ``architect+editor``; ``parse`` reads a model."""
+    pair = _PAIR.fullmatch(text)
+    if pair is None:
+        return parse(text)
+    architect = parse(pair[1].strip())
+    editor = parse(pair[2].strip())
+    given = f"{architect.text}+{editor.text}"
+    return replace(editor, text=given, architect=architect)
+
+
+def in_formats(
+    models: Sequence[ModelChoice],
+    names: Sequence[str],
+    formats: Sequence[str],
+) -> tuple[ModelChoice, ...]:
+    """Return each model in each format.
+
+    A model whose name of ``names`` has ``@FORMAT`` keeps it; without ``formats`` each has its own.
+    """
+    choices: dict[ModelChoice, None] = {}
+    for model, name in zip(
+        models,
+        names,
+        strict=True,
+    ):
+        model_formats = [model.edit_format]
+        if name == model.text and formats:
+            model_formats = list(formats)
+        for edit_format in model_formats:
+            choices[replace(model, edit_format=edit_format)] = None
+    return tuple(choices)

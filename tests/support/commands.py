@@ -37,7 +37,7 @@ from tests.support import TOP
 EXERCISM = "exercism"
 PROGRAMS = {"harness.py": "harness", "report.py": "report"}
 COMMANDS = {
-    EXERCISM: "exercises.exercism.running.command",
+    EXERCISM: "exercises.exercism.run",
     "canitedit-generate": "exercises.canitedit.generation.command",
     "complete": "tests.support.runs",
 }

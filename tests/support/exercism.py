@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,19 @@ import pytest
 from agent.formats import format_names, get_format
 from agent.formats.base import EditFormat, Notation
 from core.atomic import write_json_atomic
-from environments.base import EnvironmentKind
 from environments.folders import FolderResult
 from environments.local.bubblewrap import bubblewrap_works
 from exercises.exercism.__main__ import PROGRAM
-from exercises.exercism.catalog import read_catalog
-from exercises.exercism.exercise import Exercise
-from exercises.exercism.languages import REPORT
-from exercises.exercism.reporting.records import RECORD, Record, read_records
+from exercises.exercism.catalog import Exercise, read_catalog
+from exercises.exercism.languages import REPORT, argv
+from exercises.exercism.messages import PROFILES, Profile
+from exercises.exercism.records import RECORD, Record, read_records
 from exercises.exercism.results import (
     KEY,
     ExerciseResult,
     Extra,
     RunFacts,
 )
-from exercises.exercism.testing.tester import ExerciseTester, TestSettings, argv_of
-from exercises.exercism.testing.toolchains import LanguagePlaces
 from runs.records import InstanceStatus
 from tests.support import write_files
 from tests.support.provider import Answer, Provider
@@ -60,10 +57,10 @@ def run_tests(
     """Run the command of the language in ``folder`` made of ``files``."""
     write_files(folder, files)
     rules = exercise.rules
-    argv = argv_of(exercise, unittest, None)
-    env = {**os.environ, **dict(rules.environment)}
+    command = argv(rules.unittest if unittest else rules.test, exercise.name)
+    env = {**os.environ, **rules.variables}
     done = subprocess.run(
-        [sys.executable, *argv[1:]],
+        [sys.executable, *command[1:]],
         cwd=folder,
         env=env,
         text=True,
@@ -77,11 +74,9 @@ def run_tests(
     return FolderResult(done.stdout, done.returncode, 1.0, files=report)
 
 
-def make_tester(
-    kind: EnvironmentKind, settings: TestSettings, *places: Any, **more: Any
-) -> ExerciseTester:
-    """Return a tester; the rest is of ``LanguagePlaces``."""
-    return ExerciseTester(settings, LanguagePlaces(kind, *places, **more))
+def profile_of(unittest: bool, timeout: float = 60.0) -> Profile:
+    """Return the profile of 2023 or the current one with this limit."""
+    return replace(PROFILES["2023" if unittest else "current"], timeout=timeout)
 
 
 def result(

@@ -8,8 +8,8 @@ import pytest
 
 from exercises.exercism.catalog import read_catalog
 from exercises.exercism.messages import first_message
-from exercises.exercism.testing.tester import cleaned
-from exercises.exercism.testing.verdict import counts_of, is_solved
+from exercises.exercism.tester import cleaned_output
+from exercises.exercism.verdict import is_solved, python_counts
 from tests.support import from_environment
 from tests.support.exercism import run_tests
 
@@ -36,7 +36,7 @@ def test_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
         name = exercise.name
         files = exercise.example_files()
         good = run_tests(files, exercise, tmp_path / "good" / name, unittest=unittest)
-        expected = counts_of(good, files)
+        expected = python_counts(good, files, unittest)
         if not is_solved(good, expected, expected):
             failing.append(name)
         stub = exercise.tested_files({})
@@ -44,10 +44,10 @@ def test_examples_pass_and_two_stubs_do(tmp_path: Path, unittest: bool) -> None:
         runs = [
             run_tests(stub, exercise, folder, unittest=unittest) for folder in folders
         ]
-        if is_solved(runs[0], counts_of(runs[0], stub), expected):
+        if is_solved(runs[0], python_counts(runs[0], stub, unittest), expected):
             stubs.append(name)
         texts = {
-            cleaned(run.output, name, [str(folder)])
+            cleaned_output(run.output, name, [str(folder)])
             for run, folder in zip(runs, folders, strict=True)
         }
         if len(texts) > 1:

@@ -18,10 +18,10 @@ from core.settings import check_settings, of_mapping
 from exercises.exercism.catalog import (
     Catalog,
     catalog_of,
+    exercise_of,
     fetched_catalog,
     read_catalog,
 )
-from exercises.exercism.exercise import exercise_of
 from exercises.exercism.languages import LANGUAGES
 from exercises.exercism.settings import Exercises, ExercismSettings
 from tests.support.exercism import SIX, six
@@ -291,14 +291,14 @@ def test_examples_are_matched_by_name_and_suffix() -> None:
 
 def test_tests_are_switched_on() -> None:
     java = '@Test\n    @Disabled("Remove to run test")\n    public void a() {}\n'
-    assert LANGUAGES["java"].edited_test(java) == "@Test\n    public void a() {}\n"
-    assert LANGUAGES["javascript"].edited_test("xtest('a', 1); maxtest(2)") == (
+    assert LANGUAGES["java"].enabled_tests(java) == "@Test\n    public void a() {}\n"
+    assert LANGUAGES["javascript"].enabled_tests("xtest('a', 1); maxtest(2)") == (
         "test('a', 1); maxtest(2)"
     )
-    assert LANGUAGES["python"].edited_test(java) == java
+    assert LANGUAGES["python"].enabled_tests(java) == java
 
 
-def test_an_unknown_language_is_left_out() -> None:
+def test_an_unknown_language_is_left_out(tmp_path: Path) -> None:
     files = {
         ".meta/config.json": config(solution=["a.zig"], test=["b.zig"]),
         "a.zig": b"",
@@ -306,5 +306,6 @@ def test_an_unknown_language_is_left_out() -> None:
     assert exercise_of("a", files | {"b.zig": b""}) is None
     tree = {f"a/{path}": data for path, data in (files | {"b.zig": b""}).items()}
     with pytest.raises(UserError, match="no exercises"):
-        catalog_of(tree, "here")
-    assert catalog_of(tree | members("six/"), "here").unknown == ("a",)
+        catalog_of(tree.items(), tmp_path)
+    six_more = (tree | members("six/")).items()
+    assert len(catalog_of(six_more, tmp_path).exercises) == 6

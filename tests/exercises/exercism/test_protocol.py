@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.conversation.base import ReplyCounts
 from environments.folders import FolderResult
+from exercises.exercism.conversation import error_count, lazy_comments
 from exercises.exercism.messages import (
     PROFILES,
     TIMED_OUT,
@@ -17,20 +17,16 @@ from exercises.exercism.messages import (
     first_message,
     fitting,
 )
-from exercises.exercism.running.config import RunColumn
-from exercises.exercism.running.outcome import ExerciseAttempt, lazy_comments, raised
-from exercises.exercism.testing.tester import cleaned
-from exercises.exercism.testing.verdict import (
+from exercises.exercism.tester import cleaned_output
+from exercises.exercism.verdict import (
     TestCounts,
-    counts_of,
     is_solved,
     pytest_counts,
+    python_counts,
     unittest_counts,
     with_comparisons,
 )
 from llm.chat import Reply, ToolCall
-from llm.options import ModelChoice
-from runs.records import Attempt, InstanceStatus
 from tests.support.exercism import SIX, run_tests, six
 
 
@@ -113,7 +109,7 @@ def test_the_beginning_that_fits_a_window() -> None:
     ],
 )
 def test_what_is_cleaned(output: str, expected: str) -> None:
-    assert cleaned(output, "clock", ["/tmp/x1/w", "/tmp/x1/w/clock", ""]) == expected
+    assert cleaned_output(output, "clock", ["/tmp/x1/w", "/tmp/x1/w/clock"]) == expected
 
 
 # pytest takes long to start: unittest runs all of them.
@@ -127,18 +123,21 @@ def test_examples_pass_and_stubs_fail_with_equal_output(
     exercise = six()[name]
     files = exercise.example_files()
     good = run_tests(files, exercise, tmp_path / "good" / name, unittest=unittest)
-    expected = counts_of(good, files, unittest)
+    expected = python_counts(good, files, unittest)
     assert expected and expected.passed >= 2 and is_solved(good, expected, expected)
     stub = exercise.tested_files({})
     runs = [
         run_tests(stub, exercise, folder, unittest=unittest)
         for folder in (tmp_path / name, tmp_path / "deep" / "er" / name)
     ]
-    solved = [is_solved(run, counts_of(run, stub, unittest), expected) for run in runs]
+    solved = [
+        is_solved(run, python_counts(run, stub, unittest), expected) for run in runs
+    ]
     assert solved == [name == "tidy-receipt"] * 2
     folders = [tmp_path / name, tmp_path / "deep" / "er" / name]
     texts = [
-        cleaned(r.output, name, [str(f)]) for r, f in zip(runs, folders, strict=True)
+        cleaned_output(r.output, name, [str(f)])
+        for r, f in zip(runs, folders, strict=True)
     ]
     assert texts[0] == texts[1]
 
@@ -232,33 +231,7 @@ def test_counters() -> None:
     # As unittest, Jest and pytest print them; a line of code is none.
     output = "SyntaxError: a\n    SyntaxError: b\nE   SyntaxError: c\nE     raise SyntaxError\n"
     output += "IndentationError: d\nE   IndentationError: e\n> assert SyntaxErrors\n"
-    assert (raised("SyntaxError", output), raised("IndentationError", output)) == (3, 2)
-    first = ReplyCounts(
-        edits=4, failed=3, foreign=1, unsafe=1, ambiguous=1, whole_file_blocks=2
-    )
-    replies = [
-        first,
-        ReplyCounts(truncated=True, unknown_calls=1),
-        ReplyCounts(malformed=True),
-    ]
-    column = RunColumn(ModelChoice("gpt-4o", "gpt-4o", "whole"), 1)
-    attempt = ExerciseAttempt(
-        six()["name-tags"],
-        column,
-        InstanceStatus.FAILED,
-        "no tests ran",
-        Attempt(),
-        replies=tuple(replies),
-    )
-    found = attempt.result(errors=0)
-    assert found.num_malformed_responses == 2
-    counts = found.extra.model_dump(exclude_defaults=True, exclude={"exercise_sha256"})
-    assert counts == {
-        "status": InstanceStatus.FAILED,
-        "language": "python",
-        "whole_file_blocks": 2,
-        "hallucinated_functions": 1,
-        "foreign_edits": 2,
-        "ambiguous_edits": 1,
-        "truncated": 1,
-    }
+    assert (
+        error_count("SyntaxError", output),
+        error_count("IndentationError", output),
+    ) == (3, 2)

@@ -11,8 +11,7 @@ import pytest
 
 from agent.formats import format_names
 from agent.formats.base import Notation
-from exercises.exercism.catalog import read_catalog
-from exercises.exercism.exercise import Exercise
+from exercises.exercism.catalog import Exercise, read_catalog
 from tests.support.exercism import (
     ExerciseProvider,
     ExerciseRun,

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from agent.conversation.base import ReplyCounts
 from agent.formats import get_format
+from agent.protocol import AgentResult
 from environments.base import EnvironmentKind
-from exercises.exercism.exercise import Exercise
-from exercises.exercism.results import ColumnName, TryResult
-from exercises.exercism.running.config import ExercismConfig, RunColumn
-from exercises.exercism.running.conversation import ExerciseConversation, patch_of
-from exercises.exercism.running.outcome import (
-    ExerciseAttempt,
-    attempt_of,
+from exercises.exercism.catalog import Exercise
+from exercises.exercism.conversation import (
+    ExerciseJob,
+    ExerciseServices,
+    ExerciseWork,
+    patch_of,
     transcript_lines,
 )
-from exercises.exercism.settings import Exercises, ExercismModels, ExercismSettings
+from exercises.exercism.results import ColumnName, ExerciseResult, TryResult
+from exercises.exercism.settings import (
+    Exercises,
+    ExercismConfig,
+    ExercismModels,
+    ExercismSettings,
+    column_name,
+)
 from llm.chat import Reply, ToolCall, Traits
 from llm.options import ModelChoice
-from runs.modelsource import Turn
+from runs.calls.journal import EntryKind
+from runs.jobs import End
+from runs.modelsource import NotRecordedError, Turn
 from runs.records import InstanceStatus
+from runs.slots import Slot, Slots
 from tests.support.exercism import rendered, six
 from tests.support.formats import Scripted
 
@@ -57,6 +71,44 @@ class Tests:
         pass
 
 
+@dataclass
+class Source:
+    """Gives this turn, or has no recording."""
+
+    given: Turn | None
+
+    def turn(self, *_: object) -> Turn:
+        if self.given is None:
+            raise NotRecordedError
+        return self.given
+
+
+def work_of(
+    root: Path,
+    turn: Turn | None,
+    form: str,
+    name: str,
+    tests: Tests,
+    settings: ExercismSettings | None = None,
+) -> ExerciseWork:
+    choice = replace(CHOICE, edit_format=form)
+    config = ExercismConfig(
+        settings or ExercismSettings(), (choice,), EnvironmentKind.LOCAL
+    )
+    entry = SimpleNamespace(kind=EntryKind.FAILED)
+    context: Any = SimpleNamespace(
+        worker=SimpleNamespace(work=root),
+        slot=Slot(Slots(1)),
+        gate=lambda *_: None,
+        step=lambda *_: None,
+        log=logging.getLogger("test"),
+        calls=SimpleNamespace(entries=lambda key: [entry]),
+    )
+    job = ExerciseJob(six()[name], column_name(choice, 1), choice)
+    services = ExerciseServices(config, Source(turn), tests)  # type: ignore[arg-type]
+    return job.start(services, context)
+
+
 def converse(
     root: Path,
     *replies: str | Reply,
@@ -65,26 +117,18 @@ def converse(
     name: str = "garden-path",
     context: int | None = None,
     settings: ExercismSettings | None = None,
-) -> tuple[ExerciseAttempt, Scripted, Tests]:
-    """Return the attempt that a conversation with these replies was."""
-    exercise, tests = six()[name], tests or Tests()
+) -> tuple[End[ExerciseResult], Scripted, Tests, str]:
+    """Return how a conversation with these replies ended, and its transcript."""
+    tests = tests or Tests()
     model = Scripted(list(replies), Traits(context=context))
-    choice = replace(CHOICE, edit_format=form)
-    config = ExercismConfig(
-        settings or ExercismSettings(), (choice,), EnvironmentKind.LOCAL
-    )
-    conversation = ExerciseConversation(
-        exercise=exercise,
-        config=config,
-        edit_format=form,
-        model=model,
-        tester=tests,  # type: ignore[arg-type]
-        root=root,
-        log=lambda _: None,
-    )
-    conversation.run()
     turn = Turn(model, "gpt-4o", form, temperature=0.0)
-    return attempt_of(exercise, RunColumn(choice, 1), turn, conversation), model, tests
+    work = work_of(root, turn, form, name, tests, settings)
+    end = work.run()
+    assert end.value is not None
+    (attempt,) = work.attempts(end)
+    assert list(root.iterdir()) == []
+    transcript = "\n".join(transcript_lines(end.value, attempt, end.reason))
+    return end, model, tests, transcript
 
 
 def reply(form: str, exercise: Exercise) -> Reply:
@@ -95,22 +139,24 @@ def reply(form: str, exercise: Exercise) -> Reply:
 
 def test_output_is_cut_to_the_window_in_whole_lines(tmp_path: Path) -> None:
     tests = Tests(LONG)
-    found, model, _ = converse(tmp_path, "No.", "No.", tests=tests, context=6000)
+    end, model, _, _ = converse(tmp_path, "No.", "No.", tests=tests, context=6000)
     last = model.asked(1)
     assert last.startswith("line 0 of the output\nline 1 ")
     output = last.partition("\n####\n")[0]
     assert 100 < len(output.splitlines()) < 2000 and LONG.startswith(output)
     assert last.endswith("to resolve the errors.\n")
-    assert found.status is InstanceStatus.FAILED
-    assert found.tried[0].output == LONG, "the result keeps all of it"
-    _, model, _ = converse(tmp_path, "No.", "No.", tests=tests)
+    assert end.status is InstanceStatus.FAILED and end.value
+    assert end.value.extra.tries[0].output == LONG, "the result keeps all of it"
+    _, model, _, _ = converse(tmp_path, "No.", "No.", tests=tests)
     assert model.asked(1).startswith(LONG)
 
 
 @pytest.mark.parametrize(("lines", "count"), [(3, 3), (0, 2000), (None, 2000)])
 def test_lines_of_output(tmp_path: Path, lines: int | None, count: int) -> None:
     settings = ExercismSettings(exercises=Exercises(test_lines=lines))
-    _, model, _ = converse(tmp_path, "No.", "No.", tests=Tests(LONG), settings=settings)
+    _, model, *_ = converse(
+        tmp_path, "No.", "No.", tests=Tests(LONG), settings=settings
+    )
     assert len(model.asked(1).partition("\n####\n")[0].splitlines()) == count
 
 
@@ -118,31 +164,32 @@ def test_all_solution_files_reach_the_tests_and_a_removed_one_is_empty(
     tmp_path: Path,
 ) -> None:
     exercise = six()["garden-path"]
-    found, model, tests = converse(tmp_path, reply("whole", exercise))
+    end, model, tests, _ = converse(tmp_path, reply("whole", exercise))
     assert model.asked(0).index("garden_path.py\n```") < model.asked(0).index(
         "compass.py\n```"
     )
     assert dict(tests.seen[0]) == exercise.example()
-    assert (found.status, found.reason) == (InstanceStatus.SOLVED, "solved in try 1")
+    assert (end.status, end.reason) == (InstanceStatus.SOLVED, "solved in try 1")
     gone = "*** Begin Patch\n*** Delete File: compass.py\n*** End Patch\n"
-    _, _, tests = converse(tmp_path, gone, "No.", form="patch")
+    _, _, tests, _ = converse(tmp_path, gone, "No.", form="patch")
     assert tests.seen[0] == {**exercise.stubs(), "compass.py": b""}
 
 
 @pytest.mark.parametrize("tries", [1, 3])
 def test_as_many_tries_as_asked_for(tmp_path: Path, tries: int) -> None:
     settings = ExercismSettings(models=ExercismModels(tries=tries))
-    found, model, _ = converse(tmp_path, *["No."] * tries, settings=settings)
-    assert [one.solved for one in found.tried] == [False] * tries
+    end, model, *_ = converse(tmp_path, *["No."] * tries, settings=settings)
+    assert end.value and end.value.tests_outcomes == (False,) * tries
     assert len(model.requests) == tries
 
 
 def test_a_result_has_the_counters_of_all_tries(tmp_path: Path) -> None:
     text = "# ... rest of the code ...\n"
-    found, _, _ = converse(
+    end, *_ = converse(
         tmp_path, text, "No.", tests=Tests("SyntaxError: x\nIndentationError: y\n")
     )
-    one = found.result(errors=1)
+    one = end.value
+    assert one is not None
     assert (one.lazy_comments, one.syntax_errors, one.indentation_errors) == (1, 2, 2)
     assert (one.num_error_outputs, one.duration, one.key) == (
         1,
@@ -155,12 +202,10 @@ def test_a_result_has_the_counters_of_all_tries(tmp_path: Path) -> None:
 
 def test_a_transcript_shows_calls_and_the_last_output(tmp_path: Path) -> None:
     call = reply("whole-func", six()["name-tags"])
-    found, _, _ = converse(tmp_path, "No.", call, form="whole-func", name="name-tags")
-    text = "\n".join(transcript_lines(found))
+    *_, text = converse(tmp_path, "No.", call, form="whole-func", name="name-tags")
     assert "Call of `write_file`:" in text and "## SOLUTION" in text
     assert "OUTPUT OF THE LAST TESTS" not in text
-    failed, _, _ = converse(tmp_path, "No.", "No.", tests=Tests("``` 1 failed\n"))
-    text = "\n".join(transcript_lines(failed))
+    *_, text = converse(tmp_path, "No.", "No.", tests=Tests("``` 1 failed\n"))
     assert "## OUTPUT OF THE LAST TESTS\n\n````text\n``` 1 failed\n````" in text
 
 
@@ -171,8 +216,40 @@ def test_a_patch_for_readers() -> None:
     )
 
 
-def test_a_conversation_that_did_not_start_is_no_result() -> None:
-    exercise, column = six()["name-tags"], RunColumn(CHOICE, 1)
-    nothing = attempt_of(exercise, column, None, None)
-    assert nothing.status is InstanceStatus.INFRA_ERROR
-    assert column.name == ColumnName(model="gpt-4o", edit_format="whole")
+def test_what_replies_do_to_their_format_is_counted(tmp_path: Path) -> None:
+    first = ReplyCounts(
+        edits=4, failed=3, foreign=1, unsafe=1, ambiguous=1, whole_file_blocks=2
+    )
+    second = ReplyCounts(truncated=True, unknown_calls=1)
+    third = ReplyCounts(malformed=True)
+    turn = Turn(Scripted(["No.", "No."]), "gpt-4o", "whole", temperature=0.0)
+    work = work_of(tmp_path, turn, "whole", "name-tags", Tests())
+    work.run()
+    counted = [(first, second), (third,)]
+    for number, ending in enumerate(work.endings):
+        assert ending.result
+        result = replace(ending.result, replies=counted[number])
+        work.endings[number] = AgentResult(result)
+    found = work.result(InstanceStatus.FAILED)
+    assert found.num_malformed_responses == 2
+    counts = found.extra.model_dump(
+        exclude_defaults=True, exclude={"exercise_sha256", "tries"}
+    )
+    assert counts == {
+        "status": InstanceStatus.FAILED,
+        "language": "python",
+        "whole_file_blocks": 2,
+        "hallucinated_functions": 1,
+        "foreign_edits": 2,
+        "ambiguous_edits": 1,
+        "truncated": 1,
+    }
+
+
+def test_a_conversation_that_did_not_start_is_no_result(tmp_path: Path) -> None:
+    work = work_of(tmp_path, None, "whole", "name-tags", Tests())
+    end = work.run()
+    assert (end.status, end.value) == (InstanceStatus.INFRA_ERROR, None)
+    (attempt,) = work.attempts(end)
+    assert (attempt.status, attempt.error) == ("infra_error", end.reason)
+    assert work.job.column == ColumnName(model="gpt-4o", edit_format="whole")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent.formats.base import Notation
-from exercises.exercism.exercise import Exercise
-from exercises.exercism.reporting.records import RECORD, read_records
+from exercises.exercism.catalog import Exercise
+from exercises.exercism.records import RECORD, read_records
 from tests.exercises.exercism.testing.test_cheats import CHEATS
 from tests.support.exercism import (
     ExerciseProvider,

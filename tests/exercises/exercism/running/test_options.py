@@ -12,9 +12,9 @@ from agent.formats import format_names
 from core.errors import UserError
 from demo.setup import DEMO_DATASET
 from environments.local import folders
-from exercises.exercism.results import READER, ColumnName, ExerciseStore, job_key
-from exercises.exercism.running.config import in_formats
-from exercises.exercism.running.progress import RunProgress, projected
+from exercises.exercism.results import READER, ColumnName, ExerciseStore
+from exercises.exercism.run import RunProgress
+from exercises.exercism.settings import in_formats
 from llm.options import ModelChoice
 from runs.calls.budget import BudgetLimits
 from runs.redo import plan
@@ -147,7 +147,7 @@ def test_each_model_in_each_format_unless_one_is_fixed() -> None:
 
 def test_where_files_lie(tmp_path: Path) -> None:
     store = ExerciseStore(tmp_path, "r", reader=READER)
-    key = job_key(COLUMN, "cpp/two-fer_2")
+    key = COLUMN.job_key("cpp/two-fer_2")
     assert key == "openai_gpt-4.1.diff-func.2.cpp.two-fer_2"
     path = store.prediction(key)
     assert (
@@ -158,7 +158,7 @@ def test_where_files_lie(tmp_path: Path) -> None:
     assert store.trajectory(key) == store.folder / "trajectories" / f"{key}.json"
     for name in ("python/a.b", "python/a b", "python/"):
         with pytest.raises(UserError, match="files are named by exercises"):
-            job_key(COLUMN, name)
+            COLUMN.job_key(name)
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     broken = write_result(store.folder, result("python/broken"))
     broken.write_text("{")
     column = ColumnName(model="gpt-4o", edit_format="diff")
-    keys = {job_key(column, f"python/{name}"): name for name in (*names, "broken")}
+    keys = {column.job_key(f"python/{name}"): name for name in (*names, "broken")}
     found = plan(store, BudgetLimits(), [*keys])
     # Without a limit that stands, an exercise that a budget ended is continued.
     assert [keys[key] for key in found.todo] == ["budget", "open"]
@@ -180,7 +180,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
 def progress_of(
     columns: list[ColumnName], exercises: int, results: list[Any]
 ) -> RunProgress:
-    progress = RunProgress.of(columns, exercises)
+    progress = RunProgress(columns, exercises)
     for one in results:
         progress.add(one)
     return progress
@@ -199,11 +199,9 @@ def test_how_far_a_run_is() -> None:
         "b@diff: 1 of 4 done, 0 solved (0 in the first try), $0.00",
         "cost: $4.00 of about $8.00, at most $15.72 (95 %)",
     ]
-    assert projected([*progress_of([one], 2, results).columns.values()]) is None, (
-        "all is done"
-    )
+    assert progress_of([one], 2, results).lines()[-1] == "cost: $4.00", "all is done"
     unknown = progress_of([two], 4, [result("python/a", model="b", cost=None)])
     assert unknown.lines()[-1] == "cost: $0.00 and what is unknown"
-    assert RunProgress.of([two], 4).lines() == [
+    assert RunProgress([two], 4).lines() == [
         "b@diff: 0 of 4 done, 0 solved (0 in the first try), $0.00"
     ]

@@ -12,7 +12,7 @@ import pytest
 
 from agent.formats.base import Notation
 from core.errors import UserError
-from exercises.exercism.running.config import model_or_pair
+from exercises.exercism.settings import model_or_pair
 from llm.options import ModelChoice
 from tests.support.exercism import (
     ExerciseProvider,

@@ -9,8 +9,8 @@ import pytest
 
 from environments.base import EnvironmentKind, ResourceLimits
 from environments.local.bubblewrap import bubblewrap_works
-from exercises.exercism.testing.tester import ExerciseTester, TestSettings
-from tests.support.exercism import make_tester
+from exercises.exercism.tester import ExerciseTester
+from tests.support.exercism import profile_of
 
 MB = 1 << 20
 LIMITS = ResourceLimits(
@@ -35,19 +35,16 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeTester]:
     def make(
         unittest: bool, timeout: float = 60.0, cache: Path = cache
     ) -> ExerciseTester:
-        settings = TestSettings(unittest, timeout)
-        made.append(
-            make_tester(
-                EnvironmentKind.LOCAL,
-                settings,
-                cache,
-                "test",
-                lambda: None,
-                print,
-                limits=LIMITS,
-            )
+        tester = ExerciseTester(
+            profile_of(unittest, timeout),
+            EnvironmentKind.LOCAL,
+            cache,
+            "test",
+            warn_once=print,
+            limits=LIMITS,
         )
-        return made[-1]
+        made.append(tester)
+        return tester
 
     yield make
     for one in made:

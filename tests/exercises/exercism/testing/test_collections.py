@@ -10,27 +10,19 @@ import pytest
 
 from core.errors import InfrastructureError
 from environments.base import EnvironmentKind
-from exercises.exercism.catalog import read_catalog
-from exercises.exercism.exercise import Exercise
+from exercises.exercism.catalog import Exercise, read_catalog
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.testing.tester import TestSettings, usable
-from exercises.exercism.testing.toolchains import prepare
+from exercises.exercism.tester import ExerciseTester, prepare, usable_languages
 from tests.support import from_environment
-from tests.support.exercism import make_tester
+from tests.support.exercism import profile_of
 
 
 def failing_and_solved(
     chosen: Sequence[Exercise], cache: Path, unittest: bool
 ) -> tuple[list[str], list[str]]:
     """Return the names of the exercises whose example fails, and whose stub is solved."""
-    tester = make_tester(
-        EnvironmentKind.LOCAL,
-        TestSettings(unittest, 600),
-        cache,
-        "all",
-        lambda: None,
-        print,
-    )
+    profile = profile_of(unittest, 600)
+    tester = ExerciseTester(profile, EnvironmentKind.LOCAL, cache, "all")
 
     def outcome(exercise: Exercise) -> tuple[bool, bool]:
         try:
@@ -73,7 +65,9 @@ def test_the_examples_of_a_language_pass(tmp_path: Path, language: str) -> None:
         for one in read_catalog(from_environment("POLYGLOT")).exercises
         if one.language == language
     ]
-    names, reasons = usable([language], TestSettings(False, 600), EnvironmentKind.LOCAL)
+    names, reasons = usable_languages(
+        [language], profile_of(False, 600), EnvironmentKind.LOCAL
+    )
     if language not in names:
         pytest.skip(reasons[language])
     skipped = prepare(chosen, tmp_path)

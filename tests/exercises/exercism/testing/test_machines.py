@@ -16,10 +16,9 @@ import pytest
 
 from environments.base import EnvironmentKind
 from environments.local.bubblewrap import bubblewrap_works
-from exercises.exercism.catalog import read_catalog
-from exercises.exercism.exercise import Exercise
-from exercises.exercism.testing.tester import ExerciseTester, TestSettings
-from tests.support.exercism import make_tester, six
+from exercises.exercism.catalog import Exercise, read_catalog
+from exercises.exercism.tester import ExerciseTester
+from tests.support.exercism import profile_of, six
 
 pytestmark = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"
@@ -108,17 +107,9 @@ def testers(
 ) -> Iterator[Sequence[ExerciseTester]]:
     unittest = bool(request.param)
     places = [*interpreters, *(patched if unittest else [])]
-    settings = TestSettings(unittest, 60)
+    profile = profile_of(unittest)
     made = [
-        make_tester(
-            EnvironmentKind.LOCAL,
-            settings,
-            tmp_path,
-            "m",
-            lambda: None,
-            lambda _: None,
-            python,
-        )
+        ExerciseTester(profile, EnvironmentKind.LOCAL, tmp_path, "m", python=python)
         for python in places
     ]
     yield made
@@ -156,7 +147,7 @@ def faults(
 def test_messages_are_equal_with_interpreters_at_different_paths(
     testers: Sequence[ExerciseTester],
 ) -> None:
-    codes = [*SHORT.values()] if testers[0].settings.unittest else [SHORT["in turn"]]
+    codes = [*SHORT.values()] if testers[0].profile.unittest else [SHORT["in turn"]]
     assert not faults(testers, six()["cuckoo-clock"], codes)
 
 

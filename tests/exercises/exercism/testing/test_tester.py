@@ -12,15 +12,14 @@ import pytest
 from core.errors import InfrastructureError, StoppedError, UserError
 from environments.base import EnvironmentKind
 from environments.folders import FolderCommand, FolderResult
+from exercises.exercism.conversation import error_count
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.running.outcome import raised
-from exercises.exercism.testing.tester import TestSettings, usable
-from exercises.exercism.testing.toolchains import find_toolchain
-from exercises.exercism.testing.verdict import TestCounts, printed_counts
+from exercises.exercism.tester import ExerciseTester, tool_folders, usable_languages
+from exercises.exercism.verdict import TestCounts, printed_counts
 from tests.exercises.exercism.testing.conftest import MakeTester
-from tests.support.exercism import make_tester, six
+from tests.support.exercism import profile_of, six
 
-UNITTEST = TestSettings(unittest=True, timeout=60)
+UNITTEST = profile_of(unittest=True)
 
 
 def test_examples_pass_and_stubs_fail(local: MakeTester) -> None:
@@ -54,7 +53,10 @@ def test_errors_of_syntax_are_counted_under_both_runners(
     exercise = six()["lost-property"]
     files = dict.fromkeys(exercise.stubs(), code.encode())
     output = local(unittest).test(exercise, files).output
-    assert (raised("SyntaxError", output), raised("IndentationError", output)) == counts
+    assert (
+        error_count("SyntaxError", output),
+        error_count("IndentationError", output),
+    ) == counts
 
 
 def test_many_threads_test_at_once_and_the_example_is_counted_once(
@@ -62,7 +64,8 @@ def test_many_threads_test_at_once_and_the_example_is_counted_once(
 ) -> None:
     exercise = six()["garden-path"]
     tester = local(True, cache=tmp_path)
-    folders, ran = tester.places.of("python").folders, list[int]()
+    tester.versions("python")
+    folders, ran = tester._folders["python"], list[int]()
     run = type(folders).run
 
     def counted(self: object, command: FolderCommand) -> FolderResult:
@@ -76,8 +79,8 @@ def test_many_threads_test_at_once_and_the_example_is_counted_once(
             pool.map(lambda solution: tester.test(exercise, solution), solutions)
         )
     assert [one.solved for one in tried] == [True, False, True]
-    # Three, tests that must fail for one or both, the example, and the versions.
-    assert 3 + 2 + 1 + 1 <= len(ran) <= 3 + 2 * 2 + 1 + 1
+    # Three, tests that must fail for one or both, and the example.
+    assert 3 + 2 + 1 <= len(ran) <= 3 + 2 * 2 + 1
     [kept] = (tmp_path / "exercism" / "expected").glob("*.json")
     assert json.loads(kept.read_text()) == {
         "counts": {"passed": 4, "failed": 0, "skipped": 0}
@@ -115,7 +118,7 @@ def test_a_run_that_stops_ends_its_tests(tmp_path: Path) -> None:
     def check() -> None:
         raise StoppedError("stop")
 
-    tester = make_tester(EnvironmentKind.LOCAL, UNITTEST, tmp_path, "", check, print)
+    tester = ExerciseTester(UNITTEST, EnvironmentKind.LOCAL, tmp_path, check=check)
     exercise = six()["cuckoo-clock"]
     with pytest.raises(StoppedError):
         tester.test(exercise, exercise.stubs())
@@ -124,43 +127,34 @@ def test_a_run_that_stops_ends_its_tests(tmp_path: Path) -> None:
 def test_a_language_without_its_tools_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    names = ("python", "go", "cobol")
-    found, reasons = usable(names[:1], UNITTEST, EnvironmentKind.LOCAL)
-    assert found["python"].startswith("Python 3.") and not reasons
-    monkeypatch.setattr(
-        "exercises.exercism.testing.toolchains.shutil.which", lambda _: None
-    )
-    find_toolchain.cache_clear()  # another test may have found the tools
+    local = EnvironmentKind.LOCAL
+    versions, reasons = usable_languages(["python"], UNITTEST, local)
+    assert versions["python"].startswith("Python 3.") and not reasons
+    monkeypatch.setattr("exercises.exercism.tester.shutil.which", lambda _: None)
+    tool_folders.cache_clear()  # another test may have found the tools
     try:
-        found, reasons = usable(names, UNITTEST, EnvironmentKind.LOCAL)
+        versions, reasons = usable_languages(["python", "go"], UNITTEST, local)
     finally:
-        find_toolchain.cache_clear()
-    assert [*found] == ["python"]
-    assert reasons == {
-        "go": "go not found; install it",
-        "cobol": "there is no language cobol",
-    }
-    _, reasons = usable(["python"], UNITTEST, EnvironmentKind.NONE)
+        tool_folders.cache_clear()
+    assert list(versions) == ["python"]
+    assert reasons == {"go": "go not found; install it"}
+    _, reasons = usable_languages(["python"], UNITTEST, EnvironmentKind.NONE)
     assert "use local or docker" in reasons["python"]
-    broken = Path("/usr/bin/false")
-    _, reasons = usable(["python"], UNITTEST, EnvironmentKind.LOCAL, broken)
-    assert "cannot test python exercises" in reasons["python"]
+    broken = ExerciseTester(UNITTEST, local, tmp_path, python=Path("/usr/bin/false"))
+    with pytest.raises(UserError, match="cannot test python exercises"):
+        broken.versions("python")
 
 
 def test_without_bubblewrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("environments.local.folders.bubblewrap_works", lambda: False)
-    tester = make_tester(
-        EnvironmentKind.LOCAL, UNITTEST, tmp_path, "", lambda: None, print
-    )
+    tester = ExerciseTester(UNITTEST, EnvironmentKind.LOCAL, tmp_path)
     with pytest.raises(UserError, match="bubblewrap is not installed"):
         tester.test(six()["cuckoo-clock"], {})
 
 
 @pytest.mark.docker
 def test_in_docker(tmp_path: Path) -> None:
-    tester = make_tester(
-        EnvironmentKind.DOCKER, UNITTEST, tmp_path, "t", lambda: None, print
-    )
+    tester = ExerciseTester(UNITTEST, EnvironmentKind.DOCKER, tmp_path, "t")
     exercise = six()["cuckoo-clock"]
     try:
         good = tester.test(exercise, exercise.example())
@@ -171,7 +165,7 @@ def test_in_docker(tmp_path: Path) -> None:
         assert not tester.test(exercise, {"cuckoo_clock.py": forged}).solved
     finally:
         tester.close()
-    assert usable(["go"], UNITTEST, EnvironmentKind.DOCKER)[0] == {}
+    assert usable_languages(["go"], UNITTEST, EnvironmentKind.DOCKER)[0] == {}
 
 
 @pytest.mark.parametrize(

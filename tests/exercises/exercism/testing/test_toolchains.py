@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from environments.base import EnvironmentKind
+from environments.folders import FolderCommand, FolderResult
 from exercises.exercism.languages import LANGUAGES
-from exercises.exercism.testing.tester import argv_of, cleaned, placed, seen_folders
-from exercises.exercism.testing.toolchains import (
-    find_toolchain,
+from exercises.exercism.tester import (
+    ExerciseTester,
     prepare,
     prepared_folder,
     prepared_root,
+    tool_folders,
 )
-from tests.support.exercism import six
+from tests.support.exercism import profile_of, six
 
 Fetching = Callable[[str], None]
 
@@ -26,9 +29,11 @@ def fetching(monkeypatch: pytest.MonkeyPatch) -> Fetching:
     """Let Python exercises with ``strikes`` in a file need packages, which a shell line fetches."""
 
     def by(line: str) -> None:
-        packages = ("cuckoo_clock.py", r"^def \w+")
         rules = replace(
-            LANGUAGES["python"], packages=packages, prepare=(("sh", "-c", line),)
+            LANGUAGES["python"],
+            packages_file="cuckoo_clock.py",
+            packages=r"^def \w+",
+            prepare=shlex.join(["sh", "-c", line]),
         )
         monkeypatch.setitem(LANGUAGES, "python", rules)
 
@@ -62,24 +67,56 @@ def test_packages_that_cannot_be_had_are_named(
     assert prepare(six().values(), tmp_path) == {}
 
 
-def test_the_command_and_folder_of_a_language() -> None:
-    exercise = replace(six()["cuckoo-clock"], language="cpp")
-    argv = argv_of(exercise, False, None)
-    assert '-S "cuckoo-clock" -B build' in argv[2]
-    assert {*placed(exercise, {"a.cpp": b""})} == {"cuckoo-clock/a.cpp"}
-    script = replace(exercise, language="javascript")
-    argv = argv_of(script, True, Path("/cache/x"))
-    assert argv[2].startswith('ln -s "/cache/x/node_modules"')
-    output = "at ../cache/x/node_modules/expect/a.js\nat /sandbox/b.js (12 ms)\nTime:  1.2 s\n"
-    folders = seen_folders(script, Path("/cache/x"))
-    assert cleaned(output, "clock", folders, script.rules.changing) == (
-        "at clock/node_modules/expect/a.js\nat clock/b.js\n"
+class Recorder:
+    """Folders in which no command runs; each prints ``output``."""
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+        self.commands: list[FolderCommand] = []
+
+    def run(self, command: FolderCommand) -> FolderResult:
+        self.commands.append(command)
+        return FolderResult(self.output, 0, 1.0)
+
+    def stop(self) -> None:
+        pass
+
+
+def test_the_command_and_folder_of_a_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an image with all tools runs them."""
+    outputs = {
+        "cpp": "All tests passed (9 assertions in 3 test cases)\n/sandbox/cuckoo-clock/a.h\n",
+        "javascript": "Tests:       1 passed, 1 total\nat ..{prepared}/node_modules/expect/a.js\n"
+        "at /sandbox/b.js (12 ms)\nTime:  1.2 s\n",
+        "go": "ok  \tzebra\t0.003s\n--- PASS: A (0.01s)\n",
+    }
+    files = {**six()["cuckoo-clock"].files, "package.json": b'"dependencies": {"a": 1}'}
+    ran = {}
+    for language, output in outputs.items():
+        exercise = replace(six()["cuckoo-clock"], language=language, files=files)
+        prepared = prepared_folder(tmp_path, exercise)
+        recorder = Recorder(output.format(prepared=prepared))
+        monkeypatch.setattr(
+            "exercises.exercism.tester.make_folders", lambda *_, made=recorder: made
+        )
+        tester = ExerciseTester(profile_of(False), EnvironmentKind.DOCKER, tmp_path)
+        tried = tester.test(exercise, {"cuckoo_clock.py": b""})
+        assert tried.solved
+        ran[language] = (tried.output, recorder.commands[-1])
+    output, command = ran["cpp"]
+    assert '-S "cuckoo-clock" -B build' in command.argv[2]
+    assert "cuckoo-clock/cuckoo_clock.py" in command.files
+    assert output.endswith("\ncuckoo-clock/a.h\n")
+    output, command = ran["javascript"]
+    prepared = prepared_folder(tmp_path, replace(exercise, language="javascript"))
+    assert command.argv[2].startswith(f'ln -s "{prepared}/node_modules"')
+    assert output.endswith(
+        "at cuckoo-clock/node_modules/expect/a.js\nat cuckoo-clock/b.js\n"
     )
-    go = LANGUAGES["go"].changing
-    assert cleaned("ok  \tzebra\t0.003s\n--- FAIL: A (0.01s)\n", "z", [], go) == (
-        "ok  \tzebra\t\n--- FAIL: A \n"
-    )
+    assert ran["go"][0] == "ok  \tzebra\t\n--- PASS: A \n"
 
 
 def test_tools_of_the_system_need_no_further_folder() -> None:
-    assert find_toolchain("python").readable == ()
+    assert tool_folders("python") == ()
