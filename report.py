@@ -40,7 +40,7 @@ SUBCOMMANDS = {
         "Write the package of one run for the leaderboard.",
     ),
     "gold": Command(
-        "reports.validity.command",
+        "reports.gold",
         "main",
         "DATASET FILE",
         "Evaluate the gold and the empty patches of a data set.",

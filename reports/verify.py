@@ -42,9 +42,9 @@ from reports.data.verdicts import (
     presumed_verdict,
     verdict_path,
 )
-from reports.evaluation.evaluators.swebench import tests_ended
 from reports.evaluation.requested import RequestedEvaluation
 from reports.evaluation.settings import EvaluationRoot
+from reports.evaluation.swebench import tests_ended
 from reports.statistics.collect import collect
 from reports.statsfile import stats_json, validity_of
 from runs.calls.journal import Journal, asked_and_ended, journals_of

@@ -32,7 +32,7 @@ BY_SWEBENCH = ("docker", "modal")
 OFFICIAL_TOOLS = ("multi-swe-bench", "sb-cli")
 """Evaluators that run the official program of another task set, or swebench's own service.
 
-The classes are in ``reports/evaluation/evaluators/official``, by their ``name``.
+The classes are in ``reports/evaluation/official.py``.
 """
 MANUAL_TOOLS = ("pro", "live", "live-python", "rebench", "rebench-v2", "gym", "smith")
 """Official programs that users run themselves; version 0.12 ran them and saved their verdicts."""

@@ -16,14 +16,13 @@ import pytest
 from bench.instances.dataset import load_dataset
 from demo.__main__ import _run
 from demo.setup import REPOSITORIES, build_mirrors
-from environments.local.environment import NO_SANDBOX, LocalEnvironment
-from reports.evaluation.evaluators.choice import make_evaluator
-from reports.evaluation.evaluators.local import LocalEvaluator
+from environments.local.environment import NO_SANDBOX
+from reports.evaluation.local import LocalEvaluator
 from reports.evaluation.settings import EvaluatorKind
 from runs.storage.store import RunStore
 from tests.conftest import ShareVenvs
 from tests.support import TOP
-from tests.support.evaluated import report_settings
+from tests.support.evaluated import evaluator_of, report_settings
 from tests.support.runs import options as make_options
 
 pytestmark = pytest.mark.system
@@ -127,11 +126,8 @@ def test_an_evaluator_warns_of_a_missing_sandbox_once(
 ) -> None:
     said: list[str] = []
     settings = report_settings(cache, EvaluatorKind.LOCAL)
-    evaluator = make_evaluator(
-        "local", RunStore(tmp_path, "r"), settings, said.append, "demo", "test"
-    )
+    evaluator = evaluator_of(RunStore(tmp_path, "r"), settings, said.append)
     assert isinstance(evaluator, LocalEvaluator)
-    assert isinstance(evaluator.environment, LocalEnvironment)
     for _ in range(2):
         evaluator.environment.warn_once(NO_SANDBOX)
     assert said == [f"note: {NO_SANDBOX}"]

@@ -21,7 +21,8 @@ from environments.base import EnvironmentKind
 from reports.data.predictions import Prediction, all_preds
 from reports.data.rundata import read_predictions, read_run, rounds
 from reports.data.verdicts import Verdict, VerdictStatus, save_verdict
-from reports.evaluation.evaluators.base import EvaluationTask
+from reports.evaluation.evaluator import EvaluationTask, Evaluator
+from reports.evaluation.requested import RequestedEvaluation
 from reports.evaluation.settings import EvaluatorKind
 from reports.pages.markdown import run_tables
 from reports.report import report_command
@@ -30,6 +31,7 @@ from reports.statistics.collect import collect
 from reports.statistics.denominators import split_of
 from reports.statsfile import stats_json
 from reports.submission.commands import PackageOptions, package_command
+from runs.description import DatasetFacts, Run
 from runs.settings import FolderSettings
 from runs.storage.store import RunStore
 from tests.support import read_json
@@ -250,6 +252,12 @@ def report_settings(
             layer[name] = SourcedValue(name, values.pop(field))
     assert not values
     return check_settings(ReportSettings, layer)
+
+
+def evaluator_of(store: RunStore, settings: ReportSettings, say: Say) -> Evaluator:
+    """Return the evaluator that ``settings`` name for predictions on the demo."""
+    described = Run(dataset=DatasetFacts(name="demo", split="test"))
+    return RequestedEvaluation(store, settings, described, say).evaluator
 
 
 def on_disk(store: RunStore, name: str) -> Any:

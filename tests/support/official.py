@@ -8,16 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.instances.instance import Evaluation, Instance
-from environments.choice import make_image_store
-from environments.docker.images import Images
-from environments.docker.imagestore import ImageStore
 from reports.data.predictions import Prediction
 from reports.data.verdicts import Verdict
-from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.docker import ImagePreparation
-from reports.evaluation.evaluators.official.programs import TOOLS
-from reports.evaluation.evaluators.official.running import OfficialEvaluator
-from reports.evaluation.evaluators.official.tool import ToolSettings
+from reports.evaluation.evaluator import EvaluationTask
+from reports.evaluation.official import PROGRAMS, OfficialEvaluator
+from tests.support.evaluated import report_settings
 
 BASE = "python:3.11-slim"
 RIGHT, WRONG, CRASH, MISSING = "right", "wrong", "crash", "missing"
@@ -120,34 +115,31 @@ def task(row: Mapping[str, Any], patch: str, name: str, image: str) -> Evaluatio
     return EvaluationTask(Prediction(name, "me/too", patch), instance, hidden)
 
 
-def settings(python: str, **changes: Any) -> ToolSettings:
-    values = {"workers": 2, "timeout": 120.0, "dataset": "", "split": "test", **changes}
-    return ToolSettings(python=python, **values)
-
-
 def evaluator(
-    name: str, chosen: ToolSettings, folder: Path, say: Callable[[str], None]
+    name: str,
+    folder: Path,
+    say: Callable[[str], None] = print,
+    kind: type[OfficialEvaluator] | None = None,
+    dataset: str = "",
+    **changes: Any,
 ) -> OfficialEvaluator:
-    tool = TOOLS[name](chosen)
-    return OfficialEvaluator(tool, folder, preparation(folder, say), say)
-
-
-def preparation(folder: Path, say: Callable[[str], None]) -> ImagePreparation:
-    """Return how images are prepared, with their record beside ``folder``."""
-
-    def images(client: Any) -> ImageStore:
-        return make_image_store(client, folder.parent / "cache", Images(), say)
-
-    return ImagePreparation(lambda _: None, say, images)
+    """Return an evaluator with its files in ``folder``; ``changes`` are of the settings."""
+    return (kind or PROGRAMS[name])(
+        name=name,
+        folder=folder,
+        settings=report_settings(folder.parent / "cache", name, **changes),
+        dataset=dataset,
+        split="test",
+        say=say,
+    )
 
 
 def evaluated(
-    name: str, chosen: ToolSettings, folder: Path, tasks: Sequence[EvaluationTask]
+    program: OfficialEvaluator, tasks: Sequence[EvaluationTask]
 ) -> dict[str, Verdict]:
-    """Return the verdicts on ``tasks`` by the neutral id, and print what was said."""
-    made = evaluator(name, chosen, folder, print)
-    assert made.prepare(tasks) == {}
-    return {v.instance_id: v for v in made.evaluate(tasks, "run-1")}
+    """Return the verdicts on ``tasks`` by the neutral id."""
+    assert program.prepare(tasks) == {}
+    return {v.instance_id: v for v in program.evaluate(tasks, "run-1")}
 
 
 def statuses(verdicts: Mapping[str, Verdict]) -> dict[str, str]:

@@ -25,10 +25,11 @@ from environments.docker.engine import connect
 from environments.docker.environment import DockerEnvironment
 from reports.data.predictions import Prediction
 from reports.data.verdicts import VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.local import LocalEvaluator
+from reports.evaluation.evaluator import EvaluationTask
+from reports.evaluation.local import LocalEvaluator
 from tests.conftest import ShareVenvs, an_instance
 from tests.support import write_files
+from tests.support.evaluated import report_settings
 
 pytestmark = pytest.mark.run
 
@@ -384,8 +385,10 @@ def test_no_forged_candidate_is_resolved(
     write_files(tree.root, RIGHT if name == "right" else changes(name))
     # With all files, also those that the harness does not predict.
     prediction = Prediction(instance.instance_id, "me", take_patch(tree))
-    environment = make_environment(EnvironmentKind.LOCAL, root / "evaluating", print)
-    evaluator = LocalEvaluator(environment, mirrors, snapshots, tmp_path, 60.0, print)
+    settings = report_settings(
+        root / "evaluating", "local", repos=root / "mirrors", timeout=60.0
+    )
+    evaluator = LocalEvaluator("local", tmp_path, settings, "", "test", print)
     (verdict,) = evaluator.evaluate(
         [EvaluationTask(prediction, instance, evaluation)], "r"
     )

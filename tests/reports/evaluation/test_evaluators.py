@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from demo.images import build_images
-from reports.evaluation.evaluators.swebench import ENGINE_STOPPED
+from reports.evaluation.engine import ENGINE_STOPPED
 from reports.evaluation.settings import EvaluatorKind
 from reports.report import report_command
 from tests.support.evaluated import (

@@ -135,7 +135,7 @@ def test_a_stopped_gold_command_does_so_too(
     tmp_path: Path, cache: Path, number: int
 ) -> None:
     dataset = slow_rows(tmp_path / "rows.json", 60)
-    store = RunStore(tmp_path, f"validity/{BANK}")
+    store = RunStore(tmp_path, "validity")
     words = ["gold", dataset, "validity.json", "--instances", BANK]
     with command(tmp_path, *words, "--set", f"folders.cache={cache}") as started:
         wait_until(lambda: runs_tests(store, BANK))

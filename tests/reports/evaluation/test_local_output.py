@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reports.data.verdicts import VerdictStatus
-from reports.evaluation.evaluators.grading import grade_output
+from reports.evaluation.grading import grade_output
 from tests.support.evaluated import PRINTED, TESTS, TEXTKIT, junit_report, rows, task
 
 

@@ -79,7 +79,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 @pytest.mark.long
 def test_the_client_itself(service: Service, tmp_path: Path) -> None:
     python = from_environment("OFFICIAL_EVALUATORS") / "sb-cli.venv/bin/python"
-    chosen = official.settings(str(python), dataset=LITE)
+    program = official.evaluator("sb-cli", tmp_path, dataset=LITE, python=str(python))
     names = ["own__calc-right", "own__calc-wrong", "own__calc-crash", "own__calc-lost"]
     tasks = [official.task({"instance_id": n}, official.GOLD, n, "") for n in names]
     service.lists = {
@@ -88,7 +88,7 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
         "error_ids": [names[2]],
     }
     for _ in range(2):
-        found = official.evaluated("sb-cli", chosen, tmp_path, tasks)
+        found = official.evaluated(program, tasks)
         assert official.statuses(found) == {
             names[0]: "resolved",
             names[1]: "unresolved",
@@ -106,11 +106,9 @@ def test_the_client_itself(service: Service, tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_said_before_anything_is_sent(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    tool = official.evaluator(
-        "sb-cli", official.settings("python3", dataset="x/y"), Path(), print
-    )
+    tool = official.evaluator("sb-cli", tmp_path, dataset="x/y", python="python3")
     with pytest.raises(
         UserError, match="does not know the dataset x/y; it evaluates lite"
     ):

@@ -10,14 +10,16 @@ import pytest
 
 from core.errors import UserError
 from reports.data.verdicts import MANUAL_TOOLS, Verdict, VerdictStatus
-from reports.evaluation.evaluators.official.manual import PROGRAMS, ManualEvaluator
+from reports.evaluation.manual import PROGRAMS
 from reports.report import report_command
+from runs.storage.store import RunStore
 from tests.support import official
 from tests.support.evaluated import (
     BANK,
     TEXTKIT,
     UNITS,
     WRONG,
+    evaluator_of,
     make_run,
     on_disk,
     report_settings,
@@ -46,7 +48,8 @@ def evaluate(
     name: str, place: Path, instance_id: str = NAME
 ) -> tuple[Verdict, list[str]]:
     said: list[str] = []
-    evaluator = ManualEvaluator(PROGRAMS[name], place / "my runs", said.append)
+    store = RunStore(place / "my runs", "r")
+    evaluator = evaluator_of(store, report_settings(place, name), said.append)
     task = official.task({"instance_id": instance_id}, PATCH, "neutral-1", "")
     assert evaluator.prepare([task]) == {}
     (verdict,) = evaluator.evaluate([task], "run-1")
@@ -67,7 +70,7 @@ def test_the_predictions_are_written_and_the_command_is_named(
     name: str, tmp_path: Path
 ) -> None:
     verdict, (line,) = evaluate(name, tmp_path)
-    (file,) = (tmp_path / "my runs").iterdir()
+    (file,) = (tmp_path / "my runs/logs/r/evaluation" / name).iterdir()
     assert json.loads(file.read_text()) == LAYOUTS[name]
     repository = PROGRAMS[name].repository
     assert line.startswith(

@@ -10,14 +10,9 @@ from typing import Any
 import pytest
 
 from core.errors import UserError
-from reports.data.verdicts import OFFICIAL_TOOLS
-from reports.evaluation.evaluators.base import EvaluationTask
-from reports.evaluation.evaluators.official.programs import TOOLS
-from reports.evaluation.evaluators.official.tool import (
-    EvaluationFolder,
-    OfficialTool,
-    ToolResult,
-)
+from reports.data.verdicts import OFFICIAL_TOOLS, Verdict
+from reports.evaluation.evaluator import EvaluationTask
+from reports.evaluation.official import OfficialEvaluator, ProgramFolder
 from tests.support import official
 from tests.support.official import F2P, GOLD, P2P, TEST_PATCH
 
@@ -118,19 +113,18 @@ def row_of(name: str) -> dict[str, Any]:
 
 def made(
     name: str, tmp_path: Path
-) -> tuple[OfficialTool, EvaluationTask, EvaluationFolder]:
-    chosen = official.settings("python3", dataset="x/SWE-bench_Lite")
-    folder = EvaluationFolder(tmp_path / "in", tmp_path / "out", "run-1-x", "run-1")
+) -> tuple[OfficialEvaluator, EvaluationTask, ProgramFolder]:
+    folder = ProgramFolder(tmp_path / "in", tmp_path / "out", "run-1")
     folder.inputs.mkdir(parents=True)
     folder.outputs.mkdir()
     return (
-        TOOLS[name](chosen),
+        official.evaluator(name, tmp_path, dataset="lite", python="python3"),
         official.task(row_of(name), GOLD, "neutral-1", ""),
         folder,
     )
 
 
-def read(name: str, tmp_path: Path, files: Mapping[str, object]) -> ToolResult | None:
+def read(name: str, tmp_path: Path, files: Mapping[str, object]) -> Verdict | None:
     tool, task, folder = made(name, tmp_path)
     for path, content in files.items():
         place = folder.outputs / path
@@ -155,10 +149,9 @@ def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(
     name: str, tmp_path: Path
 ) -> None:
     tool, task, folder = made(name, tmp_path)
-    assert tool.lacking(task) == ""
+    assert tool.incomplete_rows([task]) == {}
     ((only,),) = tool.groups([task])
     assert only is task
-    tool.write([task], folder)
     (words, *_) = tool.commands([task], folder)
     files = [path for path in folder.inputs.iterdir() if path.is_file()]
     text = "".join(path.read_text() for path in files)
@@ -174,7 +167,10 @@ def test_a_tool_gets_a_prediction_for_each_row_and_no_gold_patch(
 def test_a_row_of_another_set_is_refused(name: str, tmp_path: Path) -> None:
     tool, _, _ = made(name, tmp_path)
     task = official.task({"instance_id": "own__calc-1"}, GOLD, "neutral-1", "")
-    assert tool.lacking(task)
+    with pytest.raises(
+        UserError, match=f"instance neutral-1: the row lacks .*, which {name} needs"
+    ):
+        tool.incomplete_rows([task])
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "-x y"])
@@ -182,7 +178,7 @@ def test_an_id_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
     tool, _, folder = made("sb-cli", tmp_path)
     task = official.task({**ROW, "instance_id": name}, GOLD, "neutral-1", "")
     with pytest.raises(UserError, match="an id holds only"):
-        tool.write([task], folder)
+        tool.commands([task], folder)
     multi_task = official.task({**ROW, "org": name}, GOLD, "neutral-1", "")
     with pytest.raises(UserError, match="do not name a pull request"):
         made("multi-swe-bench", tmp_path / "m")[0].groups([multi_task])
@@ -226,7 +222,9 @@ def test_the_deciding_tests_are_told_as_in_swebenchs_report(tmp_path: Path) -> N
     }
     outcome = read("multi-swe-bench", tmp_path, files)
     assert outcome is not None and outcome.status.value == "unresolved"
-    assert outcome.details == {
+    assert outcome.report is not None
+    details = outcome.report["neutral-1"]
+    assert {"tests_status": details["tests_status"]} == {
         "tests_status": {
             "FAIL_TO_PASS": {"success": [], "failure": [F2P]},
             "PASS_TO_PASS": {"success": [P2P], "failure": []},

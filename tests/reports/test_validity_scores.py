@@ -20,7 +20,7 @@ from tests.support.pages import make_pages
 from tests.support.reporting import counts, report, share, statistics, write_values
 from tests.support.rundata import an_instance, old_prediction, write_run
 
-SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "stats.schema.json"
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "stats.schema.json"
 IDS = [f"a__a-{number}" for number in range(1, 6)]
 STATES = ["valid", "valid", "flaky", "invalid"]  # nothing is known of the fifth
 

@@ -14,17 +14,13 @@ import pytest
 
 from core.errors import UserError
 from reports.data.verdicts import OFFICIAL_TOOLS, Verdict, VerdictStatus
-from reports.evaluation.evaluators.base import EvaluationTask, Tasks
-from reports.evaluation.evaluators.official.programs import TOOLS
-from reports.evaluation.evaluators.official.running import ConsoleLog, OfficialEvaluator
-from reports.evaluation.evaluators.official.tool import (
-    EvaluationFolder,
-    OfficialTool,
-    ToolResult,
+from reports.evaluation.evaluator import EvaluationTask, Tasks
+from reports.evaluation.official import (
+    PROGRAMS,
+    ConsoleLog,
+    OfficialEvaluator,
+    ProgramFolder,
     read_result,
-    resolved_if,
-    row_id,
-    write_values,
 )
 from reports.report import report_command
 from reports.verify import verify_command
@@ -62,27 +58,34 @@ sys.exit(3 if "FAIL" in words else 0)
 """
 
 
-class StandIn(OfficialTool):
+class StandIn(OfficialEvaluator):
     """Runs ``PROGRAM``."""
 
-    name = "standin"
     package = "pytest"
-    modules = ("json",)
-    needed = ("repo",)
+    columns = ("repo",)
     uses_engine = False
     allowance = 1.0
 
-    def write(self, tasks: Tasks, folder: EvaluationFolder) -> None:
-        patches = {row_id(task): task.prediction.patch for task in tasks}
-        write_values(folder.predictions(), patches)
+    def commands(self, tasks: Tasks, folder: ProgramFolder) -> list[list[str]]:
+        patches = {task.official_id: task.prediction.patch for task in tasks}
+        file = folder.inputs / "predictions.json"
+        file.write_text(json.dumps(patches))
+        return [[sys.executable, "-c", PROGRAM, str(file)]]
 
-    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
-        return [[sys.executable, "-c", PROGRAM, str(folder.predictions())]]
+    def read(self, task: EvaluationTask, folder: ProgramFolder) -> Verdict | None:
+        resolved = read_result(folder.outputs / "results.json").get(task.official_id)
+        if not isinstance(resolved, bool):
+            return None
+        return self.result(task, resolved, "the log")
 
-    def read(self, task: EvaluationTask, folder: EvaluationFolder) -> ToolResult | None:
-        results = read_result(folder.outputs / "results.json") or {}
-        found = results.get(row_id(task))
-        return resolved_if(found, "the log") if isinstance(found, bool) else None
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the program to those that the user can name."""
+    monkeypatch.setitem(PROGRAMS, "standin", StandIn)
+    tools = (*OFFICIAL_TOOLS, "standin")
+    for module in ("requested", "settings"):
+        monkeypatch.setattr(f"reports.evaluation.{module}.OFFICIAL_TOOLS", tools)
 
 
 IMAGE = "own/calc:hanging"
@@ -93,7 +96,7 @@ class ContainerStandIn(StandIn):
 
     uses_engine = True
 
-    def commands(self, tasks: Tasks, folder: EvaluationFolder) -> list[list[str]]:
+    def commands(self, tasks: Tasks, folder: ProgramFolder) -> list[list[str]]:
         mount = f"{folder.outputs}:/outputs"
         return [["docker", "run", "--rm", "--volume", mount, IMAGE, "sleep", "600"]]
 
@@ -116,9 +119,7 @@ def evaluate(
     place: Path, *words: str, **changes: Any
 ) -> tuple[dict[str, Verdict], list[str]]:
     said: list[str] = []
-    chosen = official.settings(sys.executable, **changes)
-    images = official.preparation(place, said.append)
-    made = OfficialEvaluator(StandIn(chosen), place, images, said.append)
+    made = official.evaluator("standin", place, said.append, **changes)
     assert made.prepare(tasks(*words)) == {}
     return {v.instance_id: v for v in made.evaluate(tasks(*words), "run-1")}, said
 
@@ -179,9 +180,9 @@ def test_a_hanging_tool_is_ended_with_its_children(tmp_path: Path) -> None:
 def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
     """It outlives the process that started it."""
     said: list[str] = []
-    tool = ContainerStandIn(official.settings(sys.executable, timeout=8.0))
-    images = official.preparation(tmp_path, said.append)
-    made = OfficialEvaluator(tool, tmp_path, images, said.append)
+    made = official.evaluator(
+        "standin", tmp_path, said.append, kind=ContainerStandIn, timeout=8.0
+    )
     row = {**ROW, "instance_id": "own__calc-hanging"}
     with official.image([IMAGE], "/calc"):
         (verdict,) = made.evaluate(
@@ -200,20 +201,29 @@ def test_a_container_of_a_hanging_tool_is_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "python", "words"),
     [
-        ("multi-swe-bench", sys.executable, "lacks multi_swe_bench"),
-        ("multi-swe-bench", "/no/python", "/no/python does not run"),
+        (
+            "multi-swe-bench",
+            sys.executable,
+            "does not run multi-swe-bench: importlib.metadata.PackageNotFoundError",
+        ),
+        (
+            "multi-swe-bench",
+            "/no/python",
+            "evaluation.python /no/python does not run multi-swe-bench: [Errno 2]",
+        ),
+        ("multi-swe-bench", "/bin/false", "does not run multi-swe-bench: no output"),
     ],
 )
-def test_what_is_missing_is_one_clear_line(name: str, python: str, words: str) -> None:
+def test_what_is_missing_is_one_clear_line(
+    name: str, python: str, words: str, tmp_path: Path
+) -> None:
     with pytest.raises(UserError) as caught:
-        TOOLS[name](official.settings(python)).check()
+        official.evaluator(name, tmp_path, python=python).prepare([])
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_rows_that_lack_something(tmp_path: Path) -> None:
-    chosen = official.settings(sys.executable)
-    images = official.preparation(tmp_path, print)
-    made = OfficialEvaluator(StandIn(chosen), tmp_path, images, print)
+    made = official.evaluator("standin", tmp_path)
     bad = official.task({"instance_id": "own__calc-2"}, patch("RIGHT"), "bad", "")
     assert made.prepare([*tasks("RIGHT"), bad]) == {
         "bad": "the row lacks repo, which standin needs"
@@ -223,9 +233,8 @@ def test_rows_that_lack_something(tmp_path: Path) -> None:
 
 
 def test_official_verdicts_are_those_of_the_official_tools() -> None:
-    assert TOOLS.keys() == {*OFFICIAL_TOOLS}
+    assert PROGRAMS.keys() == {*OFFICIAL_TOOLS, "standin"}
     for name in OFFICIAL_TOOLS:
-        assert TOOLS[name](official.settings("python3")).name == name
         assert Verdict(
             instance_id="x", status=VerdictStatus.RESOLVED, evaluator=name
         ).final
@@ -237,13 +246,7 @@ def test_official_verdicts_are_those_of_the_official_tools() -> None:
     ).final
 
 
-def test_a_tool_evaluates_a_run(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(TOOLS, "standin", StandIn)
-    tools = (*OFFICIAL_TOOLS, "standin")
-    for module in ("evaluators.choice", "settings"):
-        monkeypatch.setattr(f"reports.evaluation.{module}.OFFICIAL_TOOLS", tools)
+def test_a_tool_evaluates_a_run(tmp_path: Path, cache: Path) -> None:
     store = make_run(
         tmp_path, {BANK: patch("RIGHT"), TEXTKIT: patch("WRONG"), UNITS: ""}
     )
@@ -266,14 +269,13 @@ def test_a_tool_evaluates_a_run(
         report_settings(cache, "nobody")
 
 
-def test_progress_bars_are_shown_now_and_then() -> None:
-    times = iter([0.0, 1.0, 2.0, 11.0, 12.0, 13.0])
+def test_of_a_progress_bar_the_end_is_shown() -> None:
     log, shown = BytesIO(), list[str]()
-    output = ConsoleLog(log, shown.append, lambda: next(times))
+    output = ConsoleLog(log, shown.append)
     output.add(b"1%\r2%\r3")
-    output.add(b"%\rend\n" + b"x" * 100_000)
+    output.add(b"%\r\nend\n" + b"x" * 100_000)
     output.add(b"y")
     output.end()
     assert shown[:2] == ["3%", "end"]
     assert shown[2].startswith("xxx") and len(shown) == 3
-    assert len(log.getvalue()) == len(b"1%\r2%\r3%\rend\n") + 100_001
+    assert len(log.getvalue()) == len(b"1%\r2%\r3%\r\nend\n") + 100_001

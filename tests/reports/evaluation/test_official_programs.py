@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from reports.evaluation.evaluators.official.tool import ToolSettings
+from reports.evaluation.official import OfficialEvaluator
 from tests.support import from_environment, official
 from tests.support.official import F2P, P2P, PATCHES, TEST_PATCH
 
 pytestmark = [pytest.mark.long, pytest.mark.docker]
 
 
-def program(name: str, **changes: Any) -> ToolSettings:
-    """Return the settings of the official program ``name``, or skip the test."""
+def program(name: str, place: Path) -> OfficialEvaluator:
+    """Return the evaluator with the official program ``name``, or skip the test."""
     folder = from_environment("OFFICIAL_EVALUATORS")
     python = folder / f"{name}.venv/bin/python"
     if not python.exists():
         pytest.skip(f"OFFICIAL_EVALUATORS has no {name}.venv")
-    return official.settings(str(python), **changes)
+    return official.evaluator(name, place, python=str(python))
 
 
 def check(
@@ -34,7 +34,7 @@ def check(
     tasks = [
         official.task(rows[k], patch, k, images[k]) for k, patch in PATCHES.items()
     ]
-    verdicts = official.evaluated(name, program(name), place, tasks)
+    verdicts = official.evaluated(program(name, place), tasks)
     for kind, verdict in verdicts.items():
         print(kind, verdict.status.value, verdict.reason, verdict.tool)
     assert official.statuses(verdicts) == official.STATUSES
@@ -110,9 +110,7 @@ def test_multi_swe_bench(tmp_path: Path) -> None:
                 )
             ]
             place = tmp_path / "both"
-            found = official.evaluated(
-                "multi-swe-bench", program("multi-swe-bench"), place, both
-            )
+            found = official.evaluated(program("multi-swe-bench", place), both)
     finally:
         official.remove_container("nix_swe")
     assert len([*place.iterdir()]) == 2

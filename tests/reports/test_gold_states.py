@@ -6,13 +6,20 @@ import pytest
 
 from bench.instances.validity import Validity
 from reports.data.verdicts import Verdict, VerdictStatus
-from reports.validity.trials import Trial, changing, failed_tests, judged, trial_of
+from reports.gold import (
+    InstanceTrials,
+    Trial,
+    changing_tests,
+    failed_tests,
+    judge_trials,
+    usable_trials,
+)
 
-GOOD = Trial(True, (), "", 1.0, "")
+GOOD = Trial(resolved=True, failed=(), reason="", evaluated="")
 
 
 def bad(*failed: str, reason: str = "") -> Trial:
-    return Trial(False, failed or None, reason, 1.0, "")
+    return Trial(resolved=False, failed=failed or None, reason=reason, evaluated="")
 
 
 NONE = ": no test results were read"
@@ -96,7 +103,7 @@ def test_the_state_of_an_instance(
     reason: str,
     tests: tuple[str, ...],
 ) -> None:
-    found = judged(gold, empty, 2)
+    found = judge_trials(InstanceTrials(gold=gold, empty=empty), 2)
     assert (found.state, found.reason, found.flaky_tests) == (
         Validity(state),
         reason,
@@ -106,7 +113,8 @@ def test_the_state_of_an_instance(
 
 def test_long_lists_of_tests_are_cut_in_the_reason_alone() -> None:
     every = tuple(f"t{number}" for number in range(9))
-    found = judged((GOOD, bad(*every)), EMPTY, 2)
+    trials = InstanceTrials(gold=(GOOD, bad(*every)), empty=EMPTY)
+    found = judge_trials(trials, 2)
     assert found.reason.endswith(": t0, t1, t2, …")
     assert found.flaky_tests == every
 
@@ -123,9 +131,7 @@ def test_failed_tests_come_from_both_lists_of_the_report() -> None:
         reason="why",
         report=report,
     )
-    assert trial_of(verdict, 1.236, "now") == Trial(
-        False, ("c", "d"), "why", 1.24, "now"
-    )
+    assert failed_tests(verdict) == ("c", "d")
     for other in (
         None,
         {},
@@ -143,6 +149,23 @@ def test_failed_tests_come_from_both_lists_of_the_report() -> None:
 
 
 def test_a_trial_without_tests_changes_none() -> None:
-    assert changing([bad(), bad("a"), bad("a")]) == set()
-    assert changing([bad(), bad("a"), GOOD]) == {"a"}
-    assert changing([]) == set()
+    assert changing_tests([bad(), bad("a"), bad("a")]) == set()
+    assert changing_tests([bad(), bad("a"), GOOD]) == {"a"}
+    assert changing_tests([]) == set()
+
+
+def test_an_instance_that_other_versions_left_starts_over() -> None:
+    new, old = {"swebench": "2"}, {"swebench": "1"}
+
+    def left(versions: dict[str, str], gold: int, empty: int) -> tuple[int, int]:
+        known = InstanceTrials(
+            versions=versions, gold=(GOOD,) * gold, empty=(bad("t"),) * empty
+        )
+        trials = usable_trials(known, new, 2)
+        whole = (gold, empty) == (2, 2)
+        assert trials.versions == (versions if whole else new)
+        return trials.missing(2), len(trials.gold)
+
+    assert left(old, 2, 2) == (0, 2)
+    assert left(new, 2, 1) == (1, 2)
+    assert left(old, 2, 1) == (4, 0)

@@ -1,0 +1,123 @@
+"""What evaluators get and give: tasks and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.instances.instance import Evaluation, Instance
+from core.errors import UserError
+from core.plaintext import Say
+from reports.data.predictions import Prediction
+from reports.data.verdicts import Verdict, VerdictStatus
+from reports.evaluation.settings import EvaluationRoot
+from runs.keys import is_safe_key
+
+
+@dataclass(frozen=True)
+class EvaluationTask:
+    """A prediction to evaluate, with both halves of its instance."""
+
+    prediction: Prediction
+    instance: Instance
+    evaluation: Evaluation
+
+    @property
+    def instance_id(self) -> str:
+        return self.instance.instance_id
+
+    @property
+    def official_id(self) -> str:
+        """The row's own id: the harness may use a neutral one, which hides the instance."""
+        name = self.evaluation.instance_id
+        if not is_safe_key(name):
+            raise UserError(
+                f"instance {name!r}: an id holds only letters, digits and ._+-"
+            )
+        return name
+
+    def verdict(
+        self,
+        evaluator: str,
+        status: VerdictStatus,
+        reason: str = "",
+        *,
+        log: str = "",
+        report: Mapping[str, Any] | None = None,
+    ) -> Verdict:
+        """Return a verdict on the prediction; ``report`` is swebench's part on the instance."""
+        return Verdict(
+            instance_id=self.instance_id,
+            status=status,
+            evaluator=evaluator,
+            reason=reason,
+            log=log,
+            report=None if report is None else {self.instance_id: report},
+        )
+
+    def swebench_prediction(self, instance_id: str) -> dict[str, str]:
+        """Return the prediction as swebench's files have it."""
+        return {
+            "instance_id": instance_id,
+            "model_name_or_path": self.prediction.model_name_or_path,
+            "model_patch": self.prediction.patch,
+        }
+
+
+Tasks = Sequence[EvaluationTask]
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Evaluates predictions.
+
+    Attributes:
+        name: the value of ``--evaluator`` that selects it.
+        folder: for its files.
+        dataset: as the user or the run named it.
+    """
+
+    name: str
+    folder: Path
+    settings: EvaluationRoot
+    dataset: str
+    split: str
+    say: Say
+
+    def accepts(self, verdict: Verdict | None) -> bool:
+        """Return whether a verdict on the same patch need not be given again."""
+        if verdict is None or not verdict.conclusive:
+            return False
+        return verdict.final or verdict.evaluator == self.name
+
+    def batches(self, tasks: Tasks) -> Iterator[Tasks]:
+        """Yield ``tasks`` in parts that are prepared and evaluated one after the other."""
+        yield tasks
+
+    def prepare(self, tasks: Tasks) -> dict[str, str]:
+        """Fetch what ``tasks`` need, such as images, and say what is fetched.
+
+        Returns:
+            By id, why an instance cannot be evaluated.
+        """
+        return {}
+
+    def evaluate(
+        self,
+        tasks: Tasks,
+        run_id: str,
+    ) -> Iterator[Verdict]:
+        """Yield a verdict for each of ``tasks``, which were prepared, as soon as there is one.
+
+        An error outside of the patch gives ``NOT_EVALUATED`` with the reason.
+        """
+        raise NotImplementedError
+
+
+class NoEvaluator(Evaluator):
+    """Accepts what was saved and evaluates nothing."""
+
+    def accepts(self, verdict: Verdict | None) -> bool:
+        return True
