@@ -29,11 +29,13 @@ def say_aside(line: str) -> None:
 
 def stores_of(runs: Sequence[Path]) -> list[RunStore]:
     """Return the stores of runs in our layout; a UserError if one is given twice."""
-    stores = [RunStore.of_folder(run) for run in runs]
-    folders = {store.folder for store in stores}
-    if len(folders) < len(stores):
-        raise UserError("a run is given twice; name each once")
-    return stores
+    stores: dict[Path, RunStore] = {}
+    for run in runs:
+        store = RunStore.of_folder(run)
+        if store.folder in stores:
+            raise UserError("a run is given twice; name each once")
+        stores[store.folder] = store
+    return list(stores.values())
 
 
 def import_foreign(runs: Sequence[Path], out: Path, say: Say) -> list[Path]:
@@ -42,11 +44,11 @@ def import_foreign(runs: Sequence[Path], out: Path, say: Say) -> list[Path]:
     from reports.foreign.recognise import is_foreign
 
     # All are recognised before one is imported, which takes time.
-    are_foreign = [is_foreign(run) for run in runs]
+    foreign = list(filter(is_foreign, runs))
     folders = []
-    for run, must_import in zip(runs, are_foreign, strict=True):
+    for run in runs:
         folder = run
-        if must_import:
+        if run in foreign:
             from reports.foreign.importing import import_run
 
             folder = import_run(run, out, say).folder

@@ -114,30 +114,40 @@ def combine(
         trajectory = None
         if any(attempt.edit_format for attempt in result.attempts):
             trajectory = result.trajectory()
-        pages = filter(None, map(_transcript, instance_offers))
+        transcripts = filter(None, map(_transcript, instance_offers))
         target.save_instance(
             instance_id,
             result.prediction(),
             trajectory,
-            "\n".join(pages) or None,
+            "\n".join(transcripts) or None,
         )
     _write_ledger(target, sources)
     _copy_verdicts(target, offers)
     for prediction in chain.from_iterable(rounds(read_run(target))):
-        if _has_official_verdict(target, prediction):
-            continue
-        paths = []
-        for store in stores:
-            paths.append(verdict_path(store, prediction))
-            paths.append(store.verdict(prediction.instance_id))
-        for verdict in filter(None, map(read_verdict, paths)):
-            if verdict.patch_sha256 == prediction.patch_sha256:
+        _copy_other_verdict(target, stores, prediction)
+    say(f"combined {len(sources)} runs: {target.folder}")
+    return target
+
+
+def _copy_other_verdict(
+    target: RunStore,
+    stores: Sequence[RunStore],
+    prediction: Prediction,
+) -> None:
+    """Copy the first verdict on the patch of an attempt, unless there is an official one."""
+    if _has_official_verdict(target, prediction):
+        return
+    for store in stores:
+        for path in (
+            verdict_path(store, prediction),
+            store.verdict(prediction.instance_id),
+        ):
+            verdict = read_verdict(path)
+            if verdict and verdict.patch_sha256 == prediction.patch_sha256:
                 # Only verdicts on predictions list the excluded files.
                 copy = verdict.but(dropped_files=())
                 copy.write(verdict_path(target, prediction))
-                break
-    say(f"combined {len(sources)} runs: {target.folder}")
-    return target
+                return
 
 
 def _has_official_verdict(target: RunStore, prediction: Prediction) -> bool:
@@ -208,10 +218,14 @@ def _describe_run(
     for model in models:
         base = model.rsplit("/", 1)[-1]
         slugs.append(re.sub(r"[^\w.+-]+", "-", base))
+    label = "--".join(["combined", *(slugs or [target.run])])
+    dataset = DatasetFacts()
+    if datasets:
+        dataset = datasets[0]
     return Run(
         run=target.run,
-        model_name_or_path="--".join(["combined", *(slugs or [target.run])]),
-        dataset=datasets[0] if datasets else DatasetFacts(),
+        model_name_or_path=label,
+        dataset=dataset,
         config={"models": [{"name": model} for model in models]},
         combined=combined,
         selected=sorted(selected),
@@ -224,9 +238,8 @@ def _check(target: RunStore, described: Run) -> None:
     if not target.folder.exists():
         return
     existing = target.read_run() or Run()
-    existing_folders = [part.folder for part in existing.combined]
     folders = [part.folder for part in described.combined]
-    if existing_folders != folders:
+    if [part.folder for part in existing.combined] != folders:
         raise UserError(
             f"{target.folder} exists and is not a combination of these runs; choose another --name"
         )
@@ -234,11 +247,15 @@ def _check(target: RunStore, described: Run) -> None:
 
 def pick(offers: Sequence[Offer]) -> Offer:
     """Return the first plausible prediction, of them one with its test configuration as it was."""
-    plausible = [offer for offer in offers if offer.instance.plausible]
+    plausible = _plausible(offers)
     if plausible:
         return min(plausible, key=lambda offer: offer.instance.edits_test_configuration)
     usable = [offer for offer in offers if offer.candidate.usable]
     return min(usable, key=lambda offer: rank(offer.candidate), default=offers[0])
+
+
+def _plausible(offers: Sequence[Offer]) -> list[Offer]:
+    return [offer for offer in offers if offer.instance.plausible]
 
 
 def _combine_instance(
@@ -271,7 +288,7 @@ def _combine_instance(
 
 def _reason(chosen: Offer, offers: Sequence[Offer]) -> str:
     name = chosen.source.name
-    plausible = [offer for offer in offers if offer.instance.plausible]
+    plausible = _plausible(offers)
     if plausible:
         reason = f"{name} is the first run with a plausible prediction"
         if chosen is not plausible[0]:
@@ -309,13 +326,7 @@ def _write_ledger(target: RunStore, sources: Sequence[SourceRun]) -> None:
             if attempt > 0:
                 attempt += source.attempts
             call = f"{source.name}:{line.call}"
-            lines.append(
-                replace(
-                    line,
-                    call=call,
-                    attempt=attempt,
-                )
-            )
+            lines.append(replace(line, call=call, attempt=attempt))
     write_ledger(target.ledger, lines)
 
 

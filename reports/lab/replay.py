@@ -131,9 +131,9 @@ def _figures(
     unmade: bool = False,
 ) -> list[float]:
     """Return the figures of an instance in the order of ``COLUMNS``."""
-    spent = [
-        (1, attempt.sums.calls, attempt.cost, attempt.seconds) for attempt in attempts
-    ]
+    spent = []
+    for attempt in attempts:
+        spent.append((1, attempt.sums.calls, attempt.cost, attempt.seconds))
     spent_on_scripts = [(0, 1, call.cost, call.seconds) for call in writers]
     totals = _sums(spent) + _sums(spent_on_scripts)
     return [outcome is True, outcome is not False, *totals, unmade]
@@ -176,9 +176,11 @@ def _walk(
         tried = instance.tried[step]
         attempts.append(tried.attempt.at(len(outcomes) - 1))
         tried = replace(tried, attempt=attempts[-1])
+        left = list(seen.left)
+        left.remove(step)
         seen = replace(
             seen,
-            left=tuple(turn for turn in seen.left if turn != step),
+            left=tuple(left),
             made=(*seen.made, step),
             tried=(*seen.tried, tried),
         )
