@@ -9,17 +9,15 @@ from bench.cli.dispatch import Command, Program
 _PACKAGE = "exercises.editpack"
 COMMANDS = {
     "mine": Command(
-        f"{_PACKAGE}.mining", help="Read edits from the commits of repositories."
+        f"{_PACKAGE}.mine", help="Read edits from the commits of repositories."
     ),
-    "filter": Command(
-        f"{_PACKAGE}.filtering", help="Keep the rows that pass the rules."
-    ),
+    "filter": Command(f"{_PACKAGE}.filter", help="Keep the rows that pass the rules."),
     "dedup": Command(f"{_PACKAGE}.dedup", help="Keep one row of each cluster."),
     "decontaminate": Command(
-        f"{_PACKAGE}.decontaminating",
+        f"{_PACKAGE}.decontaminate",
         help="Take out rows that share text with evaluation problems.",
     ),
-    "stats": Command(f"{_PACKAGE}.describing", help="Describe rows: a table and JSON."),
+    "stats": Command(f"{_PACKAGE}.stats", help="Describe rows: a table and JSON."),
     "format": Command(
         f"{_PACKAGE}.shaping",
         "format_rows",
@@ -28,7 +26,7 @@ COMMANDS = {
     "sample": Command(
         f"{_PACKAGE}.shaping", "sample_rows", help="Take rows at random."
     ),
-    "train": Command(f"{_PACKAGE}.training.command", help="Tune a model on rows."),
+    "train": Command(f"{_PACKAGE}.train", help="Tune a model on rows."),
 }
 PROGRAM = Program("editpack", "python -m exercises.editpack", COMMANDS)
 

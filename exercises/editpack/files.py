@@ -9,16 +9,14 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
 from typing import Annotated, Any
 
 import typer
-from pydantic import Field
 from tqdm import tqdm
 
 from core.atomic import check_folder, write_json_atomic
@@ -27,45 +25,20 @@ from core.parsing.untrusted import read_object
 from core.plaintext import counted, table
 from core.settings import Section
 from exercises.editpack.rows import (
-    DroppedRow,
-    EditRow,
-    RowSource,
+    JSON_LINES,
+    JudgedRow,
+    RowReading,
     file_digest,
-    open_source,
     writing_rows,
 )
-from runs.options import OUT, WORKERS
+from runs.options import OUT
 from runs.signals import sigterm_as_interrupt
 from runs.storage.versions import versions
 
-REPORT = ".report.json"
 DECONTAMINATE = "decontaminate"
-_LONGEST_NAME = 240
+_REPORT = ".report.json"
+_MAX_NAME = 240
 """Bytes of a file's name; systems take 255, and a temporary name is longer."""
-_SUFFIXES = (".jsonl", ".jsonl.gz")
-
-
-class RowReading(Section):
-    """How rows are read."""
-
-    config: str = Field(
-        default="", description="Take this configuration of a hub id that has several."
-    )
-    part: str = Field(
-        default="train",
-        description="Take this part of a folder or a hub id that has several.",
-    )
-    skip_bad: bool = Field(
-        default=False,
-        description="Count invalid rows as unreadable, and go on behind them.",
-    )
-
-    def source(self, name: str | None) -> RowSource:
-        """Return the rows that ``name`` stands for; see ``open_source``."""
-        if not name:
-            raise UserError("no rows given; name a file, a folder or a hub id")
-        source = open_source(name, self.config, self.part)
-        return replace(source, skip_bad=self.skip_bad)
 
 
 class RowSettings(Section):
@@ -74,10 +47,7 @@ class RowSettings(Section):
     rows: RowReading = RowReading()
 
 
-ONE_PROCESS = 1
-
-
-def absolute_path(text: str) -> Path:
+def _absolute_path(text: str) -> Path:
     return Path(text).expanduser().resolve()
 
 
@@ -93,14 +63,14 @@ OutFile = Annotated[
     typer.Option(
         *OUT,
         metavar="FILE",
-        parser=absolute_path,
+        parser=_absolute_path,
         help="Write the rows to this .jsonl or .jsonl.gz.",
     ),
 ]
 OUT_FOLDER = typer.Option(
     *OUT,
     metavar="FOLDER",
-    parser=absolute_path,
+    parser=_absolute_path,
     help="Write the results to this folder.",
 )
 DroppedFile = Annotated[
@@ -108,150 +78,134 @@ DroppedFile = Annotated[
     typer.Option(
         "--dropped",
         metavar="FILE",
-        parser=absolute_path,
+        parser=_absolute_path,
         help="Write the rows that were dropped here, with rule and detail.",
     ),
 ]
-Workers = Annotated[
-    int,
-    typer.Option(
-        *WORKERS,
-        metavar="N",
-        min=1,
-        help="Use this many processes; the output is the same with any number.",
-    ),
-]
 
 
-@dataclass(frozen=True)
-class Step:
-    """A command with its input and output.
+def write_rows(
+    command: str,
+    rows: Iterable[JudgedRow],
+    out: Path | None,
+    dropped: Path | None,
+    *,
+    reading: RowReading,
+    names: Iterable[str | None],
+    also_read: Iterable[str] = (),
+    options: Mapping[str, Any],
+    packages: Iterable[str] = (),
+    details: Callable[[], Mapping[str, Any]] = dict,
+) -> None:
+    """Write the rows that stay, those that are dropped, and the report; print the counts.
 
-    Attributes:
-        dropped: the file of the rows that are dropped; None to count them alone.
-        options: that decide which rows are written, for the report; no paths.
+    Args:
+        names: of the rows that are read, as ``reading`` says.
+        also_read: files besides, which must not be written.
+        options: that decide which rows are written; no paths.
+        packages: whose versions the report states.
         details: called at the end, for what the report says beyond counts.
-        also_read: files besides the sources, which must not be written.
-        also_written: further outputs by their options.
     """
-
-    command: str
-    sources: Sequence[RowSource]
-    out: Path | None
-    dropped: Path | None
-    options: Mapping[str, Any]
-    packages: Sequence[str] = ()
-    details: Callable[[], Mapping[str, Any]] = field(default=dict)
-    also_read: Sequence[Path] = ()
-    also_written: Mapping[str, Path | None] = field(default_factory=dict)
-
-    @property
-    def output(self) -> Path:
-        if self.out is None:
-            raise UserError("no --out given; name the .jsonl to write")
-        return self.out
-
-    def write(self, results: Iterable[EditRow | DroppedRow]) -> dict[str, Any]:
-        """Write the rows and the report, print what was dropped, and return the report."""
-        self._check()
-        start = time.monotonic()
-        # Before the rows: a damaged report must not be found when the output is there.
-        inputs = [input_record(source) for source in self.sources]
-        dropped = Counter[str]()
-        kept = 0
-        with ExitStack() as stack:
-            stack.enter_context(sigterm_as_interrupt())
-            write = stack.enter_context(writing_rows(self.output))
-            write_dropped = None
-            if self.dropped:
-                write_dropped = stack.enter_context(writing_rows(self.dropped))
-            for result in tqdm(results, self.command, unit=" rows", disable=None):
-                if not isinstance(result, DroppedRow):
-                    kept += 1
-                    write(result)
-                    continue
-                dropped[result.rule] += 1
-                if write_dropped:
-                    reason = {"rule": result.rule, "detail": result.detail}
-                    write_dropped({**result.row, **reason})
-        rows = kept + dropped.total()
-        report = {
-            "command": self.command,
-            "inputs": inputs,
-            "output": {"name": self.output.name, "sha256": file_digest(self.output)},
-            "rows": rows,
-            "kept": kept,
-            "dropped": dict(dropped),
-            "options": dict(self.options),
-            **self.details(),
-            "versions": used_versions(self.packages),
-            "seconds": round(time.monotonic() - start, 3),
-        }
-        write_json_atomic(report_of(self.output), report)
-        counts = [("rows", rows), *dropped.items(), ("kept", kept)]
-        cells = ((name, f"{number:,}") for name, number in counts)
-        print("\n".join(table(("", self.command), cells, numbers={1})))
-        print(f"{counted(kept, 'row')} in {self.output}, the report beside it")
-        return report
-
-    def _check(self) -> None:
-        report = report_of(self.output)
-        read = {source.path for source in self.sources if source.path} | {
-            *self.also_read
-        }
-        taken = {path.resolve(): "a file that is read" for path in read}
-        if (
-            report.is_dir()
-            or report in taken
-            or len(os.fsencode(report.name)) > _LONGEST_NAME
-        ):
-            raise UserError(
-                f"--out {self.output}: {report.name} cannot be written; choose another"
-            )
-        taken[report] = "the report"
-        rows = {"--out": self.output, "--dropped": self.dropped}
-        for name, path in {**rows, **self.also_written}.items():
-            if path is None:
+    if out is None:
+        raise UserError("no --out given; name the .jsonl to write")
+    _check_outputs([*names, *also_read], out, dropped)
+    start = time.monotonic()
+    # Before the rows: a damaged report must not be found when the output is there.
+    inputs = [input_record(name, reading) for name in names]
+    counts: Counter[str] = Counter()
+    written = 0
+    with ExitStack() as stack:
+        stack.enter_context(sigterm_as_interrupt())
+        write = stack.enter_context(writing_rows(out))
+        write_dropped = None
+        if dropped:
+            write_dropped = stack.enter_context(writing_rows(dropped))
+        for row, why in tqdm(rows, command, unit=" rows", disable=None):
+            if why is None:
+                written += 1
+                write(row)
                 continue
-            if name in rows and not path.name.endswith(_SUFFIXES):
-                raise UserError(f"{name} {path}: give a file {' or '.join(_SUFFIXES)}")
-            if path.is_dir():
-                raise UserError(f"{name} {path} is a folder; choose another")
-            check_folder(name, path.parent)
-            if path in taken:
-                raise UserError(f"{name} {path} is {taken[path]}; choose another")
-            taken[path] = name
+            counts[why["rule"]] += 1
+            if write_dropped:
+                write_dropped({**row, **why})
+    report = {
+        "command": command,
+        "inputs": inputs,
+        "output": {"name": out.name, "sha256": file_digest(out)},
+        "rows": written + counts.total(),
+        "kept": written,
+        "dropped": counts,
+        "options": options,
+        **details(),
+        "versions": used_versions(packages),
+        "seconds": round(time.monotonic() - start, 3),
+    }
+    write_json_atomic(report_of(out), report)
+    lines = [("rows", report["rows"]), *counts.items(), ("kept", written)]
+    cells = [(name, f"{number:,}") for name, number in lines]
+    print("\n".join(table(("", command), cells, numbers={1})))
+    print(f"{counted(written, 'row')} in {out}, the report beside it")
+
+
+def _check_outputs(
+    names: Iterable[str | None], out: Path, dropped: Path | None
+) -> None:
+    """Check that each file can be written, and that no two options name the same one."""
+    outputs = [("--out", report_of(out)), ("--out", out)]
+    if dropped:
+        outputs.append(("--dropped", dropped))
+    uses = {_absolute_path(name or ""): "a file that is read" for name in names}
+    for option, path in outputs:
+        if not path.name.endswith((*JSON_LINES, _REPORT)):
+            kinds = " or ".join(JSON_LINES)
+            raise UserError(f"{option} {path}: give a file {kinds}")
+        use = uses.get(path)
+        if path.is_dir():
+            use = "a folder"
+        elif len(os.fsencode(path.name)) > _MAX_NAME:
+            use = "too long a name"
+        if use:
+            raise UserError(f"{option} {path} is {use}; choose another")
+        check_folder(option, path.parent)
+        uses[path] = option
+
+
+def report_of(path: Path) -> Path:
+    return path.with_name(path.name + _REPORT)
 
 
 def used_versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions of the harness, of Python and of the packages that are installed."""
-    found = {key: versions()[key] for key in ("harness", "harness_commit")}
-    found["python"] = python_version()
+    used = {
+        "harness": versions()["harness"],
+        "harness_commit": versions()["harness_commit"],
+        "python": python_version(),
+    }
     for name in packages:
         try:
-            found[name] = version(name)
+            used[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return used
 
 
-def input_record(source: RowSource) -> dict[str, Any]:
+def input_record(name: str | None, reading: RowReading) -> dict[str, Any]:
     """Return what a report says of an input: name, hash, and the report beside it if it fits."""
-    name = source.path.resolve().name if source.path else source.name
-    record: dict[str, Any] = {"name": name, "sha256": source.sha256}
-    if source.path and (place := report_of(source.path)).is_file():
-        report = read_object(place, "write the rows again, or remove it")
-        # A report of other bytes says nothing of these.
-        if _mapping(report.get("output")).get("sha256") == source.sha256:
-            record["report"] = report
+    sha256 = reading.sha256(name)
+    record: dict[str, Any] = {"name": name, "sha256": sha256}
+    path = _absolute_path(str(name))
+    if path.exists():
+        record["name"] = path.name
+        report = report_of(path)
+        if report.is_file():
+            content = read_object(report, "write the rows again, or remove it")
+            # A report of other bytes says nothing of these.
+            if _mapping(content.get("output")).get("sha256") == sha256:
+                record["report"] = content
     return record
 
 
-def report_of(path: Path) -> Path:
-    return path.with_name(path.name + REPORT)
-
-
-def decontaminated(record: Mapping[str, Any]) -> bool:
+def is_decontaminated(record: Mapping[str, Any]) -> bool:
     """Return whether an input, as ``input_record`` describes it, went through ``decontaminate``."""
     report = _mapping(record.get("report"))
     if report.get("command") == DECONTAMINATE:
@@ -259,8 +213,10 @@ def decontaminated(record: Mapping[str, Any]) -> bool:
     inputs = report.get("inputs")
     if not isinstance(inputs, list) or not inputs:
         return False
-    return all(decontaminated(_mapping(one)) for one in inputs)
+    return all(is_decontaminated(_mapping(earlier)) for earlier in inputs)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}

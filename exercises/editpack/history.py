@@ -11,7 +11,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -28,6 +28,28 @@ _GUARD = {
     # No protocol has this name, so none is allowed; git before 2.39.4 lacks GIT_NO_LAZY_FETCH.
     "GIT_ALLOW_PROTOCOL": "none",
 }
+_MISSING = "missing"
+_CHUNK = 1 << 16
+_MAX_FIELD = 1 << 20
+"""Bytes that are read of a message or a path."""
+# A commit graph is a cache, which could tell of other parents than the commits. Root commits only
+# add files. What is larger than the threshold is not held in memory.
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 1
+\tbare = true
+\tcommitGraph = false
+\tbigFileThreshold = 1m
+[log]
+\tshowRoot = false
+[extensions]
+\tobjectFormat = {}
+"""
+_LOG = (
+    "log --stdin --reverse --no-merges --raw -z --no-abbrev --no-renames "
+    "--format=%H%x00%at%x00%an%x00%cn%x00%B --encoding=UTF-8 --no-mailmap --no-notes "
+    "--no-show-signature --no-ext-diff --no-textconv --no-color"
+)
 
 
 @dataclass(frozen=True)
@@ -55,65 +77,43 @@ def open_history(path: Path, refs: Sequence[str] = ()) -> GitHistory:
     ``for-each-ref`` read its configuration, and neither runs a command, fetches nor writes.
     """
     top = path.expanduser().absolute()
-    folder = top / ".git" if (top / ".git").exists() else top
+    folder = top
+    if (top / ".git").exists():
+        folder = top / ".git"
 
-    def ask(*words: str) -> str:
-        done = git_result(f"--git-dir={folder}", *words, cwd=folder.parent, env=_GUARD)
-        text = "" if done.returncode else done.stdout.decode("utf-8", "surrogateescape")
-        return text.removesuffix("\n")
+    def ask(*argv: str) -> str:
+        result = git_result(f"--git-dir={folder}", *argv, cwd=folder.parent, env=_GUARD)
+        if result.returncode:
+            return ""
+        return result.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 
-    def commit_of(ref: str) -> list[str]:
-        named = ref and not ref.startswith("-")
-        found = named and ask("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-        return [found] if found else []
+    def commits_of(ref: str) -> list[str]:
+        if set(ref) & set("*?["):
+            form = "--format=%(objectname) %(objecttype) %(*objecttype)"
+            lines = ask("for-each-ref", form, "--", ref).splitlines()
+            return [line.split()[0] for line in lines if "commit" in line.split()[1:]]
+        if ref.startswith("-"):
+            return []
+        return ask("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").split()
 
-    hash_name = ask("rev-parse", "--show-object-format") if top.is_dir() else ""
+    hash_name = ""
+    if top.is_dir():
+        hash_name = ask("rev-parse", "--show-object-format")
     if not hash_name:
         raise UserError(
             f"{path} is not a git repository; give its top folder, or a bare one"
         )
-    tips = [] if refs else commit_of("HEAD")
-    for ref in refs:
-        if {*ref} & {*"*?["}:
-            form = "--format=%(objectname) %(objecttype) %(*objecttype)"
-            lines = map(str.split, ask("for-each-ref", form, "--", ref).splitlines())
-            tips += [name for name, *kinds in lines if "commit" in kinds]
-        elif found := commit_of(ref):
-            tips += found
-        else:
+    tips: list[str] = []
+    for ref in refs or ["HEAD"]:
+        commits = commits_of(ref)
+        if refs and not commits and not set(ref) & set("*?["):
             raise UserError(f"{path} has no commit {ref!r}; give another in mine.refs")
+        tips += commits
     # One at a time: names of folders may hold line ends.
-    objects, shallow = (
-        Path(ask("rev-parse", "--path-format=absolute", "--git-path", name))
-        for name in ("objects", "shallow")
-    )
+    paths = ("rev-parse", "--path-format=absolute", "--git-path")
+    objects = Path(ask(*paths, "objects"))
+    shallow = Path(ask(*paths, "shallow"))
     return GitHistory(path, objects, hash_name, shallow, tuple(dict.fromkeys(tips)))
-
-
-_MISSING = "missing"
-REGULAR, LINK, SUBMODULE = frozenset({"100644", "100755", "100664"}), "120000", "160000"
-MODIFIED, RETYPED = "M", "T"
-_CHUNK = 1 << 16
-_LONGEST_TOKEN = 1 << 20
-"""Bytes that are read of a message or a path."""
-# A commit graph is a cache, which could tell of other parents than the commits. Root commits only
-# add files. What is larger than the threshold is not held in memory.
-_CONFIG = """\
-[core]
-\trepositoryformatversion = 1
-\tbare = true
-\tcommitGraph = false
-\tbigFileThreshold = 1m
-[log]
-\tshowRoot = false
-[extensions]
-\tobjectFormat = {}
-"""
-_LOG = (
-    "log", "--stdin", "--reverse", "--no-merges", "--raw", "-z", "--no-abbrev", "--no-renames",
-    "--format=%H%x00%at%x00%an%x00%cn%x00%B", "--encoding=UTF-8", "--no-mailmap", "--no-notes",
-    "--no-show-signature", "--no-ext-diff", "--no-textconv", "--no-color",
-)  # fmt: skip
 
 
 class CommitFacts(NamedTuple):
@@ -121,25 +121,26 @@ class CommitFacts(NamedTuple):
 
     Attributes:
         seconds: the author date since 1970; empty where the commit states none.
-        names: of author and committer.
+        author, committer: their names.
         message: in UTF-8 as far as git could convert it, cut after a mebibyte.
     """
 
     name: str
     seconds: bytes
-    names: tuple[bytes, bytes]
+    author: bytes
+    committer: bytes
     message: bytes
 
 
 class FileChange(NamedTuple):
     """One file of a commit, as ``git log --raw`` has it; ids are hexadecimal."""
 
+    path: bytes
     old_mode: str
     new_mode: str
     old: str
     new: str
     status: str
-    path: bytes
 
 
 class GitObject(NamedTuple):
@@ -158,8 +159,8 @@ def reading(history: GitHistory) -> Iterator[HistoryReader]:
     """Yield a reader of the history; its processes end with the block."""
     with tempfile.TemporaryDirectory(prefix="history-") as name, ExitStack() as stack:
         folder = Path(name)
-        for needed in ("objects", "refs"):
-            (folder / needed).mkdir()
+        (folder / "objects").mkdir()
+        (folder / "refs").mkdir()
         (folder / "HEAD").write_text("ref: refs/heads/none\n")
         (folder / "config").write_text(_CONFIG.format(history.hash_name))
         (folder / "tips").write_text("".join(f"{tip}\n" for tip in history.tips))
@@ -169,54 +170,53 @@ def reading(history: GitHistory) -> Iterator[HistoryReader]:
 
 
 class HistoryReader:
-    """Reads commits and objects of one history by two processes of git."""
+    """Reads commits and objects of one history by processes of git."""
 
     def __init__(self, history: GitHistory, folder: Path, stack: ExitStack) -> None:
-        self._history, self._folder, self._stack = history, folder, stack
+        self._history = history
+        self._folder = folder
+        self._stack = stack
         self._errors = stack.enter_context((folder / "errors").open("w+b"))
+
+    def top_files(self) -> Iterator[tuple[str, str, str]]:
+        """Yield mode, id and name of what lies in the top folder of the first tip."""
+        argv = ("ls-tree", "-z", "--full-tree", self._history.tips[0])
+        for entry in self._output(argv):
+            facts, _, name = entry.decode("utf-8", "backslashreplace").partition("\t")
+            mode, _, object_id = facts.split(" ")
+            yield mode, object_id, name
 
     def commits(self) -> Iterator[tuple[CommitFacts, Iterator[FileChange]]]:
         """Yield the non-merge commits with their files, the oldest first.
 
         The files must be read before the next commit. A root commit has none.
         """
-        if self._history.tips:
-            for commit, events in groupby(self._events(), itemgetter(0)):
-                yield commit, (change for _, change in events if change)
+        for commit, events in groupby(self._events(), itemgetter(0)):
+            yield commit, (change for _, change in events if change)
 
     def _events(self) -> Iterator[tuple[CommitFacts, FileChange | None]]:
         with (self._folder / "tips").open("rb") as tips:
-            process = self._start(_LOG, tips)
-        assert process.stdout
-        tokens = _tokens(process.stdout)
-        commit = CommitFacts("", b"", (b"", b""), b"")
-        # Neither a path nor a field of a commit holds NUL; what a token is, its place tells.
-        for token in tokens:
-            if token.startswith((b":", b"\n:")):
-                facts = token.lstrip(b"\n:").decode("ascii").split(" ")
-                old_mode, new_mode, old, new, status = facts
-                path = next(tokens, b"")
-                yield commit, FileChange(old_mode, new_mode, old, new, status, path)
-            else:
-                seconds, author, committer, message = (
-                    next(tokens, b"") for _ in range(4)
-                )
-                commit = CommitFacts(
-                    token.decode(), seconds, (author, committer), message
-                )
-                yield commit, None
-        if process.wait():
-            raise self._failure()
+            fields = self._output(_LOG.split(), tips)
+            commit = CommitFacts("", b"", b"", b"", b"")
+            # Neither a path nor a field of a commit holds NUL; the order tells what a field is.
+            for field in fields:
+                if field.startswith((b":", b"\n:")):
+                    facts = field.lstrip(b"\n:").decode("ascii").split(" ")
+                    yield commit, FileChange(next(fields, b""), *facts)
+                else:
+                    rest = [next(fields, b"") for _ in range(4)]
+                    commit = CommitFacts(field.decode(), *rest)
+                    yield commit, None
 
-    def objects(self, names: Sequence[str], most: int) -> list[GitObject]:
-        """Return objects; what has more than ``most`` bytes is read over and not held."""
+    def objects(self, names: Sequence[str], max_bytes: int) -> list[GitObject]:
+        """Return objects; what has more than ``max_bytes`` is read over and not held."""
         process = self._batch
         assert process.stdin and process.stdout
         try:
             # At once: each turn of the other process takes longer than its work.
             process.stdin.write("".join(f"{name}\n" for name in names).encode())
             process.stdin.flush()
-            return [_answered(process.stdout, most) for _ in names]
+            return [_read_object(process.stdout, max_bytes) for _ in names]
         except (OSError, EOFError) as error:
             raise self._failure() from error
 
@@ -224,78 +224,71 @@ class HistoryReader:
     def _batch(self) -> subprocess.Popen[bytes]:
         return self._start(("cat-file", "--batch"), subprocess.PIPE)
 
+    def _output(
+        self, argv: Sequence[str], stdin: int | IO[bytes] = subprocess.DEVNULL
+    ) -> Iterator[bytes]:
+        """Yield what git writes before each NUL, no field longer than ``_MAX_FIELD``."""
+        process = self._start(argv, stdin)
+        assert process.stdout
+        field = bytearray()
+        while chunk := process.stdout.read(_CHUNK):
+            *ends, rest = chunk.split(b"\0")
+            for end in ends:
+                field += end[: _MAX_FIELD - len(field)]
+                yield bytes(field)
+                field.clear()
+            field += rest[: _MAX_FIELD - len(field)]
+        if process.wait():
+            raise self._failure()
+
     def _start(
-        self, words: Sequence[str], stdin: int | IO[bytes]
+        self, argv: Sequence[str], stdin: int | IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        there = {
+        folders = {
             "GIT_DIR": str(self._folder),
             "GIT_OBJECT_DIRECTORY": str(self._history.objects),
         }
         process = subprocess.Popen(
-            ["git", *words],
+            ["git", *argv],
             cwd=self._folder,
-            env=git_environment({**_GUARD, **there}),
+            env=git_environment({**_GUARD, **folders}),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             start_new_session=True,
         )
-        self._stack.callback(_end, process)
+        self._stack.callback(_end_process, process)
         return process
 
     def _failure(self) -> UserError:
         self._errors.seek(0)
-        words = " ".join(self._errors.read()[-300:].decode("utf-8", "replace").split())
+        text = self._errors.read()[-300:].decode("utf-8", "replace")
+        reason = " ".join(text.split())
         return UserError(
-            f"{self._history.path} cannot be read ({words}); try git fsck there"
+            f"{self._history.path} cannot be read ({reason}); try git fsck there"
         )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        # A request that could not be sent any more is of no use.
-        with suppress(BrokenPipeError):
-            stream and stream.close()
+    process.communicate()
 
 
-def _tokens(stream: IO[bytes]) -> Iterator[bytes]:
-    held = bytearray()
-    while chunk := stream.read(_CHUNK):
-        *ends, rest = chunk.split(b"\0")
-        for end in ends:
-            held += end[: _LONGEST_TOKEN - len(held)]
-            yield bytes(held)
-            held.clear()
-        held += rest[: _LONGEST_TOKEN - len(held)]
-
-
-def _answered(answer: IO[bytes], most: int) -> GitObject:
-    facts = answer.readline().decode("ascii", "replace").split()
+def _read_object(stream: IO[bytes], max_bytes: int) -> GitObject:
+    facts = stream.readline().decode("ascii", "replace").split()
     if facts[-1:] == [_MISSING]:
         return GitObject(_MISSING)
     if len(facts) != 3:
         raise EOFError
-    size, data = int(facts[2]), None
-    if size <= most:
-        data = answer.read(size)
+    _, kind, size_text = facts
+    size = int(size_text)
+    data = None
+    if size <= max_bytes:
+        data = stream.read(size)
     else:
         left = size
-        while read := answer.read(min(left, _CHUNK)):
-            left -= len(read)
-    if answer.read(1) != b"\n":
+        while chunk := stream.read(min(left, _CHUNK)):
+            left -= len(chunk)
+    if stream.read(1) != b"\n":
         raise EOFError
-    return GitObject(facts[1], size, data)
-
-
-def entries_of_tree(data: bytes, hash_name: str) -> Iterator[tuple[str, bytes, str]]:
-    """Yield mode, name and id of the entries of a tree object.
-
-    Format: gitformat-pack and Documentation of ``git cat-file``: ``mode SP name NUL id``.
-    """
-    width, start = (20 if hash_name == "sha1" else 32), 0
-    while (end := data.find(b"\0", start)) > 0:
-        mode, _, name = data[start:end].partition(b" ")
-        start = end + 1 + width
-        yield mode.decode("ascii", "replace"), name, data[end + 1 : start].hex()
+    return GitObject(kind, size, data)

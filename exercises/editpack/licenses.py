@@ -7,8 +7,7 @@ has; the wording is that of the list, in lower case, with single blanks and with
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 
 UNKNOWN = "NOASSERTION"
 """What SPDX calls a licence that is not known."""
@@ -23,7 +22,7 @@ _CODE = re.compile(r"\.(py|pyi|json|in|sh|cfg|toml|ya?ml)$", re.IGNORECASE)
 _STATED = re.compile(
     r"SPDX-License-Identifier:[ \t]*([\w.+-]+)[ \t]*(\*/)?[ \t]*$", re.MULTILINE
 )
-_SHORT = 600
+_MAX_SHORT = 600
 _GRANT = "permission is hereby granted free of charge to any person obtaining a copy"
 _ISC = "permission to use copy modify and or distribute this software for any purpose with or"
 _ISC_OLD = (
@@ -92,25 +91,8 @@ _NAMES = (
 )
 
 
-@dataclass(frozen=True)
-class FoundLicense:
-    """The ids of all licence files, sorted, each once; ``NOASSERTION`` for one not recognised."""
-
-    ids: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-
-    @property
-    def expression(self) -> str:
-        """The licence as SPDX writes it; several files are read as if all hold."""
-        return " AND ".join(self.ids) or UNKNOWN
-
-    def is_among(self, permitted: tuple[str, ...]) -> bool:
-        """Return whether there is a licence, and all are permitted."""
-        return bool(self.ids) and {*self.ids} <= {*permitted}
-
-
 def known_ids() -> frozenset[str]:
-    return frozenset({name for name, _, _ in _TEXTS} | {*PERMISSIVE})
+    return frozenset([*PERMISSIVE, *(name for name, _, _ in _TEXTS)])
 
 
 def is_license_file(name: str) -> bool:
@@ -118,32 +100,44 @@ def is_license_file(name: str) -> bool:
     return bool(_FILE.fullmatch(name)) and not _CODE.search(name)
 
 
-def found_license(texts: Mapping[str, str]) -> FoundLicense:
-    """Return the licence that the licence files of a repository state, by their names."""
-    ids = {license_of(text) for text in texts.values()}
-    return FoundLicense(tuple(sorted(ids)), tuple(sorted(texts)))
+def license_expression(texts: Iterable[str]) -> str:
+    """Return the licence that licence files state, as SPDX writes it.
+
+    Several files are read as if all hold.
+    """
+    return " AND ".join(sorted(set(map(license_of, texts)))) or UNKNOWN
+
+
+def is_permitted(expression: str, permitted: Collection[str]) -> bool:
+    return set(expression.split(" AND ")) <= set(permitted)
 
 
 def license_of(text: str) -> str:
     """Return the id of the licence of a text, ``NOASSERTION`` if it is not recognised."""
-    words = " ".join(re.findall(r"[a-z0-9]+", text.lower()))
-    stated = {found[0] for found in _STATED.findall(text)}
-    if _LIMITS.search(words):
+    plain = " ".join(re.findall(r"[a-z0-9]+", text.lower()))
+    if _LIMITS.search(plain):
         return UNKNOWN
-    for name, parts, others in _TEXTS:
-        if all(part in words for part in parts) and not any(
-            part in words for part in others
-        ):
-            # A text with a permissive licence may also name another that is not; the one of Python
-            # tells of the GPL.
-            mixed = bool(_COPYLEFT.search(words) or stated - {name})
-            return (
-                UNKNOWN if mixed and name in PERMISSIVE and name != "PSF-2.0" else name
-            )
-    if len(words) > _SHORT:
+    stated = {match[0] for match in _STATED.findall(text)}
+    name = _name_by_sentences(plain)
+    # A text with a permissive licence may also name another that is not; the one of Python
+    # tells of the GPL.
+    is_mixed = _COPYLEFT.search(plain) or stated - {name}
+    if is_mixed and name in PERMISSIVE and name != "PSF-2.0":
         return UNKNOWN
-    if stated:
-        return stated.pop() if len(stated) == 1 else UNKNOWN
-    named = [name for name, pattern in _NAMES if re.search(rf"\b({pattern})\b", words)]
+    if name or len(plain) > _MAX_SHORT:
+        return name or UNKNOWN
+    names = stated or [
+        name for name, pattern in _NAMES if re.search(rf"\b({pattern})\b", plain)
+    ]
     # Two names in a few words: a choice, or a condition; which is not known.
-    return named[0] if len(named) == 1 else UNKNOWN
+    if len(names) == 1:
+        return names.pop()
+    return UNKNOWN
+
+
+def _name_by_sentences(plain: str) -> str:
+    for name, required, excluded in _TEXTS:
+        is_excluded = any(part in plain for part in excluded)
+        if all(part in plain for part in required) and not is_excluded:
+            return name
+    return ""

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from core.errors import UserError
+from exercises.editpack.rows import INSTRUCTION, DropReason, JudgedRow, reason
 
-LEAST, MOST = 10, 1_000
-"""Characters of a message, both inclusive; in ``code``, exclusive and of the subject."""
-LONGEST = 20_000
+MIN_LENGTH = 10
+"""Characters of a message, inclusive; in ``code``, exclusive and of the subject."""
+MAX_LENGTH = 1_000
+_MAX_CLEANED = 20_000
 """Characters of what is cleaned at all."""
-_FEWEST_WORDS = 5
+_MIN_WORDS = 5
 _VERBS = Path(__file__).with_name("verbs.txt")
 
 
@@ -31,67 +32,67 @@ class MessageStyle(str, Enum):
     CODE = "code"
 
 
-@dataclass(frozen=True)
-class Instruction:
-    """A message without names, addresses and links.
-
-    ``text`` is the instruction: the whole message, or its subject in ``code``, without prefix.
-    """
-
-    text: str
-    subject: str
-    message: str
-
-
-@dataclass(frozen=True)
-class RowFault:
-    """Why there is no row: the rule, and what was caught by it, in a few words."""
-
-    rule: str
-    detail: str = ""
-
-
 def read_verbs(path: Path | None = None) -> frozenset[str]:
     """Return the verbs of a file, one a line, ``#`` for comments; ours by default."""
     try:
         lines = (path or _VERBS).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"mine.verbs {path} cannot be read: {error}") from error
-    verbs = frozenset(
-        filter(None, (line.partition("#")[0].strip().lower() for line in lines))
-    )
+    verbs = set()
+    for line in lines:
+        verb = line.partition("#")[0].strip().lower()
+        if verb:
+            verbs.add(verb)
     if not verbs:
         raise UserError(f"mine.verbs {path} has no verbs; give one a line")
-    return verbs
+    return frozenset(verbs)
 
 
-def instruction_of(
+def judge_message(
     message: str, names: Iterable[str], style: MessageStyle, verbs: frozenset[str]
-) -> Instruction | RowFault:
-    """Return the instruction that a message gives, or why it gives none.
+) -> JudgedRow:
+    """Return instruction, subject and message of a commit, or why it gives no row.
 
-    ``names`` are those of the author and the committer, which are removed.
+    The instruction is the whole message, or its subject in ``code``, without prefix. ``names`` are
+    those of the author and the committer, which are removed.
     """
-    whole = message.strip()
-    longest = MOST if style is MessageStyle.PAPER else LONGEST
-    if len(whole) > longest:
-        return RowFault("message-length", f"{len(whole):,} characters")
-    cleaned = cleaned_message(whole, names)
+    original = message.strip()
+    longest = MAX_LENGTH
+    if style is MessageStyle.CODE:
+        longest = _MAX_CLEANED
+    if len(original) > longest:
+        return {}, reason("message-length", f"{len(original):,} characters")
+    cleaned = cleaned_message(original, names)
     subject = cleaned.partition("\n")[0]
-    paper = style is MessageStyle.PAPER
-    text = without_prefix(cleaned if paper else subject)
-    if len(text) < LEAST or (not paper and not LEAST < len(text) < MOST):
-        return RowFault("message-length", f"{len(text)} characters")
-    if not paper:
-        if len(text.split()) < _FEWEST_WORDS:
-            return RowFault("message-words", text)
-        if not text[0].isupper():
-            return RowFault("message-capital", text[0])
-        if mark := _MARKS.search(whole.partition("\n")[0]):
-            return RowFault("message-mark", mark[0])
-    if not initial_verb(text, verbs):
-        return RowFault("message-verb", text.split()[0][:40])
-    return Instruction(text, subject, cleaned)
+    if style is MessageStyle.CODE:
+        text = without_prefix(subject)
+        why = _fault_of_subject(text, original.partition("\n")[0])
+    else:
+        text = without_prefix(cleaned)
+        why = None
+        if len(text) < MIN_LENGTH:
+            why = _fault_of_length(text)
+    if not why and not initial_verb(text, verbs):
+        why = reason("message-verb", text.split()[0][:40])
+    return {"subject": subject, "message": cleaned, INSTRUCTION: text}, why
+
+
+def _fault_of_length(text: str) -> DropReason:
+    return reason("message-length", f"{len(text)} characters")
+
+
+def _fault_of_subject(text: str, original: str) -> DropReason | None:
+    """Return what CommitPackFT's rules find in a subject, which was ``original``."""
+    if not MIN_LENGTH < len(text) < MAX_LENGTH:
+        return _fault_of_length(text)
+    if len(text.split()) < _MIN_WORDS:
+        return reason("message-words", text)
+    if not text[0].isupper():
+        return reason("message-capital", text[0])
+    mark = _MARKS.search(original)
+    if mark:
+        return reason("message-mark", mark[0])
+    return None
 
 
 _MARKS = re.compile(
@@ -103,21 +104,26 @@ _WORD = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*(?![\w'’])")
 
 def initial_verb(text: str, verbs: Collection[str]) -> str:
     """Return the verb of the list that a message without prefix begins with, empty if none."""
-    found = _WORD.match(text)
-    word = found[0].lower().replace("’", "'") if found else ""
-    return word if word in verbs else ""
+    match = _WORD.match(text)
+    if match:
+        word = match[0].lower().replace("’", "'")
+        if word in verbs:
+            return word
+    return ""
 
 
 _PREFIX = re.compile(
     r"\s*(?:\[[^\]\n]{1,60}\]:?|[A-Za-z][\w./-]{0,60}(?:\([^()\n]{0,60}\))?!?:(?=\s))"
 )
-_MOST_PREFIXES = 3
+_MAX_PREFIXES = 3
 
 
 def without_prefix(text: str) -> str:
     """Return a message without ``[tag]`` and ``word:``, ``word(scope):`` in front."""
-    for _ in range(_MOST_PREFIXES):
-        text = _PREFIX.sub("", text, count=1) if _PREFIX.match(text) else text
+    for _ in range(_MAX_PREFIXES):
+        prefix = _PREFIX.match(text)
+        if prefix:
+            text = text[prefix.end() :]
     return text.strip()
 
 
@@ -206,14 +212,16 @@ def cleaned_message(text: str, names: Iterable[str] = ()) -> str:
     text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     for pattern in (_BY, _TRAILER, _ANGLED_MAIL, _MAIL, _APPENDED, *_ISSUES):
         text = pattern.sub("", text)
-    text = _WITHIN.sub(lambda found: found[1] or f"{found[2]}an issue", text)
+    text = _WITHIN.sub(lambda link: link[1] or f"{link[2]}an issue", text)
     for pattern in _CREDITS:
         text = pattern.sub("", text)
-    for name in sorted(names, key=len, reverse=True):
-        if len(name.strip()) >= 3:
-            before = r"(?<!\w)" if re.search(r"\s", name.strip()) else "@"
-            whole = before + re.escape(name.strip()) + r"(?!\w)"
-            text = re.sub(whole, "", text, flags=re.IGNORECASE)
+    for name in sorted(map(str.strip, names), key=len, reverse=True):
+        before = "@"
+        if re.search(r"\s", name):
+            before = r"(?<!\w)"
+        if len(name) >= 3:
+            mention = rf"{before}{re.escape(name)}(?!\w)"
+            text = re.sub(mention, "", text, flags=re.IGNORECASE)
     text = _EMPTY.sub("", text)
     text = re.sub(r"(?<=\S)[ \t]{2,}(?=\S)", " ", text)
     text = re.sub(r"[ \t]+(?=[,;:!?.](?:\s|$))", "", text)

@@ -18,13 +18,11 @@ from exercises.editpack.files import (
     OutFile,
     RowsArgument,
     RowSettings,
-    Step,
+    write_rows,
 )
-from exercises.editpack.rows import DroppedRow, EditRow, RowSource, with_content
+from exercises.editpack.rows import JudgedRow, RowReading, reason, with_content
 
-UNSAMPLED = "unsampled"
-"""The rule under which rows are dropped that ``sample`` does not take."""
-_OF_THE_PAPER = 25_000
+_PAPER_SIZE = 25_000
 
 
 class SampleChoice(Section):
@@ -52,13 +50,22 @@ def format_rows(
     settings = line.load()
     if line.prints(settings, rows):
         return
-    source = settings.rows.source(rows)
-    options = {"skip_bad": source.skip_bad}
-    step = Step("format", (source,), out, dropped, options)
-    step.write(
-        row if isinstance(row, DroppedRow) else with_content(row)
-        for row in source.rows()
+    reading = settings.rows
+    write_rows(
+        "format",
+        map(_formatted_row, reading.rows(rows)),
+        out,
+        dropped,
+        reading=reading,
+        names=[rows],
+        options={"skip_bad": reading.skip_bad},
     )
+
+
+def _formatted_row(judged: JudgedRow) -> JudgedRow:
+    if judged[1]:
+        return judged
+    return with_content(judged[0]), None
 
 
 @command(SampleSettings, ())
@@ -67,7 +74,7 @@ def sample_rows(
     rows: RowsArgument = None,
     size: Annotated[
         int, typer.Option("--size", metavar="N", min=1, help="Take this many rows.")
-    ] = _OF_THE_PAPER,
+    ] = _PAPER_SIZE,
     out: OutFile = None,
     dropped: DroppedFile = None,
 ) -> None:
@@ -75,29 +82,38 @@ def sample_rows(
     settings = line.load()
     if line.prints(settings, rows):
         return
-    source = settings.rows.source(rows)
+    reading = settings.rows
     seed = settings.sample.seed
-    options = {"n": size, "seed": seed, "skip_bad": source.skip_bad}
-    step = Step("sample", (source,), out, dropped, options)
-    step.write(_sample(source, size, seed))
+    write_rows(
+        "sample",
+        _sample(reading, rows, size, seed),
+        out,
+        dropped,
+        reading=reading,
+        names=[rows],
+        options={"n": size, "seed": seed, "skip_bad": reading.skip_bad},
+    )
 
 
-def _sample(source: RowSource, size: int, seed: int) -> Iterator[EditRow | DroppedRow]:
+def _sample(
+    reading: RowReading, name: str | None, size: int, seed: int
+) -> Iterator[JudgedRow]:
     # The first reading counts: memory holds no row but only the numbers of those taken.
-    rows = tqdm(source.rows(), "counting", unit=" rows", disable=None)
-    total = sum(not isinstance(row, DroppedRow) for row in rows)
+    total = 0
+    for _, why in tqdm(reading.rows(name), "counting", unit=" rows", disable=None):
+        total += why is None
     if size > total:
         raise UserError(
-            f"--size {size}: {source.name} has {counted(total, 'row')}; ask for fewer"
+            f"--size {size}: {name} has {counted(total, 'row')}; ask for fewer"
         )
     chosen = frozenset(random.Random(seed).sample(range(total), size))
     number = 0
-    for row in source.rows():
-        if isinstance(row, DroppedRow):
-            yield row
+    for row, why in reading.rows(name):
+        if why:
+            yield row, why
             continue
         if number in chosen:
-            yield row
+            yield row, None
         else:
-            yield DroppedRow(row, UNSAMPLED)
+            yield row, reason("unsampled")
         number += 1

@@ -1,30 +1,67 @@
-"""Describe rows of edits as Table 2 of the first paper does, without its verbs. Pure.
+"""``stats``: describe rows as Table 2 of the first paper does, without its verbs.
 
-F. Cassano et al., "Can It Edit?" (2023), arXiv:2312.12450. What is counted is kept as how often
-each value came, so that memory grows with distinct values and not with rows.
+F. Cassano et al., "Can It Edit?" (2023), arXiv:2312.12450.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from itertools import accumulate
+from collections.abc import Iterator
 from math import fsum, sqrt
-from typing import Any
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, Field
+from rapidfuzz.distance import Levenshtein
+from tqdm import tqdm
 
-from exercises.canitedit.problems import MOST_CHARACTERS
-from exercises.editpack.rows import NEW, OLD, EditRow, message_of
+from core.atomic import check_folder, write_json_atomic, write_text_atomic
+from core.plaintext import counted, table
+from core.settings import CommandLine, Section, command
+from exercises.editpack.files import (
+    OUT_FOLDER,
+    RowsArgument,
+    RowSettings,
+    input_record,
+    report_of,
+    used_versions,
+)
+from exercises.editpack.rows import NEW, OLD, UNREADABLE, file_digest, message_of
+from exercises.settings import WORDS, token_counter
 
 # rapidfuzz needs time in proportion to the product of the lengths that differ.
-_MOST_PRODUCT = MOST_CHARACTERS**2
+_MAX_PRODUCT = 200_000**2
+LABELS = {
+    "lines_before": "lines before",
+    "lines_after": "lines after",
+    "lines": "lines of both",
+    "levenshtein": "Levenshtein distance",
+    "message_tokens": "message tokens",
+}
+"""The measures of rows, and how the table names them."""
+PUBLISHED = {
+    "EditPackFT": {
+        "rows": "22,602",
+        "lines": "29.2 (13.7)",
+        "levenshtein": "197.1 (260.6)",
+        "message_tokens": "10.1 (4.6)",
+    },
+    "Commits2023FT": {
+        "rows": "24,129",
+        "lines": "119.3 (75.9)",
+        "levenshtein": "406.6 (631.2)",
+        "message_tokens": "23.1 (35.2)",
+    },
+}
+"""The columns of Table 2 of the first paper: means, with deviations in brackets."""
+STATS = "table.json"
+"""The statistics (docs/editpack-stats.schema.json); written last."""
 
 
-@dataclass(frozen=True)
-class Distribution:
+class Distribution(BaseModel):
     """Values of rows: mean, sample deviation, median, 99th percentile; zeros without values.
 
     The percentile is the smallest value that at least 99 % of the values do not exceed.
@@ -35,47 +72,8 @@ class Distribution:
     median: float
     percentile_99: int
 
-    @classmethod
-    def of(cls, counts: Mapping[int, int]) -> Distribution:
-        """Return that of values with the number of rows that have them."""
-        rows = sum(counts.values())
-        if not rows:
-            return cls(0.0, 0.0, 0.0, 0)
-        mean = sum(value * n for value, n in counts.items()) / rows
-        squares = fsum(n * (value - mean) ** 2 for value, n in sorted(counts.items()))
-        deviation = sqrt(squares / (rows - 1)) if rows > 1 else 0.0
-        middle = (at(counts, (rows - 1) // 2) + at(counts, rows // 2)) / 2
-        return cls(mean, deviation, middle, at(counts, -(-99 * rows // 100) - 1))
 
-
-def at(counts: Mapping[int, int], place: int) -> int:
-    """Return the value at a place, from 0, of all values in ascending order."""
-    values = sorted(counts)
-    ends = accumulate(counts[value] for value in values)
-    return next(value for value, end in zip(values, ends, strict=True) if place < end)
-
-
-@dataclass(frozen=True)
-class PublishedSpread:
-    """A mean and a deviation as the paper prints them."""
-
-    mean: float
-    deviation: float
-
-
-@dataclass(frozen=True)
-class PublishedColumn:
-    """A column of Table 2 of the first paper."""
-
-    name: str
-    rows: int
-    lines: PublishedSpread
-    levenshtein: PublishedSpread
-    message_tokens: PublishedSpread
-
-
-@dataclass(frozen=True)
-class EditStats:
+class EditStats(BaseModel):
     """The statistics of a set of rows (docs/editpack-stats.schema.json).
 
     Attributes:
@@ -86,7 +84,6 @@ class EditStats:
         rows_without_distance: rows whose sides are too long to be compared.
         message_tokens: of the message, counted by ``tokenizer``.
         tokenizer: ``words`` for what white space separates, or the name of a tokenizer.
-        published: the columns of the paper, for comparison; nothing of them was counted here.
     """
 
     input: str
@@ -100,74 +97,139 @@ class EditStats:
     rows_without_distance: int
     message_tokens: Distribution
     tokenizer: str
-    published: tuple[PublishedColumn, ...]
 
 
-def _published(name: str, rows: int, *values: float) -> PublishedColumn:
-    spreads = [PublishedSpread(*values[n : n + 2]) for n in (0, 2, 4)]
-    return PublishedColumn(name, rows, *spreads)
+class Counting(Section):
+    """How messages are counted."""
+
+    tokenizer: Path | None = Field(
+        default=None,
+        description="Count tokens by the tokenizer in this folder or tokenizer.json; by default "
+        "words.",
+    )
 
 
-PUBLISHED = (
-    _published("EditPackFT", 22_602, 29.2, 13.7, 197.1, 260.6, 10.1, 4.6),
-    _published("Commits2023FT", 24_129, 119.3, 75.9, 406.6, 631.2, 23.1, 35.2),
-)
+class StatsSettings(RowSettings):
+    """All that ``stats`` is told."""
+
+    stats: Counting = Counting()
 
 
-@dataclass
-class EditTally:
-    """What is counted of rows."""
+@command(StatsSettings, ())
+def main(
+    line: CommandLine[StatsSettings],
+    rows: RowsArgument = None,
+    out: Annotated[Path, OUT_FOLDER] = Path("stats"),
+) -> None:
+    """Describe rows: a table beside the published ones, and JSON."""
+    settings = line.load()
+    if line.prints(settings, rows):
+        return
+    start = time.monotonic()
+    check_folder("--out", out)
+    record = input_record(rows, settings.rows)
+    count_tokens, tokenizer = token_counter(settings.stats.tokenizer, "stats.tokenizer")
+    values: dict[str, Counter[int]] = {name: Counter() for name in LABELS}
+    unreadable = 0
+    for row, why in tqdm(settings.rows.rows(rows), "stats", unit=" rows", disable=None):
+        if why:
+            unreadable += 1
+            continue
+        lengths = (len(row[OLD].splitlines()), len(row[NEW].splitlines()))
+        values["lines_before"][lengths[0]] += 1
+        values["lines_after"][lengths[1]] += 1
+        values["lines"][sum(lengths)] += 1
+        values["message_tokens"][count_tokens(message_of(row))] += 1
+        distance = distance_of(row[OLD], row[NEW])
+        if distance is not None:
+            values["levenshtein"][distance] += 1
+    number = values["lines"].total()
+    distributions = {name: distribution(counts) for name, counts in values.items()}
+    stats = EditStats(
+        input=record["name"],
+        input_sha256=record["sha256"],
+        rows=number,
+        unreadable=unreadable,
+        rows_without_distance=number - values["levenshtein"].total(),
+        tokenizer=tokenizer,
+        **distributions,
+    )
+    for name, markdown in (("table.txt", False), ("table.md", True)):
+        lines = stats_lines(stats, markdown=markdown)
+        write_text_atomic(out / name, "\n".join(lines) + "\n")
+    write_json_atomic(out / STATS, stats.model_dump(mode="json"))
+    report = {
+        "command": "stats",
+        "inputs": [record],
+        "output": {"name": f"{out.name}/{STATS}", "sha256": file_digest(out / STATS)},
+        "rows": number + unreadable,
+        "kept": number,
+        "dropped": {UNREADABLE: unreadable} if unreadable else {},
+        "options": {"skip_bad": settings.rows.skip_bad, "tokenizer": tokenizer},
+        "versions": used_versions(("rapidfuzz", "tokenizers")),
+        "seconds": round(time.monotonic() - start, 3),
+    }
+    write_json_atomic(report_of(out), report)
+    print("\n".join(stats_lines(stats)))
+    print(f"\nstatistics of {counted(number, 'row')} in {out}, the report beside it")
 
-    tokens_of: Callable[[str], int]
-    rows: int = 0
-    before: Counter[int] = field(default_factory=Counter)
-    after: Counter[int] = field(default_factory=Counter)
-    together: Counter[int] = field(default_factory=Counter)
-    distances: Counter[int] = field(default_factory=Counter)
-    tokens: Counter[int] = field(default_factory=Counter)
 
-    def add(self, row: EditRow) -> None:
-        old, new, message = row[OLD], row[NEW], message_of(row)
-        before, after = len(old.splitlines()), len(new.splitlines())
-        self.rows += 1
-        self.before[before] += 1
-        self.after[after] += 1
-        self.together[before + after] += 1
-        if (distance := distance_of(old, new)) is not None:
-            self.distances[distance] += 1
-        self.tokens[self.tokens_of(message)] += 1
-
-    def stats(
-        self, name: str, sha256: str, unreadable: int, tokenizer: str
-    ) -> EditStats:
-        return EditStats(
-            input=name,
-            input_sha256=sha256,
-            rows=self.rows,
-            unreadable=unreadable,
-            lines_before=Distribution.of(self.before),
-            lines_after=Distribution.of(self.after),
-            lines=Distribution.of(self.together),
-            levenshtein=Distribution.of(self.distances),
-            rows_without_distance=self.rows - self.distances.total(),
-            message_tokens=Distribution.of(self.tokens),
-            tokenizer=tokenizer,
-            published=PUBLISHED,
-        )
+def distribution(counts: Counter[int]) -> Distribution:
+    """Return the distribution of values with the number of rows that have each."""
+    values = sorted(counts.elements())
+    if not values:
+        return Distribution(mean=0, deviation=0, median=0, percentile_99=0)
+    mean = sum(values) / len(values)
+    squares = fsum(n * (value - mean) ** 2 for value, n in sorted(counts.items()))
+    return Distribution(
+        mean=mean,
+        deviation=sqrt(squares / max(len(values) - 1, 1)),
+        median=median(values),
+        percentile_99=values[-(-99 * len(values) // 100) - 1],
+    )
 
 
 def distance_of(old: str, new: str) -> int | None:
     """Return the Levenshtein distance, None of texts that would take minutes to compare."""
-    from rapidfuzz.distance import Levenshtein
+    if len(old) * len(new) > _MAX_PRODUCT:
+        return None
+    return Levenshtein.distance(old, new)
 
-    return (
-        Levenshtein.distance(old, new) if len(old) * len(new) <= _MOST_PRODUCT else None
-    )
+
+def stats_lines(stats: EditStats, *, markdown: bool = False) -> Iterator[str]:
+    """Yield the lines of the table, with notes on what was counted."""
+    headings = ["", "", stats.input, *(f"{name}, published" for name in PUBLISHED)]
+    columns = PUBLISHED.values()
+    rows = [["rows", "", f"{stats.rows:,}", *(column["rows"] for column in columns)]]
+    blank = [""] * len(columns)
+    for measure, label in LABELS.items():
+        if stats.tokenizer == WORDS:
+            label = label.replace("tokens", "words")
+        spread: Distribution = getattr(stats, measure)
+        average = f"{spread.mean:,.1f} ({spread.deviation:,.1f})"
+        published = [column.get(measure, "") for column in columns]
+        rows += [
+            [label, "mean (deviation)", average, *published],
+            ["", "median", f"{spread.median:,.1f}".removesuffix(".0"), *blank],
+            ["", "99th percentile", f"{spread.percentile_99:,}", *blank],
+        ]
+    numbers = range(2, len(headings))
+    yield from table(headings, rows, numbers=numbers, markdown=markdown)
+    yield ""
+    yield "Deviations are those of samples. The published columns are the paper's Table 2."
+    if stats.tokenizer == WORDS:
+        yield "Messages are counted in words between white space; the paper counts tokens."
+    else:
+        yield f"Messages are counted in tokens of {stats.tokenizer}."
+    if stats.unreadable:
+        yield f"{stats.unreadable:,} more cannot be read as rows."
+    if stats.rows_without_distance:
+        yield f"{stats.rows_without_distance:,} have sides too long for a distance."
 
 
 def stats_schema() -> dict[str, Any]:
     """Return the JSON schema of ``table.json`` (docs/editpack-stats.schema.json)."""
-    return TypeAdapter(EditStats).json_schema(mode="serialization")
+    return EditStats.model_json_schema(mode="serialization")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exercises.editpack.filtering import Cleanup, cleaned
+from exercises.editpack.filter import Cleanup, clean_text
 from tests.support.editpack import generated_edits
 
 BOTH = {
@@ -72,23 +72,23 @@ APART = {
 @pytest.mark.parametrize("cleanup", [Cleanup.REFERENCE, Cleanup.EXACT])
 def test_where_both_agree(name: str, cleanup: Cleanup) -> None:
     text, left = BOTH[name]
-    assert cleaned(text, cleanup) == left
-    assert cleaned(text, Cleanup.NONE) == text
+    assert clean_text(text, cleanup) == left
+    assert clean_text(text, Cleanup.NONE) == text
 
 
 @pytest.mark.parametrize("name", APART)
 def test_where_the_published_one_has_faults(name: str) -> None:
     text, published, exact = APART[name]
-    assert cleaned(text, Cleanup.REFERENCE) == published
+    assert clean_text(text, Cleanup.REFERENCE) == published
     # Python's own tokenizer of 3.12 and later refuses lone surrogates, the earlier one does not.
-    assert cleaned(text, Cleanup.EXACT) in (
+    assert clean_text(text, Cleanup.EXACT) in (
         {exact} if exact is not None else {"x\n", text}
     )
 
 
 def test_the_published_one_is_not_idempotent() -> None:
-    once = cleaned('"""a\nb"""\n# c\nx\n', Cleanup.REFERENCE)
-    assert (once, cleaned(once, Cleanup.REFERENCE)) == ("# c\nx\n", "x\n")
+    once = clean_text('"""a\nb"""\n# c\nx\n', Cleanup.REFERENCE)
+    assert (once, clean_text(once, Cleanup.REFERENCE)) == ("# c\nx\n", "x\n")
 
 
 def without_docstring(tree: ast.Module) -> list[str]:
@@ -116,7 +116,7 @@ def code_of(text: str) -> ast.Module | None:
 @example('"""a\n"""; x')
 @example("# c\rx")
 def test_no_code_is_lost_by_the_exact_one(text: str) -> None:
-    left = cleaned(text, Cleanup.EXACT)
+    left = clean_text(text, Cleanup.EXACT)
     assert text.endswith(left)
     before = code_of(text.removeprefix("\ufeff"))
     if before is None:
@@ -136,7 +136,7 @@ def test_no_code_of_generated_files_is_lost() -> None:
         for text in (row["old_contents"], row["new_contents"]):
             if (before := code_of(text.removeprefix("\ufeff"))) is None:
                 continue
-            after = code_of(cleaned(text, Cleanup.EXACT))
+            after = code_of(clean_text(text, Cleanup.EXACT))
             assert after is not None
             assert [*map(ast.dump, after.body)] in (
                 [*map(ast.dump, before.body)],
@@ -158,5 +158,5 @@ def test_no_code_of_generated_files_is_lost() -> None:
     ],
 )
 @pytest.mark.parametrize("cleanup", Cleanup)
-def test_large_texts_are_cleaned(text: str, cleanup: Cleanup) -> None:
-    assert text.endswith(cleaned(text, cleanup))
+def test_large_texts_are_clean_text(text: str, cleanup: Cleanup) -> None:
+    assert text.endswith(clean_text(text, cleanup))

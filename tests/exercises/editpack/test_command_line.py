@@ -11,18 +11,17 @@ import pytest
 
 from bench.cli import dispatch
 from core.settings import Section, settings_of
-from exercises.editpack import dedup, describing, filtering, mining, shaping
+from exercises.editpack import dedup, filter, mine, shaping, stats, train
 from exercises.editpack.__main__ import COMMANDS, PROGRAM
-from exercises.editpack.training import command as training
 from tests.support.editpack import edit, editpack, report_beside, write_rows
 
 ROOTS: dict[str, type[Section]] = {
-    "mine": mining.MineSettings,
-    "filter": filtering.FilterSettings,
+    "mine": mine.MineSettings,
+    "filter": filter.FilterSettings,
     "dedup": dedup.DedupSettings,
     "sample": shaping.SampleSettings,
-    "stats": describing.StatsSettings,
-    "train": training.TrainSettings,
+    "stats": stats.StatsSettings,
+    "train": train.TrainSettings,
 }
 
 
@@ -59,9 +58,9 @@ def test_each_command_lists_its_settings_and_does_nothing(
 
 
 def test_words_behind_settings_narrow_the_list(capsys: Any) -> None:
-    assert editpack("dedup", "--settings", "true", "similarity") == 0
+    assert editpack("dedup", "--settings", "similarity") == 0
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("dedup.verify  false  ")
+    assert line.startswith("dedup.threshold  0.5  ")
     assert editpack("mine", "--set", "mine.licenses=MITT", "--settings") == 2
     assert "mine.licenses MITT cannot be found" in capsys.readouterr().err
 

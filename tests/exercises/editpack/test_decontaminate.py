@@ -12,20 +12,16 @@ from typing import Any
 
 import pytest
 
-from exercises.editpack.decontaminating import (
+from exercises.editpack.decontaminate import (
     BOILERPLATE,
     RUN,
-    EvaluationText,
     ProblemIndex,
-    ProblemSet,
-    index_of,
-    leak_of,
-    problem_set,
     tokens_of,
 )
+from exercises.editpack.rows import DropReason, RowReading
 from tests.support import TOP
 from tests.support.canitedit import ROWS, problems
-from tests.support.editpack import editpack, write_rows
+from tests.support.editpack import editpack, report_beside, write_rows
 from tests.support.exercism import SIX, six
 
 
@@ -64,8 +60,19 @@ def secrets() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def index() -> ProblemIndex:
-    sets = [problem_set(str(path), place) for place, path in enumerate((ROWS, SIX))]
-    return index_of(text for one in sets for text in one.texts)
+    return index_of_sets(ROWS, SIX)
+
+
+def index_of_sets(*paths: object) -> ProblemIndex:
+    made = ProblemIndex()
+    for path in paths:
+        made.add_set(str(path))
+    return made
+
+
+def leak_of(edit: dict[str, Any], index: ProblemIndex) -> DropReason | None:
+    _, why = index.judge((edit, None))
+    return why
 
 
 def test_each_of_thirty_planted_leaks_is_found(index: ProblemIndex) -> None:
@@ -78,7 +85,7 @@ def test_each_of_thirty_planted_leaks_is_found(index: ProblemIndex) -> None:
             row(whole, "x = 1") if place % 2 else row("x = 1", whole), index
         )
         assert found, (name, copy)
-        assert found.found.problem == name
+        assert f" {name}, " in found["detail"]
 
 
 def generated(count: int) -> Iterator[dict[str, Any]]:
@@ -110,13 +117,18 @@ def clean() -> Iterator[dict[str, Any]]:
 def test_none_of_three_hundred_clean_rows_is_taken_out(index: ProblemIndex) -> None:
     rows = list(clean())
     assert len(rows) == 300
-    assert [str(leak) for one in rows if (leak := leak_of(one, index))] == []
+    assert [leak for one in rows if (leak := leak_of(one, index))] == []
 
 
-def of(*texts: str) -> ProblemIndex:
-    return index_of(
-        EvaluationText(0, f"p{n}", "tests", text) for n, text in enumerate(texts)
-    )
+@pytest.fixture
+def of(tmp_path: Path) -> Callable[..., ProblemIndex]:
+    """Return a function from texts to an index of problems p0, p1, … that have them."""
+
+    def make(*texts: str) -> ProblemIndex:
+        rows = [{"id": f"p{n}", "tests": text} for n, text in enumerate(texts)]
+        return index_of_sets(write_rows(tmp_path / "problems.jsonl", rows))
+
+    return make
 
 
 def words(count: int, prefix: str = "w") -> list[str]:
@@ -124,15 +136,18 @@ def words(count: int, prefix: str = "w") -> list[str]:
 
 
 @pytest.mark.parametrize(("shared", "found"), [(12, False), (13, True)])
-def test_a_run_has_thirteen_tokens(shared: int, found: bool) -> None:
+def test_a_run_has_thirteen_tokens(
+    of: Callable[..., ProblemIndex], shared: int, found: bool
+) -> None:
     text = " ".join((*words(60, "a"), *words(shared), *words(60, "b")))
     leak = leak_of(
         row(text, "x"), of(" ".join((*words(40, "c"), *words(shared), "end")))
     )
     assert (leak is not None) is found
     if leak:
-        assert (leak.rule, leak.column) == ("run", "old_contents")
-        assert leak.shared == " ".join(words(13))
+        assert leak["rule"] == "run"
+        detail = f"p0, tests = old_contents: {' '.join(words(13))}"
+        assert leak["detail"] == f"problems.jsonl {detail}"
 
 
 def spoilt(tokens: Sequence[str], every: int) -> str:
@@ -141,7 +156,9 @@ def spoilt(tokens: Sequence[str], every: int) -> str:
     )
 
 
-def test_half_of_the_grams_are_found_without_a_run() -> None:
+def test_half_of_the_grams_are_found_without_a_run(
+    of: Callable[..., ProblemIndex],
+) -> None:
     # In 12 tokens between two changed ones there are five 8-grams: 5 of 13 are shared, so
     # 0.24 of all; with a repeated copy as it was, no run is needed for more.
     text = words(130)
@@ -152,26 +169,29 @@ def test_half_of_the_grams_are_found_without_a_run() -> None:
         row("x", " ".join([*words(12), "other"])), of(" ".join([*words(12), "y", "z"]))
     )
     assert found is not None
-    assert (found.rule, found.shared[:4]) == ("jaccard", "0.62")
+    assert found["rule"] == "jaccard"
+    assert " = new_contents: 0.62 of the 8-grams, first: w0 w1" in found["detail"]
 
 
-def test_a_short_text_counts_as_a_whole_and_a_very_short_one_does_not() -> None:
+def test_a_short_text_counts_as_a_whole_and_a_very_short_one_does_not(
+    of: Callable[..., ProblemIndex],
+) -> None:
     known = of("Fix the clamp.", "Make clamp return low for all smaller values")
-    assert [text.text for text in known.short] == ["Fix the clamp."]
+    assert [record["texts_too_short"] for record in known.records] == [3]
     assert leak_of(row("a", "b", "Fix the clamp."), known) is None
     longer = (
         "As asked: make `clamp` return low for all smaller values, and test it " * 2
     )
     found = leak_of(row("a", "b", longer), known)
     assert found is not None
-    assert (found.found.problem, found.column) == ("p1", "instruction")
+    assert " p1, tests = instruction: " in found["detail"]
     assert (
         leak_of(row("a", "b", "Make clamp return high for all smaller values"), known)
         is None
     )
 
 
-def test_what_says_nothing_is_ignored() -> None:
+def test_what_says_nothing_is_ignored(of: Callable[..., ProblemIndex]) -> None:
     licence = BOILERPLATE.read_text().split("\n\n")[0]
     numbers = "x = [" + ", ".join(map(str, range(40))) + "]"
     letters = " ".join("abcdefghijklmnopqrstuvwxyz")
@@ -196,25 +216,18 @@ def test_the_command_names_what_it_takes_out(tmp_path: Path) -> None:
     other = write_rows(
         tmp_path / "other.jsonl", [{"task_id": 7, "tests": [" ".join(words(20))]}]
     )
-    outs = [tmp_path / f"{n}.jsonl" for n in (1, 4)]
-    for out, workers in zip(outs, (1, 4), strict=True):
-        sets = ("--against", ROWS, SIX, other)
-        aside = (
-            "--dropped",
-            tmp_path / f"dropped{workers}.jsonl",
-            "--workers",
-            workers,
-        )
-        assert editpack("decontaminate", given, *sets, "--out", out, *aside) == 0
-    assert outs[0].read_bytes() == outs[1].read_bytes()
-    dropped = (tmp_path / "dropped1.jsonl").read_text()
-    assert dropped == (tmp_path / "dropped4.jsonl").read_text()
+    out = tmp_path / "out.jsonl"
+    aside = tmp_path / "dropped.jsonl"
+    sets = ("--against", ROWS, SIX, other)
+    files = ("--out", out, "--dropped", aside)
+    assert editpack("decontaminate", given, *sets, *files) == 0
+    dropped = aside.read_text()
     details = [json.loads(line)["detail"] for line in dropped.splitlines()]
     assert details[0].startswith(
         f"{ROWS.name} {problem.full_name}, before = old_contents: def "
     )
     assert details[1].startswith(f"{SIX.name} {exercise.key}, example = new_contents: ")
-    report = json.loads((tmp_path / "1.jsonl.report.json").read_text())
+    report = report_beside(out)
     assert (report["command"], report["kept"]) == ("decontaminate", 71)
     found = [
         (one["name"], one["rows"], one["rows_by_problem"]) for one in report["against"]
@@ -224,24 +237,29 @@ def test_the_command_names_what_it_takes_out(tmp_path: Path) -> None:
         (SIX.name, 1, {exercise.key: 1}),
         ("other.jsonl", 0, {}),
     ]
-    hashes = [problem_set(str(path), 0).sha256 for path in (ROWS, SIX, other)]
+    hashes = [record["sha256"] for record in index_of_sets(ROWS, SIX, other).records]
     assert [one["sha256"] for one in report["against"]] == hashes
+    assert hashes[0] == RowReading().sha256(str(ROWS))
 
 
 def test_lists_of_texts_count_and_all_columns_of_the_set(tmp_path: Path) -> None:
-    value = {"task_id": 7, "tests": ["a b", "c"], "n": 3, "text": "t", "none": None}
-    found: ProblemSet = problem_set(str(write_rows(tmp_path / "x.jsonl", [value])), 2)
-    assert [(t.origin, t.problem, t.column, t.text) for t in found.texts] == [
-        (2, "7", "tests", "a b\nc"),
-        (2, "7", "text", "t"),
+    text = "one two three four five six seven"
+    value = {"task_id": 7, "tests": [text, "c"], "n": 3, "text": f"{text} t"}
+    path = write_rows(tmp_path / "x.jsonl", [{**value, "none": None}])
+    index = index_of_sets(path)
+    assert [tuple(problem) for _, problem in index.texts] == [
+        ("7", "tests", f"{text}\nc"),
+        ("7", "text", f"{text} t"),
     ]
 
 
-def test_a_leak_behind_letters_that_become_longer_is_shown(tmp_path: Path) -> None:
+def test_a_leak_behind_letters_that_become_longer_is_shown(
+    of: Callable[..., ProblemIndex],
+) -> None:
     text = "one two three four five six seven eight nine ten eleven twelve thirteen"
-    index = index_of([EvaluationText(0, "p", "text", text)])
-    found = leak_of(row(f"city = 'İİİ'  # {text} and more", "x"), index)
-    assert found is not None and str(found).endswith(text)
+    leak = leak_of(row(f"city = 'İİİ'  # {text} and more", "x"), of(text))
+    assert leak is not None
+    assert leak["detail"].endswith(text)
 
 
 def test_a_column_of_other_text_does_not_hide_a_leak(tmp_path: Path) -> None:
@@ -296,8 +314,8 @@ def test_a_mistake_is_one_line(
 def test_each_text_of_real_problems_is_found(variable: str) -> None:
     if variable not in os.environ:
         pytest.skip(f"{variable} names no problems")
-    texts = problem_set(os.environ[variable], 0).texts
-    index = index_of(texts)
+    index = index_of_sets(os.environ[variable])
+    texts = {problem for _, problem in index.texts}
     long = [one for one in texts if len(tokens_of(one.text)) >= RUN]
     for copy in COPIES:
         missed = [

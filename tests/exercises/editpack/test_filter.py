@@ -16,7 +16,7 @@ from platform import python_version
 
 import pytest
 
-from exercises.editpack.filtering import Cleanup, cleaned
+from exercises.editpack.filter import Cleanup, clean_text
 from exercises.editpack.rows import EditRow
 from tests.support import TOP
 from tests.support.editpack import (
@@ -129,19 +129,11 @@ def test_the_rows_are_those_of_the_filter_as_written_down(tmp_path: Path) -> Non
 
 
 def same_as_written_down(tmp_path: Path, rows: list[EditRow]) -> Counter[str]:
-    """Filter by both programs, with one worker and with four, and compare all rows and counts."""
+    """Filter by both programs, and compare all rows and counts."""
     path = write_rows(tmp_path / "rows.jsonl", rows)
-    for workers in (1, 4):
-        words = (
-            "--out",
-            tmp_path / f"{workers}.jsonl",
-            "--dropped",
-            tmp_path / f"d{workers}.jsonl",
-        )
-        assert editpack("filter", path, *words, "--workers", workers) == 0
-    for name in ("", "d"):
-        one, four = (tmp_path / f"{name}{workers}.jsonl" for workers in (1, 4))
-        assert one.read_bytes() == four.read_bytes()
+    kept_path = tmp_path / "kept.jsonl"
+    dropped_path = tmp_path / "dropped.jsonl"
+    assert editpack("filter", path, "--out", kept_path, "--dropped", dropped_path) == 0
     verdicts = [plain_verdict(row) for row in rows]
     expected = [
         {**row, "old_contents": old, "new_contents": new}
@@ -149,17 +141,21 @@ def same_as_written_down(tmp_path: Path, rows: list[EditRow]) -> Counter[str]:
         if not rule
     ]
     added = ("instruction", "content")
-    kept = read_rows(tmp_path / "1.jsonl")
+    kept = read_rows(kept_path)
     assert [
         {k: v for k, v in row.items() if k not in added} for row in kept
     ] == expected
     counts = Counter(rule for _, _, rule in verdicts)
-    report = report_beside(tmp_path / "1.jsonl")
+    report = report_beside(kept_path)
     assert {**report["dropped"], "": report["kept"]} == counts
+    dropped = [row["commit"] for row in read_rows(dropped_path)]
+    assert dropped == [
+        row["commit"] for row, (_, _, rule) in zip(rows, verdicts, strict=True) if rule
+    ]
     both = (Cleanup.REFERENCE, Cleanup.EXACT)
     assert report["cleanups_differ"] == sum(
         any(
-            len({cleaned(row[side], c) for c in both}) > 1
+            len({clean_text(row[side], c) for c in both}) > 1
             for side in ("old_contents", "new_contents")
         )
         for row in rows
@@ -231,9 +227,9 @@ def is_text(data: bytes) -> bool:
 WITH_WORKER = """\
 import sys
 from pathlib import Path
-from exercises.editpack import filtering
+from exercises.editpack import filter
 from exercises.editpack.__main__ import PROGRAM
-filtering._SCRIPT = Path(sys.argv.pop(1))
+filter._SCRIPT = Path(sys.argv.pop(1))
 sys.exit(PROGRAM.dispatch())
 """
 HANGS = """\
@@ -241,7 +237,7 @@ import os, sys, time
 from pathlib import Path
 place = Path(__file__).parent
 print("ready", flush=True)
-sys.stdin.buffer.read(8)
+sys.stdin.buffer.readline()
 (place / f"{os.getpid()}.pid").touch()
 time.sleep(1000)
 """
@@ -261,9 +257,8 @@ def test_a_signal_leaves_no_process_and_no_file(tmp_path: Path, number: int) -> 
         "--dropped",
         str(out / "dropped.jsonl"),
     ]
-    command += ["--workers", "2"]
     process = subprocess.Popen(command, cwd=TOP, stderr=subprocess.PIPE, text=True)
-    while len(pids := [*place.glob("*.pid")]) < 2:
+    while not (pids := [*place.glob("*.pid")]):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(number)
@@ -285,7 +280,7 @@ def test_no_output_after_an_error(tmp_path: Path, capsys: Capture) -> None:
         "--dropped",
         tmp_path / "out" / "d.jsonl",
     )
-    assert editpack("filter", rows, *words, "--workers", 4) == 2
+    assert editpack("filter", rows, *words) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
         f"error: {rows}, row 51: old_contents is not text; correct it, or set rows.skip_bad=true"

@@ -7,12 +7,13 @@ import pytest
 from exercises.editpack.licenses import (
     PERMISSIVE,
     UNKNOWN,
-    found_license,
     is_license_file,
+    is_permitted,
     known_ids,
+    license_expression,
     license_of,
 )
-from exercises.editpack.mining import GENERATED, VENDORED, fits
+from exercises.editpack.mine import GENERATED, VENDORED, fits
 from tests.support.editpack import MIT
 
 BSD = """Redistribution and use in source and binary forms, with or without modification, are
@@ -71,14 +72,14 @@ def test_the_license_of_a_text(text: str, expected: str) -> None:
 
 
 def test_all_files_must_be_permitted() -> None:
-    both = found_license({"LICENSE.MIT": MIT.decode(), "LICENSE.BSD": BSD})
-    assert both.expression == "BSD-2-Clause AND MIT"
-    assert both.is_among(PERMISSIVE)
-    assert not both.is_among(("MIT",))
-    mixed = found_license({"LICENSE": MIT.decode(), "COPYING": "All rights reserved."})
-    assert not mixed.is_among(PERMISSIVE)
-    none = found_license({})
-    assert (none.expression, none.is_among(PERMISSIVE)) == (UNKNOWN, False)
+    both = license_expression([MIT.decode(), BSD])
+    assert both == "BSD-2-Clause AND MIT"
+    assert is_permitted(both, PERMISSIVE)
+    assert not is_permitted(both, ("MIT",))
+    mixed = license_expression([MIT.decode(), "All rights reserved."])
+    assert not is_permitted(mixed, PERMISSIVE)
+    none = license_expression([])
+    assert (none, is_permitted(none, PERMISSIVE)) == (UNKNOWN, False)
     assert {*PERMISSIVE} <= known_ids()
 
 

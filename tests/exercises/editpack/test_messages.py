@@ -11,23 +11,22 @@ from hypothesis import strategies as st
 
 from core.errors import UserError
 from exercises.editpack.messages import (
-    Instruction,
     MessageStyle,
-    RowFault,
     cleaned_message,
     initial_verb,
-    instruction_of,
+    judge_message,
     read_verbs,
     without_prefix,
 )
+from exercises.editpack.rows import reason
 
 VERBS = read_verbs()
 HASH = "0123456789abcdef0123456789abcdef01234567"
 
 
 def outcome(message: str, style: MessageStyle, names: tuple[str, ...] = ()) -> str:
-    found = instruction_of(message, names, style, VERBS)
-    return found.text if isinstance(found, Instruction) else f"!{found.rule}"
+    row, why = judge_message(message, names, style, VERBS)
+    return f"!{why['rule']}" if why else str(row["instruction"])
 
 
 @pytest.mark.parametrize(
@@ -242,8 +241,8 @@ def test_a_file_replaces_the_verbs(tmp_path: Path) -> None:
     )
     verbs = read_verbs(tmp_path / "verbs.txt")
     assert verbs == {"frob"}
-    found = instruction_of("Fix the sum of lists", (), MessageStyle.PAPER, verbs)
-    assert found == RowFault("message-verb", "Fix")
+    _, why = judge_message("Fix the sum of lists", (), MessageStyle.PAPER, verbs)
+    assert why == reason("message-verb", "Fix")
     for data in (b"# none\n", b"\xff"):
         (tmp_path / "verbs.txt").write_bytes(data)
         with pytest.raises(UserError, match=r"mine\.verbs"):

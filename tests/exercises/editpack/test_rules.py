@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from exercises.editpack.filtering import (
+from exercises.editpack.filter import (
     Cleanup,
-    EditRule,
+    FilterRules,
     Parse,
     RuleSet,
     broken_rule,
-    cleaned,
-    judged,
+    clean_text,
+    judge_rows,
 )
-from exercises.editpack.rows import NEW, OLD, DroppedRow, EditRow
+from exercises.editpack.rows import NEW, OLD, EditRow, JudgedRow, reason
 from tests.support.editpack import (
     edit,
     generated_edits,
@@ -50,14 +50,15 @@ def problem_in(text: str) -> str:
 
 def judged_row(
     row: EditRow, rules: RuleSet, cleanup: Cleanup, parse: Parse = parser
-) -> EditRow | DroppedRow:
-    [found] = judged([row], rules, cleanup, parse)
-    return found
+) -> JudgedRow:
+    chosen = FilterRules(rules=rules, cleanup=cleanup)
+    [judged] = judge_rows([(row, None)], chosen, parse)
+    return judged
 
 
 def rule_of(row: EditRow, rules: RuleSet, cleanup: Cleanup = Cleanup.REFERENCE) -> str:
-    found = judged_row(row, rules, cleanup)
-    return found.rule if isinstance(found, DroppedRow) else ""
+    _, why = judged_row(row, rules, cleanup)
+    return why["rule"] if why else ""
 
 
 # Old side, new side, what `code` says, what `paper` says.
@@ -120,7 +121,7 @@ def test_the_cleanups_decide_what_the_rules_see() -> None:
         judged_row(edit(ASSIGNED + OF, ASSIGNED + MORE), RuleSet.CODE, c)
         for c in Cleanup
     ]
-    assert [row[NEW] for row in kept if isinstance(row, dict)] == [
+    assert [row[NEW] for row, why in kept if not why] == [
         MORE,
         ASSIGNED + MORE,
         ASSIGNED + MORE,
@@ -137,8 +138,8 @@ def test_the_details() -> None:
     def detail(
         old: str, new: str, rules: RuleSet = RuleSet.CODE
     ) -> tuple[str, str] | None:
-        found = judged_row(edit(old, new), rules, Cleanup.NONE)
-        return (found.rule, found.detail) if isinstance(found, DroppedRow) else None
+        _, why = judged_row(edit(old, new), rules, Cleanup.NONE)
+        return (why["rule"], why["detail"]) if why else None
 
     assert detail("", " ") == ("blank", "old and new")
     assert detail("a", "\n") == ("blank", "new")
@@ -160,19 +161,22 @@ def test_only_what_passes_the_other_rules_is_parsed() -> None:
         edit(*sides)
         for sides in (("", "("), (OF, "TODO ("), (OF, OF + "("), (OF, MORE))
     ]
-    found = judged(rows, RuleSet.CODE, Cleanup.REFERENCE, parse)
-    assert all(isinstance(row, DroppedRow) for row in found)
+    judged = judge_rows([(row, None) for row in rows], FilterRules(), parse)
+    assert all(why for _, why in judged)
     assert asked == [MORE]
 
 
 def test_a_dropped_row_is_the_row_as_it_was() -> None:
     row = edit("# a\nx", "# b\nx", stars=3)
-    dropped = DroppedRow(row, "small", "equal sides")
+    dropped = (row, reason("small", "equal sides"))
     assert judged_row(row, RuleSet.CODE, Cleanup.REFERENCE) == dropped
     syntax = edit(OF, "# c\n" + MORE + "(")
-    assert judged_row(syntax, RuleSet.CODE, Cleanup.REFERENCE) == DroppedRow(
-        syntax, "syntax", "SyntaxError"
+    assert judged_row(syntax, RuleSet.CODE, Cleanup.REFERENCE) == (
+        syntax,
+        reason("syntax", "SyntaxError"),
     )
+    unreadable = ({"row": 1}, reason("unreadable"))
+    assert judge_rows([unreadable], FilterRules(), parser) == [unreadable]
 
 
 SIDES = st.lists(
@@ -185,8 +189,9 @@ ROWS = st.lists(st.builds(edit, SIDES, SIDES), max_size=8)
 
 
 def kept(rows: list[EditRow], rules: RuleSet) -> list[EditRow]:
-    found = judged(rows, rules, Cleanup.NONE, parser)
-    return [row for row in found if not isinstance(row, DroppedRow)]
+    chosen = FilterRules(rules=rules, cleanup=Cleanup.NONE)
+    judged = judge_rows([(row, None) for row in rows], chosen, parser)
+    return [row for row, why in judged if not why]
 
 
 @given(ROWS, st.sampled_from(RuleSet))
@@ -219,18 +224,18 @@ def test_the_distance_and_its_limit(old: str, new: str) -> None:
 
 @given(st.text('"#\n xr\f', max_size=30))
 def test_the_published_cleanup_is_as_written_down(text: str) -> None:
-    assert cleaned(text, Cleanup.REFERENCE) == plain_cleanup(text)
+    assert clean_text(text, Cleanup.REFERENCE) == plain_cleanup(text)
 
 
 def test_generated_rows_have_the_verdicts_of_the_rules_as_written_down() -> None:
     verdicts = Counter[str]()
     for row in generated_edits(400):
         old, new, rule = plain_verdict(row)
-        found = judged_row(row, RuleSet.CODE, Cleanup.REFERENCE)
-        if isinstance(found, DroppedRow):
-            assert found.rule == rule
+        judged, why = judged_row(row, RuleSet.CODE, Cleanup.REFERENCE)
+        if why:
+            assert why["rule"] == rule
         else:
-            assert (found[OLD], found[NEW], "") == (old, new, rule)
+            assert (judged[OLD], judged[NEW], "") == (old, new, rule)
         verdicts[rule] += 1
     assert min(verdicts.values()) > 20
-    assert {*verdicts} == {"", *EditRule}
+    assert {*verdicts} == {"", "blank", "words", "small", "syntax"}

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from exercises.editpack.stats import Distribution, EditTally, distance_of, stats_schema
+from exercises.editpack.stats import distance_of, distribution, stats_schema
 from exercises.settings import token_counter
-from tests.support.editpack import SKIP_BAD, editpack
+from tests.support.editpack import SKIP_BAD, editpack, write_rows
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "editpack-stats.schema.json"
 
@@ -29,7 +29,7 @@ def test_a_distribution_is_that_of_the_values(size: int) -> None:
         chance.choice((chance.randrange(9), chance.randrange(10**5)))
         for _ in range(size)
     ]
-    found = Distribution.of(Counter(values))
+    found = distribution(Counter(values))
     assert found.mean == pytest.approx(statistics.fmean(values))
     assert found.deviation == pytest.approx(
         statistics.stdev(values) if size > 1 else 0.0
@@ -39,26 +39,31 @@ def test_a_distribution_is_that_of_the_values(size: int) -> None:
 
 
 def test_no_values_give_zeros() -> None:
-    assert Distribution.of({}) == Distribution(0.0, 0.0, 0.0, 0)
+    figures = {"mean": 0, "deviation": 0, "median": 0, "percentile_99": 0}
+    assert distribution(Counter()).model_dump() == figures
 
 
 def row(old: str, new: str, message: str) -> dict[str, Any]:
     return {"old_contents": old, "new_contents": new, "message": message}
 
 
-def test_rows_are_counted_as_they_are() -> None:
-    tally = EditTally(lambda text: len(text.split()))
+def test_rows_are_counted_as_they_are(tmp_path: Path) -> None:
     rows = [
         row("a\nb\n", "a\n", "Fix a thing"),
         row("", "xy", "[x] add two"),
         row("", "", "Hm"),
     ]
-    for one in rows:
-        tally.add(one)
-    assert (tally.before, tally.after) == (Counter({2: 1, 0: 2}), Counter({1: 2, 0: 1}))
-    assert tally.together == Counter({3: 1, 1: 1, 0: 1})
-    assert tally.distances == Counter({2: 2, 0: 1})
-    assert tally.tokens == Counter({3: 2, 1: 1})
+    path, out = write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "stats"
+    assert editpack("stats", path, "--out", out) == 0
+    stats = json.loads((out / "table.json").read_text())
+    for measure, values in {
+        "lines_before": [2, 0, 0],
+        "lines_after": [1, 1, 0],
+        "lines": [3, 1, 0],
+        "levenshtein": [2, 2, 0],
+        "message_tokens": [3, 3, 1],
+    }.items():
+        assert stats[measure] == distribution(Counter(values)).model_dump()
 
 
 def test_sides_that_take_minutes_have_no_distance() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -10,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exercises.editpack.training.corpus import (
-    HELD_OUT,
+from exercises.editpack.rows import CONTENT, with_content
+from exercises.editpack.windows import (
+    Document,
     documents_of,
-    labelled,
-    shuffled,
-    text_digest,
+    epoch_order,
+    split_documents,
     windows_of,
 )
-from tests.support.editpack import END, tokenizer_of
+from tests.support.editpack import END, edit, tokenizer_of
 
 CHARACTERS = "ab cd\n()=:é\t世🙂\x00'\"#"
 
@@ -57,69 +58,88 @@ def unigram(texts: Sequence[str]) -> Any:
 def test_all_windows_together_are_all_documents_but_the_dropped_rest(
     make: Callable[[Sequence[str]], Any],
 ) -> None:
-    texts = random_texts()
+    rows = [edit(text, text) for text in random_texts()]
+    texts = [with_content(row)[CONTENT] for row in rows]
     tokenizer = make(texts)
     end = tokenizer.token_to_id(END)
-    tokens = [tokenizer.encode(text).ids for text in texts]
-    documents = documents_of(zip(texts, tokens, strict=True), end)
+
+    def encode(contents: list[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in tokenizer.encode_batch(contents)]
+
+    documents = list(documents_of(rows, encode, end))
+    tokens = encode(texts)
+    assert [document.tokens.tolist() for document in documents] == [
+        [*ids, end] for ids in tokens
+    ]
     for length, epoch in product([7, 64, 1000], range(2)):
-        order = shuffled(np.arange(len(texts)), 3, epoch)
-        windows, rest = windows_of(documents, order, length)
-        joined = [token for number in order for token in [*tokens[number], end]]
-        found = [labelled(window) for window in windows]
-        assert all(len(one["input_ids"]) == length for one in found)
-        assert all((one["labels"] == one["input_ids"]).all() for one in found)
-        flat = [int(token) for one in found for token in one["input_ids"]]
+        order = epoch_order(documents, 3, epoch)
+        windows, rest = windows_of(order, length)
+        joined = [token for document in order for token in document.tokens.tolist()]
+        assert windows.shape[1] == length
+        flat = windows.ravel().tolist()
         assert flat == joined[: len(flat)]
         assert rest.tolist() == joined[len(flat) :]
         assert len(rest) == len(joined) - len(flat) < length
 
 
+def document(text: str, *tokens: int) -> Document:
+    digest = hashlib.sha256(text.encode()).digest()[:8]
+    return Document(np.array([*tokens, 0], np.int32), digest)
+
+
+def numbered(count: int) -> list[Document]:
+    return [document(f"text {number}", number) for number in range(count)]
+
+
+def numbers(documents: Sequence[Document]) -> list[int]:
+    return [int(document.tokens[0]) for document in documents]
+
+
 def test_an_order_is_that_of_seed_and_epoch() -> None:
-    numbers = np.arange(50)
-    first = shuffled(numbers, 1, 0).tolist()
-    assert first == shuffled(numbers, 1, 0).tolist()
-    assert sorted(first) == numbers.tolist()
-    others = [shuffled(numbers, 1, 1).tolist(), shuffled(numbers, 2, 0).tolist()]
-    assert first not in others
+    documents = numbered(50)
+    first = numbers(epoch_order(documents, 1, 0))
+    assert first == numbers(epoch_order(documents, 1, 0))
+    assert sorted(first) == list(range(50))
+    assert first != numbers(epoch_order(documents, 1, 1))
+    assert first != numbers(epoch_order(documents, 2, 0))
 
 
 def test_a_document_longer_than_a_window_goes_over_several() -> None:
-    documents = documents_of([("long", range(1, 10)), ("short", [10])], 0)
-    windows, rest = windows_of(documents, np.array([0, 1]), 4)
+    documents = [document("long", *range(1, 10)), document("short", 10)]
+    windows, rest = windows_of(documents, 4)
     assert windows.tolist() == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 0, 10, 0]]
     assert rest.tolist() == []
 
 
 def test_no_documents_and_too_few_tokens_give_no_window() -> None:
-    documents = documents_of([("a", [1, 2])], 0)
-    windows, rest = windows_of(documents, np.array([0]), 4)
+    windows, rest = windows_of([document("a", 1, 2)], 4)
     assert (len(windows), rest.tolist()) == (0, [1, 2, 0])
-    windows, rest = windows_of(documents, np.array([], np.int64), 4)
+    windows, rest = windows_of([], 4)
     assert (len(windows), rest.tolist()) == (0, [])
 
 
 def test_the_held_out_share_is_chosen_by_the_texts_alone() -> None:
-    texts = [f"text {number}" for number in range(1000)]
-    kept, held = documents_of(((text, [1]) for text in texts), 0).split()
-    chosen = {texts[number] for number in held}
-    assert len(held) == 1000 * HELD_OUT
-    assert sorted([*kept, *held]) == [*range(1000)]
-    assert chosen == {*sorted(texts, key=text_digest)[:5]}
+    documents = numbered(1000)
+    kept, held_out = split_documents(documents, 0.005)
+    assert sorted(numbers([*kept, *held_out])) == list(range(1000))
+    smallest = sorted(documents, key=lambda document: document.digest)[:5]
+    assert {*numbers(held_out)} == {*numbers(smallest)}
 
 
 def test_another_order_holds_out_the_same_texts_and_equal_texts_stay_together() -> None:
     texts = ["a", "b", "b", "c", "b", "d"]
 
-    def held(order: Sequence[str]) -> set[str]:
-        kept, aside = documents_of(((text, [1]) for text in order), 0).split(0.2)
-        assert not {order[n] for n in kept} & {order[n] for n in aside}
-        return {order[n] for n in aside}
+    def held_out(order: Sequence[str]) -> set[bytes]:
+        kept, aside = split_documents([document(text, 1) for text in order], 0.2)
+        digests = {one.digest for one in aside}
+        assert not {one.digest for one in kept} & digests
+        assert len(kept) + len(aside) == len(order)
+        return digests
 
-    assert held(texts) == held(texts[::-1])
+    assert held_out(texts) == held_out(texts[::-1])
 
 
 def test_nothing_is_held_out_where_nothing_would_be_left() -> None:
-    documents = documents_of([("same", [1])] * 3, 0)
-    assert [len(part) for part in documents.split(0.5)] == [3, 0]
-    assert [len(part) for part in documents.split(0)] == [3, 0]
+    documents = [document("same", 1)] * 3
+    assert [len(part) for part in split_documents(documents, 0.5)] == [3, 0]
+    assert [len(part) for part in split_documents(documents, 0)] == [3, 0]

@@ -211,9 +211,8 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     run("exercises.editpack", "mine", *repositories, "--out", mined)
     run("exercises.editpack", "filter", mined, "--out", kept)
     # The edits are as alike as unrelated ones can be, so some pairs of signatures agree by chance.
-    run(
-        "exercises.editpack", "dedup", kept, "--out", data, "--set", "dedup.verify=true"
-    )
+    threshold = ("--set", "dedup.threshold=0.7")
+    run("exercises.editpack", "dedup", kept, "--out", data, *threshold)
     # The problems are too short to be compared, and none of them is among the edits.
     assert not {row[OLD] for row in aside} & {row[OLD] for row in shown}
     words = ("--against", problems, PROBLEM_ROWS, "--out", clean)
@@ -261,16 +260,6 @@ def test_from_repositories_to_a_better_score(tmp_path: Path) -> None:
     assert commands == ["decontaminate", "dedup", "filter", "mine"]
 
     before, _ = pass_at_1(model, problems, tmp_path)
-    after, report_file = pass_at_1(tuned, problems, tmp_path)
+    after, _ = pass_at_1(tuned, problems, tmp_path)
     print(before, after)
     assert before < after
-    run(
-        "exercises.editpack",
-        "train",
-        "--out",
-        tuned,
-        "--resume",
-        "--scores",
-        report_file,
-    )
-    assert f"| {100 * after:.2f} |" in (tuned / "README.md").read_text()

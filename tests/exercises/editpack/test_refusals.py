@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import UserError
-from exercises.editpack.training import command as module
-from exercises.editpack.training.command import Recipe, StepShape, step_shape
+from exercises.editpack import train as module
+from exercises.editpack.recipe import Recipe
 from tests.support.editpack import edits, recipe, write_training_rows
 
 Train = Callable[..., int]
@@ -51,12 +51,12 @@ def refused(capsys: pytest.CaptureFixture[str]) -> str:
             "train.window 1: must be at least 2",
         ),
         (
-            ["--model", "m", "--out", "{tmp}/t", "--scores", "s.json"],
-            "is not trained yet",
+            ["--model", "m", "--out", "{tmp}/t", *recipe(deepspeed="none.json")],
+            "train.deepspeed none.json: Path does not point to a file",
         ),
         (
             ["--model", "m", "--out", "{tmp}/t"],
-            "train needs torch, which is not installed; run",
+            "train needs torch, not installed here; run",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_data_that_were_not_decontaminated_are_refused(
     assert "its report shows no decontamination" in refused(capsys)
 
 
-def test_windows_a_step_that_do_not_fit_are_refused_with_values_that_do(
+def test_windows_a_step_that_do_not_fit_are_refused(
     train: Train,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -118,49 +118,33 @@ def test_windows_a_step_that_do_not_fit_are_refused_with_values_that_do(
         "m",
         "--out",
         tmp_path / "t",
-        *recipe(batch=5, accumulate=3),
+        *recipe(batch=5),
     )
     assert train(*words) == 2
     assert refused(capsys) == (
-        "error: train.batch=5 x train.accumulate=3 x 2 devices is 30 windows a step, not 32; set "
-        "train.batch=4 and train.accumulate=4 on 2 devices, or train.step_windows=30"
+        "error: train.step_windows=32 is no multiple of train.batch=5 x 2 devices; change one of "
+        "them"
     )
 
 
-@pytest.mark.parametrize(
-    ("batch", "accumulate", "devices", "asked", "shape"),
-    [
-        (1, None, 1, 32, (1, 32, 1)),
-        (1, 4, 8, 32, (1, 4, 8)),
-        (4, None, 2, 32, (4, 4, 2)),
-        (8, None, 1, 8, (8, 1, 1)),
-    ],
-)
-def test_what_is_not_given_follows_from_the_windows_a_step(
-    batch: int,
-    accumulate: int | None,
-    devices: int,
-    asked: int,
-    shape: tuple[int, int, int],
-) -> None:
-    recipe = Recipe(batch=batch, accumulate=accumulate, step_windows=asked)
-    found = step_shape(recipe, devices)
-    assert found == StepShape(*shape)
-    assert found.windows == asked
-
-
-@pytest.mark.parametrize(
-    ("batch", "devices", "asked"), [(64, 1, 32), (1, 64, 32), (3, 3, 32)]
-)
-def test_shapes_that_cannot_be(batch: int, devices: int, asked: int) -> None:
-    with pytest.raises(UserError, match=f"not {asked}; set"):
-        step_shape(Recipe(batch=batch, step_windows=asked), devices)
+def test_the_batches_of_a_step_follow_from_its_windows() -> None:
+    for batch, devices, windows, accumulate in (
+        (1, 1, 32, 32),
+        (1, 8, 32, 4),
+        (4, 2, 32, 4),
+        (8, 1, 8, 1),
+    ):
+        recipe = Recipe(batch=batch, step_windows=windows)
+        assert recipe.accumulation(devices) == accumulate
+    for batch, devices in ((64, 1), (1, 64), (3, 3)):
+        with pytest.raises(UserError, match=r"train\.step_windows=32 is no multiple"):
+            Recipe(batch=batch).accumulation(devices)
 
 
 def test_steps_and_windows_of_epochs_with_a_short_last_step() -> None:
-    recipe = Recipe(step_windows=8, epochs=3)
-    assert (recipe.steps_of(18), recipe.steps(18)) == (3, 9)
-    assert [recipe.windows_seen(18, step) for step in (0, 1, 3, 4, 9)] == [
+    recipe = Recipe(step_windows=8, epochs=3, window=2)
+    assert (recipe.steps_of_epoch(18), recipe.steps(18)) == (3, 9)
+    assert [recipe.tokens_seen(18, step) // 2 for step in (0, 1, 3, 4, 9)] == [
         0,
         8,
         18,
@@ -172,11 +156,17 @@ def test_steps_and_windows_of_epochs_with_a_short_last_step() -> None:
 
 
 def test_deepspeed_that_is_not_installed_is_named(
+    train: Train,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
         module, "find_spec", lambda name: None if name == "deepspeed" else name
     )
-    module.require_packages()
-    with pytest.raises(UserError, match="deepspeed, which is not installed"):
-        module.require_packages(deepspeed=True)
+    rows = write_training_rows(tmp_path / "rows.jsonl", edits(3))
+    settings = tmp_path / "zero3.json"
+    settings.write_text("{}")
+    words = ("--model", "m", "--out", tmp_path / "t", *recipe(deepspeed=settings))
+    assert train(rows, *words) == 2
+    assert "train needs deepspeed, not installed here" in refused(capsys)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from exercises.editpack.windows import Document
 from tests.support import sha256_of
 from tests.support.editpack import END, SHORT, hashes, recipe, record
 
@@ -37,7 +38,7 @@ def test_two_steps(train: Train, tmp_path: Path, given: tuple[Path, Path]) -> No
     assert found["corpus"]["windows"] == 16
     assert found["corpus"]["held_out_documents"] == 1
     card = (tuned / "README.md").read_text()
-    assert "None was measured." in card
+    assert "went through `decontaminate`" in card
     assert "| MIT | 32 |" in card
     assert not [*tuned.glob("*.bin")]
     assert (tuned / "tokenizer.json").exists()
@@ -70,7 +71,7 @@ def test_a_kill_at_the_very_end_leaves_the_last_checkpoint(
         "holds a training; give --resume, or another --out" in capsys.readouterr().err
     )
     assert train(*words, "--resume") == 0
-    assert "goes on from checkpoint-3" in capsys.readouterr().out
+    assert "goes on from checkpoint-3\n" in capsys.readouterr().out
     assert sha256_of(weights) == digest
     for key in ("steps", "tokens_seen", "loss", "held_out_loss"):
         assert record(tuned)[key] == before[key]
@@ -103,7 +104,7 @@ def test_an_adapter_leaves_the_model_as_it_is(
         (["--model", "{tmp}"], "no tokenizer could be loaded"),
         (
             recipe(batch=3),
-            "train.batch=3 x train.accumulate=10 x 1 device is 30 windows a step, not 32",
+            "train.step_windows=32 is no multiple of train.batch=3 x 1 device; change",
         ),
     ],
 )
@@ -161,43 +162,41 @@ def test_the_trainer_reads_the_windows_of_each_epoch(
     given: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from exercises.editpack.training import command as module
-    from exercises.editpack.training import trainer
+    from exercises.editpack import trainer, windows
 
     data, model = given
-    made: list[Any] = []
+    made: list[list[Document]] = []
     seen: list[list[int]] = []
-    collate, packed = trainer.collate, module._packed
 
-    def noted(*words: Any) -> Any:
-        made.append(packed(*words))
-        windows, _ = made[-1]
-        every = [
-            [*map(list, windows.of_epoch(epoch))] for epoch in range(windows.epochs)
-        ]
-        made.append([*map(list, windows.held_out)])
-        made.append(every)
-        return made[0]
+    def noted(documents: list[Document], share: float) -> Any:
+        made.extend(windows.split_documents(documents, share))
+        return made
 
-    def counted(batch: Any) -> Any:
-        found = collate(batch)
-        assert (found["labels"] == found["input_ids"]).all()
-        seen.extend(found["input_ids"].tolist())
-        return found
+    class Seen(trainer.SFTTrainer):  # type: ignore[misc, name-defined]
+        def compute_loss(
+            self, model: Any, inputs: Any, *more: Any, **named: Any
+        ) -> Any:
+            assert (inputs["labels"] == inputs["input_ids"]).all()
+            seen.extend(inputs["input_ids"].tolist())
+            return super().compute_loss(model, inputs, *more, **named)
 
-    monkeypatch.setattr(module, "_packed", noted)
-    monkeypatch.setattr(trainer, "collate", counted)
+    monkeypatch.setattr(trainer, "split_documents", noted)
+    monkeypatch.setattr(trainer, "SFTTrainer", Seen)
     words = ("--model", model, "--out", tmp_path / "t", *SHORT, *recipe(epochs=3))
     assert train(data, *words) == 0
-    _, held_out, epochs = made
-    (piece,) = held_out
+    documents, held_out = made
+    piece = [token for document in held_out for token in document.tokens.tolist()]
     assert 1 < len(piece) < 80
+    epochs = []
+    for epoch in range(3):
+        order = windows.epoch_order(documents, 0, epoch)
+        epochs.append(windows.windows_of(order, 80)[0].tolist())
     assert sorted(epochs[0]) != sorted(epochs[1])
     assert seen == [piece, *(row for epoch in epochs for row in [*epoch, piece])]
 
 
 def test_a_text_that_reads_like_the_end_is_no_end(given: tuple[Path, Path]) -> None:
-    from exercises.editpack.training.command import encoder, load_tokenizer
+    from exercises.editpack.trainer import encoder, load_tokenizer
 
     tokenizer = load_tokenizer(str(given[1]))
     text = f"a {END} b"

@@ -80,7 +80,7 @@ def test_a_killed_training_goes_on_to_the_same_loss(
     assert train(*common, "--out", killed) == 2
     assert "holds a training; give --resume" in capsys.readouterr().err
     assert train(*common, "--out", killed, "--resume") == 0
-    assert f"steps; goes on from checkpoint-{last}\n" in capsys.readouterr().out
+    assert f"\ngoes on from checkpoint-{last}\n" in capsys.readouterr().out
     one, other = record(tmp_path / "whole"), record(killed)
     for key in ("loss", "held_out_loss"):
         assert [p["step"] for p in one[key]] == [p["step"] for p in other[key]]

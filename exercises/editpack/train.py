@@ -1,0 +1,203 @@
+"""``train``: tune a model on rows, by the recipe of EditCoder; write its record and card."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from core.atomic import check_folder, write_json_atomic, write_text_atomic
+from core.errors import StoppedError, UserError
+from core.plaintext import counted, one_line, table
+from core.settings import CommandLine, command
+from core.shutdown import Shutdown
+from exercises.editpack.files import (
+    OUT_FOLDER,
+    RowsArgument,
+    RowSettings,
+    input_record,
+    is_decontaminated,
+    used_versions,
+)
+from exercises.editpack.recipe import Recipe
+from exercises.editpack.rows import EditRow, JudgedRow
+from runs.signals import INTERRUPTED, heeding_signals
+from runs.storage.runlock import run_lock
+
+_MAX_LICENCES = 20
+PACKAGES = (
+    "torch",
+    "transformers",
+    "trl",
+    "accelerate",
+    "peft",
+    "tokenizers",
+    "safetensors",
+)
+
+
+class TrainSettings(RowSettings):
+    """All that ``train`` is told."""
+
+    train: Recipe = Recipe()
+
+
+@command(TrainSettings, ())
+def main(
+    line: CommandLine[TrainSettings],
+    rows: RowsArgument = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Tune this model: a local folder with safetensors, or a name on the hub.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, OUT_FOLDER] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on from the last checkpoint in --out."),
+    ] = False,
+) -> None:
+    """Tune a model on rows: all weights, or an adapter with train.lora."""
+    settings = line.load()
+    if line.prints(settings, rows):
+        return
+    if out is None:
+        raise UserError("no --out given; name the folder for the tuned model")
+    check_folder("--out", out)
+    if (out / "train.json").exists():
+        if not resume:
+            raise UserError(f"{out} holds a tuned model; choose another --out")
+        print(f"{out} is complete; nothing to do")
+        return
+    if not model:
+        raise UserError(
+            "no --model given; name a local folder with safetensors, or one on the hub"
+        )
+    recipe = settings.train
+    data = input_record(rows, settings.rows)
+    data["decontaminated"] = is_decontaminated(data)
+    if not (data["decontaminated"] or recipe.contaminated_anyway):
+        raise UserError(
+            f"{rows}: its report shows no decontamination; run `decontaminate` on it, or "
+            "set train.contaminated_anyway=true, which the model's card will state"
+        )
+    # torchrun and accelerate set both.
+    devices = int(os.environ.get("WORLD_SIZE") or 1)
+    is_first = os.environ.get("RANK", "0") == "0"
+    accumulate = recipe.accumulation(devices)
+    _require_packages([*PACKAGES, *(["deepspeed"] if recipe.deepspeed else [])])
+    from exercises.editpack.trainer import Training
+
+    def say(text: str) -> None:
+        if is_first:
+            print(text, flush=True)
+
+    def announce_stop(_: str) -> None:
+        say("stopping after this step; the same command with --resume goes on")
+
+    checkpoints = out / "checkpoints"
+    training = Training(recipe, model, out, checkpoints, devices, resume)
+    counts: dict[str, Any] = {"unreadable": 0, "licences": Counter()}
+    stop = Shutdown()
+    readable = _readable_rows(settings.rows.rows(rows), counts, stop)
+    lock = run_lock(checkpoints, "--out") if is_first else nullcontext()
+    with heeding_signals(stop, announce_stop, lambda: None), lock:
+        try:
+            facts = training.run(readable, stop, say)
+        except StoppedError:
+            raise typer.Exit(INTERRUPTED) from None
+        facts["corpus"] |= counts
+        record = {
+            # A path of this machine says nothing elsewhere.
+            "model": Path(model).name if Path(model).is_dir() else model,
+            "options": {
+                "model": model,
+                **recipe.model_dump(mode="json", exclude={"contaminated_anyway"}),
+                "accumulate": accumulate,
+                "devices": devices,
+            },
+            "data": data,
+            "versions": used_versions(PACKAGES),
+            **facts,
+        }
+        if is_first:
+            write_text_atomic(out / "README.md", card_of(record))
+            write_json_atomic(out / "train.json", record)
+    say(
+        f"{counted(facts['tokens_seen'], 'token')} in {counted(facts['steps'], 'step')}, the last "
+        f"start {facts['seconds']:,.0f} s on {facts['device']}; the model is in {out}"
+    )
+
+
+def _require_packages(names: list[str]) -> None:
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"train needs {', '.join(missing)}, not installed here; run `pip install -r "
+            "requirements-train.txt` (docs/editcoder.md tells how to choose the CPU build of "
+            "torch)"
+        )
+
+
+def _readable_rows(
+    rows: Iterable[JudgedRow], counts: dict[str, Any], stop: Shutdown
+) -> Iterator[EditRow]:
+    """Yield the rows; count their licences, and what is no row."""
+    for row, why in rows:
+        stop.check()
+        if why:
+            counts["unreadable"] += 1
+            continue
+        names = row.get("license") or row.get("licenses") or "not stated"
+        counts["licences"].update(
+            map(str, names if isinstance(names, list) else [names])
+        )
+        yield row
+
+
+def card_of(record: Mapping[str, Any]) -> str:
+    """Return the model's card: only what the record holds. Pure."""
+    name = one_line(str(record["model"]))
+    options = record["options"]
+    data = record["data"]
+    corpus = record["corpus"]
+    kind = "adapter (LoRA)" if options["lora"] else "model"
+    source = "Their report shows that they went through `decontaminate`."
+    if not data["decontaminated"]:
+        source = (
+            "**Not decontaminated**: the training was started with `train.contaminated_anyway`, so "
+            "problems of benchmarks may be among the data, and scores may be too high."
+        )
+    facts = {**options, "steps": record["steps"], "tokens seen": record["tokens_seen"]}
+    # A path of this machine says nothing elsewhere.
+    del facts["model"]
+    losses = [point["loss"] or "infinite" for point in record["held_out_loss"]]
+    if losses:
+        facts["held-out loss before"] = losses[0]
+        facts["held-out loss at the end"] = losses[-1]
+    licences = Counter(corpus["licences"]).most_common(_MAX_LICENCES)
+    lines = [
+        f"# {name}, tuned for editing code",
+        "",
+        f"This {kind} is made from {name} ({record['parameters']:,} parameters) by "
+        "`python -m exercises.editpack train`. It continues the prompt `editcoder`: code before, "
+        "instruction, code after. `train.json` has the loss of each step.",
+        "\n## Training\n",
+        *table(("option", "value"), facts.items(), markdown=True),
+        "\n## Data\n",
+        f"{counted(corpus['documents'], 'edit')} of `{one_line(str(data['name']))}`, SHA-256 "
+        f"`{data['sha256']}`; {counted(corpus['held_out_documents'], 'edit')} of them held out.",
+        f"\n{source}\n",
+        *table(("licence", "edits"), licences, numbers={1}, markdown=True),
+        "",
+    ]
+    return "\n".join(lines)
