@@ -137,7 +137,7 @@ def plausible_instances(runs: Iterable[Path]) -> frozenset[str]:
 class InstanceBenchmark(Benchmark[InstanceResult]):
     """A run of SWE-bench instances."""
 
-    words = tuple(map(str, RESULTS))
+    statuses = tuple(map(str, RESULTS))
     noun = "instance"
     packages = ("bench", "demo")
 
@@ -183,7 +183,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             )
         )
 
-    def given(self) -> Mapping[str, Any]:
+    def recorded_settings(self) -> Mapping[str, Any]:
         return self.options.recorded
 
     def open(self) -> None:
@@ -195,8 +195,8 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             states = {name: state.value for name, state in self.left_out.items()}
             note_left_out(self.store, only_valid.name, states)
 
-    def planned(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
-        return super().planned(
+    def plan_work(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
+        return super().plan_work(
             say, plausible_instances(self.options.settings.instances.prior)
         )
 

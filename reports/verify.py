@@ -47,7 +47,7 @@ from reports.evaluation.settings import EvaluationRoot
 from reports.evaluation.swebench import tests_ended
 from reports.statistics.collect import collect
 from reports.statsfile import stats_json, validity_of
-from runs.calls.journal import Journal, asked_and_ended, journals_of
+from runs.calls.journal import Journal, journals_of, starts_and_ends
 from runs.calls.ledger import REPLAYED, LedgerLine
 from runs.description import Run
 from runs.evidence import Evidence
@@ -350,7 +350,7 @@ def _journal_lines(store: RunStore, name: str) -> Iterator[LedgerLine]:
     """Yield the lines that follow from the journals of an instance."""
     for path in journals_of(store.journals, name):
         entries = Journal(path).entries()
-        for start, end in asked_and_ended(entries):
+        for start, end in starts_and_ends(entries):
             if end is None:
                 continue
             line = LedgerLine.of_call(name, start, end)

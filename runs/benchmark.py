@@ -18,7 +18,7 @@ from runs.jobs import Finished, Job, WorkerAccess, longest_first
 from runs.options import RunBasics, RunResources
 from runs.progress.summary_json import RunSummary, over_budget_words, summary_words
 from runs.records import InstanceResult
-from runs.redo import Plan, Redo, plan, prepare
+from runs.redo import Plan, Redo, plan, prepare_redo
 from runs.storage.manifest import (
     all_versions,
     changed_address,
@@ -36,12 +36,12 @@ class Benchmark(ABC, Generic[V]):
     """One start of a run: subclasses say what its jobs are and how their results are saved.
 
     Attributes:
-        words: the words for ends with a result, in files and for the user; the first is success.
+        statuses: the words for ends with a result, in files and for the user; the first is success.
         noun: what a job is called.
         packages: imported by a worker on another machine, beside those of the runs.
     """
 
-    words: ClassVar[tuple[str, ...]] = ("done", "failed")
+    statuses: ClassVar[tuple[str, ...]] = ("done", "failed")
     noun: ClassVar[str] = "job"
     packages: ClassVar[tuple[str, ...]] = ()
 
@@ -91,7 +91,7 @@ class Benchmark(ABC, Generic[V]):
             return run.but(read_with=self.store.reader)
         return run
 
-    def given(self) -> Mapping[str, Any]:
+    def recorded_settings(self) -> Mapping[str, Any]:
         """Return the settings that any source gave; empty keeps those before."""
         return {}
 
@@ -107,31 +107,31 @@ class Benchmark(ABC, Generic[V]):
         self.open()
         keys = [*self.jobs]
         if self.options.redo:
-            redo = Redo.parse(self.options.redo, keys, self.words)
-            chosen = prepare(self.store, coordinator, redo, keys)
+            redo = Redo.parse(self.options.redo, keys, self.statuses)
+            chosen = prepare_redo(self.store, coordinator, redo, keys)
             say(f"{counted(len(keys), self.noun)} selected, {len(chosen)} to redo")
             rest = [key for key in keys if key not in chosen]
             pending = replace(
                 plan(self.store, self.options.money.limits, rest), todo=tuple(chosen)
             )
         else:
-            pending = self.planned(say)
+            pending = self.plan_work(say)
         return self.prepared(
             [self.jobs[key] for key in keys if key in {*pending.todo}], say
         ), pending
 
     def open(self) -> None:
         """Write ``run.json``, or compare with the one that is there."""
-        open_run(self.store, self.describe(), self.jobs, self.given())
+        open_run(self.store, self.describe(), self.jobs, self.recorded_settings())
 
-    def planned(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
+    def plan_work(self, say: Say, earlier: Collection[str] | None = None) -> Plan:
         """Return what is to do, without what ``earlier`` runs have, and say how much it is."""
         keys = [*self.jobs]
         every = plan(self.store, self.options.money.limits, keys)
         pending = every.without(earlier or ())
         skipped = len(every.todo) - len(pending.todo)
         before = (
-            "" if earlier is None else f"{skipped} {self.words[0]} in earlier runs, "
+            "" if earlier is None else f"{skipped} {self.statuses[0]} in earlier runs, "
         )
         selected = counted(len(keys), self.noun)
         say(
@@ -139,8 +139,8 @@ class Benchmark(ABC, Generic[V]):
         )
         if pending.over_budget:
             say(over_budget_words(pending.over_budget))
-        for words in pending.broken.values():
-            say(f"left alone: {words}")
+        for problem in pending.broken.values():
+            say(f"left alone: {problem}")
         return pending
 
     def prepared(self, jobs: Sequence[Any], say: Say) -> Sequence[Job]:
@@ -171,9 +171,9 @@ class Benchmark(ABC, Generic[V]):
                 self.complete(finished, coordinator)
         finally:
             named = {
-                (one.model, call.model)
-                for one in finished.attempts
-                for call in one.calls or ()
+                (attempt.model, call.model)
+                for attempt in finished.attempts
+                for call in attempt.calls or ()
                 if call.model
             }
             # Names of models in replies are noted at once, because the run may be killed.
@@ -185,9 +185,9 @@ class Benchmark(ABC, Generic[V]):
     def complete(self, finished: Finished[V], coordinator: CallCoordinator) -> None:
         """Save a job with a result, after its calls."""
         if self.config.settings.calls.replay is not None:
-            for one in finished.attempts:
+            for attempt in finished.attempts:
                 for line in replayed_lines(
-                    finished.key, one.attempt, one.model, one.calls or ()
+                    finished.key, attempt.attempt, attempt.model, attempt.calls or ()
                 ):
                     coordinator.ledger.add(line)
         coordinator.ledger.sync()
@@ -199,8 +199,12 @@ class Benchmark(ABC, Generic[V]):
             instance_id=finished.key,
             status=finished.end.status,
             reason=finished.end.reason,
-            attempts=tuple(one for one in finished.attempts if one.attempt >= 1),
-            writers=tuple(one for one in finished.attempts if one.attempt < 1),
+            attempts=tuple(
+                attempt for attempt in finished.attempts if attempt.attempt >= 1
+            ),
+            writers=tuple(
+                attempt for attempt in finished.attempts if attempt.attempt < 1
+            ),
         )
         try:
             self.store.save_unfinished(result)

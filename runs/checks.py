@@ -53,15 +53,15 @@ def check_models(config: RunBasics, money: Spending) -> None:
         _check_tools(model, config)
     unpriced = [m.text for m in config.called_models if _is_unpriced(m, money)]
     if unpriced:
-        options = " ".join(f"--price {given}=IN,OUT" for given in unpriced)
+        options = " ".join(f"--price {name}=IN,OUT" for name in unpriced)
         raise UserError(
             f"no price is known for {', '.join(unpriced)}: give {options} (dollars per million "
             "tokens), or --set budget.allow_unpriced=true"
         )
     for model in config.called_models:
-        known = complete_settings(model.settings, model.name, address)
+        settings = complete_settings(model.settings, model.name, address)
         limit = config.settings.models.max_output_tokens
-        if money.in_dollars and not (limit or known.max_output):
+        if money.in_dollars and not (limit or settings.max_output):
             raise UserError(
                 f"the longest reply of {model.text} is unknown, so a budget in dollars cannot "
                 "hold: give --set models.max_output_tokens=N"
@@ -119,11 +119,11 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
         )
     if is_outside(model.edit_format):
         return
-    known = complete_settings(model.settings, model.name, address)
-    if getattr(get_format(model.edit_format), "tools", ()) and known.tools is False:
+    settings = complete_settings(model.settings, model.name, address)
+    if getattr(get_format(model.edit_format), "tools", ()) and settings.tools is False:
         raise UserError(f"{model.text} cannot call functions; use @diff or @whole")
 
 
 def _is_unpriced(model: ModelChoice, money: Spending) -> bool:
-    known = money.prices.get(model.name) or dearest_price(model.name)
-    return known is None and not money.allow_unpriced
+    price = money.prices.get(model.name) or dearest_price(model.name)
+    return price is None and not money.allow_unpriced

@@ -40,22 +40,22 @@ def default_env_file() -> Path:
     return user_folder("XDG_CONFIG_HOME", "~/.config") / _NAME
 
 
-def load_env_file(given: Path | None, say: Say) -> None:
+def load_env_file(requested: Path | None, say: Say) -> None:
     """Set the variables of a file that the environment lacks; all of them are redacted.
 
-    ``given`` is the file of the command line; without one it is the user's own, which need not
+    ``requested`` is the file of the command line; without one it is the user's own, which need not
     exist.
 
     Raises:
         UserError: the file that was given cannot be read.
     """
     try:
-        path = given.expanduser() if given else default_env_file()
+        path = requested.expanduser() if requested else default_env_file()
     except RuntimeError as error:  # no home folder is known
-        if given:
-            raise UserError(f"{ENV_FILE} {given}: {error}") from error
+        if requested:
+            raise UserError(f"{ENV_FILE} {requested}: {error}") from error
         return
-    if not given and not path.is_file():
+    if not requested and not path.is_file():
         return
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -64,9 +64,9 @@ def load_env_file(given: Path | None, say: Say) -> None:
         problem = (
             error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         )
-        if given:
+        if requested:
             raise UserError(
-                f"{ENV_FILE} {given}: cannot be read ({problem})"
+                f"{ENV_FILE} {requested}: cannot be read ({problem})"
             ) from error
         say(f"note: {path} cannot be read ({problem}); none of its variables is set")
         return

@@ -27,14 +27,14 @@ def is_safe_key(name: object) -> bool:
     return is_safe_name(name) and f"{name}.json".lower() not in OWN_FILES
 
 
-def shown(value: object) -> str:
+def quoted_name(value: object) -> str:
     """Return a value of a broken file as one short line of ASCII."""
     return ascii(value)[:_LONGEST]
 
 
 def _checked_key(name: str) -> str:
     if not is_safe_key(name):
-        raise ValueError(f"{shown(name)} cannot be an id")
+        raise ValueError(f"{quoted_name(name)} cannot be an id")
     return name
 
 

@@ -42,19 +42,19 @@ def clean(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
 def clean_run(store: RunStore, cache: Path, *, containers: bool) -> list[str]:
     """Remove what processes of the run left and return what it was; the caller holds its lock."""
     key = run_key(store.folder)
-    found = clean_key(key, containers=containers)
-    return found + remove_files(cache / "work" / key, store.folder, store.logs)
+    removed = clean_key(key, containers=containers)
+    return removed + remove_files(cache / "work" / key, store.folder, store.logs)
 
 
 def clean_key(key: str, *, containers: bool) -> list[str]:
     """Remove the processes, control groups and, if wanted, containers that carry ``key``."""
-    found = kill_processes(key) + [
+    removed = kill_processes(key) + [
         f"control group {name}" for name in remove_groups(key)
     ]
     if containers and (client := connect()) is not None:
-        found += remove_containers(client, key)
+        removed += remove_containers(client, key)
         client.close()
-    return found
+    return removed
 
 
 @contextlib.contextmanager
@@ -80,15 +80,15 @@ def kill_processes(key: str) -> list[str]:
 
 def remove_files(work: Path, *folders: Path) -> list[str]:
     """Remove the work folder and the half-written files in ``folders``, and return which."""
-    found = []
+    removed = []
     if work.exists():
-        found.append(f"folder {work}")
+        removed.append(f"folder {work}")
         remove_tree(work)
     for folder in folders:
         for path in folder.rglob(f".*{UNFINISHED}"):
-            found.append(f"file {path}")
+            removed.append(f"file {path}")
             path.unlink(missing_ok=True)
-    return found
+    return removed
 
 
 def node_cache(cache: Path, name: str) -> Path:
@@ -131,7 +131,7 @@ def sweep(cache: Path, *, containers: bool) -> list[str]:
         return []
     with FileLock(work / _SWEEPING):
         return [
-            thing for path in _of_the_dead(work) for thing in _swept(path, containers)
+            thing for path in _of_the_dead(work) for thing in _sweep(path, containers)
         ]
 
 
@@ -156,11 +156,11 @@ def _of_the_dead(work: Path) -> Iterator[Path]:
             lock.release()
 
 
-def _swept(lock: Path, containers: bool) -> list[str]:
-    found = clean_key(lock.stem, containers=containers)
+def _sweep(lock: Path, containers: bool) -> list[str]:
+    removed = clean_key(lock.stem, containers=containers)
     folder = lock.with_suffix("")
     if folder.exists() and any(folder.iterdir()):
-        found.append(f"folder {folder}")
+        removed.append(f"folder {folder}")
     remove_tree(folder)
     lock.unlink(missing_ok=True)
-    return found
+    return removed

@@ -261,25 +261,25 @@ def _agent(edit_format: str) -> str:
     return f"--agent {edit_format}" if named_agent(edit_format) else "another agent"
 
 
-def replay_folder(given: Path) -> Path:
-    """Return the folder of trajectories: ``given`` itself, or the one in the run ``given``."""
-    folder = given / "trajectories" if (given / "trajectories").is_dir() else given
+def replay_folder(path: Path) -> Path:
+    """Return the folder of trajectories: ``path`` itself, or the one in the run ``path``."""
+    folder = path / "trajectories" if (path / "trajectories").is_dir() else path
     if not folder.is_dir() or not any(folder.glob("*.json")):
         raise UserError(
-            f"--replay {given}: no trajectories there; give a run or a folder of them"
+            f"--replay {path}: no trajectories there; give a run or a folder of them"
         )
     return folder
 
 
 def recorded_of(folder: Path, ids: Collection[str]) -> set[str]:
     """Return those of ``ids`` that have a trajectory in ``folder``; a UserError if none has."""
-    found = {name for name in ids if (folder / f"{name}.json").exists()}
-    if ids and not found:
+    recorded = {name for name in ids if (folder / f"{name}.json").exists()}
+    if ids and not recorded:
         raise UserError(
             f"--replay: {folder} has no recording of {shortened(', '.join(sorted(ids)), _SHOWN)}; "
             "give the run that recorded them, or its --dataset and --instances"
         )
-    return found
+    return recorded
 
 
 def recorded_label(folder: Path) -> str:

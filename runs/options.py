@@ -152,8 +152,10 @@ class RunResources:
 def folder_sha256(folder: Path) -> str:
     """Return the hash over the trajectories in ``folder``, a run or a folder of them."""
     digest = hashlib.sha256()
-    place = folder / "trajectories" if (folder / "trajectories").is_dir() else folder
-    for path in sorted(place.glob("*.json")):
+    trajectories = (
+        folder / "trajectories" if (folder / "trajectories").is_dir() else folder
+    )
+    for path in sorted(trajectories.glob("*.json")):
         digest.update(
             path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest()
         )
@@ -168,7 +170,7 @@ def model_slug(models: Iterable[ModelChoice]) -> str:
     return "--".join(names)
 
 
-def address_given(text: str | None) -> Address | None:
+def check_address(text: str | None) -> Address | None:
     """Return the address of ``--api-base``; its secret is redacted from here on."""
     address = parse_address("--api-base", text) if text else None
     if address is not None and address.secret:
@@ -177,7 +179,7 @@ def address_given(text: str | None) -> Address | None:
     return address
 
 
-def models_given(
+def parse_models(
     names: Iterable[str],
     book: SettingsBook,
     *,
@@ -189,10 +191,10 @@ def models_given(
 
     ``agents`` are names that may stand in the place of an edit format.
     """
-    known = (*format_names(), *agents)
+    forms = (*format_names(), *agents)
     return tuple(
         ModelChoice.parse(
-            name.strip(), formats=known, book=book, any_name=any_name, replay=replay
+            name.strip(), formats=forms, book=book, any_name=any_name, replay=replay
         )
         for name in names
     )

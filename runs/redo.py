@@ -35,14 +35,17 @@ class Redo:
     @classmethod
     def parse(cls, text: str, ids: Collection[str], statuses: Sequence[str]) -> Redo:
         """Read a comma list of ``ids`` and of statuses; ``statuses`` are the benchmark's own."""
-        known = (f"not_{statuses[0]}", *statuses, *COMMON_WORDS)
-        words = {word.strip() for word in text.split(",") if word.strip()}
-        if unknown := sorted(words - {*known, *ids}):
+        alternatives = (f"not_{statuses[0]}", *statuses, *COMMON_WORDS)
+        parts = {word.strip() for word in text.split(",") if word.strip()}
+        if unknown := sorted(parts - {*alternatives, *ids}):
             raise UserError(
-                f"--redo {unknown[0]!r}: give {', '.join(known)}, or ids of the selected instances"
+                f"--redo {unknown[0]!r}: give {', '.join(alternatives)}, or ids of the selected "
+                "instances"
             )
         return cls(
-            tuple(sorted(words & {*known})), tuple(sorted(words & {*ids})), statuses[0]
+            tuple(sorted(parts & {*alternatives})),
+            tuple(sorted(parts & {*ids})),
+            statuses[0],
         )
 
     def takes(self, result: InstanceResult, *, finished: bool) -> bool:
@@ -52,7 +55,9 @@ class Redo:
             return True
         if status == self.good:
             return False
-        failed = any(one.status == AttemptStatus.ERROR for one in result.attempts)
+        failed = any(
+            attempt.status == AttemptStatus.ERROR for attempt in result.attempts
+        )
         return (f"not_{self.good}" in self.words and finished) or (
             _ERROR in self.words and failed
         )
@@ -126,7 +131,7 @@ def _stopped_by(
     return denial.limit.value
 
 
-def prepare(
+def prepare_redo(
     store: RunStore,
     coordinator: CallCoordinator,
     redo: Redo,
@@ -136,19 +141,19 @@ def prepare(
 
     The same redo, when it was cut short, goes on: what it has redone is not redone again.
     """
-    wanted = set()
+    to_redo = set()
     for name in ids:
         if (result := store.result(name)) is None:
             continue
         if redo.takes(result, finished=store.prediction(name).exists()):
-            wanted.add(name)
+            to_redo.add(name)
     last = _LastRedo.read(store)
     if last is not None and last.repeats(redo) and (left := last.left(store)):
-        open_ = {name for name in wanted if not store.prediction(name).exists()}
-        wanted = {name for name in ids if name in left or name in open_}
+        open_ = {name for name in to_redo if not store.prediction(name).exists()}
+        to_redo = {name for name in ids if name in left or name in open_}
         if last.put_aside:
-            return [name for name in ids if name in wanted]
-    chosen = [name for name in ids if name in wanted]
+            return [name for name in ids if name in to_redo]
+    chosen = [name for name in ids if name in to_redo]
     now = _LastRedo(redo.words, redo.ids, redo.good, tuple(chosen), put_aside=False)
     write_json_atomic(store.redo, asdict(now))
     for name in chosen:

@@ -215,7 +215,7 @@ class RunSession:
         coordinator.ledger.mark()
         progress = ProgressState(len(jobs))
         progress.descriptions = {job.key: job.description for job in jobs}
-        progress.word, progress.more = benchmark.words[0], benchmark.more
+        progress.word, progress.more = benchmark.statuses[0], benchmark.more
         coordinator.called = progress.called
 
         def spent() -> Decimal:
@@ -287,7 +287,7 @@ class JobRun:
             broken=plan.broken,
             stopped=coordinator.stopping() or coordinator.budget_used,
             interrupted=bool(coordinator.stopping()),
-            words=benchmark.words,
+            statuses=benchmark.statuses,
         )
 
     def _is_done(self, key: str) -> bool:

@@ -154,10 +154,10 @@ def _by_model(values: dict[str, T], resolve: Resolve, setting: str) -> dict[str,
         UserError: two names are of one model, or ``resolve`` does not know a name.
     """
     resolved: dict[str, T] = {}
-    for given, value in values.items():
-        model = resolve(given)
+    for name, value in values.items():
+        model = resolve(name)
         if model in resolved:
-            raise UserError(f"{setting}: {given} ({model}) stands twice; give it once")
+            raise UserError(f"{setting}: {name} ({model}) stands twice; give it once")
         resolved[model] = value
     return resolved
 

@@ -24,11 +24,11 @@ _SWITCH_SECONDS = 0.0005
 def prepare_process() -> None:
     """Prepare this process for hundreds of threads that mostly wait."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     # Each job in work needs a connection, a log and pipes.
-    if soft != resource.RLIM_INFINITY and soft < most:
+    if soft != resource.RLIM_INFINITY and soft < limit:
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     # A thread that comes back from a system call waits this long for one that computes.
     sys.setswitchinterval(_SWITCH_SECONDS)
 
@@ -72,16 +72,16 @@ class Slots:
                 raise StoppedError(self.stop.reason)
 
     @contextmanager
-    def spare(self, wanted: int) -> Iterator[int]:
-        """Take up to ``wanted`` slots that no worker waits for, and yield how many there are."""
+    def spare(self, count: int) -> Iterator[int]:
+        """Take up to ``count`` slots that no worker waits for, and yield how many there are."""
         with self._lock:
             free = self.count - self._taken if not self._waiting else 0
-            taken = max(0, min(wanted, free))
-            self._taken += taken
+            reserved = max(0, min(count, free))
+            self._taken += reserved
         try:
-            yield taken
+            yield reserved
         finally:
-            for _ in range(taken):
+            for _ in range(reserved):
                 self.give_back()
 
     def give_back(self) -> None:

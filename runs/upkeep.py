@@ -36,13 +36,13 @@ def held_run(
 def status_command(
     store: RunStore,
     say: Say,
-    words: Sequence[str] = (),
+    statuses: Sequence[str] = (),
     *,
     as_json: bool = False,
 ) -> int:
     """Print the table of a run, without starting anything; return 1 when a file is broken."""
-    dollars = by_instance(read_ledger(store.checked().ledger).whole)
-    seen = overview(store, dollars, damaged_lines(store), words)
+    dollars = by_instance(read_ledger(store.checked().ledger).values)
+    seen = overview(store, dollars, damaged_lines(store), statuses)
     for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
         say(line)
     return int(bool(seen.broken))

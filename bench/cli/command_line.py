@@ -17,7 +17,7 @@ from core.errors import UserError
 from core.settings import CommandLine, Layer, SettingFlag, chosen_settings, command
 from environments.base import EnvironmentKind
 from llm.settings import load_settings
-from runs.options import address_given, models_given
+from runs.options import check_address, parse_models
 
 MODELS = "Models and agent"
 MONEY = "Money"
@@ -178,11 +178,11 @@ def configured(
         actions: fields of ``Options`` that are no settings.
     """
     calls = settings.calls
-    address_given(calls.api_base)
+    check_address(calls.api_base)
     book = load_settings(settings.models.file, format_names())
     # A command that calls its model itself may have any name for it.
     calls_itself = is_command(settings.agent.name) and not settings.agent.api
-    models = models_given(
+    models = parse_models(
         settings.models.names,
         book,
         any_name=bool(calls.api_base) or calls_itself,

@@ -113,7 +113,7 @@ def _with_recording(
 def _forecast(benchmark: InstanceBenchmark) -> int:
     """Print what a run would do; return 2 if it would be refused."""
     notes: list[str] = []
-    plan = benchmark.planned(notes.append)
+    plan = benchmark.plan_work(notes.append)
     names = set(plan.todo)
     todo = [i for i in benchmark.selected if i.instance_id in names]
     differences = recorded_differences(benchmark.store, benchmark.deciding())

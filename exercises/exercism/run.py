@@ -61,7 +61,7 @@ from runs.checks import check_folders, check_models
 from runs.description import Run
 from runs.jobs import Finished, WorkerAccess
 from runs.modelsource import LiveModels, ReplayedModels, recorded_of, replay_folder
-from runs.options import RunResources, address_given
+from runs.options import RunResources, check_address
 from runs.progress.summary_json import RunSummary
 from runs.records import InstanceResult, InstanceStatus
 from runs.session import start_run
@@ -171,7 +171,7 @@ def main(
         return 0
     refuse(settings, _UNHEEDED)
     calls = settings.calls
-    address_given(calls.api_base)
+    check_address(calls.api_base)
     book = load_settings(settings.models.file, format_names())
     parse = partial(
         ModelChoice.parse,
@@ -314,7 +314,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
     them end the run, and then nothing is kept of them. ``refusal`` has the provider's words then.
     """
 
-    words = ("solved", "failed", "context", "refused")
+    statuses = ("solved", "failed", "context", "refused")
     noun = "exercise"
     packages = ("bench", "reports", "exercises")
 

@@ -286,7 +286,7 @@ def read_run(
     models, predicted = read_instances(store)
     described = store.read_run() or Run()
     ledger = read_ledger(store.ledger)
-    spent = by_instance(ledger.whole)
+    spent = by_instance(ledger.values)
     by_id = {instance_id_of(row): row for row in rows}
     instances = []
     for instance in predicted:
@@ -315,7 +315,7 @@ def read_run(
         selected=tuple(sorted(names)),
         models=models,
         unfinished=overview(store, spent).unfinished,
-        ledger=ledger.whole,
+        ledger=ledger.values,
         damaged=ledger.damaged,
     )
 

@@ -19,7 +19,7 @@ from core.atomic import write_json_atomic, write_text_atomic
 from core.parsing.untrusted import damage_at, invalid, read_object
 from llm.chat import AnyText
 from reports.data.predictions import OTHERS, Prediction
-from runs.keys import shown
+from runs.keys import quoted_name
 from runs.patches import patch_paths
 from runs.records import Recorded
 from runs.storage.store import RunStore
@@ -208,7 +208,9 @@ def known_verdict(store: RunStore, prediction: Prediction) -> Verdict | None:
     saved = read_verdict(path)
     if saved is not None and saved.patch_sha256 == prediction.patch_sha256:
         if saved.instance_id != name:
-            problem = f"is the verdict on {shown(saved.instance_id)}, and not on {name}"
+            problem = (
+                f"is the verdict on {quoted_name(saved.instance_id)}, and not on {name}"
+            )
             raise damage_at(path, ("instance_id",), problem, FIX)
         return saved
     if prediction.resolved is None:

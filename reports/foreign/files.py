@@ -22,7 +22,7 @@ from core.parsing.untrusted import (
 )
 from llm.chat import Reply, ToolCall
 from reports.data.jsonvalues import dollars, integer, number
-from runs.keys import is_safe_key, shown
+from runs.keys import is_safe_key, quoted_name
 from runs.records import Totals
 
 FIX = "fix it, or move it away"
@@ -102,14 +102,14 @@ def checked_id(path: Path, name: object) -> str:
         name = str(name)
     if isinstance(name, str) and is_safe_key(name) and len(name) <= _MAX_ID:
         return name
-    raise broken(path, f"{shown(name)} cannot be an instance id")
+    raise broken(path, f"{quoted_name(name)} cannot be an instance id")
 
 
 def checked_patch(path: Path, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise broken(path, f"the patch {shown(value)} is not a text")
+        raise broken(path, f"the patch {quoted_name(value)} is not a text")
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -221,13 +221,13 @@ class Budget:
         """
         amount = _checked(bound or _ZERO)
         with self._lock:
-            wanted = list(self._wanted(instance_id, model, amount))
-            for scope, account, part in wanted:
+            parts = list(self._parts(instance_id, model, amount))
+            for scope, account, part in parts:
                 if account.never(part):
                     raise _over(scope, account, part, instance_id, model)
-            if any(account.not_now(part) for _, account, part in wanted):
+            if any(account.not_now(part) for _, account, part in parts):
                 return None
-            for _, account, part in wanted:
+            for _, account, part in parts:
                 account.reserved = _EXACT.add(account.reserved, part)
             reservation = Reservation(instance_id, model, bound)
             self._open.add(reservation)
@@ -251,7 +251,7 @@ class Budget:
         with self._lock:
             self._close(reservation)
 
-    def _wanted(
+    def _parts(
         self, instance_id: str, model: str, amount: Decimal
     ) -> Iterator[tuple[LimitScope, _Account, Decimal]]:
         per_instance = self._limits.usd_per_instance
@@ -274,11 +274,11 @@ class Budget:
             raise ValueError(f"{reservation} is not open: settled twice?")
         self._open.remove(reservation)
         of = reservation.instance_id, reservation.model
-        for _, account, part in self._wanted(*of, reservation.bound or _ZERO):
+        for _, account, part in self._parts(*of, reservation.bound or _ZERO):
             account.reserved = _EXACT.subtract(account.reserved, part)
 
     def _spend(self, instance_id: str, model: str, amount: Decimal, calls: int) -> None:
-        for scope, account, _ in self._wanted(instance_id, model, amount):
+        for scope, account, _ in self._parts(instance_id, model, amount):
             part = Decimal(calls) if scope is LimitScope.CALLS else amount
             account.spent = _EXACT.add(account.spent, part)
 
@@ -288,17 +288,17 @@ def _over(
 ) -> OverBudgetError:
     limit = account.limit or _ZERO
     if scope is LimitScope.CALLS:
-        words = f"{account.spent} of {limit} calls are made"
+        problem = f"{account.spent} of {limit} calls are made"
     else:
-        spent, whole, call = (f"${x:.6f}" for x in (account.spent, limit, amount))
-        words = f"{spent} of {whole} are spent, and the next call may cost {call}"
+        spent, maximum, call = (f"${x:.6f}" for x in (account.spent, limit, amount))
+        problem = f"{spent} of {maximum} are spent, and the next call may cost {call}"
     names = {
         LimitScope.INSTANCE: f" for {instance_id}",
         LimitScope.MODEL: f" for {model}",
     }
     of = names.get(scope, "")
     return OverBudgetError(
-        scope, f"{scope.value}: {words}{of}; raise it to go on", limit
+        scope, f"{scope.value}: {problem}{of}; raise it to go on", limit
     )
 
 

@@ -29,10 +29,10 @@ from runs.calls.journal import (
     JournalEntry,
     LostEntry,
     PaidEntry,
-    asked_and_ended,
     bounds,
     end_of,
     reply_of,
+    starts_and_ends,
 )
 from runs.calls.ledger import Ledger, LedgerLine
 from runs.calls.rate_limiter import RateLimiter
@@ -73,7 +73,7 @@ class _Pending:
     """A request that was let through and has not ended."""
 
     instance_id: str
-    asked: AskedEntry
+    entry: AskedEntry
     ask: PlannedCall
     reservation: Reservation
 
@@ -152,7 +152,7 @@ class CallCoordinator:
         if isinstance(outcome, Answered):
             self.called()
         ended = end_of(call, outcome, self.redact)
-        line = LedgerLine.of_call(pending.instance_id, pending.asked, ended)
+        line = LedgerLine.of_call(pending.instance_id, pending.entry, ended)
         try:
             self.journal(pending.instance_id).append(ended)
         finally:
@@ -187,25 +187,27 @@ class CallCoordinator:
         ``journal`` is a retired one, instead of the present one.
         """
         journal, lost = journal or self.journal(instance_id), 0
-        for asked, ended in asked_and_ended(journal.entries()):
-            if ended is None:
+        for start, end in starts_and_ends(journal.entries()):
+            if end is None:
                 lost += 1
-                ended = LostEntry(call=asked.call, cost=asked.bound)
-                journal.append(ended)
-            if line := LedgerLine.of_call(instance_id, asked, ended):
+                end = LostEntry(call=start.call, cost=start.bound)
+                journal.append(end)
+            if line := LedgerLine.of_call(instance_id, start, end):
                 self.ledger.add(line)
         return lost
 
 
 def charge_budget(coordinator: CallCoordinator) -> None:
     """Charge the budget with what the ledger holds; a call of unknown cost with its bound."""
-    known: dict[str, dict[str, Decimal | None]] = {}
+    bounds_by_instance: dict[str, dict[str, Decimal | None]] = {}
     for line in coordinator.ledger.lines():
         cost = line.cost
         if cost is None:
-            if line.instance_id not in known:
-                known[line.instance_id] = bounds(coordinator.journals, line.instance_id)
-            cost = known[line.instance_id].get(line.call)
+            if line.instance_id not in bounds_by_instance:
+                bounds_by_instance[line.instance_id] = bounds(
+                    coordinator.journals, line.instance_id
+                )
+            cost = bounds_by_instance[line.instance_id].get(line.call)
         coordinator.budget.charge(line.instance_id, line.model, cost)
 
 
@@ -234,11 +236,11 @@ class AttemptGate:
     def recorded(
         self, request_sha256: str, exchange_sha256: str | None = None
     ) -> Reply | None:
-        for number, (asked, ended) in enumerate(self.recorded_calls):
-            same = asked.request_sha256 == request_sha256
-            if asked.exchange_sha256 == exchange_sha256 if exchange_sha256 else same:
+        for number, (start, end) in enumerate(self.recorded_calls):
+            same = start.request_sha256 == request_sha256
+            if start.exchange_sha256 == exchange_sha256 if exchange_sha256 else same:
                 del self.recorded_calls[number]
-                return reply_of(asked, ended)
+                return reply_of(start, end)
         return None
 
     def pause(self, seconds: float) -> None:
@@ -260,7 +262,7 @@ class AttemptGate:
 def recorded_calls(entries: Sequence[JournalEntry], attempt: int) -> list[PaidCall]:
     """Return the calls of ``attempt`` that need not be repeated."""
     return [
-        (asked, ended)
-        for asked, ended in asked_and_ended(entries)
-        if asked.attempt == attempt and isinstance(ended, PaidEntry)
+        (start, end)
+        for start, end in starts_and_ends(entries)
+        if start.attempt == attempt and isinstance(end, PaidEntry)
     ]

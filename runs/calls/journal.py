@@ -165,7 +165,7 @@ class Journal:
 
     def entries(self) -> list[JournalEntry]:
         """Return what was written, without damaged lines; nothing when there is no journal."""
-        return list(read_lines(self.path, JOURNAL).whole)
+        return list(read_lines(self.path, JOURNAL).values)
 
     def retire(self) -> None:
         """Rename the journal to the next free number, so that a new one is started."""
@@ -195,13 +195,13 @@ def end_of(call: str, outcome: CallOutcome, redact: Redactor) -> EndEntry:
     if isinstance(outcome, Answered):
         reply = replace(outcome.reply, request_sha256="", exchange_sha256=None)
         return AnsweredEntry(call=call, reply=reply)
-    said = {**asdict(outcome), "error": redact(outcome.error)}
+    values = {**asdict(outcome), "error": redact(outcome.error)}
     return (RefusedEntry if isinstance(outcome, Refused) else FailedEntry)(
-        call=call, **said
+        call=call, **values
     )
 
 
-def asked_and_ended(
+def starts_and_ends(
     entries: Sequence[JournalEntry],
 ) -> list[tuple[AskedEntry, EndEntry | None]]:
     """Return each request with its end, in the order of the requests.
@@ -212,15 +212,15 @@ def asked_and_ended(
     return [(e, ends.get(e.call)) for e in entries if isinstance(e, AskedEntry)]
 
 
-def reply_of(asked: AskedEntry, ended: PaidEntry) -> Reply:
+def reply_of(start: AskedEntry, end: PaidEntry) -> Reply:
     """Return the reply of a call that was answered.
 
     Raises:
         RequestRefusedError: the provider refused it.
     """
-    if isinstance(ended, RefusedEntry):
-        raise refusal(ended.error, ended.cost)
-    return replace(ended.reply, exchange_sha256=asked.exchange_sha256)
+    if isinstance(end, RefusedEntry):
+        raise refusal(end.error, end.cost)
+    return replace(end.reply, exchange_sha256=start.exchange_sha256)
 
 
 def journals_of(journals: Path, instance_id: str) -> list[Path]:

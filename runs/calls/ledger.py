@@ -63,26 +63,26 @@ class LedgerLine:
 
     @classmethod
     def of_call(
-        cls, instance_id: str, asked: AskedEntry, ended: EndEntry
+        cls, instance_id: str, start: AskedEntry, end: EndEntry
     ) -> LedgerLine | None:
         """Return the line of a call in a journal, None where no provider bills it.
 
         A call whose bill is unknown, because it failed or was lost, costs its bound.
         """
-        if isinstance(ended, FailedEntry):
-            if not ended.billed:
+        if isinstance(end, FailedEntry):
+            if not end.billed:
                 return None
-            cost = asked.bound
+            cost = start.bound
         else:
-            cost = ended.reply.cost if isinstance(ended, AnsweredEntry) else ended.cost
+            cost = end.reply.cost if isinstance(end, AnsweredEntry) else end.cost
         return cls(
-            call=asked.call,
-            kind=ended.kind.value,
+            call=start.call,
+            kind=end.kind.value,
             instance_id=instance_id,
-            attempt=asked.attempt,
-            model=asked.model,
+            attempt=start.attempt,
+            model=start.model,
             cost=dollars_or_none(cost),
-            usage=ended.reply.usage if isinstance(ended, AnsweredEntry) else None,
+            usage=end.reply.usage if isinstance(end, AnsweredEntry) else None,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Ledger:
     def load(cls, path: Path) -> Ledger:
         """Return the ledger at ``path``, empty when there is none, without damaged lines."""
         ledger = cls(path)
-        for line in read_ledger(path).whole:
+        for line in read_ledger(path).values:
             ledger._count(line)
         return ledger
 
@@ -135,8 +135,8 @@ class Ledger:
     def _count(self, line: LedgerLine) -> None:
         self._lines[line.call] = line
         spent = self._spent.get(line.instance_id, Decimal())
-        known = spent is not None and line.cost is not None
-        self._spent[line.instance_id] = spent + line.cost if known else None  # type: ignore[operator]
+        is_known = spent is not None and line.cost is not None
+        self._spent[line.instance_id] = spent + line.cost if is_known else None  # type: ignore[operator]
 
     def sync(self) -> None:
         """Wait until the disk has all lines."""
@@ -227,10 +227,10 @@ def ledger_was_damaged(store: RunStore) -> bool:
 def owner_of(store: RunStore, journal: Path) -> str:
     """Return the id of a journal, ``<id>.jsonl`` or, retired, ``<id>.<number>.jsonl``."""
     name, _, number = journal.stem.rpartition(".")
-    known = (
+    is_retired = (
         store.prediction(name).exists() or journal.with_name(f"{name}.jsonl").exists()
     )
-    return name if number.isdigit() and known else journal.stem
+    return name if number.isdigit() and is_retired else journal.stem
 
 
 def _files(store: RunStore) -> Iterator[tuple[Path, LineFormat[Any]]]:

@@ -203,7 +203,7 @@ class RateLimiter:
         if not outcome.reached and not answered:
             # A wrong address, or a server that was not started: waiting longer does not help.
             return True
-        self.failed(provider, outcome.retry_after)
+        self.note_failure(provider, outcome.retry_after)
         return not was_open
 
     def succeeded(self, provider: str) -> None:
@@ -214,7 +214,7 @@ class RateLimiter:
                 asked_until=state.asked_until, down_since=now, answered=True
             )
 
-    def failed(self, provider: str, retry_after: float | None = None) -> None:
+    def note_failure(self, provider: str, retry_after: float | None = None) -> None:
         """Note a failure that may be temporary: an error status, or no answer.
 
         Calls that were pending when a pause started do not lengthen it. ``retry_after`` has the
@@ -230,8 +230,8 @@ class RateLimiter:
             if (
                 retry_after is not None and retry_after > 0
             ):  # false where it is not a number
-                asked = now + min(retry_after, self._policy.longest_wait)
-                state.asked_until = max(state.asked_until, asked)
+                requested_until = now + min(retry_after, self._policy.longest_wait)
+                state.asked_until = max(state.asked_until, requested_until)
             if opens:
                 state.pauses += 1
                 # Pauses double, and their upper half is random.
@@ -326,11 +326,13 @@ class RateWindow:
 
         A call of any size fits into an empty window.
         """
-        calls, held, seconds = len(self._calls), self._held, None
+        calls, counted_tokens, seconds = len(self._calls), self._held, None
         for started, size in self._calls:
             by_requests = self.requests is None or calls < self.requests
-            if by_requests and (self.tokens is None or held + tokens <= self.tokens):
+            if by_requests and (
+                self.tokens is None or counted_tokens + tokens <= self.tokens
+            ):
                 break
             seconds = started + MINUTE - now
-            calls, held = calls - 1, held - size
+            calls, counted_tokens = calls - 1, counted_tokens - size
         return seconds

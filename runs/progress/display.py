@@ -70,9 +70,9 @@ class Display:
         """Note the end of a job, and write ``[3/300] key: status; reason; $cost``."""
         progress = self._progress
         number = progress.finished(key, status)
-        shown = progress.descriptions.get(key, key)
-        said = "; ".join(filter(None, [status, reason, in_words(cost)]))
-        self.note(f"[{number}/{progress.total}] {shown}: {said}")
+        description = progress.descriptions.get(key, key)
+        outcome = "; ".join(filter(None, [status, reason, in_words(cost)]))
+        self.note(f"[{number}/{progress.total}] {description}: {outcome}")
 
     def note(self, text: str) -> None:
         """Write a line, as a warning; safe in a signal handler."""

@@ -109,12 +109,12 @@ def _row(
     return StatusTotals(status, len(entries), attempts, total(costs))
 
 
-def lines(seen: RunStatus) -> Iterator[str]:
+def lines(run_status: RunStatus) -> Iterator[str]:
     """Yield the table, then unfinished instances and broken files, without control characters."""
-    yield one_line(f"{seen.run}: {seen.folder}")
-    if seen.process:
-        yield one_line(seen.process)
-    rows = [*seen.statuses, seen.total]
+    yield one_line(f"{run_status.run}: {run_status.folder}")
+    if run_status.process:
+        yield one_line(run_status.process)
+    rows = [*run_status.statuses, run_status.total]
     cells = [
         (row.status, str(row.instances), str(row.attempts), dollars)
         for row, dollars in zip(
@@ -122,15 +122,15 @@ def lines(seen: RunStatus) -> Iterator[str]:
         )
     ]
     yield from table(_HEADINGS, cells, numbers=(1, 2, 3))
-    if seen.unfinished:
-        yield f"unfinished: {len(seen.unfinished)}"
-        for entry in seen.unfinished:
+    if run_status.unfinished:
+        yield f"unfinished: {len(run_status.unfinished)}"
+        for entry in run_status.unfinished:
             reason = shortened(entry.reason, _LONGEST_REASON)
-            said = "; ".join(part for part in (entry.status, reason) if part)
-            yield f"  {one_line(f'{entry.instance_id}: {said}')}"
-    if seen.broken:
-        yield f"broken files: {len(seen.broken)}"
-        yield from (f"  {one_line(words)}" for words in seen.broken)
+            text = "; ".join(part for part in (entry.status, reason) if part)
+            yield f"  {one_line(f'{entry.instance_id}: {text}')}"
+    if run_status.broken:
+        yield f"broken files: {len(run_status.broken)}"
+        yield from (f"  {one_line(problem)}" for problem in run_status.broken)
 
 
 _SUFFIX = ".unfinished.json"
@@ -142,11 +142,11 @@ def overview(
     store: RunStore,
     dollars: Mapping[str, Decimal | None],
     damaged: Iterable[DamagedLine] = (),
-    words: Sequence[str] = (),
+    statuses: Sequence[str] = (),
 ) -> RunStatus:
     """Return the status of a run, with the names of its broken files.
 
-    For an instance that ``dollars`` lacks, the cost in its file counts. ``words`` are the
+    For an instance that ``dollars`` lacks, the cost in its file counts. ``statuses`` are the
     benchmark's statuses in order.
 
     Raises:
@@ -174,7 +174,7 @@ def overview(
         entries[name] = reading.entry(name, path, reading.prediction)
     every = [entries[name] for name in sorted(entries)]
     by_status: dict[str, list[InstanceEntry]] = {
-        status: [] for status in (*words, *_LAST)
+        status: [] for status in (*statuses, *_LAST)
     }
     for entry in every:
         by_status.setdefault(entry.status, []).append(entry)
@@ -185,7 +185,7 @@ def overview(
         run=store.run,
         folder=store.folder,
         statuses=tuple(
-            _row(status, some, dollars) for status, some in by_status.items() if some
+            _row(status, group, dollars) for status, group in by_status.items() if group
         ),
         total=_row("total", every, dollars),
         unfinished=tuple(left),

@@ -102,8 +102,8 @@ class ProgressState:
 
     def started(self, instance_id: str) -> None:
         with self._lock:
-            shown = self.descriptions.get(instance_id, instance_id)
-            new = Running(shown, 0, "", WorkStep.WAITING, 0.0)
+            description = self.descriptions.get(instance_id, instance_id)
+            new = Running(description, 0, "", WorkStep.WAITING, 0.0)
             self._running[instance_id] = self._clock(), new
             self._widest = max(self._widest, len(self._running))
 
@@ -136,8 +136,8 @@ class ProgressState:
             now = self._clock()
             self._forget_calls(now)
             running = tuple(
-                replace(one, seconds=now - since)
-                for since, one in sorted(
+                replace(instance, seconds=now - since)
+                for since, instance in sorted(
                     self._running.values(), key=lambda pair: pair[0]
                 )
             )
@@ -153,7 +153,9 @@ class ProgressState:
                 if done and spent is not None
                 else None,
                 calls_per_minute=len(self._calls),
-                seconds_left=self._seconds_left(done, [one.seconds for one in running]),
+                seconds_left=self._seconds_left(
+                    done, [instance.seconds for instance in running]
+                ),
                 running=running,
                 word=self.word,
             )
@@ -188,21 +190,23 @@ def headline(seen: ProgressSnapshot) -> str:
 
 
 def running_lines(
-    seen: ProgressSnapshot, rows: int, columns: int, more: Sequence[str] = ()
+    snapshot: ProgressSnapshot, rows: int, columns: int, first_lines: Sequence[str] = ()
 ) -> list[str]:
     """Return a line for each running instance that a terminal of that size has room for.
 
-    ``more`` lines come first, in at most half of the room. There are at most ``rows - 2`` lines in
+    ``first_lines`` come first, in at most half of the room. There are at most ``rows - 2`` lines in
     all, and the last one counts the instances that are not shown. The last column stays free:
     writing there makes some terminals start a new line.
     """
-    first = [f"  {one_line(line)}" for line in more][: max(rows - 2, 0) // 2]
+    first = [f"  {one_line(line)}" for line in first_lines][: max(rows - 2, 0) // 2]
     room = max(rows - 2 - len(first), 0)
-    shown = (
-        seen.running if len(seen.running) <= room else seen.running[: max(room - 1, 0)]
+    visible = (
+        snapshot.running
+        if len(snapshot.running) <= room
+        else snapshot.running[: max(room - 1, 0)]
     )
-    lines = [_line(running) for running in shown]
-    if left_out := len(seen.running) - len(shown):
+    lines = [_line(running) for running in visible]
+    if left_out := len(snapshot.running) - len(visible):
         lines.append(f"  … and {left_out} more")
     return [disp_trim(line, max(columns - 1, 0)) for line in [*first, *lines[:room]]]
 

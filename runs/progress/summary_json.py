@@ -21,7 +21,7 @@ class RunSummary:
 
     Attributes:
         counts: jobs of this start by status; statuses that did not occur may be left out.
-        words: the benchmark's own statuses, the first of which is success.
+        statuses: the benchmark's own statuses, the first of which is success.
         over_budget: ids of the selected instances that a limit stopped, of earlier starts too, with
             the option of the limit.
         errors: ids of the selected instances whose attempts all broke, of earlier starts too.
@@ -48,7 +48,7 @@ class RunSummary:
     broken: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
     interrupted: bool = False
-    words: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -64,7 +64,8 @@ class RunSummary:
             "run": self.run,
             "folder": str(self.folder),
             "counts": {
-                word: self.counts.get(word, 0) for word in (*self.words, *COMMON_WORDS)
+                word: self.counts.get(word, 0)
+                for word in (*self.statuses, *COMMON_WORDS)
             },
             "dollars": as_text(self.dollars),
             "calls": self.calls,
@@ -93,8 +94,10 @@ def _outcome(summary: RunSummary) -> Iterator[str]:
     yield f"this start: {counts or 'nothing to do'}"
     used = summary.tokens
     read = f"{used.prompt_tokens:,} tokens in ({used.cached_tokens:,} cached)"
-    said = f"{counted(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"
-    yield f"run so far: cost {in_words(summary.dollars)}, {said}"
+    usage_text = (
+        f"{counted(summary.calls, 'call')}, {read}, {used.completion_tokens:,} out"
+    )
+    yield f"run so far: cost {in_words(summary.dollars)}, {usage_text}"
     if summary.over_budget:
         yield over_budget_words(summary.over_budget)
     if summary.errors:

@@ -50,7 +50,7 @@ class DamagedLine:
 class JsonLines(Generic[T]):
     """A file's whole lines, in order, and its damaged ones."""
 
-    whole: tuple[T, ...]
+    values: tuple[T, ...]
     damaged: tuple[DamagedLine, ...] = ()
 
     @property
@@ -61,10 +61,10 @@ class JsonLines(Generic[T]):
 
 def read_lines(path: Path, kind: LineFormat[T]) -> JsonLines[T]:
     """Return the lines of the file at ``path``, none where there is no such file."""
-    found = [value for _, value in _lines(path, kind)]
+    values = [value for _, value in _lines(path, kind)]
     return JsonLines(
-        tuple(value for value in found if not isinstance(value, DamagedLine)),
-        tuple(value for value in found if isinstance(value, DamagedLine)),
+        tuple(value for value in values if not isinstance(value, DamagedLine)),
+        tuple(value for value in values if isinstance(value, DamagedLine)),
     )
 
 
@@ -73,16 +73,16 @@ def set_aside(path: Path, kind: LineFormat[T]) -> tuple[DamagedLine, ...]:
 
     They are on the disk there before they are removed here, so that nothing is lost.
     """
-    found: list[tuple[bytes, T | DamagedLine]] = [*_lines(path, kind)]
-    damaged = [raw for raw, value in found if isinstance(value, DamagedLine)]
+    lines: list[tuple[bytes, T | DamagedLine]] = [*_lines(path, kind)]
+    damaged = [raw for raw, value in lines if isinstance(value, DamagedLine)]
     if damaged:
         with path.with_name(path.name + DAMAGED).open("ab") as stream:
             stream.write(b"".join(raw + b"\n" for raw in damaged))
             stream.flush()
             os.fsync(stream.fileno())
-        whole = (raw for raw, value in found if not isinstance(value, DamagedLine))
-        write_bytes_atomic(path, b"".join(raw + b"\n" for raw in whole))
-    return tuple(value for _, value in found if isinstance(value, DamagedLine))
+        intact = (raw for raw, value in lines if not isinstance(value, DamagedLine))
+        write_bytes_atomic(path, b"".join(raw + b"\n" for raw in intact))
+    return tuple(value for _, value in lines if isinstance(value, DamagedLine))
 
 
 def _lines(path: Path, kind: LineFormat[T]) -> Iterator[tuple[bytes, T | DamagedLine]]:

@@ -27,21 +27,21 @@ def all_versions() -> dict[str, str]:
 
 
 def prices_used(
-    models: Iterable[str], given: Mapping[str, Price]
+    models: Iterable[str], user_prices: Mapping[str, Price]
 ) -> dict[str, dict[str, Any]]:
     """Return by model the prices of its calls, in dollars per token.
 
-    The keys are litellm's; ``source`` is ``litellm`` for its map, or ``--price`` for ``given``. A
-    model without a known price has an empty entry.
+    The keys are litellm's; ``source`` is ``litellm`` for its map, or ``--price`` for
+    ``user_prices``. A model without a known price has an empty entry.
     """
-    return {name: _price(name, given.get(name)) for name in models}
+    return {name: _price(name, user_prices.get(name)) for name in models}
 
 
-def _price(name: str, given: Price | None) -> dict[str, Any]:
-    if given is not None:
+def _price(name: str, user_price: Price | None) -> dict[str, Any]:
+    if user_price is not None:
         prices = {
-            "input_cost_per_token": given.input,
-            "output_cost_per_token": given.output,
+            "input_cost_per_token": user_price.input,
+            "output_cost_per_token": user_price.output,
         }
         return {
             "source": "--price",
@@ -120,36 +120,41 @@ def note_evaluation(store: RunStore, evaluation: Mapping[str, Any]) -> None:
 
 
 def note_images(
-    store: RunStore, images: Iterable[str], shown: Mapping[str, str] | None = None
+    store: RunStore,
+    images: Iterable[str],
+    public_names: Mapping[str, str] | None = None,
 ) -> None:
     """Add the digests of the ``images`` that the engine has: a tag may be moved later.
 
-    ``shown`` has the names of images under which they are noted, if these are not their own. A
-    failure of the engine or the disk is ignored: the work is done.
+    ``public_names`` has the names of images under which they are noted, if these are not their
+    own. A failure of the engine or the disk is ignored: the work is done.
     """
-    names = shown or {}
+    names = public_names or {}
     client = connect()
     if client is None:
         return
     with closing(client), suppress(OSError, InfrastructureError):
-        found = {names.get(one, one): digest(client, one) for one in sorted({*images})}
-        known = {image: value for image, value in found.items() if value}
+        digests = {
+            names.get(image, image): digest(client, image)
+            for image in sorted({*images})
+        }
+        known_digests = {image: value for image, value in digests.items() if value}
         before = store.read_run() or Run()
-        store.update_run(images={**before.images, **known})
+        store.update_run(images={**before.images, **known_digests})
 
 
 def open_run(
     store: RunStore,
     description: Run,
     selected: Iterable[str],
-    given: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> None:
     """Write ``run.json``, or compare with the one that is there; note what is selected.
 
     Args:
         description: of a new run; its ``deciding`` must not change.
         selected: keys of jobs, added to those of earlier starts.
-        given: the settings that any source gave, for ``--continue``; empty keeps those of before.
+        settings: those that any source gave, for ``--continue``; empty keeps those of before.
     """
     recorded = store.read_run()
     differ = recorded_differences(store, description.deciding or {})
@@ -165,8 +170,8 @@ def open_run(
         )
     every = sorted({*(recorded.selected or ()), *selected})
     recorded = recorded.but(selected=every)
-    if given:
-        recorded = recorded.but(settings=dict(given))
+    if settings:
+        recorded = recorded.but(settings=dict(settings))
     store.save_run(recorded)
 
 
@@ -227,16 +232,18 @@ _NAMES = {
 _SHOWN = 60
 
 
-def differences(recorded: object, wanted: Mapping[str, Any]) -> list[str]:
+def differences(recorded: object, present: Mapping[str, Any]) -> list[str]:
     """Return in words, by setting, how the recorded and the present ones of a run differ.
 
     Another version of the harness has other settings, so of its run only the version is named.
     """
     if not isinstance(recorded, dict):
         return ["run.json does not say how the run was started"]
-    keys = [k for k in sorted({*recorded, *wanted}) if recorded.get(k) != wanted.get(k)]
+    keys = [
+        k for k in sorted({*recorded, *present}) if recorded.get(k) != present.get(k)
+    ]
     return [
-        f"{_name(key)} was {_value(recorded.get(key))}, is {_value(wanted.get(key))}"
+        f"{_name(key)} was {_value(recorded.get(key))}, is {_value(present.get(key))}"
         for key in (["harness"] if "harness" in keys else keys)
     ]
 

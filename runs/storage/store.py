@@ -16,7 +16,7 @@ from core.errors import DamagedFileError, UserError
 from core.parsing.untrusted import damage_at, invalid, read_object
 from core.redaction import Redactor
 from runs.description import Run
-from runs.keys import OWN_FILES, RUN_FILE, is_safe_key, shown
+from runs.keys import OWN_FILES, RUN_FILE, is_safe_key, quoted_name
 from runs.records import InstanceResult
 
 _FIX_PREDICTION = "fix it, or delete it to redo the instance"
@@ -158,7 +158,9 @@ class RunStore:
         except ValidationError as error:
             raise invalid(path, error, "an unfinished instance", fix) from error
         if result.instance_id != instance_id:
-            raise damage_at(path, _ID, f"is about {shown(result.instance_id)}", fix)
+            raise damage_at(
+                path, _ID, f"is about {quoted_name(result.instance_id)}", fix
+            )
         return result
 
     def read_trajectory(self, instance_id: str) -> InstanceResult | None:
@@ -184,13 +186,13 @@ class RunStore:
             self.logs / f"{instance_id}.log",
         )
         replaced = self.folder / "replaced"
-        place = next(
+        folder = next(
             p for n in count(1) if not (p := replaced / f"{instance_id}.{n}").exists()
         )
-        place.mkdir(parents=True)
+        folder.mkdir(parents=True)
         for kind, path in zip(_KINDS, files, strict=True):
             if path.exists():
-                path.replace(place / f"{kind}{path.suffix}")
+                path.replace(folder / f"{kind}{path.suffix}")
 
     def read_prediction(self, path: Path) -> InstanceResult:
         """Return a prediction of any layout without what only reports may know.
@@ -222,14 +224,14 @@ class RunStore:
         if name == path.stem:
             return
         if not is_safe_key(name):
-            words = f"is not a prediction: {shown(name)} cannot be an id"
-            raise damage_at(path, _ID, words, _FIX_PREDICTION)
+            problem = f"is not a prediction: {quoted_name(name)} cannot be an id"
+            raise damage_at(path, _ID, problem, _FIX_PREDICTION)
         if (other := self.prediction(name)).exists():
-            words = f"and {other} are both predictions of {name}"
-            raise damage_at(path, _ID, words, "keep the one that is meant")
-        words = f"is the prediction of {name}"
+            problem = f"and {other} are both predictions of {name}"
+            raise damage_at(path, _ID, problem, "keep the one that is meant")
+        problem = f"is the prediction of {name}"
         raise damage_at(
-            path, _ID, words, f"call it {other.name}, or fix its `instance_id`"
+            path, _ID, problem, f"call it {other.name}, or fix its `instance_id`"
         )
 
     def has_results(self) -> bool:
@@ -253,7 +255,7 @@ class RunStore:
         except ValidationError as error:
             raise invalid(path, error, "a run's description", _FIX_RUN) from error
         if run.read_with not in ("", self.reader):
-            reader = shown(run.read_with)
+            reader = quoted_name(run.read_with)
             raise UserError(
                 f"{self.folder} is a run of another benchmark: read it with {reader}"
             )
@@ -303,8 +305,9 @@ def read_trajectory_file(path: Path, instance_id: str) -> InstanceResult:
     except ValidationError as error:
         raise invalid(path, error, "a trajectory", _FIX_TRAJECTORY) from error
     if result.instance_id != instance_id:
-        words = f"is the trajectory of {shown(result.instance_id)}, and not of {instance_id}"
-        raise damage_at(path, _ID, words, _FIX_TRAJECTORY)
+        other = quoted_name(result.instance_id)
+        problem = f"is the trajectory of {other}, and not of {instance_id}"
+        raise damage_at(path, _ID, problem, _FIX_TRAJECTORY)
     return result
 
 

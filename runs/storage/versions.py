@@ -22,13 +22,13 @@ def versions() -> Mapping[str, str]:
 
     packages = {name: version(name) for name in _RECORDED}
     # Without a repository of its own, git would answer for one that the code lies in.
-    found = (
+    revision = (
         git_result("rev-parse", "HEAD", cwd=CODE) if (CODE / ".git").exists() else None
     )
     return {
         "harness": HARNESS_VERSION,
-        "harness_commit": found.stdout.decode().strip()
-        if found and not found.returncode
+        "harness_commit": revision.stdout.decode().strip()
+        if revision and not revision.returncode
         else "",
         **packages,
     }

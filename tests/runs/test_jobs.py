@@ -77,7 +77,7 @@ def test_jobs_of_another_kind_are_killed_and_continued(
     assert [json.loads(data)["output"].strip() for data in found.values()] == [
         "SHOUT"
     ] * COUNT
-    kinds = Counter(line.kind for line in read_ledger(store.ledger).whole)
+    kinds = Counter(line.kind for line in read_ledger(store.ledger).values)
     # Calls in flight at the kill are charged and made again; nothing that was answered is.
     assert kinds["answered"] == COUNT
     assert kinds.total() == len(provider.requests)

@@ -21,7 +21,7 @@ from core.shutdown import Shutdown
 from runs.calls.ledger import read_ledger, total
 from runs.leftovers import run_key
 from runs.records import InstanceResult
-from runs.redo import Redo, prepare
+from runs.redo import Redo, prepare_redo
 from runs.session import make_coordinator, model_use
 from runs.storage.runlock import run_lock
 from runs.storage.store import RunStore
@@ -48,7 +48,7 @@ def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
     assert [p["status"] for p in first] == ["plausible", "empty"]
     before, spent = (
         len(provider.requests),
-        total(read_ledger(RunStore(tmp_path, "r").ledger).whole),
+        total(read_ledger(RunStore(tmp_path, "r").ledger).values),
     )
     said: list[str] = []
     again = options(tmp_path, cache, PLAUSIBLE, NOT, redo="not_plausible")
@@ -62,7 +62,7 @@ def test_exactly_what_is_named_is_redone_and_the_old_files_are_kept(
         (tmp_path / f"predictions/r/replaced/{NOT}.1/prediction.json").read_text()
     )
     assert kept == first[1]
-    now = total(read_ledger(RunStore(tmp_path, "r").ledger).whole)
+    now = total(read_ledger(RunStore(tmp_path, "r").ledger).values)
     assert spent is not None and now is not None and now > spent
     assert len(list(RunStore(tmp_path, "r").journals.glob(f"{NOT}*.jsonl"))) == 2
 
@@ -106,7 +106,7 @@ def test_a_redo_that_was_killed_goes_on_with_what_it_had_not_redone(
     use = model_use(live(provider), run.money)
     coordinator = make_coordinator(store, run, use, Shutdown(), lambda _: None)
     redo = Redo.parse(words, [PLAUSIBLE, NOT], RESULTS)
-    assert prepare(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
+    assert prepare_redo(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
     # As if the process had died here: one instance is done again, the other is not.
     provider.answers.clear()
     both(provider)
@@ -144,8 +144,8 @@ def test_a_redo_that_was_killed_while_it_put_files_aside_puts_the_rest_aside(
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(RunStore, "put_aside", dying)
-        prepare(store, coordinator, redo, [PLAUSIBLE, NOT])
-    assert prepare(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
+        prepare_redo(store, coordinator, redo, [PLAUSIBLE, NOT])
+    assert prepare_redo(store, coordinator, redo, [PLAUSIBLE, NOT]) == [PLAUSIBLE, NOT]
     assert not list(store.prediction_paths())
 
 
@@ -176,7 +176,7 @@ def test_the_table_of_a_run_adds_up_to_the_ledger(
     assert status_command(RunStore(tmp_path, "r"), said.append, as_json=True) == 0
     table = json.loads(said[0])
     assert table["statuses"]["plausible"]["instances"] == 1
-    lines = list(read_ledger(RunStore(tmp_path, "r").ledger).whole)
+    lines = list(read_ledger(RunStore(tmp_path, "r").ledger).values)
     assert Decimal(table["total"]["dollars"]) == total(lines)
     assert len(lines) == len(provider.requests)
 
@@ -287,7 +287,7 @@ def test_unpriced_models_need_a_price_or_leave(
     )
     # 100 tokens in and 10 out, at 1 and 2 dollars per million.
     assert {
-        line.cost for line in read_ledger(RunStore(tmp_path, "r").ledger).whole
+        line.cost for line in read_ledger(RunStore(tmp_path, "r").ledger).values
     } == {Decimal("0.00012")}
     with pytest.raises(
         UserError, match=r"longest reply of my-own is unknown.*models.max_output_tokens"

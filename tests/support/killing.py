@@ -29,7 +29,7 @@ from environments.docker.engine import connect
 from environments.leftovers import remove_containers
 from environments.local.confinement import remove_groups
 from llm.chat import Message, request_sha256
-from runs.calls.journal import AskedEntry, EndEntry, EntryKind, Journal, asked_and_ended
+from runs.calls.journal import AskedEntry, EndEntry, EntryKind, Journal, starts_and_ends
 from runs.calls.ledger import LedgerLine, by_instance, read_ledger, total
 from runs.leftovers import kill_processes, run_key
 from runs.modelsource import read_recording, recorded_calls
@@ -186,7 +186,7 @@ class Left:
         yield path
 
     def lines(self) -> list[LedgerLine]:
-        return list(read_ledger(self.folder / "ledger.jsonl").whole)
+        return list(read_ledger(self.folder / "ledger.jsonl").values)
 
     def calls(self) -> list[tuple[str, AskedEntry, EndEntry | None]]:
         """Return instance, question and end of all calls in the journals."""
@@ -194,7 +194,7 @@ class Left:
         return [
             (p.stem, *pair)
             for p in paths
-            for pair in asked_and_ended(Journal(p).entries())
+            for pair in starts_and_ends(Journal(p).entries())
         ]
 
     def count(self, kind: EntryKind) -> Counter[tuple[str, int, str]]:
@@ -270,7 +270,7 @@ def predictions(out: Path) -> dict[str, bytes]:
 
 
 def ledger(out: Path) -> list[LedgerLine]:
-    return list(read_ledger(out / "predictions/r/ledger.jsonl").whole)
+    return list(read_ledger(out / "predictions/r/ledger.jsonl").values)
 
 
 def talkative(provider: Provider, **changes: Any) -> RunConfig:

@@ -229,7 +229,7 @@ def ask_limiter(
 
 def opened(throttle: RateLimiter, provider: str = "p") -> None:
     for _ in range(POLICY.failures):
-        throttle.failed(provider)
+        throttle.note_failure(provider)
 
 
 def is_open(throttle: RateLimiter, provider: str) -> bool:

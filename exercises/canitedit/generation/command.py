@@ -58,7 +58,7 @@ from runs.checks import check_folders, check_models
 from runs.description import Run
 from runs.jobs import End, Finished, JobContext, WorkerAccess
 from runs.modelsource import LiveModels
-from runs.options import RunResources, address_given
+from runs.options import RunResources, check_address
 from runs.progress.state import WorkStep
 from runs.progress.summary_json import RunSummary
 from runs.records import Attempt, InstanceResult, InstanceStatus, Known, Texts, Word
@@ -82,7 +82,7 @@ def main(
     settings = load(line, word)
     if settings is None:
         return 0
-    address_given(settings.calls.api_base)
+    check_address(settings.calls.api_base)
     book = load_settings(settings.models.file, format_names())
     config = GenerationConfig.of(settings, chosen_models(settings, book))
     resources = RunResources.of(
@@ -329,7 +329,7 @@ def generate(
 class CompletionBenchmark(Benchmark[Generated]):
     """A run of completions; ``identity`` is that of the problems, ``started`` when work began."""
 
-    words = (str(InstanceStatus.GENERATED),)
+    statuses = (str(InstanceStatus.GENERATED),)
     noun = "file"
     packages = ("bench", "demo", "exercises")
 

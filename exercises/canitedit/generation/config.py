@@ -20,7 +20,7 @@ from exercises.running import refuse, shared_flags
 from llm.options import ModelChoice
 from llm.settings import SettingsBook
 from runs.keys import is_safe_name
-from runs.options import RunBasics, model_slug, models_given
+from runs.options import RunBasics, model_slug, parse_models
 
 READER = "python -m exercises.canitedit report"
 """The command that ``run.json`` names for a run of completions."""
@@ -102,7 +102,7 @@ def chosen_models(
     """Return the models that the settings name."""
     names = settings.models.names
     any_name = bool(settings.calls.api_base)
-    models = models_given(names, book, any_name=any_name, replay=False)
+    models = parse_models(names, book, any_name=any_name, replay=False)
     for name, model in zip(names, models, strict=True):
         if name != model.text:
             raise UserError(

@@ -115,8 +115,8 @@ def rooms_of(scale: ScaleSettings, cpus: float, jobs: int) -> list[Room]:
 
 
 def _split(number: int, parts: int) -> list[int]:
-    least, more = divmod(number, parts)
-    return [least + (part < more) for part in range(parts)]
+    least, remainder = divmod(number, parts)
+    return [least + (part < remainder) for part in range(parts)]
 
 
 @dataclass
@@ -386,14 +386,14 @@ def _check_answers(address: str) -> None:
 
 
 def _check_processors(cpus: float) -> None:
-    most = max(
+    largest = max(
         (node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]),
         default=0,
     )
-    if cpus > most:
+    if cpus > largest:
         raise UserError(
-            f"no node has the {cpus:g} processors of an instance, the largest {most:g}: give less "
-            "with scale.cpus_per_instance"
+            f"no node has the {cpus:g} processors of an instance, the largest {largest:g}: give "
+            "less with scale.cpus_per_instance"
         )
 
 

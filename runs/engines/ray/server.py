@@ -153,12 +153,12 @@ def _send(answers: SimpleQueue[tuple[int, bytes] | None], actor: Any) -> None:  
     """Send answers until None comes; those that are ready go together."""
     ended = False
     while not ended:
-        found = [answers.get()]
+        batch = [answers.get()]
         while not answers.empty():
-            found.append(answers.get())
-        if together := [answer for answer in found if answer is not None]:
+            batch.append(answers.get())
+        if together := [answer for answer in batch if answer is not None]:
             actor.answer.remote(together)
-        ended = None in found
+        ended = None in batch
 
 
 def _done(request: WorkerRequest, server: RunServer) -> DriverAnswer:

@@ -106,7 +106,7 @@ def attempt_of(tmp_path: Path) -> dict[str, Any]:
 
 
 def ledger_of(tmp_path: Path) -> list[Any]:
-    return [*read_ledger(RunStore(tmp_path, "r").ledger).whole]
+    return [*read_ledger(RunStore(tmp_path, "r").ledger).values]
 
 
 @needs_bubblewrap

@@ -305,5 +305,5 @@ def test_what_commands_report_is_charged_and_ends_a_budget(
         "budget",
         "budget",
     ]
-    lines = list(read_ledger(RunStore(tmp_path, "r").ledger).whole)
+    lines = list(read_ledger(RunStore(tmp_path, "r").ledger).values)
     assert [line.cost for line in lines] == [Decimal("2.0")] * 2

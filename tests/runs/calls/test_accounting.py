@@ -68,7 +68,7 @@ def test_an_unreachable_provider_costs_nothing(
     assert "this start: 1 infra_error; run so far: cost $0.00, 0 calls" in said
     assert "Cannot connect to host" in said and "SSLContext" not in said
     store = RunStore(tmp_path, "r")
-    assert list(read_ledger(store.ledger).whole) == []
+    assert list(read_ledger(store.ledger).values) == []
     assert not store.prediction(ID).exists()
     # The same command continues once the server is up.
     provider.will_answer("textkit/slug.py", EDIT)
@@ -136,7 +136,7 @@ def test_a_request_that_was_lost_after_sending_keeps_its_reservation(
     run = options(tmp_path, cache, ID, retries=RetryPolicy(1))
     code, _ = start(chosen, run)
     server.socket.close()
-    (line,) = read_ledger(RunStore(tmp_path, "r").ledger).whole
+    (line,) = read_ledger(RunStore(tmp_path, "r").ledger).values
     assert (code, line.kind, server.requests) == (1, "failed", 1)
     assert line.cost is not None and line.cost > 0
 
@@ -315,10 +315,10 @@ def test_every_answer_that_may_be_billed_counts(
     for _ in range(2):
         start(chosen, run)
         store = RunStore(tmp_path, "r")
-        assert len(provider.requests) == len(read_ledger(store.ledger).whole) == 2
+        assert len(provider.requests) == len(read_ledger(store.ledger).values) == 2
         assert not read_ledger(store.ledger).damaged
         assert not read_lines(store.journals / f"{ID}.jsonl", JOURNAL).damaged
-    for line in read_ledger(store.ledger).whole:
+    for line in read_ledger(store.ledger).values:
         assert line.cost is None or line.cost >= 0
 
 

@@ -26,8 +26,8 @@ from runs.calls.journal import (
     EntryKind,
     Journal,
     append_line,
-    asked_and_ended,
     reply_of,
+    starts_and_ends,
 )
 from runs.calls.ledger import read_ledger, total
 from tests.llm.test_client import model
@@ -74,7 +74,7 @@ def test_a_kill_at_any_write_pays_for_no_completion_twice(
 
 def _check(folder: Path, sent: Counter[int]) -> None:
     """A seed was answered once; it was sent again only where its call was lost in the kill."""
-    pairs = asked_and_ended(Journal(folder / "journals/job.jsonl").entries())
+    pairs = starts_and_ends(Journal(folder / "journals/job.jsonl").entries())
     ends = Counter(
         (asked.attempt, ended and ended.kind.value) for asked, ended in pairs
     )
@@ -82,7 +82,7 @@ def _check(folder: Path, sent: Counter[int]) -> None:
     assert {kind for _, kind in ends} <= {answered, lost}, pairs
     assert [ends[seed, answered] for seed in sent] == [1] * COUNT
     assert all(1 <= sent[seed] <= 1 + ends[seed, lost] for seed in sent)
-    lines = read_ledger(folder / "ledger.jsonl").whole
+    lines = read_ledger(folder / "ledger.jsonl").values
     assert sorted(line.call for line in lines) == sorted(
         asked.call for asked, _ in pairs
     )
@@ -124,7 +124,7 @@ def test_overload_is_retried_and_only_the_answer_is_paid(
     calls = coordinator(tmp_path)
     assert complete(calls, provider.url, 1).content == "hi"
     ends = [
-        ended and ended.kind.value for _, ended in asked_and_ended(calls.entries("job"))
+        ended and ended.kind.value for _, ended in starts_and_ends(calls.entries("job"))
     ]
     assert ends == ["failed", "answered"]
     assert [line.kind for line in calls.ledger.lines()] == ["answered"]
@@ -161,7 +161,7 @@ def test_the_journal_shows_the_exchange_of_every_call(
     provider.will_answer("hi")
     calls = coordinator(tmp_path)
     reply = complete(calls, provider.url, 1)
-    ((asked, ended),) = asked_and_ended(calls.entries("job"))
+    ((asked, ended),) = starts_and_ends(calls.entries("job"))
     assert asked.exchange_sha256 == reply.exchange_sha256
     assert asked.request_sha256 == request_sha256(PROMPT)
     assert isinstance(ended, AnsweredEntry)

@@ -23,7 +23,7 @@ from runs.calls.journal import (
     JournalEntry,
     LostEntry,
     RefusedEntry,
-    asked_and_ended,
+    starts_and_ends,
 )
 from runs.calls.ledger import (
     LEDGER,
@@ -128,7 +128,7 @@ def test_a_damaged_line_is_named_and_set_aside(
     (damage,) = set_aside(journal.path, JOURNAL)
     assert str(damage).startswith(f"{journal.path}, line 2: ") and words in str(damage)
     assert (tmp_path / "j.jsonl.damaged").read_bytes() == line + b"\n"
-    assert read_lines(journal.path, JOURNAL).whole == tuple(before)
+    assert read_lines(journal.path, JOURNAL).values == tuple(before)
     assert set_aside(journal.path, JOURNAL) == ()
 
 
@@ -172,7 +172,7 @@ def test_a_line_of_a_ledger_that_is_none(
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = read_ledger(path)
-    assert [line.call for line in found.whole] == ["a", "c"]
+    assert [line.call for line in found.values] == ["a", "c"]
     assert [damage.number for damage in found.broken] == [2]
     assert words in found.broken[0].problem
 
@@ -181,7 +181,7 @@ def test_calls_in_flight_have_no_end() -> None:
     one, two, end = asked("a"), asked("b"), AnsweredEntry(call="b", reply=REPLY)
     denied = DeniedEntry(model="m", limit=LimitScope.RUN, value=Decimal(1))
     entries = [one, two, end, LostEntry(call="c", cost=None), denied]
-    assert asked_and_ended(entries) == [(one, None), (two, end)]
+    assert starts_and_ends(entries) == [(one, None), (two, end)]
 
 
 def test_recorded_replies_are_served_once_and_refusals_refuse_again() -> None:
@@ -213,7 +213,7 @@ def test_a_ledger_holds_each_call_once_and_survives_torn_lines(tmp_path: Path) -
     again = Ledger.load(path)
     assert again.lines() == (a_line("a"),)
     again.add(a_line("b", None))
-    assert [line.call for line in read_ledger(path).whole] == ["a", "b"]
+    assert [line.call for line in read_ledger(path).values] == ["a", "b"]
 
 
 @given(st.lists(st.decimals(0, 1000, places=10), max_size=50))

@@ -10,7 +10,7 @@ from tests.support.runs import POLICY, ask_limiter, is_open, make_limiter, opene
 
 def test_retry_after_pauses_the_provider_for_all() -> None:
     throttle, clock = make_limiter()
-    throttle.failed("p", 20)
+    throttle.note_failure("p", 20)
     assert not is_open(throttle, "p")
     for caller in "abc":
         assert 20 < ask_limiter(throttle, caller=caller, model=caller) <= 22
@@ -28,7 +28,7 @@ def test_retry_after_pauses_the_provider_for_all() -> None:
 )
 def test_retry_after_is_limited(asked: float, seconds: float) -> None:
     throttle, clock = make_limiter()
-    throttle.failed("p", asked)
+    throttle.note_failure("p", asked)
     clock.now += max(0, seconds - 0.001)
     assert (ask_limiter(throttle) > 0) is (seconds > 0)
     clock.now = 1000 + seconds
@@ -37,8 +37,8 @@ def test_retry_after_is_limited(asked: float, seconds: float) -> None:
 
 def test_a_shorter_retry_after_does_not_replace_a_longer_one() -> None:
     throttle, clock = make_limiter()
-    throttle.failed("p", 50)
-    throttle.failed("p", 1)
+    throttle.note_failure("p", 50)
+    throttle.note_failure("p", 1)
     clock.now += 49
     assert ask_limiter(throttle) > 0
 
@@ -46,8 +46,8 @@ def test_a_shorter_retry_after_does_not_replace_a_longer_one() -> None:
 def test_only_failures_in_a_row_open_the_circuit() -> None:
     throttle, _ = make_limiter()
     for _ in range(5):
-        throttle.failed("p")
-        throttle.failed("p")
+        throttle.note_failure("p")
+        throttle.note_failure("p")
         assert not is_open(throttle, "p")
         assert ask_limiter(throttle) == 0
         throttle.succeeded("p")
@@ -65,7 +65,7 @@ def test_one_probe_after_each_pause_and_success_closes() -> None:
     clock.now += 0.001
     assert ask_limiter(throttle, caller="a") == 0
     assert all(0 < ask_limiter(throttle, caller=str(n)) <= 2 for n in range(63))
-    throttle.failed("p")
+    throttle.note_failure("p")
     assert is_open(throttle, "p")
     clock.now += 2
     assert ask_limiter(throttle, caller="b") == 0
@@ -85,7 +85,7 @@ def pauses(random: float) -> list[float]:
         found.append(ask_limiter(throttle) - spread)
         clock.now += found[-1]
         assert ask_limiter(throttle) == 0
-        throttle.failed("p")
+        throttle.note_failure("p")
     return found
 
 
@@ -101,7 +101,7 @@ def test_a_success_makes_the_next_pause_short_again() -> None:
     for pause in (1, 2, 4):
         clock.now += pause
         assert ask_limiter(throttle) == 0
-        throttle.failed("p")
+        throttle.note_failure("p")
     throttle.succeeded("p")
     opened(throttle)
     clock.now += 1
@@ -111,14 +111,14 @@ def test_a_success_makes_the_next_pause_short_again() -> None:
 def test_failures_of_calls_under_way_do_not_lengthen_a_pause() -> None:
     throttle, clock = make_limiter(random=0.0)
     for _ in range(64):
-        throttle.failed("p", 50)
+        throttle.note_failure("p", 50)
     # The circuit's own pause of 1 second is over, the provider's 50 are not.
     clock.now += 40
     for _ in range(64):
-        throttle.failed("p")
+        throttle.note_failure("p")
     clock.now += 10
     assert ask_limiter(throttle) == 0
-    throttle.failed("p")
+    throttle.note_failure("p")
     # The second pause, not the hundredth.
     assert ask_limiter(throttle) == pytest.approx(2 + 0.2)
 
@@ -126,7 +126,7 @@ def test_failures_of_calls_under_way_do_not_lengthen_a_pause() -> None:
 def test_a_flood_of_failures_is_one_pause() -> None:
     throttle, clock = make_limiter(random=0.0)
     for _ in range(64):
-        throttle.failed("p")
+        throttle.note_failure("p")
     clock.now += 1
     assert ask_limiter(throttle) == 0
 
@@ -164,7 +164,7 @@ def test_how_long_all_have_been_paused() -> None:
     throttle, clock = make_limiter()
     both = ["p", "q"]
     assert throttle.all_paused_for(both) == throttle.all_paused_for([]) == 0
-    throttle.failed("p")
+    throttle.note_failure("p")
     clock.now += 100
     # A failure alone pauses nothing, and what was before the pause does not count.
     assert throttle.all_paused_for(["p"]) == 0
@@ -176,8 +176,8 @@ def test_how_long_all_have_been_paused() -> None:
     clock.now += 500
     assert throttle.all_paused_for(["p"]) == 510
     assert throttle.all_paused_for(both) == 500
-    throttle.failed("p", 30)
-    throttle.failed("q")
+    throttle.note_failure("p", 30)
+    throttle.note_failure("q")
     clock.now += 5
     assert throttle.all_paused_for(both) == 505
     throttle.succeeded("q")
@@ -189,15 +189,15 @@ def test_how_long_all_have_been_paused() -> None:
 
 def test_a_retry_after_counts_as_paused_while_it_lasts() -> None:
     throttle, clock = make_limiter()
-    throttle.failed("p", 30)
+    throttle.note_failure("p", 30)
     clock.now += 20
     assert throttle.all_paused_for(["p"]) == 20
-    throttle.failed("p", 30)
+    throttle.note_failure("p", 30)
     clock.now += 29
     assert throttle.all_paused_for(["p"]) == 49
     clock.now += 1
     assert throttle.all_paused_for(["p"]) == 0
-    throttle.failed("p", 30)
+    throttle.note_failure("p", 30)
     clock.now += 1
     assert throttle.all_paused_for(["p"]) == 1
     throttle.succeeded("p")
@@ -215,7 +215,7 @@ def test_what_says_nothing_of_the_provider_leaves_its_circuit_open() -> None:
         assert is_open(throttle, "p")
         assert ask_limiter(throttle, caller="b") == 0, "another probe, at once"
         assert ask_limiter(throttle, caller="c") > 0
-        throttle.failed("p")
+        throttle.note_failure("p")
     clock.now += 60
     assert ask_limiter(throttle) == 0
     throttle.ended("p", Failed("HTTP 401", transient=False))

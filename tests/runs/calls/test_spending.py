@@ -78,7 +78,7 @@ class Spender:
         return RunStore(self.place, self.config.run_name)
 
     def lines(self) -> list[LedgerLine]:
-        return list(read_ledger(self.store.ledger).whole)
+        return list(read_ledger(self.store.ledger).values)
 
     def predictions(self) -> list[dict[str, Any]]:
         return [

@@ -71,7 +71,7 @@ SPENT = {
 
 
 def test_the_table_by_status(store: RunStore) -> None:
-    assert list(lines(overview(store, SPENT, words=RESULTS))) == [
+    assert list(lines(overview(store, SPENT, statuses=RESULTS))) == [
         f"r: {store.folder}",
         "status       instances  attempts  dollars",
         "plausible            2         3  $1.3500",
@@ -186,7 +186,7 @@ def test_the_summary_for_machines(tmp_path: Path) -> None:
         over_budget={"c": "budget.calls"},
         errors=("d",),
         stopped="--budget-usd",
-        words=RESULTS,
+        statuses=RESULTS,
     )
     told = json.loads(summary.text())
     assert told == {
