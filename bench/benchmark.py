@@ -206,7 +206,9 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             uses_images(self.config) and self.options.settings.images.disk is not None
         )
 
-    def prepared(self, jobs: Sequence[InstanceJob], say: Say) -> Sequence[InstanceJob]:
+    def prepare_jobs(
+        self, jobs: Sequence[InstanceJob], say: Say
+    ) -> Sequence[InstanceJob]:
         """Say which images are not used; pull the others unless their room is limited.
 
         On Ray, each machine pulls what it needs.

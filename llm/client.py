@@ -161,7 +161,7 @@ class LiteLLMModel:
         except BaseException as error:
             answered = wire.status is not None
             failed = Failed(
-                str(error), transient=False, billed=wire.billed, reached=answered
+                str(error), transient=False, billed=wire.may_be_billed, reached=answered
             )
             self.gate.end(ticket, failed)
             raise
@@ -198,7 +198,7 @@ class LiteLLMModel:
             raise
         except TimeoutError as error:
             why = f"no answer within {self.call_timeout:.0f} s"
-            raise TransientError(Failed(why, billed=wire.billed)) from error
+            raise TransientError(Failed(why, billed=wire.may_be_billed)) from error
         except Exception as error:
             raise translate_error(litellm, self.name, error, wire) from error
 

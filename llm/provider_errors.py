@@ -91,8 +91,8 @@ def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Ex
         )
     kinds = litellm.exceptions
     text = message[:500]
-    status = getattr(error, "status_code", None) if wire.billed else wire.status
-    cost = None if wire.billed else Decimal()
+    status = getattr(error, "status_code", None) if wire.may_be_billed else wire.status
+    cost = None if wire.may_be_billed else Decimal()
     if status == 403 and _MODERATED.search(text):
         return RequestRefusedError(f"{name}: {text}", cost)
     if status in (401, 402, 403) or _ACCOUNT.search(
@@ -117,7 +117,7 @@ def translate_error(litellm: Any, name: str, error: Exception, wire: Wire) -> Ex
         return RequestRefusedError(f"{name}: {text}", cost)
     # Without an answer it is unknown what the provider did, and whether it bills it.
     return TransientError(
-        Failed(text, billed=wire.billed, retry_after=retry_after(wire.headers))
+        Failed(text, billed=wire.may_be_billed, retry_after=retry_after(wire.headers))
     )
 
 
@@ -227,7 +227,7 @@ class Wire:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def billed(self) -> bool:
+    def may_be_billed(self) -> bool:
         """Whether the provider may bill the call: it has not answered with an error."""
         return self.sent and (self.status or 0) < 400
 

@@ -222,7 +222,7 @@ def candidate_lines(result: InstanceResult) -> Iterator[str]:
         passed = 0
         class_text = "no class"
         if group:
-            passed = len(evidence.passed(group.id))
+            passed = len(evidence.scripts_passed_by(group.id))
             class_text = f"class {group.id}"
         cells = [
             result.instance_id,

@@ -116,7 +116,7 @@ class Benchmark(ABC, Generic[V]):
             )
         else:
             pending = self.plan_work(say)
-        return self.prepared(
+        return self.prepare_jobs(
             [self.jobs[key] for key in keys if key in {*pending.todo}], say
         ), pending
 
@@ -143,7 +143,7 @@ class Benchmark(ABC, Generic[V]):
             say(f"left alone: {problem}")
         return pending
 
-    def prepared(self, jobs: Sequence[Any], say: Say) -> Sequence[Job]:
+    def prepare_jobs(self, jobs: Sequence[Any], say: Say) -> Sequence[Job]:
         """Do what comes before the first of ``jobs``, and return them as they are worked on."""
         return jobs
 

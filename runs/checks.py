@@ -79,7 +79,7 @@ def check_models(config: RunBasics, money: Spending) -> None:
         quiet.rehearse()
 
 
-def assumed(config: RunBasics, money: Spending) -> Iterator[str]:
+def assumptions(config: RunBasics, money: Spending) -> Iterator[str]:
     """Yield what litellm's map says of names that a server of the user may give to any model."""
     address = config.settings.calls.api_base
     if not address:

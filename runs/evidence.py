@@ -108,7 +108,7 @@ class Evidence(BaseModel, frozen=True):
     def valid(self) -> tuple[str, ...]:
         return tuple(script.id for script in self.scripts if script.valid)
 
-    def passed(self, id: str) -> frozenset[str]:
+    def scripts_passed_by(self, id: str) -> frozenset[str]:
         """Return the valid scripts that the class ``id`` passes."""
         names = set()
         for name in self.valid:

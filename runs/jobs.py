@@ -178,10 +178,10 @@ def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:
     usual = median(seconds.values())
     typical = {group: median(values) for group, values in by_group.items()}
 
-    def expected(job: J) -> float:
+    def expected_seconds(job: J) -> float:
         return seconds.get(job.key, typical.get(job.group, usual))
 
-    return sorted(jobs, key=expected, reverse=True)
+    return sorted(jobs, key=expected_seconds, reverse=True)
 
 
 def check_keys(jobs: Sequence[Job]) -> None:

@@ -537,7 +537,7 @@ class InstanceResult(Recorded):
             ValidationError: it has another layout.
         """
         _PredictionShape.model_validate(raw)
-        top, results = numbered(raw, models)
+        top, results = number_attempts(raw, models)
         attempts: dict[int, Values] = {}
         values: Values = {}
         if trajectory is not None:
@@ -693,7 +693,7 @@ def _flat(raw: object) -> object:
     return flat
 
 
-def numbered(
+def number_attempts(
     raw: Mapping[str, Any], models: Sequence[str]
 ) -> tuple[Values, list[Values]]:
     """Return a prediction and its results, each with the number, try and model of its attempt.

@@ -148,7 +148,7 @@ def prepare_redo(
         if redo.takes(result, finished=store.prediction(name).exists()):
             to_redo.add(name)
     last = _LastRedo.read(store)
-    if last is not None and last.repeats(redo) and (left := last.left(store)):
+    if last is not None and last.repeats(redo) and (left := last.remaining(store)):
         open_ = {name for name in to_redo if not store.prediction(name).exists()}
         to_redo = {name for name in ids if name in left or name in open_}
         if last.put_aside:
@@ -182,7 +182,7 @@ class _LastRedo(Redo):
     def repeats(self, redo: Redo) -> bool:
         return (self.words, self.ids, self.good) == (redo.words, redo.ids, redo.good)
 
-    def left(self, store: RunStore) -> set[str]:
+    def remaining(self, store: RunStore) -> set[str]:
         return {
             n
             for n in self.chosen

@@ -39,7 +39,7 @@ from runs.calls.ledger import (
     total,
 )
 from runs.calls.rate_limiter import RateLimiter, RateLimiterPolicy
-from runs.checks import assumed
+from runs.checks import assumptions
 from runs.engines import Driver, Engine, make_engine
 from runs.jobs import End, Finished, Job, check_keys
 from runs.leftovers import clean, marked_children, run_key
@@ -90,7 +90,7 @@ def model_use(config: RunBasics, money: Spending) -> ModelUse:
         provider_of(model.name, calls.api_base)[1] for model in config.called_models
     }
     prices = prices_used((model.name for model in config.called_models), money.prices)
-    lines = tuple(assumed(config, money))
+    lines = tuple(assumptions(config, money))
     return ModelUse(sorted(providers), calls.timeout, prices, address, lines)
 
 
@@ -216,7 +216,7 @@ class RunSession:
         progress = ProgressState(len(jobs))
         progress.descriptions = {job.key: job.description for job in jobs}
         progress.word, progress.more = benchmark.statuses[0], benchmark.more
-        coordinator.called = progress.called
+        coordinator.called = progress.note_call
 
         def spent() -> Decimal:
             return known_sum(line.cost for line in coordinator.ledger.since_mark())
@@ -308,7 +308,7 @@ class JobRun:
         self._counts[str(end.status)] += 1
         cost = self.coordinator.ledger.spent_on(key)
         reason = self.benchmark.store.redact(end.reason)
-        self.display.finished(key, str(end.status), reason, cost)
+        self.display.note_finished(key, str(end.status), reason, cost)
 
 
 def make_coordinator(

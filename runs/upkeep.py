@@ -41,7 +41,7 @@ def status_command(
     as_json: bool = False,
 ) -> int:
     """Print the table of a run, without starting anything; return 1 when a file is broken."""
-    dollars = by_instance(read_ledger(store.checked().ledger).values)
+    dollars = by_instance(read_ledger(store.check().ledger).values)
     seen = overview(store, dollars, damaged_lines(store), statuses)
     for line in [json.dumps(seen.as_json())] if as_json else lines(seen):
         say(line)

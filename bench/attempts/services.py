@@ -42,4 +42,4 @@ class Services:
         """Keep the image of ``instance`` meanwhile; raises as ``ImageStore.pinned``."""
         if self.images is None or instance.test_setup is None:
             return nullcontext()
-        return self.images.pinned(instance.image)
+        return self.images.pin(instance.image)

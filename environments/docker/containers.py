@@ -63,7 +63,7 @@ class Containers:
     home: str = HOME
 
     @contextmanager
-    def started(self, image: str) -> Iterator[Container]:
+    def start(self, image: str) -> Iterator[Container]:
         """Yield a running container of ``image``, and remove it with all its processes.
 
         Raises:

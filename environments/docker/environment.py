@@ -137,7 +137,7 @@ class DockerSession:
         script = setup_script(
             [*setup_lines(self.image.setup, setup, folder)], token, folder
         )
-        with self.containers.started(self.cleaned or self.image.name) as container:
+        with self.containers.start(self.cleaned or self.image.name) as container:
             container.put(changes, {SETUP_SCRIPT: script})
             result = container.bash([SETUP_SCRIPT], _SETUP_SECONDS, SETUP_VARIABLES)
             image = container.commit()
@@ -198,7 +198,7 @@ class DockerPrepared:
     def _start(self) -> _Started:
         with ExitStack() as stack:
             return stack.enter_context(
-                self.containers.started(self.image)
+                self.containers.start(self.image)
             ), stack.pop_all()
 
     def remove_containers(self) -> None:
@@ -221,7 +221,7 @@ xargs -0 rm -f -- </harness/tracked; rm /harness/tracked"""
 def cleaned_image(containers: Containers, spec: ImageSpec, root: Path) -> str:
     """Return the id of a new image: ``spec``'s with the tree in ``root``, cleaned."""
     as_root = replace(containers, user="0:0", home="/root")
-    with as_root.started(spec.name) as container:
+    with as_root.start(spec.name) as container:
         _run(
             container,
             spec,
@@ -248,7 +248,7 @@ def installed_image(containers: Containers, spec: ImageSpec, project: Project) -
         online = replace(
             containers, user="0:0", home="", options={"network_mode": "default"}
         )
-        with online.started(spec.name) as container:
+        with online.start(spec.name) as container:
             _put_tree(container, spec, project.root)
             _run(container, spec, "\n".join(["(set -e", *lines, ":)"]))
             # What is labelled with a run goes with it.

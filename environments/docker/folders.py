@@ -158,7 +158,7 @@ class DockerFolders:
                 )
             removal.callback(stack.close)
             if container is None:
-                container = stack.enter_context(self.containers.started(self.image))
+                container = stack.enter_context(self.containers.start(self.image))
             sinks = Sinks(output.add, errors.add, marker.encode())
             end = run_exec(
                 self.containers.client,

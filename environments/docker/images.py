@@ -221,7 +221,7 @@ def whole_name(image: str) -> str:
     return f"{_HUB}{'' if slash else _LIBRARY}{image}"
 
 
-def mirrored(image: str, prefixes: Sequence[ImagePrefix]) -> str:
+def mirror_name(image: str, prefixes: Sequence[ImagePrefix]) -> str:
     """Return the name to pull ``image`` by: that of the first prefix that fits, else its own.
 
     A prefix may leave out ``docker.io/``, as names of images do.

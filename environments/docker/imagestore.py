@@ -37,7 +37,7 @@ from environments.docker.images import (
     check_space,
     holds,
     id_of,
-    mirrored,
+    mirror_name,
     missing_images,
     pull,
     repository_and_tag,
@@ -119,7 +119,7 @@ class ImageStore:
     wait: Callable[[float], None] = time.sleep
 
     @contextmanager
-    def pinned(self, image: str, *, wait: bool = True) -> Iterator[bool]:
+    def pin(self, image: str, *, wait: bool = True) -> Iterator[bool]:
         """Pull ``image`` if it is missing and keep it meanwhile; yield whether it is there.
 
         Without ``wait`` it may be missing, where there is no room. Do not wait while you pin
@@ -140,7 +140,7 @@ class ImageStore:
                 os.utime(stream.fileno(), ns=(now, now))
 
     @contextmanager
-    def pinned_some(self, images: Sequence[str], limit: int) -> Iterator[Set[str]]:
+    def pin_some(self, images: Sequence[str], limit: int) -> Iterator[Set[str]]:
         """Keep up to ``limit`` of ``images``, as far as there is room; yield them.
 
         The first is waited for. What cannot be pulled is yielded too.
@@ -149,14 +149,14 @@ class ImageStore:
         with ExitStack() as stack:
             for image in images[:limit]:
                 with suppress(InfrastructureError):
-                    if not stack.enter_context(self.pinned(image, wait=not pinned)):
+                    if not stack.enter_context(self.pin(image, wait=not pinned)):
                         break
                 pinned.add(image)
             yield pinned
 
     def fetch(self, image: str) -> None:
-        """Pull ``image`` if it is missing; raises as ``pinned``."""
-        with self.pinned(image):
+        """Pull ``image`` if it is missing; raises as ``pin``."""
+        with self.pin(image):
             pass
 
     def fetch_all(self, images: Iterable[str]) -> dict[str, str]:
@@ -168,7 +168,7 @@ class ImageStore:
         closed: dict[str, str] = {}
         missing = missing_images(self.client, images)
         for number, image in enumerate(missing, 1):
-            registry = split_name(mirrored(image, self.prefixes))[0]
+            registry = split_name(mirror_name(image, self.prefixes))[0]
             if registry in closed:
                 failed[image] = closed[registry]
                 continue
@@ -287,7 +287,7 @@ class ImageStore:
         It is recorded before as well: a killed process may leave a complete image. An image that
         was there by another name does not become ours.
         """
-        source = mirrored(image, self.prefixes)
+        source = mirror_name(image, self.prefixes)
         with engine_errors():
             earlier_ids = {other["Id"] for other in self.client.api.images(all=True)}
             if self.limit is None:

@@ -17,8 +17,8 @@ from agent.named import named_agent
 from agent.protocol import Agent, AgentResult, Task
 from core.errors import UserError
 from environments.base import AgentSandbox
-from environments.local.bubblewrap import HARNESS, bubblewrap_works, bubblewrapped_with
-from environments.local.launcher import launched
+from environments.local.bubblewrap import HARNESS, bubblewrap_works, sandbox_argv_with
+from environments.local.launcher import keyring_argv
 from environments.settings import AgentSettings
 
 _SHEBANG_BYTES = 256
@@ -41,17 +41,19 @@ class AgentBubble(Surroundings):
     network: bool
 
     def command_line(self, argv: Sequence[str], root: Path, scratch: Path) -> list[str]:
-        return launched(
-            self.wrapped(argv, {folder: folder for folder in (root, scratch)})
+        return keyring_argv(
+            self.sandboxed_argv(argv, {folder: folder for folder in (root, scratch)})
         )
 
-    def wrapped(self, argv: Sequence[str], writable: Mapping[Path, Path]) -> list[str]:
-        return bubblewrapped_with(argv, writable, self.readable, network=self.network)
+    def sandboxed_argv(
+        self, argv: Sequence[str], writable: Mapping[Path, Path]
+    ) -> list[str]:
+        return sandbox_argv_with(argv, writable, self.readable, network=self.network)
 
     def missing(self, program: str) -> list[str]:
         """Return the invisible ones of ``program``, its links' targets and its interpreter."""
         needed = list(dict.fromkeys(_required_paths(Path(program))))
-        argv = self.wrapped(["sh", "-c", _NAME_MISSING, "sh", *needed], {})
+        argv = self.sandboxed_argv(["sh", "-c", _NAME_MISSING, "sh", *needed], {})
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
             raise UserError(f"agent.sandbox: it cannot be made: {done.stderr.strip()}")
@@ -95,7 +97,7 @@ class GatewayBubble(AgentBubble):
         # Of a virtual environment the forwarder needs nothing.
         python = [str(Path(sys.executable).resolve()), "-I", "-S", str(program)]
         forwarded = [*python, str(PORT), str(self._SCRATCH / SOCKET), *argv]
-        return launched(self.wrapped(forwarded, writable))
+        return keyring_argv(self.sandboxed_argv(forwarded, writable))
 
 
 @dataclass(frozen=True)

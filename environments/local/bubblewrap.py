@@ -87,7 +87,7 @@ def process_limit_binds() -> bool:
     return refused.returncode != 0 and allowed.returncode == 0
 
 
-def bubblewrapped(
+def sandbox_argv(
     command: Sequence[str], view: View, limits: ResourceLimits, as_other: bool = False
 ) -> list[str]:
     """Return the command line that runs ``command`` in a sandbox with ``view``.
@@ -116,7 +116,7 @@ def bubblewrapped(
     return [*argv, *command]
 
 
-def bubblewrapped_with(
+def sandbox_argv_with(
     command: Sequence[str],
     writable: Mapping[Path, Path],
     readable: Sequence[Path],

@@ -23,7 +23,7 @@ from pathlib import Path
 from core.errors import InfrastructureError
 from environments.base import ResourceLimits
 from environments.local.bubblewrap import bubblewrap_works, process_limit_binds
-from environments.local.launcher import launched
+from environments.local.launcher import keyring_argv
 
 _NAME = "swe-retry-harness"
 _CONTROLLERS = ("memory", "pids")
@@ -44,7 +44,7 @@ class ControlGroup:
 
     folders: tuple[Path, ...]
 
-    def joined(self, argv: Sequence[str]) -> list[str]:
+    def argv_inside(self, argv: Sequence[str]) -> list[str]:
         names = [str(folder) for folder in self.folders]
         return ["sh", "-c", _JOIN, "sh", *names, "--", *argv]
 
@@ -73,7 +73,7 @@ class ControlGroup:
 def cgroups_work() -> bool:
     try:
         with limited_group(ResourceLimits(), "probe") as group:
-            joined = group.joined(["true"])
+            joined = group.argv_inside(["true"])
             return (
                 subprocess.run(joined, capture_output=True, check=False).returncode == 0
             )
@@ -255,12 +255,14 @@ class Confined:
         return _FIRST_USER + secrets.randbelow(_USERS) if other else None
 
     @contextmanager
-    def launched(self, argv: Sequence[str]) -> Iterator[list[str]]:
+    def launch_argv(self, argv: Sequence[str]) -> Iterator[list[str]]:
         """Yield a command line that runs ``argv`` without keyrings, if possible in a cgroup."""
         with self.group() as group:
-            argv_without_keyrings = launched([*argv])
+            argv_without_keyrings = keyring_argv([*argv])
             yield (
-                group.joined(argv_without_keyrings) if group else argv_without_keyrings
+                group.argv_inside(argv_without_keyrings)
+                if group
+                else argv_without_keyrings
             )
 
     @contextmanager

@@ -141,7 +141,7 @@ class LocalPrepared:
         lay_out(built.testbed, built.template, self.changes)
         variables = self._variables(str(built.testbed.parent))
         try:
-            with confined.launched(
+            with confined.launch_argv(
                 ["bash", "-c", confined.limited_bash(), "bash", command]
             ) as argv:
                 return run_limited(

@@ -39,7 +39,7 @@ from environments.local.bubblewrap import (
     HOME,
     View,
     bubblewrap_works,
-    bubblewrapped,
+    sandbox_argv,
 )
 from environments.local.confinement import (
     Confined,
@@ -140,12 +140,12 @@ def run_shut_in(
 
     def command_line(options: tuple[str, ...]) -> list[str]:
         seen = replace(view, options=(*options, *view.options))
-        return bubblewrapped(sandboxed_argv, seen, limits, user is not None)
+        return sandbox_argv(sandboxed_argv, seen, limits, user is not None)
 
     try:
         with confined.group() as group:
             inside = group.add if group else lambda _: None
-            with gated(
+            with start_sandbox(
                 command_line, str(view.folder), stdin, separate, inside
             ) as sandbox:
                 sandbox.limit(confined.rlimits())
@@ -271,7 +271,7 @@ class Gated:
 
 
 @contextmanager
-def gated(
+def start_sandbox(
     make_argv: Callable[[tuple[str, ...]], Sequence[str]],
     folder: str,
     stdin: bytes,

@@ -55,7 +55,7 @@ def key_filter(machine: str) -> bytes:
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
-def launched(argv: list[str]) -> list[str]:
+def keyring_argv(argv: list[str]) -> list[str]:
     """Return the command line that starts ``argv`` with its own keyring."""
     return [sys.executable, "-I", "-S", __file__, *argv]
 

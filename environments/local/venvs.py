@@ -100,7 +100,7 @@ class Venvs:
         )
         key = f"{shared.name} {project.revision} {spec_key(spec, spec.setup)}"
         marker, parts = folder / _MARKER, [folder / "venv", built.template]
-        if not unchanged(marker, key, parts):
+        if not is_unchanged(marker, key, parts):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             steps = self._steps(project.key, project)
@@ -124,7 +124,7 @@ class Venvs:
         with waited_for(FileLock(f"{folder}.lock"), self.check):
             if name in self.failed:
                 raise UnavailableError(self.failed[name])
-            if not unchanged(folder / _MARKER, name, [folder]):
+            if not is_unchanged(folder / _MARKER, name, [folder]):
                 shutil.rmtree(folder, ignore_errors=True)
                 try:
                     _make_shared(self._steps(name, project), folder, spec, interpreter)
@@ -390,7 +390,7 @@ def seal(marker: Path, key: str, folders: Sequence[Path]) -> None:
     write_text_atomic(marker, f"{key}\n{_look(folders, marker)}\n")
 
 
-def unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
+def is_unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
     """Return whether ``folders`` were sealed for ``key`` and not changed since.
 
     Test code without a sandbox could write there with the user's rights. Only the kernel sets the

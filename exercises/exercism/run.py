@@ -394,7 +394,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
         super().open()
         self.store.update_run(**{KEY: facts.as_json()})
 
-    def prepared(
+    def prepare_jobs(
         self,
         jobs: Sequence[ExerciseJob],
         say: Say,

@@ -77,7 +77,7 @@ class EngineEvaluator(Evaluator):
         while left:
             images = list(dict.fromkeys(task.instance.image for task in left))
             present = [image for image in images if holds(client, image)]
-            with store.pinned_some(present or images, size) as pinned:
+            with store.pin_some(present or images, size) as pinned:
                 batch = [task for task in left if task.instance.image in pinned]
                 batch = batch[:size]
                 yield batch

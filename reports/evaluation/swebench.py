@@ -272,7 +272,7 @@ def _fault_of_image(
     )
     image = task.instance.image
     try:
-        with closing(client), as_root.started(image) as container:
+        with closing(client), as_root.start(image) as container:
             container.put({}, {_PATCH: task.prediction.patch, _SCRIPT: script})
             result = container.bash([_SCRIPT], _SECONDS)
     except InfrastructureError as error:

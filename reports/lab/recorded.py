@@ -158,7 +158,7 @@ def _lab_instance(
             key = f"text {key}"
             if candidates:
                 key = candidates.id
-            passed = evidence.passed(key)
+            passed = evidence.scripts_passed_by(key)
         number = turns.index(turn) + 1
         tried[turn] = Tried(attempt.at(number), key, passed, failing)
     return LabInstance(recorded, tried, outcomes, evidence is not None)

@@ -148,7 +148,7 @@ class CallCoordinator:
         with self._lock:
             pending = self._pending.pop(call)
         # Even if the disk fails, the budget and the rate limiter learn the outcome.
-        uses_try = self.rate_limiter.ended(pending.ask.provider, outcome)
+        uses_try = self.rate_limiter.note_outcome(pending.ask.provider, outcome)
         if isinstance(outcome, Answered):
             self.called()
         ended = end_of(call, outcome, self.redact)

@@ -155,7 +155,7 @@ class RateLimiter:
     ) -> float:
         """Return 0.0 when the call may start, and count it; else seconds until asking again.
 
-        An admitted call must be followed by ``ended``.
+        An admitted call must be followed by ``note_outcome``.
 
         Args:
             model: its rates hold.
@@ -183,7 +183,7 @@ class RateLimiter:
                 state.probed_until = now + self._policy.probe_patience
             return 0.0
 
-    def ended(self, provider: str, outcome: CallOutcome) -> bool:
+    def note_outcome(self, provider: str, outcome: CallOutcome) -> bool:
         """Note the outcome of an admitted call, and tell whether a failure uses up a try of it."""
         if (
             isinstance(outcome, Failed)
@@ -195,7 +195,7 @@ class RateLimiter:
                 self._provider(provider).probed_until = -math.inf
             return True
         if not isinstance(outcome, Failed) or not outcome.transient:
-            self.succeeded(provider)
+            self.note_success(provider)
             return True
         with self._lock:
             state = self._provider(provider)
@@ -206,7 +206,7 @@ class RateLimiter:
         self.note_failure(provider, outcome.retry_after)
         return not was_open
 
-    def succeeded(self, provider: str) -> None:
+    def note_success(self, provider: str) -> None:
         """Note an answer: the circuit closes, but an earlier Retry-After still holds."""
         with self._lock:
             now, state = self._clock(), self._provider(provider)

@@ -51,12 +51,12 @@ class Driver:
         return run_key(self.benchmark.store.folder)
 
     @contextmanager
-    def started(self, key: str) -> Iterator[logging.Logger]:
+    def start_job(self, key: str) -> Iterator[logging.Logger]:
         """Give the log of a job while it is worked on; its earlier files are out of the way."""
         store = self.benchmark.store
         store.begin(key)
         with instance_log(
             store.logs / f"{key}.log", key, self.log, store.redact
         ) as log:
-            self.progress.started(key)
+            self.progress.note_start(key)
             yield log

@@ -38,7 +38,7 @@ class ThreadEngine:
 
         def work(job: Job) -> Finished[Any]:
             try:
-                with driver.started(job.key) as log:
+                with driver.start_job(job.key) as log:
                     calls, steps = driver.coordinator, driver.progress
                     return work_on(
                         job, services, JobContext(job.key, worker, calls, steps, log)

@@ -64,12 +64,12 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def finished(
+    def note_finished(
         self, key: str, status: str, reason: str, cost: Decimal | None
     ) -> None:
         """Note the end of a job, and write ``[3/300] key: status; reason; $cost``."""
         progress = self._progress
-        number = progress.finished(key, status)
+        number = progress.note_end(key, status)
         description = progress.descriptions.get(key, key)
         outcome = "; ".join(filter(None, [status, reason, in_words(cost)]))
         self.note(f"[{number}/{progress.total}] {description}: {outcome}")

@@ -160,7 +160,7 @@ def overview(
     if working:
         process = f"in work by {owner or 'another process'}"
     entries = {}
-    for name in reading.selected():
+    for name in reading.selected_ids():
         started = (store.logs / f"{name}.log").exists()
         status = (IN_WORK if working else KILLED) if started else NOT_STARTED
         entries[name] = InstanceEntry(name, status, cost=Decimal(0))
@@ -168,7 +168,7 @@ def overview(
         name = path.name.removesuffix(_SUFFIX)
         # Of an instance that was redone, only the prediction counts.
         if not store.prediction(name).exists():
-            entries[name] = reading.entry(name, path, reading.unfinished)
+            entries[name] = reading.entry(name, path, reading.unfinished_entry)
     for path in store.prediction_paths():
         name = store.name_of(path)
         entries[name] = reading.entry(name, path, reading.prediction)
@@ -201,7 +201,7 @@ class _Reading:
     store: RunStore
     broken: list[str] = field(default_factory=list)
 
-    def selected(self) -> list[str]:
+    def selected_ids(self) -> list[str]:
         run = self._read(self.store.run_file, self.store.read_run)
         return list(run.selected or ()) if run else []
 
@@ -214,7 +214,7 @@ class _Reading:
         result = self.store.read_prediction(path)
         return replace(_entry(result), instance_id=name, finished=True)
 
-    def unfinished(self, name: str, path: Path) -> InstanceEntry:
+    def unfinished_entry(self, name: str, path: Path) -> InstanceEntry:
         """Return an instance that has to be redone; the store knows its path."""
         result = self.store.read_unfinished(name)
         return replace(_entry(result), cost=None)

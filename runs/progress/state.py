@@ -72,7 +72,7 @@ class ProgressSnapshot:
 class Steps(Protocol):
     """Takes the progress of workers."""
 
-    def started(self, instance_id: str) -> None: ...
+    def note_start(self, instance_id: str) -> None: ...
 
     def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:
         """Note the step of an attempt; ``attempt`` is 0 before the first."""
@@ -100,7 +100,7 @@ class ProgressState:
         self._calls: deque[float] = deque()
         self._widest = 1
 
-    def started(self, instance_id: str) -> None:
+    def note_start(self, instance_id: str) -> None:
         with self._lock:
             description = self.descriptions.get(instance_id, instance_id)
             new = Running(description, 0, "", WorkStep.WAITING, 0.0)
@@ -114,14 +114,14 @@ class ProgressState:
                 new = replace(old, attempt=attempt, model=model, step=step)
                 self._running[instance_id] = since, new
 
-    def called(self) -> None:
+    def note_call(self) -> None:
         """Count an answered model call."""
         with self._lock:
             now = self._clock()
             self._calls.append(now)
             self._forget_calls(now)
 
-    def finished(self, instance_id: str, status: str) -> int:
+    def note_end(self, instance_id: str, status: str) -> int:
         """Note the end of an instance; return how many have ended, this one included."""
         with self._lock:
             if instance_id in self._running:

@@ -53,7 +53,7 @@ class RunStore:
             if folder.parent.name == "predictions"
             else folder.parent
         )
-        return _LooseStore(out, folder.name, reader=reader, place=folder).checked()
+        return _LooseStore(out, folder.name, reader=reader, place=folder).check()
 
     @classmethod
     def find(cls, run: str, out: Path) -> RunStore:
@@ -63,7 +63,7 @@ class RunStore:
             return cls.of_folder(folder)
         return cls(out.expanduser().resolve(), run)
 
-    def checked(self) -> RunStore:
+    def check(self) -> RunStore:
         """Return this store; a UserError if another command reads the run."""
         with suppress(DamagedFileError, OSError):  # reported where the file is needed
             self.read_run()
@@ -108,7 +108,7 @@ class RunStore:
     def log_file(self) -> Path:
         return self.folder / "harness.log"
 
-    def unfinished(self, instance_id: str) -> Path:
+    def unfinished_path(self, instance_id: str) -> Path:
         return self.logs / f"{instance_id}.unfinished.json"
 
     def transcript(self, instance_id: str) -> Path:
@@ -131,12 +131,12 @@ class RunStore:
         if transcript is not None:
             write_text_atomic(self.transcript(instance_id), self.redact(transcript))
         write_json_atomic(self.prediction(instance_id), self.redact.of(prediction))
-        self.unfinished(instance_id).unlink(missing_ok=True)
+        self.unfinished_path(instance_id).unlink(missing_ok=True)
 
     def save_unfinished(self, result: InstanceResult) -> None:
         """Write an instance that has to be redone: it gets no prediction."""
         content = self.redact.of(result.trajectory())
-        write_json_atomic(self.unfinished(result.instance_id), content)
+        write_json_atomic(self.unfinished_path(result.instance_id), content)
 
     def result(self, instance_id: str) -> InstanceResult | None:
         """Return an instance's prediction, else its unfinished trajectory, else None."""
@@ -149,7 +149,7 @@ class RunStore:
 
     def read_unfinished(self, instance_id: str) -> InstanceResult:
         """Return an instance that has to be redone (FileNotFoundError: there is none)."""
-        path, fix = self.unfinished(instance_id), "delete it"
+        path, fix = self.unfinished_path(instance_id), "delete it"
         values = {"instance_id": instance_id, **read_object(path, fix)}
         if "status" in values:
             values.setdefault("attempts", [])
@@ -174,7 +174,7 @@ class RunStore:
         """Remove the results of an earlier start before an instance is worked on again."""
         if self.prediction(instance_id).exists():
             self.put_aside(instance_id)
-        self.unfinished(instance_id).unlink(missing_ok=True)
+        self.unfinished_path(instance_id).unlink(missing_ok=True)
 
     def put_aside(self, instance_id: str) -> None:
         """Move the files of an instance that is redone to ``replaced/``, the prediction first."""
@@ -182,7 +182,7 @@ class RunStore:
             self.prediction(instance_id),
             self.trajectory(instance_id),
             self.transcript(instance_id),
-            self.unfinished(instance_id),
+            self.unfinished_path(instance_id),
             self.logs / f"{instance_id}.log",
         )
         replaced = self.folder / "replaced"

@@ -68,7 +68,7 @@ def test_images_without_a_known_runner_are_not_pulled(
     instances = [job.instance for job in jobs()]
     assert used_images(instances) == []
     use = benchmark(given)
-    assert use.prepared(jobs(), said.append) == jobs()
+    assert use.prepare_jobs(jobs(), said.append) == jobs()
     assert said == [
         "not pulled: images of 6 instances whose rows have no usable eval_script"
     ]
@@ -77,5 +77,5 @@ def test_images_without_a_known_runner_are_not_pulled(
 def test_nothing_is_said_of_images_where_none_is_used(tmp_path: Path) -> None:
     said: list[str] = []
     use = benchmark(options(tmp_path, tmp_path), EnvironmentKind.NONE)
-    assert use.prepared(jobs(), said.append) == jobs()
+    assert use.prepare_jobs(jobs(), said.append) == jobs()
     assert said == []

@@ -239,7 +239,7 @@ def test_no_container_is_left(demo: tuple[Instance, Checkout]) -> None:
     key = f"run-{secrets.token_hex(4)}"
     ours = {"label": [f"{LABEL}.instance={demo[0].instance_id}", f"{LABEL}.run={key}"]}
     made: Any = DockerEnvironment(client, key).start(project_of(*demo))
-    with made.containers.started(made.image.name):
+    with made.containers.start(made.image.name):
         assert len(client.containers.list(all=True, filters=ours)) == 1
     run_once(made, {}, "setsid sleep 99 & sleep 99", 1)
     assert client.containers.list(all=True, filters=ours) == []

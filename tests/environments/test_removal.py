@@ -46,7 +46,7 @@ def test_containers_of_one_run_alone_are_removed(
                 project_of(*demo)
             )
             container = stack.enter_context(
-                session.containers.started(demo[0].image)
+                session.containers.start(demo[0].image)
             ).made
             made.append(f"container {container.name}")
             images.append(

@@ -58,7 +58,7 @@ def groups_of(evidence: Evidence) -> list[AgreementGroup]:
     """Return the groups, the best first; of equal scores that with the earlier attempt."""
     classes = defaultdict(list)
     for candidates in evidence.classes:
-        classes[evidence.passed(candidates.id)].append(candidates)
+        classes[evidence.scripts_passed_by(candidates.id)].append(candidates)
     groups = []
     for passed, members in classes.items():
         groups.append(AgreementGroup(passed, tuple(members)))

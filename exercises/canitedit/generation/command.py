@@ -374,7 +374,7 @@ class CompletionBenchmark(Benchmark[Generated]):
         name = file_name(job.problem, job.kind, evaluated=evaluated)
         return self.store.folder / job.folder / name
 
-    def prepared(
+    def prepare_jobs(
         self, jobs: Sequence[CompletionJob], say: Say
     ) -> Sequence[CompletionJob]:
         for job in jobs:

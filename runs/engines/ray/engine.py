@@ -86,7 +86,9 @@ class RayEngine:
         address = scale.cluster
         own = not address
         with (
-            own_ray(len(rooms)) if own else connected(address, rooms[0].cpus, packages)
+            own_ray(len(rooms))
+            if own
+            else connect_cluster(address, rooms[0].cpus, packages)
         ):
             actor = make_run_actor(scale.workers)
             server = RunServer(driver, may_start)
@@ -325,7 +327,9 @@ def own_ray(cpus: int) -> Iterator[None]:
 
 
 @contextmanager
-def connected(address: str, cpus: float, packages: Sequence[str]) -> Iterator[None]:
+def connect_cluster(
+    address: str, cpus: float, packages: Sequence[str]
+) -> Iterator[None]:
     """Connect this process to the cluster at ``address``, with the code for its workers.
 
     The code travels with the run, so that no node works with an older version that it has.

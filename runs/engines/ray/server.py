@@ -66,7 +66,7 @@ class RunServer:
         with self._state(start) as state:
             if not self.may_start():
                 return False
-            state.log = state.open.enter_context(self.driver.started(start.key))
+            state.log = state.open.enter_context(self.driver.start_job(start.key))
             return True
 
     def close(self, start: JobStart) -> None:

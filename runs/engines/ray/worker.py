@@ -211,7 +211,7 @@ class RemoteCalls:
     def stopping(self) -> str:
         return self.stop.reason
 
-    def started(self, instance_id: str) -> None:
+    def note_start(self, instance_id: str) -> None:
         """Do nothing: the driver started the job."""
 
     def step(self, instance_id: str, attempt: int, model: str, step: WorkStep) -> None:

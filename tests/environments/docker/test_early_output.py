@@ -28,7 +28,7 @@ def test_early_output_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     client = connect()
     containers = Containers(client, {"test": "early"}, ResourceLimits())
     with (
-        containers.started("python:3.11-slim") as container,
+        containers.start("python:3.11-slim") as container,
         monkeypatch.context() as patch,
     ):
         patch.setattr(http.client.HTTPResponse, "begin", late)

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import UserError
 from core.settings import Section, check_settings, of_texts
-from environments.docker.images import ImagePrefix, Images, mirrored
+from environments.docker.images import ImagePrefix, Images, mirror_name
 from environments.docker.imagestore import ImageRecord, PulledImage, layer_sizes
 
 
@@ -23,7 +23,7 @@ from environments.docker.imagestore import ImageRecord, PulledImage, layer_sizes
 )
 def test_mirrors(image: str, prefix: str, pulled: str) -> None:
     assert (
-        mirrored(image, [ImagePrefix.parse("none/=x/"), ImagePrefix.parse(prefix)])
+        mirror_name(image, [ImagePrefix.parse("none/=x/"), ImagePrefix.parse(prefix)])
         == pulled
     )
 

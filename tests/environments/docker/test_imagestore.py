@@ -40,11 +40,11 @@ def test_the_image_not_used_for_longest_is_removed_and_each_is_pulled_once(
 ) -> None:
     store = place.store()
     for name in NAMES:
-        with store.pinned(place.image(name)):
+        with store.pin(place.image(name)):
             assert name in place.held()
             assert len(place.held()) <= 2
     assert place.held() == "cd"
-    with store.pinned(place.image("d")):
+    with store.pin(place.image("d")):
         pass
     assert place.pulls() == dict.fromkeys(NAMES, 1)
     assert (
@@ -52,9 +52,9 @@ def test_the_image_not_used_for_longest_is_removed_and_each_is_pulled_once(
     )
     assert f"pull image {place.image('a')}" in place.said
     # The last use counts, not the pull.
-    with store.pinned(place.image("c")):
+    with store.pin(place.image("c")):
         pass
-    with store.pinned(place.image("a")):
+    with store.pin(place.image("a")):
         assert place.held() == "ac"
 
 
@@ -63,26 +63,26 @@ def test_what_was_there_before_is_never_removed(place: Place) -> None:
     place.client.images.get(place.image("a")).tag(f"{place.proxy.host}/small/mine", "1")
     store = place.store(limit=1)
     for name in "abcd":
-        with store.pinned(place.image(name)):
+        with store.pin(place.image(name)):
             pass
     assert place.held() == "ad"
     # The image that was there by another name is pulled as one more name of it, and stays.
     place.client.api.remove_image(place.image("a"), noprune=True)
     for name in "ab":
-        with store.pinned(place.image(name)):
+        with store.pin(place.image(name)):
             pass
     assert place.client.images.get(f"{place.proxy.host}/small/mine:1")
 
 
 def test_a_name_that_means_another_image_now_is_left_alone(place: Place) -> None:
     store = place.store(limit=SIZE)
-    with store.pinned(place.image("a")):
+    with store.pin(place.image("a")):
         pass
-    with store.pinned(place.image("b")):
+    with store.pin(place.image("b")):
         place.client.images.get(place.image("b")).tag(
             f"{place.proxy.host}/small/a", "1"
         )
-    with store.pinned(place.image("c")):
+    with store.pin(place.image("c")):
         pass
     assert place.client.images.get(place.image("a"))
 
@@ -90,8 +90,8 @@ def test_a_name_that_means_another_image_now_is_left_alone(place: Place) -> None
 def test_an_image_in_use_stays_and_others_wait_for_its_room(place: Place) -> None:
     one, other = place.store(), place.store()
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as pins:
-        pins.enter_context(one.pinned(place.image("a")))
-        pins.enter_context(one.pinned(place.image("b")))
+        pins.enter_context(one.pin(place.image("a")))
+        pins.enter_context(one.pin(place.image("b")))
         waiting = pool.submit(other.fetch, place.image("c"))
         container = place.client.api.create_container(place.image("a"), ["x"])
         assert place.held() == "ab"
@@ -109,7 +109,7 @@ def test_workers_of_two_processes_stay_below_the_limit(place: Place) -> None:
 
     def use(number: int) -> None:
         nonlocal most
-        with stores[number % 2].pinned(place.image(NAMES[number % 4])), sizes:
+        with stores[number % 2].pin(place.image(NAMES[number % 4])), sizes:
             assert NAMES[number % 4] in place.held()
             most = max(most, len(place.held()))
 
@@ -147,7 +147,7 @@ def test_an_image_that_is_there_waits_for_no_pull(place: Place) -> None:
     with ThreadPoolExecutor(1) as pool:
         pulling = pool.submit(place.store().fetch, place.image("b"))
         wait_until(lambda: place.proxy.started[place.layers["b"]])
-        with store.pinned(place.image("a")):
+        with store.pin(place.image("a")):
             assert not pulling.done()
         place.proxy.hold.set()
         pulling.result(30)
@@ -156,22 +156,22 @@ def test_an_image_that_is_there_waits_for_no_pull(place: Place) -> None:
 
 def test_some_are_pinned_as_far_as_there_is_room(place: Place) -> None:
     one, other = place.store(), place.store()
-    with one.pinned_some(place.images(), 4) as pinned:
+    with one.pin_some(place.images(), 4) as pinned:
         assert pinned == {*place.images("ab")}
         assert place.held() == "ab"
-    with one.pinned_some(place.images("bcd"), 1) as pinned:
+    with one.pin_some(place.images("bcd"), 1) as pinned:
         assert pinned == {*place.images("b")}
     with (
-        other.pinned(place.image("b")),
-        one.pinned_some(place.images("cd"), 4) as pinned,
+        other.pin(place.image("b")),
+        one.pin_some(place.images("cd"), 4) as pinned,
     ):
         assert pinned == {*place.images("c")}
         assert place.held() == "bc"
     # What cannot be pulled is there for its user to say why.
     missing = f"{place.proxy.host}/none/x:1"
-    with one.pinned_some([missing, *place.images("a")], 4) as pinned:
+    with one.pin_some([missing, *place.images("a")], 4) as pinned:
         assert pinned == {missing, place.image("a")}
-    with one.pinned_some([place.image("a"), missing, *place.images("b")], 4) as pinned:
+    with one.pin_some([place.image("a"), missing, *place.images("b")], 4) as pinned:
         assert pinned == {missing, *place.images("ab")}
 
 
@@ -185,7 +185,7 @@ def test_a_stop_ends_each_wait(place: Place) -> None:
     place.proxy.faults = [("/d/", Fault(429, {"Retry-After": "600"}))]
     with contextlib.ExitStack() as pins, ThreadPoolExecutor(3) as pool:
         for name in "ab":
-            pins.enter_context(place.store().pinned(place.image(name)))
+            pins.enter_context(place.store().pin(place.image(name)))
         room = pool.submit(place.store(wait=wait).fetch, place.image("c"))
         limit = pool.submit(place.store(wait=wait, limit=None).fetch, place.image("d"))
         wait_until(lambda: any("again in 600 s" in line for line in place.said))
@@ -205,7 +205,7 @@ from environments.docker.engine import connect
 from environments.docker.imagestore import ImageStore
 from pathlib import Path
 store = ImageStore(connect(), Path(sys.argv[1]), limit=5_000_000)
-with store.pinned(sys.argv[2]), store.pinned(sys.argv[3]):
+with store.pin(sys.argv[2]), store.pin(sys.argv[3]):
     print("pinned", flush=True)
     sys.stdin.read()
 """
@@ -301,7 +301,7 @@ def test_a_mirror_gives_images_their_own_names(place: Place) -> None:
     prefix = ImagePrefix("docker.io/own/", f"{place.proxy.host}/small/")
     store = place.store(prefixes=(prefix,), limit=SIZE)
     for name in "ab":
-        with store.pinned(f"own/{name}:1"):
+        with store.pin(f"own/{name}:1"):
             assert place.client.images.get(f"own/{name}:1")
     assert place.held() == "b"
     assert "own/a:1" not in place.tags()

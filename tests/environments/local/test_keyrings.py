@@ -17,7 +17,7 @@ import pytest
 from bench.cli.commands import run_command
 from bench.instances.project import project_of
 from environments.base import EnvironmentKind, run_once
-from environments.local.bubblewrap import bubblewrap_works, bubblewrapped_with
+from environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
 from environments.local.environment import LocalEnvironment, LocalSession
 from environments.local.launcher import key_filter
 from reports.evaluation.settings import EvaluatorKind
@@ -108,7 +108,7 @@ def test_the_sandbox_does_not_list_keys(network: bool) -> None:
     if not bubblewrap_works() or not Path("/proc/keys").exists():
         pytest.skip("there is no bubblewrap, or no list of keys")
     assert Path("/proc/keys").read_text(), "there are no keys to be hidden"
-    argv = bubblewrapped_with(["sh", "-c", "cat /proc/key*"], {}, {}, network=network)
+    argv = sandbox_argv_with(["sh", "-c", "cat /proc/key*"], {}, {}, network=network)
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("", "")
 

@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import UserError
 from reports.data.rundata import RunData, read_predictions, read_run
-from runs.records import numbered
+from runs.records import number_attempts
 from runs.storage.store import RunStore
 from tests.support.rundata import GPT, LABEL, OPUS, PATCH, old_prediction, write_run
 
@@ -101,7 +101,7 @@ def test_the_older_layouts_attempts_follow_from_tries_and_models(
     ).instances
     assert [attempt.attempt for attempt in instance.attempts] == [1, 2, 3, 4]
     assert instance.attempt == 4
-    assert numbered({"attempt": 7, "model": "x"}, ("x",))[0]["attempt"] == 7
+    assert number_attempts({"attempt": 7, "model": "x"}, ("x",))[0]["attempt"] == 7
 
 
 def new_run(folder: Path) -> Path:

@@ -197,7 +197,7 @@ def test_an_unfinished_instance_of_another_name_is_broken(tmp_path: Path) -> Non
     store = RunStore(tmp_path, "r")
     store.folder.mkdir(parents=True)
     content = {"instance_id": OTHER, "status": "infra_error"}
-    write_json_atomic(store.unfinished(ONE), content)
+    write_json_atomic(store.unfinished_path(ONE), content)
     said: list[str] = []
     assert status_command(RunStore(tmp_path, "r"), said.append) == 1
     assert f"{ONE}.unfinished.json is about '{OTHER}'" in said[-1]

@@ -15,7 +15,7 @@ def test_retry_after_pauses_the_provider_for_all() -> None:
     for caller in "abc":
         assert 20 < ask_limiter(throttle, caller=caller, model=caller) <= 22
     assert throttle.admit("m", "other", 1) == 0
-    throttle.succeeded("p")
+    throttle.note_success("p")
     clock.now += 19
     assert 1 < ask_limiter(throttle) <= 3
     clock.now += 1
@@ -50,7 +50,7 @@ def test_only_failures_in_a_row_open_the_circuit() -> None:
         throttle.note_failure("p")
         assert not is_open(throttle, "p")
         assert ask_limiter(throttle) == 0
-        throttle.succeeded("p")
+        throttle.note_success("p")
     opened(throttle)
     assert is_open(throttle, "p")
     assert ask_limiter(throttle) > 0
@@ -70,7 +70,7 @@ def test_one_probe_after_each_pause_and_success_closes() -> None:
     clock.now += 2
     assert ask_limiter(throttle, caller="b") == 0
     assert ask_limiter(throttle, caller="c") > 0
-    throttle.succeeded("p")
+    throttle.note_success("p")
     assert not is_open(throttle, "p")
     assert [ask_limiter(throttle, caller=str(n)) for n in range(5)] == [0] * 5
 
@@ -102,7 +102,7 @@ def test_a_success_makes_the_next_pause_short_again() -> None:
         clock.now += pause
         assert ask_limiter(throttle) == 0
         throttle.note_failure("p")
-    throttle.succeeded("p")
+    throttle.note_success("p")
     opened(throttle)
     clock.now += 1
     assert ask_limiter(throttle) == 0
@@ -134,7 +134,7 @@ def test_a_flood_of_failures_is_one_pause() -> None:
 def test_a_late_success_closes_the_circuit_at_once() -> None:
     throttle, _ = make_limiter()
     opened(throttle)
-    throttle.succeeded("p")
+    throttle.note_success("p")
     assert ask_limiter(throttle) == 0
 
 
@@ -180,7 +180,7 @@ def test_how_long_all_have_been_paused() -> None:
     throttle.note_failure("q")
     clock.now += 5
     assert throttle.all_paused_for(both) == 505
-    throttle.succeeded("q")
+    throttle.note_success("q")
     assert throttle.all_paused_for(both) == 0
     opened(throttle, "q")
     clock.now += 7
@@ -200,7 +200,7 @@ def test_a_retry_after_counts_as_paused_while_it_lasts() -> None:
     throttle.note_failure("p", 30)
     clock.now += 1
     assert throttle.all_paused_for(["p"]) == 1
-    throttle.succeeded("p")
+    throttle.note_success("p")
     clock.now += 5
     assert throttle.all_paused_for(["p"]) == 5
 
@@ -211,12 +211,12 @@ def test_what_says_nothing_of_the_provider_leaves_its_circuit_open() -> None:
     for death in ("the worker died", "no such package"):
         clock.now += 60
         assert ask_limiter(throttle, caller="a") == 0, "the probe"
-        assert throttle.ended("p", Failed(death, transient=False, reached=False))
+        assert throttle.note_outcome("p", Failed(death, transient=False, reached=False))
         assert is_open(throttle, "p")
         assert ask_limiter(throttle, caller="b") == 0, "another probe, at once"
         assert ask_limiter(throttle, caller="c") > 0
         throttle.note_failure("p")
     clock.now += 60
     assert ask_limiter(throttle) == 0
-    throttle.ended("p", Failed("HTTP 401", transient=False))
+    throttle.note_outcome("p", Failed("HTTP 401", transient=False))
     assert not is_open(throttle, "p")

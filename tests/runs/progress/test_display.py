@@ -37,16 +37,16 @@ def wait_for_a_draw():
 progress.word = "plausible"
 with make_display(sys.stderr, progress, spent, every=0.05) as display:
     for name in ("own__thing-1", "own__thing-2", "own__thing-3"):
-        progress.started(name)
+        progress.note_start(name)
     progress.step("own__thing-1", 2, "gpt\\x1b[31m-4o", WorkStep.TESTING)
-    progress.called()
+    progress.note_call()
 """
 WORK = """
     wait_for_a_draw()
     display.note("note: \\x1b]0;evil\\x07slow")
     good = "plausible", "all\\r\\nclean\\x1b[2J"
-    display.finished("own__thing-1", *good, Decimal("0.5"))
-    display.finished("own__thing-2", "infra_error", "no disk", None)
+    display.note_finished("own__thing-1", *good, Decimal("0.5"))
+    display.note_finished("own__thing-2", "infra_error", "no disk", None)
     wait_for_a_draw()
 """
 PLAIN = [
@@ -172,7 +172,8 @@ def test_an_interrupt_leaves_the_terminal_clean() -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(6, 30), (4, 12), (2, 80), (1, 1)])
 def test_small_terminals_are_not_overrun(rows: int, columns: int) -> None:
-    many = "    for n in range(20): progress.started(f'other__thing-{n}')\n    wait_for_a_draw()\n"
+    many = "    for n in range(20): progress.note_start(f'other__thing-{n}')\n"
+    many += "    wait_for_a_draw()\n"
     written = on_a_terminal(BEGIN + many, rows, columns)
     drawn = [lines for lines in screens(written) if lines]
     assert drawn

@@ -60,7 +60,7 @@ def done(store: RunStore, number: int, **content: Any) -> None:
 
 
 def unfinished(store: RunStore, number: int, **content: Any) -> None:
-    write_json_atomic(store.unfinished(f"own__thing-{number}"), content)
+    write_json_atomic(store.unfinished_path(f"own__thing-{number}"), content)
 
 
 SPENT = {

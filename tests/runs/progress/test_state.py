@@ -37,8 +37,8 @@ ENDS = ("done", "failed", "budget", "error", "infra_error", "interrupted")
 def test_instances_are_counted_by_what_became_of_them(clock: Clock) -> None:
     progress = ProgressState(9, clock)
     for number, status in enumerate(ENDS):
-        progress.started(str(number))
-        assert progress.finished(str(number), status) == number + 1
+        progress.note_start(str(number))
+        assert progress.note_end(str(number), status) == number + 1
     seen = progress.snapshot(None)
     assert (seen.done, seen.succeeded, seen.failed) == (len(ENDS), 1, 2)
     assert seen.running == ()
@@ -46,9 +46,9 @@ def test_instances_are_counted_by_what_became_of_them(clock: Clock) -> None:
 
 def test_running_ones_are_sorted_by_how_long_they_run(clock: Clock) -> None:
     progress = ProgressState(9, clock)
-    progress.started("late-z")
+    progress.note_start("late-z")
     clock.now += 61
-    progress.started("early-a")
+    progress.note_start("early-a")
     progress.step("late-z", 2, "gpt-4o", WorkStep.TESTING)
     clock.now += 4
     assert running_lines(progress.snapshot(None), 24, 80) == [
@@ -59,8 +59,8 @@ def test_running_ones_are_sorted_by_how_long_they_run(clock: Clock) -> None:
 
 def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
     progress = ProgressState(2, clock)
-    progress.started("a")
-    progress.finished("a", "failed")
+    progress.note_start("a")
+    progress.note_end("a", "failed")
     progress.step("a", 1, "m", WorkStep.EDITING)
     assert progress.snapshot(None).running == ()
 
@@ -68,18 +68,18 @@ def test_a_step_that_comes_too_late_leaves_no_ghost(clock: Clock) -> None:
 def test_dollars_are_projected_from_what_is_done(clock: Clock) -> None:
     progress = ProgressState(300, clock)
     assert progress.snapshot(Decimal("0.1")).projected is None
-    progress.finished("a", "done")
-    progress.finished("b", "failed")
+    progress.note_end("a", "done")
+    progress.note_end("b", "failed")
     assert progress.snapshot(Decimal("0.1")).projected == Decimal("15")
     assert progress.snapshot(None).projected is None
 
 
 def test_calls_are_those_of_the_last_minute(clock: Clock) -> None:
     progress = ProgressState(1, clock)
-    progress.called()
+    progress.note_call()
     clock.now += 30
-    progress.called()
-    progress.called()
+    progress.note_call()
+    progress.note_call()
     assert progress.snapshot(None).calls_per_minute == 3
     clock.now += 31
     assert progress.snapshot(None).calls_per_minute == 2
@@ -90,23 +90,23 @@ def test_calls_are_those_of_the_last_minute(clock: Clock) -> None:
 def test_time_left_is_shared_by_those_that_run_side_by_side(clock: Clock) -> None:
     progress = ProgressState(12, clock)
     for name in "abcd":
-        progress.started(name)
+        progress.note_start(name)
     assert progress.snapshot(None).seconds_left is None
     clock.now += 100
     for name in "abcd":
-        progress.finished(name, "failed")
+        progress.note_end(name, "failed")
     for name in "efgh":
-        progress.started(name)
+        progress.note_start(name)
     clock.now += 40
     # Four are 60 s from their end, four take 100 s each, side by side.
     assert progress.snapshot(None).seconds_left == pytest.approx((4 * 60 + 4 * 100) / 4)
     for name in "efgh":
-        progress.finished(name, "failed")
+        progress.note_end(name, "failed")
     for name in "ijk":
-        progress.started(name)
-    progress.finished("i", "failed")
-    progress.finished("j", "failed")
-    progress.finished("l", "failed")
+        progress.note_start(name)
+    progress.note_end("i", "failed")
+    progress.note_end("j", "failed")
+    progress.note_end("l", "failed")
     mean = (4 * 100 + 4 * 40) / 10
     assert progress.snapshot(None).seconds_left == pytest.approx(mean), (
         "nobody shares the last one"
@@ -118,11 +118,11 @@ def test_the_headline_says_what_is_unknown(clock: Clock) -> None:
     assert headline(progress.snapshot(None)) == (
         "0/300 done, 0 done, 0 failed, cost unknown, 0 calls/min"
     )
-    progress.started("a")
+    progress.note_start("a")
     clock.now += 20
-    progress.called()
+    progress.note_call()
     assert "$1.50, " in headline(progress.snapshot(Decimal("1.5")))
-    progress.finished("a", "done")
+    progress.note_end("a", "done")
     assert headline(progress.snapshot(Decimal("1.5"))) == (
         "1/300 done, 1 done, 0 failed, $1.50 of ~$450.00, 1:39:40 left, 1 calls/min"
     )
@@ -132,7 +132,7 @@ def test_the_headline_says_what_is_unknown(clock: Clock) -> None:
 def test_running_lines_fit_the_height(clock: Clock, rows: int) -> None:
     progress = ProgressState(99, clock)
     for number in range(10):
-        progress.started(f"id-{number}")
+        progress.note_start(f"id-{number}")
     lines = running_lines(progress.snapshot(None), rows, 80)
     assert len(lines) == max(min(10, rows - 2), 0)
     if 0 < len(lines) < 10:
@@ -144,7 +144,7 @@ def test_running_lines_fit_the_width_also_of_wide_letters(
     clock: Clock, columns: int
 ) -> None:
     progress = ProgressState(1, clock)
-    progress.started("a")
+    progress.note_start("a")
     progress.step("a", 1, "漢字" * 9, WorkStep.ASKING)
     (line,) = running_lines(progress.snapshot(None), 24, columns)
     wide = sum(character in "漢字" for character in line)
@@ -163,7 +163,7 @@ def test_what_a_terminal_would_obey_is_taken_out() -> None:
 def test_further_lines_come_first_in_half_of_the_room(clock: Clock) -> None:
     progress = ProgressState(9, clock)
     for number in range(9):
-        progress.started(f"i-{number}")
+        progress.note_start(f"i-{number}")
     more = [f"column\t{number}" for number in range(9)]
     lines = running_lines(progress.snapshot(None), 12, 80, more)
     assert [line.split()[0] for line in lines] == ["column"] * 5 + [
@@ -182,11 +182,11 @@ def test_a_board_is_safe_among_threads() -> None:
 
     def work(name: str) -> None:
         for number in range(1000):
-            progress.started(f"{name}{number}")
+            progress.note_start(f"{name}{number}")
             progress.step(f"{name}{number}", 1, "m", WorkStep.ASKING)
-            progress.called()
+            progress.note_call()
             progress.snapshot(None)
-            progress.finished(f"{name}{number}", "failed")
+            progress.note_end(f"{name}{number}", "failed")
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
